@@ -1,0 +1,3 @@
+//! The `smcx` command.
+
+fn main() {}

@@ -1,0 +1,413 @@
+//! The values that SMC messages carry: identities, numbers and codes.
+//!
+//! Each is a newtype, so that a queue pair number is never taken for a packet
+//! sequence number. Codes keep values nobody has assigned yet: they survive a
+//! round trip, compare and print in hexadecimal.
+
+use core::fmt;
+
+/// MAC address of an RNIC port, 6 octets as on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Mac(pub [u8; 6]);
+
+/// Global identifier of an RNIC port, 16 octets as on the wire (IPv6 form).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Gid(pub [u8; 16]);
+
+/// Identity of one instance of an SMC stack: a 2-octet instance ID followed by
+/// the MAC of one of its RNICs (RFC 7609 A.2.1, CLC-016).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct PeerId(pub [u8; 8]);
+
+/// Queue pair number, 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Qpn(u32);
+
+/// Packet sequence number a queue pair starts with, 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Psn(u32);
+
+/// Remote key of a registered memory region, 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct RKey(pub u32);
+
+/// How a peer addresses an RMB over one link: remote key and virtual address
+/// of the RMB's first octet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct RToken {
+    /// Key of the memory region, valid on one link.
+    pub rkey: RKey,
+    /// Virtual address of the first octet of the RMB.
+    pub address: u64,
+}
+
+/// Index of an element in its RMB, 1 to 255; 0 names none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct RmbeIndex(pub u8);
+
+/// A connection as the owner of the token knows it (RFC 7609 A.2.3, A.4).
+/// Opaque to the peer, which returns it in each CDC message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct AlertToken(pub u32);
+
+/// Number of a link in its link group, assigned by the server; 0 names none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct LinkNumber(pub u8);
+
+/// User ID of a link, informational (LINK-028).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct LinkUserId(pub u32);
+
+/// Path MTU as a 4-bit code: 1 = 256 octets up to 5 = 4096 (CLC-039).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Mtu(u8);
+
+/// Size of an RMB element as a 4-bit code x: 2^(x+4) KiB (CLC-038).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct BufferSize(u8);
+
+/// A position in a ring: octet count and the number of times it wrapped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Cursor {
+    /// Times the count passed the end of the ring, modulo 65536.
+    pub wrap: u16,
+    /// Offset of the next octet in the RMB element, in octets.
+    pub count: u32,
+}
+
+impl PeerId {
+    /// Builds a peer ID from the instance ID and an RNIC's MAC.
+    #[must_use]
+    pub const fn new(instance: u16, mac: Mac) -> Self {
+        let [i0, i1] = instance.to_be_bytes();
+        let [m0, m1, m2, m3, m4, m5] = mac.0;
+        Self([i0, i1, m0, m1, m2, m3, m4, m5])
+    }
+}
+
+impl Qpn {
+    /// Takes the low 24 bits of `value`.
+    #[must_use]
+    pub const fn new(value: u32) -> Self {
+        Self(value & 0x00ff_ffff)
+    }
+    /// Reads the three octets of the wire.
+    #[must_use]
+    pub const fn from_octets([a, b, c]: [u8; 3]) -> Self {
+        Self(u32::from_be_bytes([0, a, b, c]))
+    }
+    /// The three octets of the wire.
+    #[must_use]
+    pub const fn octets(self) -> [u8; 3] {
+        let [_, a, b, c] = self.0.to_be_bytes();
+        [a, b, c]
+    }
+    /// The number, below 2^24.
+    #[must_use]
+    pub const fn value(self) -> u32 {
+        self.0
+    }
+}
+
+impl Psn {
+    /// Takes the low 24 bits of `value`.
+    #[must_use]
+    pub const fn new(value: u32) -> Self {
+        Self(value & 0x00ff_ffff)
+    }
+    /// Reads the three octets of the wire.
+    #[must_use]
+    pub const fn from_octets([a, b, c]: [u8; 3]) -> Self {
+        Self(u32::from_be_bytes([0, a, b, c]))
+    }
+    /// The three octets of the wire.
+    #[must_use]
+    pub const fn octets(self) -> [u8; 3] {
+        let [_, a, b, c] = self.0.to_be_bytes();
+        [a, b, c]
+    }
+    /// The number, below 2^24.
+    #[must_use]
+    pub const fn value(self) -> u32 {
+        self.0
+    }
+}
+
+impl Mtu {
+    /// 256 octets.
+    pub const M256: Self = Self(1);
+    /// 512 octets.
+    pub const M512: Self = Self(2);
+    /// 1024 octets.
+    pub const M1024: Self = Self(3);
+    /// 2048 octets.
+    pub const M2048: Self = Self(4);
+    /// 4096 octets.
+    pub const M4096: Self = Self(5);
+
+    /// Takes the low 4 bits of `code`.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        Self(code & 0x0f)
+    }
+    /// The 4-bit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+    /// The MTU in octets, or `None` for a reserved code (0, 6 to 15).
+    #[must_use]
+    pub const fn octets(self) -> Option<u16> {
+        match self.0 {
+            1 => Some(256),
+            2 => Some(512),
+            3 => Some(1024),
+            4 => Some(2048),
+            5 => Some(4096),
+            _ => None,
+        }
+    }
+}
+
+impl BufferSize {
+    /// 16 KiB, the smallest.
+    pub const K16: Self = Self(0);
+    /// 64 KiB.
+    pub const K64: Self = Self(2);
+    /// 512 KiB, the largest size RFC 7609 defines.
+    pub const K512: Self = Self(5);
+
+    /// Takes the low 4 bits of `code`.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        Self(code & 0x0f)
+    }
+    /// The smallest size of at least `octets`, at most 512 MiB.
+    #[must_use]
+    pub const fn at_least(octets: u32) -> Self {
+        let mut code = 0u8;
+        while code < 15 && Self(code).octets() < octets {
+            code = code.saturating_add(1);
+        }
+        Self(code)
+    }
+    /// The 4-bit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+    /// The size in octets: 16 KiB shifted by the code, at most 512 MiB.
+    #[must_use]
+    pub const fn octets(self) -> u32 {
+        0x4000_u32.wrapping_shl(self.0 as u32)
+    }
+    /// Whether RFC 7609 defines this code (0 to 5). Linux 6.12 sends up to 15.
+    #[must_use]
+    pub const fn is_rfc7609(self) -> bool {
+        self.0 <= 5
+    }
+}
+
+/// Declares a wire code: a newtype with named constants that keeps unknown values.
+macro_rules! wire_code {
+    ($(#[$meta:meta])* $name:ident($int:ty), $width:literal {
+        $($(#[$cmeta:meta])* $konst:ident = $value:literal => $text:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $int);
+        impl $name {
+            $($(#[$cmeta])* pub const $konst: Self = Self($value);)*
+            /// What the code means in a few words, or `None` if it is not assigned.
+            #[must_use]
+            pub const fn meaning(self) -> Option<&'static str> {
+                match self.0 { $($value => Some($text),)* _ => None }
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!("0x{:0", $width, "x}"), self.0)?;
+                match self.meaning() {
+                    Some(text) => write!(f, " ({text})"),
+                    None => Ok(()),
+                }
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+pub(crate) use wire_code;
+
+wire_code! {
+    /// Why a peer sent Decline. RFC 7609 leaves the values to the sender
+    /// (CLC-044); these are the ones Linux uses and its tools print.
+    DiagnosisCode(u32), "8" {
+        /// No memory for buffers.
+        MEMORY = 0x0101_0000 => "no memory",
+        /// CONFIRM LINK did not arrive in time.
+        TIMEOUT_CONFIRM_LINK = 0x0201_0000 => "timeout waiting for CONFIRM LINK",
+        /// ADD LINK did not arrive in time.
+        TIMEOUT_ADD_LINK = 0x0202_0000 => "timeout waiting for ADD LINK",
+        /// Configuration forbids or cannot serve SMC.
+        CONFIGURATION = 0x0300_0000 => "configuration error",
+        /// The peer did not offer SMC.
+        PEER_NO_SMC = 0x0301_0000 => "peer does not speak SMC",
+        /// IPsec protects the connection.
+        IPSEC = 0x0302_0000 => "connection uses IPsec",
+        /// No usable SMC device.
+        NO_DEVICE = 0x0303_0000 => "no SMC device found",
+        /// No usable RNIC.
+        NO_SMCR_DEVICE = 0x0303_0002 => "no SMC-R device found",
+        /// The peer chose a mode that was not offered.
+        MODE_MISMATCH = 0x0304_0000 => "modes differ",
+        /// The peer expects an eye catcher in the RMB element.
+        RMBE_EYE_CATCHER = 0x0305_0000 => "RMBE eye catcher expected",
+        /// The peers are not in one subnet.
+        PREFIX_MISMATCH = 0x0307_0000 => "subnet or prefix differs",
+        /// VLAN lookup failed.
+        VLAN = 0x0308_0000 => "VLAN error",
+        /// No active link in the link group.
+        NO_ACTIVE_LINK = 0x030a_0000 => "no active link",
+        /// The server's link is unknown.
+        SERVER_LINK_UNKNOWN = 0x030b_0000 => "server link not found",
+        /// The link group is out of sync.
+        OUT_OF_SYNC = 0x0400_0000 => "link group out of sync",
+        /// The peer declined.
+        PEER_DECLINED = 0x0500_0000 => "peer declined",
+        /// Internal error.
+        INTERNAL = 0x0999_0000 => "internal error",
+        /// The peer's RToken cannot be stored.
+        RTOKEN = 0x0999_0001 => "RToken cannot be stored",
+        /// The queue pair did not come up.
+        LINK_READY = 0x0999_0002 => "queue pair error",
+        /// Memory registration or CONFIRM RKEY failed.
+        REGISTER_BUFFER = 0x0999_0003 => "buffer registration failed",
+    }
+}
+
+wire_code! {
+    /// Why a link is deleted (RFC 7609 A.3.4, LLC-044).
+    DeleteLinkReason(u32), "8" {
+        /// Loss of path.
+        LOST_PATH = 0x0001_0000 => "lost path",
+        /// Operator request.
+        OPERATOR = 0x0002_0000 => "operator request",
+        /// Program decision or inactivity.
+        PROGRAM = 0x0003_0000 => "program or inactivity",
+        /// LLC protocol violation.
+        PROTOCOL_VIOLATION = 0x0004_0000 => "LLC protocol violation",
+        /// An asymmetric link is no longer needed.
+        ASYMMETRIC_NOT_NEEDED = 0x0005_0000 => "asymmetric link not needed",
+        /// Response: the link is not known.
+        UNKNOWN_LINK = 0x0010_0000 => "unknown link",
+    }
+}
+
+wire_code! {
+    /// Why an ADD LINK is rejected (RFC 7609 A.3.2, LLC-024), 4 bits.
+    AddLinkRejectReason(u8), "1" {
+        /// No alternate path.
+        NO_ALTERNATE_PATH = 1 => "no alternate path",
+        /// MTU not usable.
+        INVALID_MTU = 2 => "invalid MTU",
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        core::net::Ipv6Addr::from(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for PeerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [i0, i1, m @ ..] = self.0;
+        write!(f, "{i0:02x}{i1:02x}@{}", Mac(m))
+    }
+}
+
+impl fmt::Display for Mtu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.octets() {
+            Some(octets) => write!(f, "{octets}"),
+            None => write!(f, "reserved({})", self.0),
+        }
+    }
+}
+
+impl fmt::Display for BufferSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}K", self.octets() >> 10)
+    }
+}
+
+impl fmt::Display for RToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@0x{:x}", self.rkey, self.address)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.wrap, self.count)
+    }
+}
+
+/// `Display` and `Debug` in one format.
+macro_rules! show {
+    ($($name:ident => $fmt:literal),* $(,)?) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $fmt, self.0)
+            }
+        }
+    )*};
+}
+show!(Qpn => "0x{:06x}", Psn => "0x{:06x}", RKey => "0x{:08x}", RmbeIndex => "{}",
+      AlertToken => "0x{:08x}", LinkNumber => "{}", LinkUserId => "0x{:08x}");
+
+macro_rules! debug_as_display {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+debug_as_display!(
+    Mac, Gid, PeerId, Mtu, BufferSize, RToken, Qpn, Psn, RKey, RmbeIndex, AlertToken, LinkNumber,
+    LinkUserId
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_size_codes_cover_16_kib_to_512_mib() {
+        assert_eq!(BufferSize::K16.octets(), 16 << 10);
+        assert_eq!(BufferSize::from_code(15).octets(), 512 << 20);
+        assert_eq!(BufferSize::at_least(1), BufferSize::K16);
+        assert_eq!(BufferSize::at_least(65_536), BufferSize::K64);
+        assert_eq!(BufferSize::at_least(65_537).octets(), 128 << 10);
+        assert_eq!(BufferSize::at_least(u32::MAX).code(), 15);
+    }
+
+    #[test]
+    fn three_octet_numbers_keep_their_low_24_bits() {
+        assert_eq!(Qpn::new(0xff12_3456).octets(), [0x12, 0x34, 0x56]);
+        assert_eq!(Qpn::from_octets([0x12, 0x34, 0x56]).value(), 0x12_3456);
+    }
+}

@@ -1,0 +1,1 @@
+//! Deterministic fabric for the SMC engine.
