@@ -24,4 +24,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod time;
 pub mod wire;
