@@ -24,5 +24,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod config;
 pub mod time;
 pub mod wire;
