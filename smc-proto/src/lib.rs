@@ -24,6 +24,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod command;
+pub mod completion;
 pub mod config;
+pub mod event;
+pub mod id;
+pub mod slots;
 pub mod time;
 pub mod wire;
