@@ -11,8 +11,10 @@
 
 pub mod clock;
 pub mod completion;
+pub mod describe;
 pub mod fabric;
 pub mod fault;
+pub mod ladder;
 pub mod memory;
 pub mod observe;
 pub mod random;

@@ -18,10 +18,7 @@ pub struct Memory {
 #[derive(Clone, Debug, Hash)]
 pub struct Buffer {
     kind: BufferKind,
-    element_size: u32,
     octets: Vec<u8>,
-    /// Elements that must begin with an eye catcher, by number from 0.
-    eye_catchers: Vec<bool>,
 }
 
 /// Why octets could not be read or written. Each is a mistake of this host.
@@ -41,9 +38,7 @@ impl Memory {
         let length = usize::from(elements) * element_size as usize;
         let buffer = Buffer {
             kind,
-            element_size,
             octets: vec![0; length],
-            eye_catchers: vec![false; usize::from(elements)],
         };
         self.buffers.insert(key, buffer);
     }
@@ -84,7 +79,6 @@ impl Memory {
         eye_catcher: bool,
     ) -> Result<(), MemoryError> {
         let buffer = self.buffers.get_mut(&key).ok_or(MemoryError::NoBuffer)?;
-        let number = offset.checked_div(buffer.element_size).unwrap_or(0) as usize;
         let element = range_mut(&mut buffer.octets, offset.into(), length.into())?;
         element.fill(0);
         if eye_catcher {
@@ -93,27 +87,17 @@ impl Memory {
                 .ok_or(MemoryError::OutOfRange)?
                 .copy_from_slice(&EYE_CATCHER);
         }
-        if let Some(mark) = buffer.eye_catchers.get_mut(number) {
-            *mark = eye_catcher;
-        }
         Ok(())
     }
 
-    /// Whether the element that holds `offset` should begin with an eye catcher
-    /// and does not.
+    /// Whether an eye catcher stands at `offset`.
     #[must_use]
-    pub fn eye_catcher_damaged(&self, key: BufferKey, offset: u32) -> bool {
-        let damaged = || {
-            let buffer = self.buffers.get(&key)?;
-            let number = offset.checked_div(buffer.element_size)?;
-            if !*buffer.eye_catchers.get(number as usize)? {
-                return None;
-            }
-            let start = number.checked_mul(buffer.element_size)?;
-            let head = range(&buffer.octets, start.into(), EYE_CATCHER.len() as u64).ok()?;
-            Some(head != EYE_CATCHER)
-        };
-        damaged().unwrap_or(false)
+    pub fn has_eye_catcher(&self, key: BufferKey, offset: u32) -> bool {
+        let head = self
+            .buffers
+            .get(&key)
+            .map(|buffer| range(&buffer.octets, offset.into(), EYE_CATCHER.len() as u64));
+        matches!(head, Some(Ok(head)) if head == EYE_CATCHER)
     }
 
     /// Copies octets into pieces of a buffer, in order; they must fill the pieces.

@@ -184,8 +184,9 @@ impl Fabric {
         self.fill_buffer(host, buffer.into(), spans, octets)
     }
 
-    /// Appends what stands in pieces of an RMB element to `into`. If the eye
-    /// catcher of the element is damaged, reports that to the engine as well.
+    /// Appends what stands in pieces of an RMB element to `into`. If an eye
+    /// catcher should stand at `eye_catcher_at` and does not, reads nothing,
+    /// reports that to the engine and returns false.
     ///
     /// # Errors
     /// [`MemoryError`] if the pieces are not there.
@@ -195,16 +196,18 @@ impl Fabric {
         conn: ConnId,
         buffer: BufferId,
         spans: [Segment; 2],
+        eye_catcher_at: Option<u32>,
         into: &mut Vec<u8>,
-    ) -> Result<(), MemoryError> {
+    ) -> Result<bool, MemoryError> {
         let memory = self.memory_mut(host)?;
-        let [first, _] = spans;
-        if memory.eye_catcher_damaged(buffer.into(), first.offset) {
+        if eye_catcher_at.is_some_and(|offset| !memory.has_eye_catcher(buffer.into(), offset)) {
             self.name(host, |names| names.conns.insert(conn.index(), conn));
             let conn = conn.into();
             self.complete_now(host, Completion::EyeCatcherDamaged { conn });
+            return Ok(false);
         }
         self.copy_buffer(host, buffer.into(), spans, into)
+            .map(|()| true)
     }
 
     fn name<T>(&mut self, host: HostId, add: impl FnOnce(&mut Names) -> Option<T>) {

@@ -117,18 +117,15 @@ fn elements_are_cleared_and_marked_and_damage_is_seen() {
     assert_eq!(world.read(1, 0, 4), EYE_CATCHER);
     assert_eq!(world.read(1, 4, 96), [0; 96]);
     assert_eq!(world.read(1, ELEMENT, 4), [0; 4]);
-    let damaged = |world: &mut World, offset| {
-        world
-            .fabric
-            .memory_mut(host)
-            .unwrap()
-            .eye_catcher_damaged(RMB, offset)
+    let marked = |world: &mut World, offset| {
+        let memory = world.fabric.memory_mut(host).unwrap();
+        memory.has_eye_catcher(RMB, offset)
     };
-    assert!(!damaged(&mut world, 100) && !damaged(&mut world, ELEMENT));
+    assert!(marked(&mut world, 0) && !marked(&mut world, ELEMENT));
+    assert!(!marked(&mut world, 2 * ELEMENT - 3) && !marked(&mut world, u32::MAX));
     world.write(0, &[1; 4], world.rmb[1]);
     world.run();
-    assert!(damaged(&mut world, 0) && damaged(&mut world, 100));
-    assert!(!damaged(&mut world, ELEMENT));
+    assert!(!marked(&mut world, 0));
 }
 
 #[test]
