@@ -9,6 +9,7 @@
 #![allow(clippy::std_instead_of_core)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod app;
 pub mod clock;
 pub mod completion;
 pub mod describe;
