@@ -49,6 +49,8 @@ pub(crate) enum Phase {
     Rendezvous(u32),
     /// Carried by SMC-R.
     Active,
+    /// Plain TCP, but a Decline of the peer may still arrive (AMB-46).
+    Watching,
     /// Over; the slot stays until work, events and commands have left.
     Ended,
 }

@@ -25,7 +25,8 @@ mod teardown;
 pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
 pub use link::Link;
-pub(crate) use link::{QpGoal, QpState, SEND_SLOTS, SendKind, SendRecord};
+pub(crate) use link::list as link_list;
+pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
 pub(crate) use llc::{Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 
@@ -33,7 +34,7 @@ use crate::connection_record::list::MEMBERS;
 use crate::event::CloseReason;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
-use crate::wire::types::PeerId;
+use crate::wire::types::{DiagnosisCode, PeerId};
 
 /// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
 pub(crate) const LINKS_PER_GROUP: usize = 9;
@@ -107,6 +108,8 @@ pub struct LinkGroup {
     /// The connection whose rendezvous forms this group.
     pub(crate) founder: u32,
     pub(crate) idle_deadline: Option<Instant>,
+    /// While forming: the code to decline with, unless that is too late.
+    pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) notices: GroupNotices,
     links: [Links; 2],
 }
@@ -159,6 +162,7 @@ impl LinkGroup {
             queued: List::EMPTY,
             founder: crate::id::NONE,
             idle_deadline: None,
+            decline: None,
             notices: GroupNotices::empty(),
             links: [Links::UNLINKED; 2],
         }

@@ -15,11 +15,11 @@ use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
-use crate::id::{LinkId, NONE};
+use crate::id::LinkId;
 use crate::path::LocalPath;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
-use crate::wire::llc::LlcMessage;
+use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
 
 /// Most SENDs under way on a link; each may follow two WRITEs.
@@ -60,9 +60,9 @@ pub struct Link {
     pub(crate) ready: List<READY>,
     pub(crate) in_flight: Deque<SendRecord, SEND_SLOTS>,
     pub(crate) next_wr: u32,
-    pub(crate) replies: Deque<LlcMessage, REPLY_SLOTS>,
+    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
-    pub(crate) request: Option<LlcMessage>,
+    pub(crate) request: Option<[u8; LLC_LENGTH]>,
     pub(crate) last_received: Instant,
     pub(crate) test: TestLinkState,
     links: [Links; 2],
@@ -152,6 +152,11 @@ impl Link {
         }
     }
 
+    /// Whether buffers can be registered in its protection domain.
+    pub(crate) fn takes_registrations(&self) -> bool {
+        self.state >= QpState::Init && self.state < QpState::Drained && self.goal != QpGoal::Gone
+    }
+
     /// Whether SENDs can be posted.
     pub(crate) fn is_usable(&self) -> bool {
         self.state == QpState::Rts && self.goal == QpGoal::Rts
@@ -234,9 +239,4 @@ impl Linked<{ list::HASHED }> for Link {
         let [_, hashed] = &mut self.links;
         hashed
     }
-}
-
-/// The link slot of nothing.
-pub(crate) const fn is_none(index: u32) -> bool {
-    index == NONE
 }
