@@ -25,5 +25,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod config;
+pub mod connection;
 pub mod time;
 pub mod wire;
