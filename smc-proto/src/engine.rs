@@ -161,17 +161,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Puts a buffer on the list of its group's device if it has anything to do.
+    /// Puts a buffer on its device's list if it has anything to do.
     pub(crate) fn poke_buffer(&mut self, index: u32) {
         let Some(buffer) = self.buffers.at(index) else { return };
-        let Some(link) = self.groups.at(buffer.group).and_then(|g| self.links.at(g.link)) else {
-            return;
-        };
-        if buffer.wants_control(link.position, link.takes_registrations())
-            && let Some(device) = self.core.devices.get_mut(usize::from(link.path.device.0))
+        let (position, usable) = self.registration_target(buffer.group);
+        if buffer.wants_control(position, usable)
+            && let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0))
         {
             device.buffers.push_back(&mut self.buffers, index);
         }
+    }
+
+    /// Position of the link that a group's buffers are registered on, and whether
+    /// it takes registrations now.
+    pub(crate) fn registration_target(&self, group: u32) -> (u8, bool) {
+        self.groups
+            .at(group)
+            .and_then(|g| self.links.at(g.link))
+            .map_or((0, false), |link| (link.position, link.takes_registrations()))
     }
 
     /// Lets the rendezvous of a connection look at the world again.

@@ -21,6 +21,7 @@ mod llc;
 mod matching;
 mod remote_rmb;
 mod teardown;
+mod work;
 
 pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
@@ -111,6 +112,8 @@ pub struct LinkGroup {
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) notices: GroupNotices,
+    /// `GroupUp` was, or will be, polled.
+    pub(crate) told_up: bool,
     links: [Links; 2],
 }
 
@@ -164,6 +167,7 @@ impl LinkGroup {
             idle_deadline: None,
             decline: None,
             notices: GroupNotices::empty(),
+            told_up: false,
             links: [Links::UNLINKED; 2],
         }
     }

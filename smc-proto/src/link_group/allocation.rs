@@ -5,7 +5,6 @@ use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role}
 use crate::command::BufferKind;
 use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
-use crate::event::CloseReason;
 use crate::connection::FatalCause;
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -102,7 +101,9 @@ impl Engine<'_> {
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
-        let (index, _) = self.buffers.insert(Buffer::new(group, kind, size, elements))?;
+        let device = self.links.at(g.link)?.path.device;
+        let buffer = Buffer::new(group, device, kind, size, elements);
+        let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {
             g.rmb_count = g.rmb_count.saturating_add(1);
@@ -341,12 +342,7 @@ impl Engine<'_> {
         let Some(buffer) = self.buffers.at(index) else { return };
         let (group, kind) = (buffer.group, buffer.kind);
         let size = usize::from(buffer.size.code());
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
-        if let Some(device) = self
-            .links
-            .at(link)
-            .and_then(|l| self.core.devices.get_mut(usize::from(l.path.device.0)))
-        {
+        if let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0)) {
             device.buffers.remove(&mut self.buffers, index);
         }
         if let Some(g) = self.groups.at_mut(group) {
@@ -361,10 +357,5 @@ impl Engine<'_> {
         }
         self.buffers.remove(index);
         self.try_free_group(group);
-    }
-
-    /// The reason connections of a group that ends get.
-    pub(crate) fn lost() -> CloseReason {
-        CloseReason::LinksLost
     }
 }

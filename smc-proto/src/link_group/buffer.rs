@@ -12,7 +12,7 @@
 use super::remote_rmb::ElementSet;
 use super::{LINKS_PER_GROUP, buffer_list};
 use crate::command::{BufferKind, RdmaCommand};
-use crate::id::{BufferId, LinkId, NONE};
+use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{BufferSize, RToken};
@@ -21,6 +21,8 @@ use crate::wire::types::{BufferSize, RToken};
 #[derive(Clone, Debug)]
 pub struct Buffer {
     pub(crate) group: u32,
+    /// The RNIC that is asked for everything about this buffer.
+    pub(crate) device: DeviceId,
     pub(crate) kind: BufferKind,
     pub(crate) size: BufferSize,
     pub(crate) elements: u8,
@@ -75,9 +77,16 @@ pub(crate) enum Agreement {
 }
 
 impl Buffer {
-    pub(crate) fn new(group: u32, kind: BufferKind, size: BufferSize, elements: u8) -> Self {
+    pub(crate) fn new(
+        group: u32,
+        device: DeviceId,
+        kind: BufferKind,
+        size: BufferSize,
+        elements: u8,
+    ) -> Self {
         Self {
             group,
+            device,
             kind,
             size,
             elements,
