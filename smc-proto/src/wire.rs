@@ -13,6 +13,9 @@ pub mod llc;
 pub mod tcp_option;
 pub mod types;
 
+#[cfg(test)]
+mod testing;
+
 /// A message does not fit the octets it was to be written to. Nothing was
 /// written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
