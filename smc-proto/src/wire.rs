@@ -7,6 +7,7 @@
 
 use core::fmt;
 
+mod address;
 pub mod cdc;
 pub mod clc;
 pub mod llc;

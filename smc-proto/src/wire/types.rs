@@ -326,7 +326,7 @@ impl fmt::Display for Mac {
 
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::net::Ipv6Addr::from(self.0).fmt(f)
+        super::address::Ipv6(&self.0).fmt(f)
     }
 }
 
