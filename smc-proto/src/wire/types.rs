@@ -291,6 +291,7 @@ wire_code! {
 
 wire_code! {
     /// Why a link is deleted (RFC 7609 A.3.4, LLC-044).
+    //= LLC-044
     DeleteLinkReason(u32), "8" {
         /// Loss of path.
         LOST_PATH = 0x0001_0000 => "lost path",

@@ -38,7 +38,8 @@ pub enum OfferedPath {
     SmcR = 0,
     /// SMC-D alone.
     SmcD = 1,
-    /// Nothing in this version.
+    /// Nothing in this version. A version-1 Proposal that says so is still
+    /// read; Linux takes it for a protocol error.
     Neither = 2,
     /// SMC-R and SMC-D.
     Both = 3,
@@ -77,6 +78,10 @@ impl fmt::Display for OfferedPath {
 }
 
 /// Contents of a Proposal.
+///
+/// Emitting leaves out what the other fields rule out: `ism` without an offer
+/// of SMC-D, `subnets` without an offer in version 1 (version 2 only), and
+/// `v2_offer` always. Everything else parses back to the same value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposal {
     /// Version: 1 has the form of RFC 7609, 2 and more that of Linux.
@@ -177,6 +182,7 @@ impl Proposal {
         Ok(Self {
             version: header.version,
             v1,
+            //= CLC-021
             peer_id: PeerId(fixed.peer_id),
             gid: Gid(fixed.gid),
             mac: Mac(fixed.mac),

@@ -114,6 +114,33 @@ fn captured_version_1_messages_are_emitted_octet_for_octet() {
 }
 
 #[test]
+fn the_fields_of_an_accept_stand_where_linux_puts_them() {
+    //= CLC-019 test
+    //= CLC-032 test
+    //= CLC-034 test
+    //= CLC-036 test
+    //= CLC-042 test
+    let mac = Mac(hex("525400000001").try_into().unwrap());
+    let accept = AcceptConfirm {
+        first_contact: true,
+        peer_id: PeerId::new(0x2a76, mac),
+        gid: Gid(Ipv4Addr::new(10, 9, 9, 1).to_ipv6_mapped().octets()),
+        mac,
+        qpn: Qpn::new(0x11),
+        rtoken: RToken {
+            rkey: RKey(0x38d),
+            address: 0xff22_9c81_01f1_0000,
+        },
+        rmbe_index: RmbeIndex(1),
+        alert_token: AlertToken(1),
+        buffer_size: BufferSize::K64,
+        mtu: Mtu::M1024,
+        psn: Psn::new(0xeb_af60),
+    };
+    assert_eq!(parse(&hex(ACCEPT)), Ok(ClcMessage::Accept(accept)));
+}
+
+#[test]
 fn captured_messages_read_as_one_line() {
     //= CLC-021 test
     //= CLC-022 test
@@ -312,6 +339,8 @@ fn skipped_octets_are_skipped_and_not_sent_again() {
 
 #[test]
 fn a_decline_of_version_1_tells_diagnosis_and_out_of_sync() {
+    //= CLC-016 test
+    //= CLC-019 test
     //= CLC-044 test
     //= CLC-045 test
     let octets = hex("e2d4c3d904001c18 f664525400000002 04000000 00000000 e2d4c3d9");

@@ -221,6 +221,28 @@ fn counts_are_bounded_whatever_they_say() {
 }
 
 #[test]
+fn every_reason_to_delete_a_link_has_its_value() {
+    //= LLC-042 test
+    //= LLC-044 test
+    for (reason, value) in [
+        (DeleteLinkReason::LOST_PATH, 1),
+        (DeleteLinkReason::OPERATOR, 2),
+        (DeleteLinkReason::PROGRAM, 3),
+        (DeleteLinkReason::PROTOCOL_VIOLATION, 4),
+        (DeleteLinkReason::ASYMMETRIC_NOT_NEEDED, 5),
+        (DeleteLinkReason::UNKNOWN_LINK, 16),
+    ] {
+        let message = DeleteLink {
+            reply: false,
+            flags: DeleteLinkFlags::ORDERLY,
+            link: LinkNumber(7),
+            reason,
+        };
+        assert_eq!(message.emit()[3..9], [0x20, 7, 0, value, 0, 0]);
+    }
+}
+
+#[test]
 fn either_bit_announces_that_there_is_no_eye_catcher() {
     //= LLC-015 test
     for bits in 0..=3u8 {
