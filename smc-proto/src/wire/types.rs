@@ -77,6 +77,7 @@ pub struct Cursor {
 
 impl PeerId {
     /// Builds a peer ID from the instance ID and an RNIC's MAC.
+    //= CLC-016
     #[must_use]
     pub const fn new(instance: u16, mac: Mac) -> Self {
         let [i0, i1] = instance.to_be_bytes();

@@ -115,6 +115,7 @@ fn captured_version_1_messages_are_emitted_octet_for_octet() {
 
 #[test]
 fn the_fields_of_an_accept_stand_where_linux_puts_them() {
+    //= CLC-016 test
     //= CLC-019 test
     //= CLC-032 test
     //= CLC-034 test
@@ -339,7 +340,6 @@ fn skipped_octets_are_skipped_and_not_sent_again() {
 
 #[test]
 fn a_decline_of_version_1_tells_diagnosis_and_out_of_sync() {
-    //= CLC-016 test
     //= CLC-019 test
     //= CLC-044 test
     //= CLC-045 test
