@@ -245,6 +245,9 @@ impl Connection {
             self.wants.insert(Wants::NOTIFY);
         }
         if act.contains(Act::SILENCE) {
+            if self.wants.contains(Wants::TCP_CLOSE) {
+                self.notices.insert(Notices::TCP_CLOSE);
+            }
             self.silent = true;
             self.wants = Wants::empty();
         }
@@ -253,12 +256,21 @@ impl Connection {
             self.rx.purge();
             self.notices.remove(Notices::READABLE | Notices::WRITABLE);
         }
+        if act.contains(Act::TCP_CLOSE) {
+            //= CLOSE-033
+            //= CLOSE-036
+            // Our C may still wait for a send slot; the FIN must not outrun it.
+            if self.wants.contains(Wants::NOTIFY) {
+                self.wants.insert(Wants::TCP_CLOSE);
+            } else {
+                self.notices.insert(Notices::TCP_CLOSE);
+            }
+        }
         self.timers.perform(now, cfg, act);
         for (bit, notices) in [
             (Act::END_OF_STREAM, Notices::END_OF_STREAM),
             (Act::RESET, Notices::RESET),
             (Act::TCP_RESET, Notices::TCP_RESET),
-            (Act::TCP_CLOSE, Notices::TCP_CLOSE),
             (Act::CLOSED, Notices::CLOSED.union(Notices::RMBE_RELEASED)),
         ] {
             if act.contains(bit) {
