@@ -1,5 +1,5 @@
-//! Closing and aborting a connection (RFC 7609 4.8): one method per event, each
-//! a table over the states.
+//! Closing and aborting a connection (RFC 7609 4.8): the states. The events are
+//! in `transitions`.
 //!
 //! ```text
 //!                              ACTIVE
@@ -104,10 +104,7 @@ pub(super) struct Close {
     pub(super) cause: Option<CloseCause>,
 }
 
-use CloseState::{
-    Active, AppCloseWait1, AppCloseWait2, AppFinCloseWait, Closed, PeerAbortWait, PeerCloseWait1,
-    PeerCloseWait2, PeerFinCloseWait, ProcessAbort,
-};
+use CloseState::{Active, AppCloseWait2, Closed, PeerCloseWait1, PeerFinCloseWait};
 
 impl Close {
     pub(super) const fn new() -> Self {
@@ -120,213 +117,6 @@ impl Close {
             flags: ConnectionFlags::empty(),
             emitted: ConnectionFlags::empty(),
             cause: None,
-        }
-    }
-
-    /// close() or shutdown of both directions (CLOSE-002).
-    pub(super) fn close(&mut self, unread: bool, drained: bool) -> Act {
-        match self.state {
-            Active | AppCloseWait1 | AppCloseWait2 | PeerCloseWait1 | PeerCloseWait2
-            | AppFinCloseWait
-                if self.full =>
-            {
-                Act::empty()
-            }
-            //= CLOSE-003
-            //= ABORT-012
-            Active | AppCloseWait1 | AppCloseWait2 | PeerCloseWait1 | PeerCloseWait2
-            | AppFinCloseWait
-                if unread =>
-            {
-                self.abort(CloseCause::UnreadData)
-            }
-            //= CLOSE-004
-            //= CLOSE-019
-            Active | AppCloseWait1 if !drained => {
-                self.full = true;
-                self.pending = Pending::Close;
-                Act::LINGER
-            }
-            Active | AppCloseWait1 | AppCloseWait2 => {
-                self.full = true;
-                self.decide_close()
-            }
-            //= CLOSE-013
-            // Everything was delivered before D, so C need not wait.
-            PeerCloseWait1 | PeerCloseWait2 => {
-                self.full = true;
-                self.flags |= ConnectionFlags::PEER_CONNECTION_CLOSED;
-                Act::SEND | Act::CLOSE_WAIT
-            }
-            //= CLOSE-012
-            AppFinCloseWait => {
-                self.full = true;
-                self.flags |= ConnectionFlags::PEER_CONNECTION_CLOSED;
-                self.finish(None) | Act::SEND
-            }
-            PeerFinCloseWait | PeerAbortWait | ProcessAbort | Closed => Act::empty(),
-        }
-    }
-
-    /// shutdown of the sending direction; unread data does not matter (CLOSE-008).
-    pub(super) fn shutdown_write(&mut self, drained: bool) -> Act {
-        match self.state {
-            Active | AppCloseWait1 if self.pending != Pending::Nothing => Act::empty(),
-            Active | AppCloseWait1 if !drained => {
-                self.pending = Pending::Done;
-                Act::empty()
-            }
-            //= CLOSE-008
-            Active | AppCloseWait1 => self.decide_done(),
-            _ => Act::empty(),
-        }
-    }
-
-    /// All data and the CDC messages that publish it are completed (CLOSE-005).
-    pub(super) fn drained(&mut self) -> Act {
-        //= CLOSE-005
-        match (self.state, self.pending) {
-            (Active | AppCloseWait1, Pending::Close) => self.decide_close(),
-            (Active | AppCloseWait1, Pending::Done) => self.decide_done(),
-            _ => Act::empty(),
-        }
-    }
-
-    /// The peer's D.
-    pub(super) fn peer_done(&mut self) -> Act {
-        match self.state {
-            //= CLOSE-014
-            //= CLOSE-016
-            Active => {
-                self.state = AppCloseWait1;
-                Act::END_OF_STREAM
-            }
-            //= CLOSE-009
-            //= CLOSE-026
-            PeerCloseWait1 => {
-                self.state = PeerCloseWait2;
-                Act::END_OF_STREAM
-            }
-            //= CLOSE-023
-            //= ABORT-017
-            _ => Act::empty(),
-        }
-    }
-
-    /// The peer's C, which implies D (AMB-45). `undelivered`: octets committed
-    /// here neither completed nor consumed by the peer.
-    pub(super) fn peer_closed(&mut self, undelivered: bool) -> Act {
-        match self.state {
-            Active | AppCloseWait1 | AppCloseWait2 if self.peer_closed => Act::empty(),
-            //= CLOSE-015
-            Active | AppCloseWait1 | AppCloseWait2 if undelivered => {
-                self.peer_closed = true;
-                self.abort(CloseCause::PeerClosedEarly)
-            }
-            //= CLOSE-014
-            Active => {
-                self.peer_closed = true;
-                self.state = AppCloseWait1;
-                Act::END_OF_STREAM
-            }
-            //= CLOSE-022
-            AppCloseWait1 | AppCloseWait2 => {
-                self.peer_closed = true;
-                Act::empty()
-            }
-            //= CLOSE-010
-            //= CLOSE-028
-            PeerCloseWait1 | PeerCloseWait2 if self.full => self.finish(None),
-            //= CLOSE-011
-            PeerCloseWait1 | PeerCloseWait2 => {
-                self.peer_closed = true;
-                self.state = AppFinCloseWait;
-                Act::END_OF_STREAM
-            }
-            //= CLOSE-021
-            PeerFinCloseWait => self.finish(None),
-            //= ABORT-017
-            AppFinCloseWait | PeerAbortWait | ProcessAbort | Closed => Act::empty(),
-        }
-    }
-
-    /// The peer's A.
-    pub(super) fn peer_abort(&mut self) -> Act {
-        match self.state {
-            ProcessAbort | Closed => Act::empty(),
-            //= ABORT-005
-            //= ABORT-011
-            PeerAbortWait => self.finish(None),
-            //= ABORT-014
-            _ if self.close_emitted() => self.break_off(CloseCause::PeerAborted),
-            //= ABORT-008
-            //= ABORT-009
-            //= ABORT-013
-            _ => {
-                self.decide_abort(ProcessAbort, CloseCause::PeerAborted);
-                Act::SEND | Act::PURGE | Act::RESET | Act::TCP_RESET | Act::ABORT_WAIT
-            }
-        }
-    }
-
-    /// Abort by the application, by a fault the peer can be told of, or because
-    /// the end took too long.
-    pub(super) fn abort(&mut self, cause: CloseCause) -> Act {
-        match self.state {
-            PeerAbortWait | ProcessAbort | Closed => Act::empty(),
-            _ if self.close_emitted() => self.break_off(cause),
-            //= ABORT-002
-            //= ABORT-018
-            _ => {
-                self.decide_abort(PeerAbortWait, cause);
-                Act::SEND | Act::PURGE | Act::RESET | Act::TCP_RESET | Act::ABORT_WAIT
-            }
-        }
-    }
-
-    /// The peer reset the TCP connection.
-    pub(super) fn tcp_reset(&mut self) -> Act {
-        //= ABORT-010
-        //= ABORT-016
-        self.abort(CloseCause::TcpReset).difference(Act::TCP_RESET)
-    }
-
-    /// A fault after which nothing may be written to the peer.
-    pub(super) fn lose(&mut self, cause: CloseCause) -> Act {
-        match self.state {
-            Closed => Act::SILENCE,
-            //= ABORT-015
-            //= CLOSE-040
-            _ => self.break_off(cause),
-        }
-    }
-
-    /// The deadline that a transition armed has passed.
-    pub(super) fn timeout(&mut self) -> Act {
-        match self.state {
-            //= ABORT-001
-            Active | AppCloseWait1 if self.pending == Pending::Close => {
-                self.abort(CloseCause::LingerExpired)
-            }
-            //= CLOSE-031
-            //= CLOSE-039
-            PeerCloseWait1 | PeerCloseWait2 | PeerFinCloseWait if self.full => {
-                self.break_off(CloseCause::CloseWaitExpired)
-            }
-            //= ABORT-006
-            //= ABORT-007
-            PeerAbortWait | ProcessAbort => self.finish(None) | Act::SILENCE,
-            _ => Act::empty(),
-        }
-    }
-
-    /// A CDC message with the present flags was emitted.
-    pub(super) fn emitted(&mut self) -> Act {
-        self.emitted = self.flags;
-        match self.state {
-            //= ABORT-009
-            ProcessAbort => self.finish(None),
-            _ => Act::empty(),
         }
     }
 
@@ -354,12 +144,12 @@ impl Close {
         self.cause.hash(h);
     }
 
-    const fn close_emitted(&self) -> bool {
+    pub(super) const fn close_emitted(&self) -> bool {
         self.emitted
             .contains(ConnectionFlags::PEER_CONNECTION_CLOSED)
     }
 
-    fn decide_close(&mut self) -> Act {
+    pub(super) fn decide_close(&mut self) -> Act {
         self.pending = Pending::Nothing;
         self.flags |= ConnectionFlags::PEER_CONNECTION_CLOSED;
         match self.state {
@@ -378,7 +168,7 @@ impl Close {
         }
     }
 
-    fn decide_done(&mut self) -> Act {
+    pub(super) fn decide_done(&mut self) -> Act {
         self.pending = Pending::Nothing;
         self.flags |= ConnectionFlags::SENDING_DONE;
         self.state = match self.state {
@@ -390,7 +180,7 @@ impl Close {
         Act::SEND
     }
 
-    fn decide_abort(&mut self, state: CloseState, cause: CloseCause) {
+    pub(super) fn decide_abort(&mut self, state: CloseState, cause: CloseCause) {
         self.state = state;
         self.pending = Pending::Nothing;
         self.cause = Some(cause);
@@ -399,11 +189,11 @@ impl Close {
     }
 
     /// The end without another word to the peer.
-    fn break_off(&mut self, cause: CloseCause) -> Act {
+    pub(super) fn break_off(&mut self, cause: CloseCause) -> Act {
         self.finish(Some(cause)) | Act::SILENCE | Act::PURGE | Act::RESET | Act::TCP_RESET
     }
 
-    fn finish(&mut self, cause: Option<CloseCause>) -> Act {
+    pub(super) fn finish(&mut self, cause: Option<CloseCause>) -> Act {
         self.state = Closed;
         self.pending = Pending::Nothing;
         self.cause = self.cause.or(cause);

@@ -12,7 +12,9 @@
 //! are levels of the state, so sending them again is harmless.
 
 use super::Connection;
-use super::work::Wants;
+use super::cursor::octets_between;
+use super::tx::Tx;
+use super::work::{NotifyRecord, Wants};
 use crate::config::ConnectionConfig;
 use crate::time::Instant;
 
@@ -42,5 +44,35 @@ impl Connection {
             self.note_writable();
         }
         self.settle(now, cfg);
+    }
+}
+
+impl Tx {
+    /// A failover validation: the number of the last completed CDC message again.
+    pub(super) fn validate(&mut self) -> NotifyRecord {
+        //= FAILOVER-006
+        //= FAILOVER-009
+        self.record(self.completed_sequence, self.completed)
+    }
+
+    /// Moves to another link: what is not known to have arrived is written again.
+    /// Returns the octets of the send buffer this releases.
+    pub(super) fn rewind(&mut self) -> u32 {
+        // A completion can be lost after the peer has consumed the data, so the
+        // later of both counts (decision 7).
+        let resume = self.completed.max(self.consumer.total);
+        let released = octets_between(self.completed, resume);
+        let back = self.written.since(resume);
+        //= FAILOVER-016
+        //= FAILOVER-019
+        //= FAILOVER-020
+        self.written = self.peer.retreat(self.written, back);
+        self.published = resume;
+        self.completed = resume;
+        self.staged = 0;
+        self.outstanding = 0;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.urgent.rewind(resume);
+        released
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Tx {
     pub(super) consumer: Position,
     pub(super) urgent: UrgentOut,
     /// Octets of the present round that remain to be written.
-    staged: u32,
+    pub(super) staged: u32,
     /// Most octets that may wait for a completion, 0 without coalescing.
     hold: u32,
     /// Number of the last CDC message emitted.
@@ -178,14 +178,7 @@ impl Tx {
         self.record(self.sequence, self.published)
     }
 
-    /// A failover validation: the number of the last completed CDC message again.
-    pub(super) fn validate(&mut self) -> NotifyRecord {
-        //= FAILOVER-006
-        //= FAILOVER-009
-        self.record(self.completed_sequence, self.completed)
-    }
-
-    fn record(&mut self, sequence: u16, position: u64) -> NotifyRecord {
+    pub(super) fn record(&mut self, sequence: u16, position: u64) -> NotifyRecord {
         self.outstanding = self.outstanding.saturating_add(1);
         NotifyRecord {
             position: position as u32,
@@ -264,27 +257,6 @@ impl Tx {
         self.staged = 0;
         self.produced = self.written.total;
         self.urgent.next = self.urgent.next.min(self.urgent.sent);
-    }
-
-    /// Moves to another link: what is not known to have arrived is written again.
-    /// Returns the octets of the send buffer this releases.
-    pub(super) fn rewind(&mut self) -> u32 {
-        // A completion can be lost after the peer has consumed the data, so the
-        // later of both counts (decision 7).
-        let resume = self.completed.max(self.consumer.total);
-        let released = octets_between(self.completed, resume);
-        let back = self.written.since(resume);
-        //= FAILOVER-016
-        //= FAILOVER-019
-        //= FAILOVER-020
-        self.written = self.peer.retreat(self.written, back);
-        self.published = resume;
-        self.completed = resume;
-        self.staged = 0;
-        self.outstanding = 0;
-        self.epoch = self.epoch.wrapping_add(1);
-        self.urgent.rewind(resume);
-        released
     }
 
     pub(super) fn hash(&self, h: &mut impl core::hash::Hasher) {

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use super::close::{CloseState, Pending};
+use super::notices::Notices;
 use super::spans::Spans;
 use crate::config::ConnectionConfig;
 use crate::time::Instant;
@@ -51,6 +52,8 @@ bitflags::bitflags! {
         const VALIDATE = 2;
         /// Data is no longer held back for coalescing.
         const FLUSH = 4;
+        /// The end of the TCP connection, after the last CDC message.
+        const TCP_CLOSE = 8;
     }
 }
 
@@ -172,6 +175,10 @@ impl Connection {
             //= CLOSE-023
             connection_flags: self.close.flags,
         };
+        if self.wants.contains(Wants::TCP_CLOSE) {
+            self.wants.remove(Wants::TCP_CLOSE);
+            self.notices.insert(Notices::TCP_CLOSE);
+        }
         let act = self.close.emitted();
         self.perform(now, cfg, act);
         Work::Notify { cdc, record }
