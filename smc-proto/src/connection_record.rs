@@ -1,10 +1,13 @@
 //! A connection's slot: the protocol state and what it holds of its link group.
 
+use core::hash::{Hash, Hasher};
+
 use crate::command::TcpCommand;
 use crate::connection::Connection;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::NONE;
 use crate::slots::{Linked, Links};
+use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
 
 /// List kinds of connections.
@@ -43,7 +46,7 @@ pub struct ConnectionRecord {
 }
 
 /// Where a connection stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Phase {
     /// In rendezvous, with this handshake.
     Rendezvous(u32),
@@ -56,7 +59,7 @@ pub(crate) enum Phase {
 }
 
 /// An element of a local RMB.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Element {
     pub(crate) buffer: u32,
     /// 1 to 255, 0 if none.
@@ -66,11 +69,15 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    pub(crate) const NONE: Self = Self { buffer: NONE, index: 0, offset: 0 };
+    pub(crate) const NONE: Self = Self {
+        buffer: NONE,
+        index: 0,
+        offset: 0,
+    };
 }
 
 /// The peer's element, as addressed on the connection's link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RemoteElement {
     pub(crate) rmb: u32,
     pub(crate) index: u8,
@@ -80,7 +87,12 @@ pub(crate) struct RemoteElement {
 }
 
 impl RemoteElement {
-    pub(crate) const NONE: Self = Self { rmb: NONE, index: 0, rkey: RKey(0), address: 0 };
+    pub(crate) const NONE: Self = Self {
+        rmb: NONE,
+        index: 0,
+        rkey: RKey(0),
+        address: 0,
+    };
 }
 
 bitflags::bitflags! {
@@ -119,6 +131,27 @@ impl ConnectionRecord {
             tcp: None,
             first_contact: false,
             links: [Links::UNLINKED; 4],
+        }
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.phase,
+            self.group,
+            self.link,
+            self.rmb,
+            self.send_buffer,
+        )
+            .hash(hasher);
+        (
+            self.remote,
+            self.notices.bits(),
+            self.end.is_some(),
+            self.tcp.is_some(),
+        )
+            .hash(hasher);
+        if let Some(connection) = &self.connection {
+            connection.fingerprint(now, hasher);
         }
     }
 }

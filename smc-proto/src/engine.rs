@@ -3,14 +3,14 @@
 //! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
+use crate::command::TcpCommand;
 use crate::config::Config;
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
-use crate::command::TcpCommand;
 use crate::event::CloseReason;
 use crate::id::{BufferId, ConnId, GroupId, LinkId, MAX_DEVICES, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
-use crate::link_group::{list as group_list, link_list};
+use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
 use crate::slots::{List, Pool};
@@ -56,7 +56,10 @@ impl Core {
             random: Random::new(random_seed),
             tokens: None,
             now: Instant::ZERO,
-            devices: [Device { links: List::EMPTY, buffers: List::EMPTY }; MAX_DEVICES],
+            devices: [Device {
+                links: List::EMPTY,
+                buffers: List::EMPTY,
+            }; MAX_DEVICES],
             clc_out: List::EMPTY,
             wakes: List::EMPTY,
             tcp_out: List::EMPTY,
@@ -85,8 +88,23 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
-        let Tables { connections, handshakes, groups, links, buffers, remote_rmbs } = tables;
-        Self { core, connections, handshakes, groups, links, buffers, remote_rmbs }
+        let Tables {
+            connections,
+            handshakes,
+            groups,
+            links,
+            buffers,
+            remote_rmbs,
+        } = tables;
+        Self {
+            core,
+            connections,
+            handshakes,
+            groups,
+            links,
+            buffers,
+            remote_rmbs,
+        }
     }
 
     /// Notes the time and starts a new count of steps.
@@ -108,24 +126,38 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn conn_id(&self, index: u32) -> ConnId {
-        ConnId { index, generation: self.connections.generation(index) }
+        ConnId {
+            index,
+            generation: self.connections.generation(index),
+        }
     }
 
     pub(crate) fn link_id(&self, index: u32) -> LinkId {
-        LinkId { index, generation: self.links.generation(index) }
+        LinkId {
+            index,
+            generation: self.links.generation(index),
+        }
     }
 
     pub(crate) fn group_id(&self, index: u32) -> GroupId {
-        GroupId { index, generation: self.groups.generation(index) }
+        GroupId {
+            index,
+            generation: self.groups.generation(index),
+        }
     }
 
     pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
-        BufferId { index, generation: self.buffers.generation(index) }
+        BufferId {
+            index,
+            generation: self.buffers.generation(index),
+        }
     }
 
     /// The live connection of a handle.
     pub(crate) fn live_conn(&self, id: ConnId) -> Option<u32> {
-        self.connections.is_live(id.index, id.generation).then_some(id.index)
+        self.connections
+            .is_live(id.index, id.generation)
+            .then_some(id.index)
     }
 
     /// The secret behind alert tokens, made at the first use because the size of
@@ -133,7 +165,9 @@ impl<'a> Engine<'a> {
     pub(crate) fn token_key(&mut self) -> TokenKey {
         let capacity = self.connections.capacity();
         let core = &mut *self.core;
-        core.tokens.get_or_insert_with(|| TokenKey::new(&mut core.random, capacity)).clone()
+        core.tokens
+            .get_or_insert_with(|| TokenKey::new(&mut core.random, capacity))
+            .clone()
     }
 
     /// The connection that owns a token, if it is in the group of the link that
@@ -152,7 +186,9 @@ impl<'a> Engine<'a> {
     /// Puts a link on its device's list if it has anything to fetch.
     #[inline]
     pub(crate) fn poke_link(&mut self, index: u32) {
-        let Some(link) = self.links.at(index) else { return };
+        let Some(link) = self.links.at(index) else {
+            return;
+        };
         if link.wants_device() {
             let device = usize::from(link.path.device.0);
             if let Some(device) = self.core.devices.get_mut(device) {
@@ -163,7 +199,9 @@ impl<'a> Engine<'a> {
 
     /// Puts a buffer on its device's list if it has anything to do.
     pub(crate) fn poke_buffer(&mut self, index: u32) {
-        let Some(buffer) = self.buffers.at(index) else { return };
+        let Some(buffer) = self.buffers.at(index) else {
+            return;
+        };
         let (position, usable) = self.registration_target(buffer.group);
         if buffer.wants_control(position, usable)
             && let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0))
@@ -178,7 +216,9 @@ impl<'a> Engine<'a> {
         self.groups
             .at(group)
             .and_then(|g| self.links.at(g.link))
-            .map_or((0, false), |link| (link.position, link.takes_registrations()))
+            .map_or((0, false), |link| {
+                (link.position, link.takes_registrations())
+            })
     }
 
     /// Lets the rendezvous of a connection look at the world again.
@@ -193,14 +233,18 @@ impl<'a> Engine<'a> {
     pub(crate) fn notify(&mut self, connection: u32, what: Pending) {
         if let Some(record) = self.connections.at_mut(connection) {
             record.notices |= what;
-            self.core.connection_events.push_back(&mut self.connections, connection);
+            self.core
+                .connection_events
+                .push_back(&mut self.connections, connection);
         }
     }
 
     pub(crate) fn command_tcp(&mut self, connection: u32, command: TcpCommand) {
         if let Some(record) = self.connections.at_mut(connection) {
             record.tcp = Some(command);
-            self.core.tcp_out.push_back(&mut self.connections, connection);
+            self.core
+                .tcp_out
+                .push_back(&mut self.connections, connection);
         }
     }
 
@@ -223,10 +267,14 @@ impl<'a> Engine<'a> {
     /// Draws the consequences of a change: work for the link, events, the end.
     #[inline]
     pub(crate) fn after_connection(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else { return };
-        let Some(connection) = record.connection.as_mut() else { return };
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        let Some(connection) = record.connection.as_mut() else {
+            return;
+        };
         let notices = connection.take_notices();
-        let wants_work = connection.wants_work(self.core.now);
+        let wants_work = connection.wants_work();
         let deadline = connection.next_timeout();
         let link = record.link;
         if wants_work && let Some(state) = self.links.at_mut(link) {
@@ -265,14 +313,17 @@ impl<'a> Engine<'a> {
     /// under way and for events to be polled.
     //= CLOSE-027
     fn on_closed(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else { return };
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
         if record.phase == Phase::Ended {
             return;
         }
         let reason = record
             .connection
             .as_ref()
-            .map_or(CloseReason::Normal, Connection::close_reason);
+            .and_then(Connection::cause)
+            .map_or(CloseReason::Normal, CloseReason::from);
         record.phase = Phase::Ended;
         record.end = Some(End::Closed(reason));
         let reset = record.tcp == Some(TcpCommand::Reset);
@@ -287,7 +338,9 @@ impl<'a> Engine<'a> {
 
     /// Ends a connection that never became active.
     pub(crate) fn end(&mut self, index: u32, end: End) {
-        let Some(record) = self.connections.at_mut(index) else { return };
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
         if record.phase == Phase::Ended {
             return;
         }
@@ -306,12 +359,14 @@ impl<'a> Engine<'a> {
 
     /// Frees what an ended connection holds, as far as nothing is under way.
     pub(crate) fn release(&mut self, index: u32) {
-        let Some(record) = self.connections.at(index) else { return };
+        let Some(record) = self.connections.at(index) else {
+            return;
+        };
         if !matches!(record.phase, Phase::Ended | Phase::Watching) {
             return;
         }
         let busy = record.connection.as_ref().is_some_and(|connection| {
-            connection.outstanding_notifies() > 0 || connection.wants_work(self.core.now)
+            connection.outstanding_notifies() > 0 || connection.wants_work()
         });
         if busy {
             return;

@@ -32,6 +32,7 @@ mod connection_record;
 pub mod endpoint;
 mod engine;
 pub mod event;
+mod fingerprint;
 pub mod id;
 mod link_group;
 pub mod path;

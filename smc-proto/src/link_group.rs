@@ -23,6 +23,8 @@ mod remote_rmb;
 mod teardown;
 mod work;
 
+pub(crate) use work::segments;
+
 pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
 pub use link::Link;
@@ -31,8 +33,11 @@ pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
 pub(crate) use llc::{Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 
+use core::hash::{Hash, Hasher};
+
 use crate::connection_record::list::MEMBERS;
 use crate::event::CloseReason;
+use crate::fingerprint::until;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::types::{DiagnosisCode, PeerId};
@@ -118,7 +123,7 @@ pub struct LinkGroup {
 }
 
 /// Life of a link group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum GroupState {
     /// First contact is under way.
     Forming(Formation),
@@ -178,6 +183,27 @@ impl LinkGroup {
 
     pub(crate) const fn is_ending(&self) -> bool {
         matches!(self.state, GroupState::Ending(_))
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.role,
+            self.peer_id,
+            self.vlan,
+            self.state,
+            self.link,
+            self.second_link,
+        )
+            .hash(hasher);
+        (
+            self.ring_base,
+            self.connection_count,
+            self.rmb_count,
+            self.flow,
+        )
+            .hash(hasher);
+        (self.remote_rmb_count, self.decline, self.notices.bits()).hash(hasher);
+        until(self.next_deadline(), now).hash(hasher);
     }
 
     /// Earliest of the group's own deadlines.

@@ -116,6 +116,9 @@ mod tests {
         let close = (0..255u32)
             .filter(|&i| key.seal(i, 0).0.abs_diff(key.seal(i + 1, 0).0) < 0x1_0000)
             .count();
-        assert!(close < 5, "{close} of 255 tokens are close to their neighbour");
+        assert!(
+            close < 5,
+            "{close} of 255 tokens are close to their neighbour"
+        );
     }
 }

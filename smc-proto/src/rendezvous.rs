@@ -21,8 +21,11 @@ mod output;
 mod progress;
 mod server;
 
+use core::hash::{Hash, Hasher};
+
 use heapless::Vec;
 
+use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
 use crate::path::{LocalPath, MAX_PATHS};
@@ -91,7 +94,7 @@ pub struct Handshake {
 }
 
 /// Where a rendezvous stands; see the figure of the module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
     Proposing,
     AwaitingAccept,
@@ -140,8 +143,23 @@ impl Handshake {
         )
     }
 
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.conn,
+            self.role,
+            self.state,
+            self.queued_on,
+            &self.paths,
+        )
+            .hash(hasher);
+        (&self.proposal, &self.peer, &self.early).hash(hasher);
+        until(self.deadline, now).hash(hasher);
+        until(Some(self.overall), now).hash(hasher);
+    }
+
     fn next_deadline(&self) -> Instant {
-        self.deadline.map_or(self.overall, |deadline| deadline.min(self.overall))
+        self.deadline
+            .map_or(self.overall, |deadline| deadline.min(self.overall))
     }
 }
 
@@ -159,4 +177,8 @@ macro_rules! linked {
         }
     )*};
 }
-linked!(handshake_list::CLC, handshake_list::WAKE, handshake_list::QUEUED);
+linked!(
+    handshake_list::CLC,
+    handshake_list::WAKE,
+    handshake_list::QUEUED
+);

@@ -1,9 +1,9 @@
 //! Memory for the engine's objects: statics, borrowed slices or boxes.
 
-use crate::connection_record::ConnectionRecord;
-use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
-use crate::rendezvous::Handshake;
-use crate::slots::{Pool, PoolHead, Slot};
+pub use crate::connection_record::ConnectionRecord;
+pub use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
+pub use crate::rendezvous::Handshake;
+pub use crate::slots::{Pool, PoolHead, Slot};
 
 /// Provides the tables of an endpoint. Implement it for memory of another kind,
 /// always returning the same tables; [`Fixed`] and [`Owned`] serve most uses.
@@ -53,14 +53,8 @@ pub struct Fixed<
     remote_rmbs: [Slot<RemoteRmb>; R],
 }
 
-impl<
-    const C: usize,
-    const H: usize,
-    const G: usize,
-    const L: usize,
-    const B: usize,
-    const R: usize,
-> Fixed<C, H, G, L, B, R>
+impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: usize, const R: usize>
+    Fixed<C, H, G, L, B, R>
 {
     /// Empty tables.
     #[must_use]
@@ -77,28 +71,16 @@ impl<
     }
 }
 
-impl<
-    const C: usize,
-    const H: usize,
-    const G: usize,
-    const L: usize,
-    const B: usize,
-    const R: usize,
-> Default for Fixed<C, H, G, L, B, R>
+impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: usize, const R: usize>
+    Default for Fixed<C, H, G, L, B, R>
 {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<
-    const C: usize,
-    const H: usize,
-    const G: usize,
-    const L: usize,
-    const B: usize,
-    const R: usize,
-> Storage for Fixed<C, H, G, L, B, R>
+impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: usize, const R: usize>
+    Storage for Fixed<C, H, G, L, B, R>
 {
     #[inline]
     fn tables(&mut self) -> Tables<'_> {

@@ -17,6 +17,8 @@ pub enum FatalCause {
     DataLost,
     /// The peer's adapter refused an RDMA write of this connection.
     AccessRefused,
+    /// Octets arrived over TCP although SMC-R carries the connection (AMB-35).
+    TcpData,
 }
 
 impl FatalCause {
@@ -76,6 +78,7 @@ impl fmt::Display for FatalCause {
             Self::RmbeConflict => "RMB element claimed by another connection",
             Self::EyeCatcherDamaged => "eye catcher damaged",
             Self::DataLost => "data lost in failover",
+            Self::TcpData => "octets over TCP on an SMC-R connection",
             Self::AccessRefused => "RDMA write refused by the peer",
         })
     }

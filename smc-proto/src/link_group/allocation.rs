@@ -3,9 +3,9 @@
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
+use crate::connection::FatalCause;
 use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
-use crate::connection::FatalCause;
 use crate::id::NONE;
 use crate::path::LocalPath;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
@@ -20,7 +20,9 @@ impl Engine<'_> {
         path: LocalPath,
         formation: Formation,
     ) -> Option<u32> {
-        let (group, _) = self.groups.insert(LinkGroup::new(role, peer_id, vlan, formation))?;
+        let (group, _) = self
+            .groups
+            .insert(LinkGroup::new(role, peer_id, vlan, formation))?;
         let Some(link) = self.new_link(group, 0, path) else {
             self.groups.remove(group);
             return None;
@@ -71,10 +73,12 @@ impl Engine<'_> {
         kind: BufferKind,
         size: BufferSize,
     ) -> bool {
-        let spare = self
-            .groups
-            .at(group)
-            .and_then(|g| g.spare.get(kind as usize)?.get(usize::from(size.code()))?.first());
+        let spare = self.groups.at(group).and_then(|g| {
+            g.spare
+                .get(kind as usize)?
+                .get(usize::from(size.code()))?
+                .first()
+        });
         let index = match spare {
             Some(index) => index,
             None => match self.new_buffer(conn, group, kind, size) {
@@ -116,15 +120,25 @@ impl Engine<'_> {
     }
 
     fn give_element(&mut self, conn: u32, index: u32) {
-        let Some(buffer) = self.buffers.at_mut(index) else { return };
-        let Some(element) = buffer.take_element() else { return };
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
+        let Some(element) = buffer.take_element() else {
+            return;
+        };
         let kind = buffer.kind;
         let offset = buffer.element_offset(element);
         buffer.idle_deadline = None;
         self.buffers.set_deadline(index, None);
         if let Some(record) = self.connections.at_mut(conn) {
             match kind {
-                BufferKind::Rmb => record.rmb = Element { buffer: index, index: element, offset },
+                BufferKind::Rmb => {
+                    record.rmb = Element {
+                        buffer: index,
+                        index: element,
+                        offset,
+                    }
+                }
                 BufferKind::Send => record.send_buffer = index,
             }
         }
@@ -133,8 +147,12 @@ impl Engine<'_> {
 
     /// Lists a buffer as spare if a connection can have an element of it at once.
     pub(crate) fn list_spare(&mut self, index: u32) {
-        let Some(buffer) = self.buffers.at(index) else { return };
-        let Some(group) = self.groups.at_mut(buffer.group) else { return };
+        let Some(buffer) = self.buffers.at(index) else {
+            return;
+        };
+        let Some(group) = self.groups.at_mut(buffer.group) else {
+            return;
+        };
         let usable = !buffer.retired
             && buffer.memory == Memory::Present
             && buffer.waiter == NONE
@@ -144,7 +162,10 @@ impl Engine<'_> {
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
-        if let Some(list) = group.spare.get_mut(buffer.kind as usize).and_then(|l| l.get_mut(size))
+        if let Some(list) = group
+            .spare
+            .get_mut(buffer.kind as usize)
+            .and_then(|l| l.get_mut(size))
         {
             if usable {
                 list.push_back(&mut self.buffers, index);
@@ -156,7 +177,9 @@ impl Engine<'_> {
 
     /// Takes everything back that a connection holds of its group.
     pub(crate) fn leave_group(&mut self, conn: u32) {
-        let Some(record) = self.connections.at_mut(conn) else { return };
+        let Some(record) = self.connections.at_mut(conn) else {
+            return;
+        };
         let (group, link) = (record.group, record.link);
         let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
         let send = core::mem::replace(&mut record.send_buffer, NONE);
@@ -194,7 +217,9 @@ impl Engine<'_> {
     fn return_element(&mut self, conn: u32, index: u32, element: u8) {
         let now = self.now();
         let idle = self.core.config.timeouts.rmb_idle;
-        let Some(buffer) = self.buffers.at_mut(index) else { return };
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
         buffer.return_element(element);
         if buffer.waiter == conn {
             buffer.waiter = NONE;
@@ -221,8 +246,11 @@ impl Engine<'_> {
             &mut self.core.steps,
         );
         if known != NONE {
-            let same =
-                self.remote_rmbs.at(known).and_then(|rmb| rmb.rtoken(position)) == Some(rtoken);
+            let same = self
+                .remote_rmbs
+                .at(known)
+                .and_then(|rmb| rmb.rtoken(position))
+                == Some(rtoken);
             return same.then_some(known);
         }
         if g.remote_rmb_count >= 255 {
@@ -243,7 +271,9 @@ impl Engine<'_> {
         position: u8,
         rkey: crate::wire::types::RKey,
     ) -> bool {
-        let Some(g) = self.groups.at_mut(group) else { return false };
+        let Some(g) = self.groups.at_mut(group) else {
+            return false;
+        };
         let index = remote_rmb::find(
             &mut self.remote_rmbs,
             &g.remote_rmbs,
@@ -254,7 +284,11 @@ impl Engine<'_> {
         if index == NONE {
             return false;
         }
-        while self.remote_rmbs.at_mut(index).is_some_and(|rmb| !rmb.elements().is_empty()) {
+        while self
+            .remote_rmbs
+            .at_mut(index)
+            .is_some_and(|rmb| !rmb.elements().is_empty())
+        {
             let user = self.user_of(group, index, 0, NONE);
             if user == NONE {
                 break;
@@ -300,7 +334,9 @@ impl Engine<'_> {
 
     /// The group's link will never carry anything again for this reason.
     pub(crate) fn retire_second_link(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         let second = core::mem::replace(&mut g.second_link, NONE);
         if let Some(link) = self.links.at_mut(second) {
             link.goal = QpGoal::Gone;
@@ -339,7 +375,9 @@ impl Engine<'_> {
 
     /// Takes a buffer that is no longer memory out of the tables.
     pub(crate) fn remove_buffer(&mut self, index: u32) {
-        let Some(buffer) = self.buffers.at(index) else { return };
+        let Some(buffer) = self.buffers.at(index) else {
+            return;
+        };
         let (group, kind) = (buffer.group, buffer.kind);
         let size = usize::from(buffer.size.code());
         if let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0)) {

@@ -9,9 +9,12 @@
 //!                       (slot freed)                         └─────────┘
 //! ```
 
+use core::hash::{Hash, Hasher};
+
 use super::remote_rmb::ElementSet;
 use super::{LINKS_PER_GROUP, buffer_list};
 use crate::command::{BufferKind, RdmaCommand};
+use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
@@ -49,7 +52,7 @@ pub struct Buffer {
 }
 
 /// The memory behind a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Memory {
     Absent,
     Present,
@@ -57,14 +60,14 @@ pub(crate) enum Memory {
     Gone,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Registration {
     None,
     Done,
 }
 
 /// Whether the peer knows an RMB's RTokens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Agreement {
     /// Nothing to agree on: a send buffer, or an RMB not yet announced.
     None,
@@ -106,16 +109,27 @@ impl Buffer {
         }
     }
 
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
+        (self.registrations, self.busy, self.retired, self.agreement).hash(hasher);
+        (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
+        until(self.idle_deadline, now).hash(hasher);
+    }
+
     /// First octet of an element (RMB-012).
     //= RMB-012
     pub(crate) fn element_offset(&self, index: u8) -> u32 {
-        u32::from(index).saturating_sub(1).saturating_mul(self.size.octets())
+        u32::from(index)
+            .saturating_sub(1)
+            .saturating_mul(self.size.octets())
     }
 
     /// Element index of a first octet.
     fn element_at(&self, offset: u32) -> Option<u8> {
         let index = offset.checked_div(self.size.octets())?.checked_add(1)?;
-        u8::try_from(index).ok().filter(|index| *index <= self.elements)
+        u8::try_from(index)
+            .ok()
+            .filter(|index| *index <= self.elements)
     }
 
     pub(crate) fn is_registered(&self, position: u8) -> bool {
@@ -128,7 +142,10 @@ impl Buffer {
     }
 
     fn first_registered(&self) -> Option<u8> {
-        (0u8..).zip(self.registrations).find(|(_, r)| *r == Registration::Done).map(|(p, _)| p)
+        (0u8..)
+            .zip(self.registrations)
+            .find(|(_, r)| *r == Registration::Done)
+            .map(|(p, _)| p)
     }
 
     /// The next control command for a buffer whose group has its link at
@@ -231,7 +248,10 @@ impl Buffer {
 
     /// Notes that an element is zero.
     pub(crate) fn on_cleared(&mut self, offset: u32) {
-        if let Some(index) = self.element_at(offset).filter(|index| self.dirty.contains(*index)) {
+        if let Some(index) = self
+            .element_at(offset)
+            .filter(|index| self.dirty.contains(*index))
+        {
             self.busy = false;
             self.dirty.remove(index);
             self.clean.insert(index);
@@ -283,4 +303,9 @@ macro_rules! linked {
         }
     )*};
 }
-linked!(buffer_list::READY, buffer_list::SPARE, buffer_list::OWNED, buffer_list::AGREEMENT);
+linked!(
+    buffer_list::READY,
+    buffer_list::SPARE,
+    buffer_list::OWNED,
+    buffer_list::AGREEMENT
+);

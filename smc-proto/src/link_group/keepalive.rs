@@ -27,9 +27,7 @@ impl Engine<'_> {
         let l = self.links.at(link)?;
         match l.test {
             _ if !l.is_usable() => None,
-            TestLinkState::Idle => {
-                Some(l.last_received.after(self.core.config.timeouts.keepalive))
-            }
+            TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
             TestLinkState::Due => None,
             TestLinkState::Sent { deadline, .. } => Some(deadline),
         }
@@ -40,8 +38,12 @@ impl Engine<'_> {
     //= KEEPALIVE-006
     pub(crate) fn on_link_timeout(&mut self, link: u32) {
         let now = self.now();
-        let due = self.link_deadline(link).is_some_and(|deadline| deadline <= now);
-        let Some(l) = self.links.at_mut(link) else { return };
+        let due = self
+            .link_deadline(link)
+            .is_some_and(|deadline| deadline <= now);
+        let Some(l) = self.links.at_mut(link) else {
+            return;
+        };
         match l.test {
             TestLinkState::Idle if due => {
                 l.test = TestLinkState::Due;
@@ -69,16 +71,31 @@ impl Engine<'_> {
         let (a, b) = (self.core.random.next(), self.core.random.next());
         let user_data = (u128::from(a) << 64 | u128::from(b)).to_be_bytes();
         let deadline = self.now().after(self.core.config.timeouts.test_link_reply);
-        self.links.at_mut(link)?.test = TestLinkState::Sent { user_data, deadline };
+        self.links.at_mut(link)?.test = TestLinkState::Sent {
+            user_data,
+            deadline,
+        };
         self.arm_link(link);
-        Some(LlcMessage::TestLink(TestLink { reply: false, user_data }).emit())
+        Some(
+            LlcMessage::TestLink(TestLink {
+                reply: false,
+                user_data,
+            })
+            .emit(),
+        )
     }
 
     //= LLC-075
     //= KEEPALIVE-007
     //= LLCSER-006
     pub(super) fn on_test_link(&mut self, link: u32, message: TestLink) {
-        self.reply(link, &LlcMessage::TestLink(TestLink { reply: true, ..message }));
+        self.reply(
+            link,
+            &LlcMessage::TestLink(TestLink {
+                reply: true,
+                ..message
+            }),
+        );
     }
 
     //= KEEPALIVE-003

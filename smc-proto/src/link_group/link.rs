@@ -9,12 +9,15 @@
 //! The next command is whatever leads from the state towards the goal; one is
 //! under way at a time.
 
+use core::hash::{Hash, Hasher};
+
 use heapless::Deque;
 
 use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
+use crate::fingerprint::until;
 use crate::id::LinkId;
 use crate::path::LocalPath;
 use crate::slots::{Linked, Links, List};
@@ -72,7 +75,7 @@ const _: () = assert!(size_of::<Link>() <= 4096);
 const _: () = assert!(LINKS_PER_GROUP <= 16);
 
 /// What the queue pair is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
 pub(crate) enum QpState {
     Absent,
     Init,
@@ -82,7 +85,7 @@ pub(crate) enum QpState {
 }
 
 /// What the queue pair should become.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
 pub(crate) enum QpGoal {
     Init,
     Rtr,
@@ -97,7 +100,10 @@ pub(crate) enum TestLinkState {
     /// A request waits to be sent.
     Due,
     /// A request with this user data went out.
-    Sent { user_data: [u8; 16], deadline: Instant },
+    Sent {
+        user_data: [u8; 16],
+        deadline: Instant,
+    },
 }
 
 /// A SEND under way.
@@ -111,7 +117,11 @@ pub(crate) struct SendRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendKind {
     /// A CDC message of a connection.
-    Notify { index: u32, generation: u32, record: NotifyRecord },
+    Notify {
+        index: u32,
+        generation: u32,
+        record: NotifyRecord,
+    },
     /// The request of the group's exchange.
     Request,
     /// A reply or TEST LINK.
@@ -152,6 +162,25 @@ impl Link {
         }
     }
 
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.group,
+            self.position,
+            self.number,
+            self.state,
+            self.goal,
+            self.busy,
+        )
+            .hash(hasher);
+        (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
+        (self.request, self.path.device, self.path.port).hash(hasher);
+        match self.test {
+            TestLinkState::Idle => 0u64.hash(hasher),
+            TestLinkState::Due => 1u64.hash(hasher),
+            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+        }
+    }
+
     /// Whether buffers can be registered in its protection domain.
     pub(crate) fn takes_registrations(&self) -> bool {
         self.state >= QpState::Init && self.state < QpState::Drained && self.goal != QpGoal::Gone
@@ -176,10 +205,15 @@ impl Link {
                 gid_index: self.path.gid_index,
                 receive_size: 44,
             },
-            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => {
-                RdmaCommand::ConnectQp { link, peer: self.peer?, mtu: self.mtu }
-            }
-            (QpState::Rtr, QpGoal::Rts) => RdmaCommand::ActivateQp { link, psn: self.psn },
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => RdmaCommand::ConnectQp {
+                link,
+                peer: self.peer?,
+                mtu: self.mtu,
+            },
+            (QpState::Rtr, QpGoal::Rts) => RdmaCommand::ActivateQp {
+                link,
+                psn: self.psn,
+            },
             (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
                 RdmaCommand::QpToError { link }
             }

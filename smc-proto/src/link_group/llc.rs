@@ -19,17 +19,27 @@ use crate::stats::count;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
 
 /// The exchange this side runs on a formed group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Flow {
     Idle,
     /// CONFIRM RKEY for this RMB.
-    ConfirmRkey { buffer: u32, attempts: u8 },
+    ConfirmRkey {
+        buffer: u32,
+        attempts: u8,
+    },
     /// The peer refused CONFIRM RKEY for now; it is repeated at the deadline.
-    RetryConfirmRkey { buffer: u32, attempts: u8 },
+    RetryConfirmRkey {
+        buffer: u32,
+        attempts: u8,
+    },
     /// DELETE RKEY for this RMB.
-    DeleteRkey { buffer: u32 },
+    DeleteRkey {
+        buffer: u32,
+    },
     /// DELETE LINK of the last link or of all; the group ends with the answer.
-    DeleteGroup { all: bool },
+    DeleteGroup {
+        all: bool,
+    },
 }
 
 impl Engine<'_> {
@@ -83,8 +93,10 @@ impl Engine<'_> {
     /// Queues a reply on the link its request came on.
     //= LLC-011
     pub(crate) fn reply(&mut self, link: u32, message: &LlcMessage) {
-        let queued =
-            self.links.at_mut(link).is_some_and(|l| l.replies.push_back(message.emit()).is_ok());
+        let queued = self
+            .links
+            .at_mut(link)
+            .is_some_and(|l| l.replies.push_back(message.emit()).is_ok());
         if queued {
             self.poke_link(link);
         } else {
@@ -121,7 +133,9 @@ impl Engine<'_> {
         let group = self.links.at(link).map_or(NONE, |l| l.group);
         let now = self.now();
         let timeouts = self.core.config.timeouts;
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         let wait = match g.state {
             super::GroupState::Forming(formation) => formation.reply_wait(&timeouts),
             _ => timeouts.llc_reply,
@@ -133,7 +147,9 @@ impl Engine<'_> {
     /// The adapter confirmed that the request of the exchange left.
     pub(crate) fn on_request_sent(&mut self, link: u32) {
         let group = self.links.at(link).map_or(NONE, |l| l.group);
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         match (g.flow, g.role) {
             //= LINK-032
             //= LLC-057
@@ -145,7 +161,10 @@ impl Engine<'_> {
     }
 
     pub(crate) fn arm_group(&mut self, group: u32) {
-        let deadline = self.groups.at(group).and_then(super::LinkGroup::next_deadline);
+        let deadline = self
+            .groups
+            .at(group)
+            .and_then(super::LinkGroup::next_deadline);
         self.groups.set_deadline(group, deadline);
     }
 
@@ -163,7 +182,9 @@ impl Engine<'_> {
     /// Starts the next exchange that is wanted, if none is running.
     //= LLCSER-003
     pub(crate) fn start_flow(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if !g.is_active() || g.flow != Flow::Idle {
             return;
         }
@@ -175,13 +196,17 @@ impl Engine<'_> {
     /// A deadline of the group passed.
     pub(crate) fn on_group_timeout(&mut self, group: u32) {
         let now = self.now();
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if g.idle_deadline.is_some_and(|deadline| deadline <= now) {
             g.idle_deadline = None;
             //= LINK-031
             self.delete_group(group);
         }
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if g.flow_deadline.is_some_and(|deadline| deadline <= now) {
             g.flow_deadline = None;
             self.on_flow_timeout(group);
@@ -190,7 +215,9 @@ impl Engine<'_> {
     }
 
     fn on_flow_timeout(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         match (g.state, g.flow) {
             (super::GroupState::Forming(formation), _) => {
                 self.on_formation_timeout(group, formation);

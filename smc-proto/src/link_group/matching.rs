@@ -24,7 +24,9 @@ impl Engine<'_> {
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: u32) {
         let limit = u16::from(self.core.config.connections_per_group);
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         let bucket = peer_bucket(g.peer_id);
         //= RMB-001
         let has_room = g.role == Role::Server
@@ -42,7 +44,9 @@ impl Engine<'_> {
 
     /// Takes a group off the list, for good.
     pub(crate) fn withdraw_group(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         if let Some(list) = self.core.joinable.get_mut(peer_bucket(g.peer_id)) {
             list.remove(&mut self.groups, group);
         }
@@ -78,14 +82,18 @@ impl Engine<'_> {
 
     /// Lists a link under its peer's queue pair number.
     pub(crate) fn hash_link(&mut self, link: u32) {
-        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else { return };
+        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+            return;
+        };
         if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
             list.push_back(&mut self.links, link);
         }
     }
 
     pub(crate) fn unhash_link(&mut self, link: u32) {
-        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else { return };
+        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+            return;
+        };
         if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
             list.remove(&mut self.links, link);
         }
@@ -123,7 +131,9 @@ impl Engine<'_> {
 
     /// The connection of a group that uses an element of the peer's RMB.
     pub(crate) fn user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) -> u32 {
-        let Some(members) = self.groups.at(group).map(|g| g.members) else { return NONE };
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return NONE;
+        };
         let mut next = members.first();
         while let Some(conn) = next {
             self.core.steps = self.core.steps.wrapping_add(1);

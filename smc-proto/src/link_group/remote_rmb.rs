@@ -19,7 +19,11 @@ impl RemoteRmb {
         if let Some(entry) = rtokens.get_mut(usize::from(position)) {
             *entry = Some(rtoken);
         }
-        Self { rtokens, elements: ElementSet::EMPTY, members: Links::UNLINKED }
+        Self {
+            rtokens,
+            elements: ElementSet::EMPTY,
+            members: Links::UNLINKED,
+        }
     }
 
     /// RToken on the link at this position of the group.
@@ -50,8 +54,10 @@ pub(crate) fn find(
     let mut next = list.first();
     while let Some(index) = next {
         *steps = steps.wrapping_add(1);
-        let matches =
-            pool.at(index).and_then(|rmb| rmb.rtoken(position)).is_some_and(|t| t.rkey == rkey);
+        let matches = pool
+            .at(index)
+            .and_then(|rmb| rmb.rtoken(position))
+            .is_some_and(|t| t.rkey == rkey);
         if matches {
             return index;
         }
@@ -61,14 +67,17 @@ pub(crate) fn find(
 }
 
 /// A set of element indexes, 1 to 255.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ElementSet([u64; 4]);
 
 impl ElementSet {
     pub(crate) const EMPTY: Self = Self([0; 4]);
 
     fn word(index: u8) -> (usize, u64) {
-        (usize::from(index >> 6), 1_u64.wrapping_shl(u32::from(index & 63)))
+        (
+            usize::from(index >> 6),
+            1_u64.wrapping_shl(u32::from(index & 63)),
+        )
     }
 
     pub(crate) fn contains(&self, index: u8) -> bool {

@@ -28,13 +28,19 @@ impl Engine<'_> {
         decline: Option<DiagnosisCode>,
     ) {
         self.withdraw_group(group);
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if g.is_ending() {
             return;
         }
         let was_active = g.is_active();
         // Past the point of no return no Decline is left to send.
-        g.decline = if g.decline.is_some() { decline.or(g.decline) } else { None };
+        g.decline = if g.decline.is_some() {
+            decline.or(g.decline)
+        } else {
+            None
+        };
         if reason == CloseReason::RendezvousFailed && decline.is_none() {
             g.decline = None;
         }
@@ -88,10 +94,20 @@ impl Engine<'_> {
     /// Nothing posted on the link is under way any more: what was not reported
     /// as sent was not sent.
     pub(crate) fn on_drained(&mut self, link: u32) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else { return };
-        while let Some(record) = self.links.at_mut(link).and_then(|l| l.in_flight.pop_front()) {
+        let Some(group) = self.links.at(link).map(|l| l.group) else {
+            return;
+        };
+        while let Some(record) = self
+            .links
+            .at_mut(link)
+            .and_then(|l| l.in_flight.pop_front())
+        {
             self.step();
-            if let SendKind::Notify { index, generation, record } = record.kind
+            if let SendKind::Notify {
+                index,
+                generation,
+                record,
+            } = record.kind
                 && self.connections.is_live(index, generation)
             {
                 self.with_connection(index, |connection, now, config| {
@@ -100,15 +116,20 @@ impl Engine<'_> {
                 self.release(index);
             }
         }
-        let first = self.groups.at(group).is_some_and(|g| g.link == link && g.is_ending());
+        let first = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.link == link && g.is_ending());
         if first {
             self.retire_buffers(group);
         }
         self.poke_link(link);
     }
 
-    fn retire_buffers(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else { return };
+    pub(crate) fn retire_buffers(&mut self, group: u32) {
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
         let mut next = list.first();
         while let Some(index) = next {
             self.step();
@@ -136,7 +157,9 @@ impl Engine<'_> {
 
     /// Frees the slot of a group of which nothing is left.
     pub(crate) fn try_free_group(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if !g.is_ending()
             || g.link != NONE
             || g.second_link != NONE
@@ -150,7 +173,9 @@ impl Engine<'_> {
             self.remove_remote_rmb(group, rmb);
         }
         // Only a group that was told to be up is told to be down.
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         if g.told_up {
             g.notices |= GroupNotices::DOWN;
             self.core.group_events.push_back(&mut self.groups, group);

@@ -1,8 +1,8 @@
 //! The client: Proposal out, Accept in, Confirm out.
 
 use super::{ConnOptions, Handshake, State};
-use crate::connection_record::{ConnectionRecord, End, Phase};
 use crate::command::{QpAddress, TcpCommand};
+use crate::connection_record::{ConnectionRecord, End, Phase};
 use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
@@ -21,18 +21,29 @@ impl Engine<'_> {
         paths: &[LocalPath],
     ) -> Result<u32, OpenError> {
         let negotiated = options.option_negotiated;
-        let (conn, generation) =
-            self.connections.insert(ConnectionRecord::new(NONE)).ok_or(OpenError::Full)?;
+        let (conn, generation) = self
+            .connections
+            .insert(ConnectionRecord::new(NONE))
+            .ok_or(OpenError::Full)?;
         if !negotiated {
             //= TCPOPT-008
-            let why = FallbackReason { code: DiagnosisCode::PEER_NO_SMC, peer_diagnosis: None };
-            self.command_tcp(conn, TcpCommand::HandOver { watch_for_decline: false });
+            let why = FallbackReason {
+                code: DiagnosisCode::PEER_NO_SMC,
+                peer_diagnosis: None,
+            };
+            self.command_tcp(
+                conn,
+                TcpCommand::HandOver {
+                    watch_for_decline: false,
+                },
+            );
             self.end(conn, End::FellBack(why));
             return Ok(conn);
         }
         let overall = self.now().after(self.core.config.timeouts.rendezvous);
-        let Some((handshake, _)) =
-            self.handshakes.insert(Handshake::new(conn, role, options, overall))
+        let Some((handshake, _)) = self
+            .handshakes
+            .insert(Handshake::new(conn, role, options, overall))
         else {
             self.connections.remove(conn);
             return Err(OpenError::Full);
@@ -66,7 +77,9 @@ impl Engine<'_> {
     /// The server's Accept.
     //= RENDEZVOUS-010
     pub(crate) fn on_accept(&mut self, conn: u32, handshake: u32, accept: AcceptConfirm) {
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         let Some(path) = h.paths.first().copied() else {
             self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
             return;

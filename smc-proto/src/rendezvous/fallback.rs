@@ -13,10 +13,16 @@ impl Engine<'_> {
     /// message leaves with the next poll (CLC-065).
     //= CLC-047
     pub(crate) fn decline(&mut self, handshake: u32, code: DiagnosisCode, out_of_sync: bool) {
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         let crossing = h.state == State::Forming;
         let conn = h.conn;
-        h.state = State::Declining { code, out_of_sync, crossing };
+        h.state = State::Declining {
+            code,
+            out_of_sync,
+            crossing,
+        };
         h.deadline = None;
         h.paths.clear();
         self.core.clc_out.push_back(&mut self.handshakes, handshake);
@@ -27,14 +33,26 @@ impl Engine<'_> {
 
     /// Our Decline left: plain TCP from here on.
     pub(crate) fn on_declined(&mut self, conn: u32, code: DiagnosisCode, crossing: bool) {
-        self.fall_back(conn, FallbackReason { code, peer_diagnosis: None }, crossing);
+        self.fall_back(
+            conn,
+            FallbackReason {
+                code,
+                peer_diagnosis: None,
+            },
+            crossing,
+        );
     }
 
     /// Hands the connection over as plain TCP; `crossing` if a Decline of the
     /// peer may still arrive (AMB-46).
     pub(crate) fn fall_back(&mut self, conn: u32, why: FallbackReason, crossing: bool) {
         self.leave_founded_group(conn, CloseReason::RendezvousFailed);
-        self.command_tcp(conn, TcpCommand::HandOver { watch_for_decline: crossing });
+        self.command_tcp(
+            conn,
+            TcpCommand::HandOver {
+                watch_for_decline: crossing,
+            },
+        );
         if let Some(record) = self.connections.at_mut(conn)
             && crossing
             && let Phase::Rendezvous(handshake) = record.phase
@@ -55,7 +73,9 @@ impl Engine<'_> {
     /// Ends the group that a connection was founding, if it was.
     //= CLC-065
     pub(crate) fn leave_founded_group(&mut self, conn: u32, reason: CloseReason) {
-        let Some(group) = self.connections.at(conn).map(|record| record.group) else { return };
+        let Some(group) = self.connections.at(conn).map(|record| record.group) else {
+            return;
+        };
         if let Some(g) = self.groups.at_mut(group)
             && g.founder == conn
         {
@@ -66,7 +86,11 @@ impl Engine<'_> {
 
     /// Gives back what a connection in rendezvous holds of its group.
     pub(crate) fn detach(&mut self, conn: u32) {
-        if self.connections.at(conn).is_some_and(|record| record.group != NONE) {
+        if self
+            .connections
+            .at(conn)
+            .is_some_and(|record| record.group != NONE)
+        {
             self.leave_group(conn);
         }
     }
@@ -79,14 +103,19 @@ impl Engine<'_> {
     }
 
     pub(crate) fn arm_handshake(&mut self, handshake: u32) {
-        let deadline = self.handshakes.at(handshake).map(super::Handshake::next_deadline);
+        let deadline = self
+            .handshakes
+            .at(handshake)
+            .map(super::Handshake::next_deadline);
         self.handshakes.set_deadline(handshake, deadline);
     }
 
     /// A wait of a rendezvous is over.
     //= CLC-067
     pub(crate) fn on_handshake_timeout(&mut self, handshake: u32) {
-        let Some(h) = self.handshakes.at(handshake) else { return };
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
         if h.next_deadline() > self.now() {
             self.arm_handshake(handshake);
             return;

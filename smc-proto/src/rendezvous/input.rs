@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::State;
 use crate::command::TcpCommand;
+use crate::connection::FatalCause;
 use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
@@ -73,7 +74,9 @@ impl Engine<'_> {
     /// Looks at the octets a connection received over TCP.
     pub(crate) fn on_clc(&mut self, index: u32, octets: &[u8]) -> Result<ClcProgress, ClcError> {
         self.step();
-        let Some(record) = self.connections.at(index) else { return Ok(ClcProgress::NotClc) };
+        let Some(record) = self.connections.at(index) else {
+            return Ok(ClcProgress::NotClc);
+        };
         match record.phase {
             //= CLC-077
             Phase::Ended => Ok(ClcProgress::NotClc),
@@ -110,7 +113,9 @@ impl Engine<'_> {
             }
         };
         match self.read_message(octets) {
-            Ok(None) => Ok(ClcProgress::NeedMore { total: needed(octets) }),
+            Ok(None) => Ok(ClcProgress::NeedMore {
+                total: needed(octets),
+            }),
             Ok(Some((message, len))) => {
                 count(&mut self.core.statistics.clc_received);
                 self.on_message(index, handshake, due, message)
@@ -209,7 +214,9 @@ impl Engine<'_> {
     fn watch(&mut self, index: u32, octets: &[u8]) -> ClcProgress {
         let progress = match ClcHeader::parse(octets) {
             Err(ClcParseError::TooShort { .. }) if begins_like_clc(octets) => {
-                return ClcProgress::NeedMore { total: HEADER_LENGTH };
+                return ClcProgress::NeedMore {
+                    total: HEADER_LENGTH,
+                };
             }
             Ok(header) if header.kind == ClcKind::Decline => {
                 let length = usize::from(header.length);
@@ -217,7 +224,10 @@ impl Engine<'_> {
                     None => return ClcProgress::NeedMore { total: length },
                     Some(Ok((ClcMessage::Decline(_), len))) => {
                         count(&mut self.core.statistics.clc_received);
-                        ClcProgress::Consumed { len, next: Next::Stop }
+                        ClcProgress::Consumed {
+                            len,
+                            next: Next::Stop,
+                        }
                     }
                     Some(_) => ClcProgress::NotClc,
                 }
@@ -251,7 +261,7 @@ impl Engine<'_> {
     fn fail_active(&mut self, index: u32) {
         count(&mut self.core.statistics.violations);
         self.with_connection(index, |connection, now, config| {
-            connection.on_protocol_error(now, &config.connection);
+            connection.on_fatal(now, &config.connection, FatalCause::TcpData);
         });
     }
 
@@ -277,6 +287,8 @@ fn needed(octets: &[u8]) -> usize {
 }
 
 fn begins_like_clc(octets: &[u8]) -> bool {
-    let pattern = crate::wire::clc::EYE_CATCHER.iter().chain(&[ClcKind::Decline as u8]);
+    let pattern = crate::wire::clc::EYE_CATCHER
+        .iter()
+        .chain(&[ClcKind::Decline as u8]);
     octets.iter().zip(pattern).all(|(have, want)| have == want)
 }

@@ -42,12 +42,14 @@ impl Engine<'_> {
             State::Accepting => ClcMessage::Accept(self.accept_confirm(h.conn)?),
             State::Confirming => ClcMessage::Confirm(self.accept_confirm(h.conn)?),
             //= CLC-019
-            State::Declining { code, out_of_sync, .. } => ClcMessage::Decline(Decline {
+            State::Declining {
+                code, out_of_sync, ..
+            } => ClcMessage::Decline(Decline {
                 version: ClcVersion::V1,
                 out_of_sync,
                 peer_id: self.core.config.peer_id,
                 diagnosis: code,
-                os: PeerOs::default(),
+                os: PeerOs(0),
             }),
             _ => return None,
         };
@@ -99,7 +101,9 @@ impl Engine<'_> {
 
     fn on_clc_sent(&mut self, handshake: u32, conn: u32) {
         let wait = self.now().after(self.core.config.timeouts.clc_message);
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         match h.state {
             State::Proposing => {
                 h.state = State::AwaitingAccept;
@@ -110,8 +114,10 @@ impl Engine<'_> {
                 h.deadline = Some(wait);
             }
             State::Confirming => {
-                let first_contact =
-                    self.connections.at(conn).is_some_and(|record| record.first_contact);
+                let first_contact = self
+                    .connections
+                    .at(conn)
+                    .is_some_and(|record| record.first_contact);
                 if first_contact {
                     h.state = State::Forming;
                     h.deadline = None;

@@ -29,7 +29,9 @@ impl Engine<'_> {
     }
 
     fn advance(&mut self, handshake: u32) {
-        let Some(h) = self.handshakes.at(handshake) else { return };
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
         let (conn, state, role) = (h.conn, h.state, h.role);
         match state {
             State::Preparing => self.advance_preparing(handshake, conn, role),
@@ -41,8 +43,10 @@ impl Engine<'_> {
             }
             State::AwaitingConfirm => {
                 //= CLC-057
-                let first_contact =
-                    self.connections.at(conn).is_some_and(|record| record.first_contact);
+                let first_contact = self
+                    .connections
+                    .at(conn)
+                    .is_some_and(|record| record.first_contact);
                 if !first_contact && self.group_is_gone(conn) {
                     self.reset(conn, CloseReason::LinksLost);
                 }
@@ -61,7 +65,10 @@ impl Engine<'_> {
     }
 
     fn group_is_gone(&self, conn: u32) -> bool {
-        let group = self.connections.at(conn).map_or(NONE, |record| record.group);
+        let group = self
+            .connections
+            .at(conn)
+            .map_or(NONE, |record| record.group);
         self.groups.at(group).is_none_or(|g| g.is_ending())
     }
 
@@ -69,13 +76,26 @@ impl Engine<'_> {
     //= RENDEZVOUS-008
     //= RENDEZVOUS-019
     pub(crate) fn join(&mut self, conn: u32, handshake: u32, link: u32) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else { return };
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
-        let wait = self.core.now.after(self.core.config.timeouts.control_command);
+        let Some(group) = self.links.at(link).map(|l| l.group) else {
+            return;
+        };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let wait = self
+            .core
+            .now
+            .after(self.core.config.timeouts.control_command);
         h.state = State::Preparing;
         h.deadline = Some(wait);
-        let receive = h.options.receive_buffer.unwrap_or(self.core.config.receive_buffer);
-        let send = h.options.send_buffer.unwrap_or(self.core.config.send_buffer);
+        let receive = h
+            .options
+            .receive_buffer
+            .unwrap_or(self.core.config.receive_buffer);
+        let send = h
+            .options
+            .send_buffer
+            .unwrap_or(self.core.config.send_buffer);
         self.enter_group(conn, group, link);
         //= RMB-013
         if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
@@ -112,7 +132,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-039
     //= RENDEZVOUS-056
     fn prepared(&self, conn: u32, role: Role) -> Prepared {
-        let Some(record) = self.connections.at(conn) else { return Prepared::NotYet };
+        let Some(record) = self.connections.at(conn) else {
+            return Prepared::NotYet;
+        };
         let (Some(group), Some(link)) = (self.groups.at(record.group), self.links.at(record.link))
         else {
             return Prepared::No(DiagnosisCode::LINK_READY);
@@ -120,9 +142,10 @@ impl Engine<'_> {
         if group.is_ending() {
             return Prepared::No(DiagnosisCode::LINK_READY);
         }
-        let (Some(rmb), Some(send)) =
-            (self.buffers.at(record.rmb.buffer), self.buffers.at(record.send_buffer))
-        else {
+        let (Some(rmb), Some(send)) = (
+            self.buffers.at(record.rmb.buffer),
+            self.buffers.at(record.send_buffer),
+        ) else {
             return Prepared::No(DiagnosisCode::MEMORY);
         };
         for buffer in [rmb, send] {
@@ -140,12 +163,21 @@ impl Engine<'_> {
             (true, Role::Client) => link.state >= QpState::Rtr,
             (false, _) => rmb.agreement == Agreement::Confirmed,
         };
-        if buffers && path_up { Prepared::Yes } else { Prepared::NotYet }
+        if buffers && path_up {
+            Prepared::Yes
+        } else {
+            Prepared::NotYet
+        }
     }
 
     fn advance_forming(&mut self, handshake: u32, conn: u32) {
-        let group = self.connections.at(conn).map_or(NONE, |record| record.group);
-        let Some(g) = self.groups.at(group) else { return };
+        let group = self
+            .connections
+            .at(conn)
+            .map_or(NONE, |record| record.group);
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         match g.state {
             GroupState::Active => self.establish(handshake),
             GroupState::Forming(_) => {}
@@ -160,10 +192,14 @@ impl Engine<'_> {
     /// The rendezvous is over: the connection is carried by SMC-R.
     //= CLOSE-001
     pub(crate) fn establish(&mut self, handshake: u32) {
-        let Some(h) = self.handshakes.at(handshake) else { return };
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
         let (conn, peer, early, nodelay) = (h.conn, h.peer, h.early, h.options.nodelay);
         let Some(peer) = peer else { return };
-        let Some(record) = self.connections.at(conn) else { return };
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
         let Some(remote) = self.remote_element(conn, group, link, &peer) else {
@@ -173,17 +209,25 @@ impl Engine<'_> {
         };
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
         let octets = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
+        let rings = (
+            Ring::new(base, octets(rmb)),
+            Ring::new(base, peer.buffer_size.octets()),
+        );
+        let (Some(receive), Some(peer_ring)) = rings else {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
+        };
         let params = ConnectionParams {
             alert_token_peer: peer.alert_token,
-            receive: Ring::new(base, octets(rmb)),
-            peer: Ring::new(base, peer.buffer_size.octets()),
+            receive,
+            peer: peer_ring,
             send_buffer: octets(send_buffer),
             nodelay,
+            urgent_inline: false,
         };
-        let now = self.now();
         self.drop_handshake(handshake);
         if let Some(record) = self.connections.at_mut(conn) {
-            record.connection = Some(Connection::new(&params, now));
+            record.connection = Some(Connection::new(&params, &self.core.config.connection));
             record.remote = remote;
             record.phase = Phase::Active;
         }
@@ -224,6 +268,11 @@ impl Engine<'_> {
         let offset = u64::from(index)
             .saturating_sub(1)
             .saturating_mul(u64::from(peer.buffer_size.octets()));
-        Some(RemoteElement { rmb, index, rkey, address: address.wrapping_add(offset) })
+        Some(RemoteElement {
+            rmb,
+            index,
+            rkey,
+            address: address.wrapping_add(offset),
+        })
     }
 }

@@ -30,7 +30,11 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
         } else if !offers {
             self.decline(handshake, DiagnosisCode::PEER_NO_SMC, false);
-        } else if self.handshakes.at(handshake).is_some_and(|h| h.paths.is_empty()) {
+        } else if self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.paths.is_empty())
+        {
             //= RENDEZVOUS-006
             self.decline(handshake, DiagnosisCode::PREFIX_MISMATCH, false);
         } else {
@@ -48,8 +52,9 @@ impl Engine<'_> {
     }
 
     fn proposed(&self, conn: u32) -> Result<u32, AnswerError> {
-        let handshake =
-            self.handshake_of(conn, Role::Server).ok_or(AnswerError::NotProposed)?;
+        let handshake = self
+            .handshake_of(conn, Role::Server)
+            .ok_or(AnswerError::NotProposed)?;
         match self.handshakes.at(handshake).map(|h| h.state) {
             Some(State::Proposed) => Ok(handshake),
             _ => Err(AnswerError::NotProposed),
@@ -90,7 +95,9 @@ impl Engine<'_> {
 
     /// Takes a handshake out of the queue of the group it waits for.
     pub(crate) fn unqueue(&mut self, handshake: u32) {
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         let group = core::mem::replace(&mut h.queued_on, NONE);
         if let Some(g) = self.groups.at_mut(group) {
             g.queued.remove(&mut self.handshakes, handshake);
@@ -102,7 +109,9 @@ impl Engine<'_> {
     //= CLC-031
     pub(crate) fn start_first_contact(&mut self, handshake: u32) {
         self.unqueue(handshake);
-        let Some(h) = self.handshakes.at_mut(handshake) else { return };
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal.as_ref()) else {
             return;
         };
@@ -127,7 +136,9 @@ impl Engine<'_> {
 
     /// The client's Confirm.
     pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: AcceptConfirm) {
-        let Some(record) = self.connections.at(conn) else { return };
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
         let usable = self.groups.at(group).is_some_and(|g| !g.is_ending());
         if let Some(h) = self.handshakes.at_mut(handshake) {
@@ -157,9 +168,13 @@ impl Engine<'_> {
             //= CLC-055
             //= RENDEZVOUS-043
             //= RENDEZVOUS-044
-            let known = self.links.at(link).and_then(|l| l.peer).is_some_and(|peer| {
-                peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
-            });
+            let known = self
+                .links
+                .at(link)
+                .and_then(|l| l.peer)
+                .is_some_and(|peer| {
+                    peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
+                });
             if !usable || !known || confirm.rmbe_index.0 == 0 {
                 let reason = if usable && !known {
                     CloseReason::PeerMisbehaved

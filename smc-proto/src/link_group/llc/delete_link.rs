@@ -11,7 +11,9 @@ impl Engine<'_> {
     /// Ends a group in order: the server says so and frees its end once that
     /// left, the client asks the server to (LINK-032, LINK-034).
     pub(crate) fn delete_group(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         let link = g.link;
         if !g.is_active() {
             self.end_group(group, CloseReason::LinksLost, None);
@@ -30,7 +32,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn on_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
         let number = self.links.at(link).map(|l| l.number);
         match (g.role, all) {
@@ -72,7 +76,10 @@ impl Engine<'_> {
                     g.flow = Flow::DeleteGroup { all: false };
                 }
                 self.withdraw_group(group);
-                let own = LlcMessage::DeleteLink(DeleteLink { reply: false, ..*request });
+                let own = LlcMessage::DeleteLink(DeleteLink {
+                    reply: false,
+                    ..*request
+                });
                 self.request(link, &own);
             }
         }
@@ -92,7 +99,9 @@ impl Engine<'_> {
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
     pub(crate) fn on_llc_sent(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         let answered = g.role == Role::Client && g.flow == Flow::DeleteGroup { all: false };
         let pending = self.links.at(g.link).is_some_and(|l| !l.replies.is_empty());
         if answered && !pending {
@@ -101,7 +110,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn on_delete_link_reply(&mut self, group: u32, _reply: &DeleteLink) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         match (g.state, g.flow) {
             (GroupState::Forming(_), _) => self.on_second_link_deleted(group),
             //= LLC-046

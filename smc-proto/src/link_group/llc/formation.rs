@@ -22,12 +22,10 @@ use crate::time::{Duration, Instant};
 use crate::wire::llc::{
     AddLink, ConfirmLink, ConfirmLinkFlags, DeleteLink, DeleteLinkFlags, LlcMessage,
 };
-use crate::wire::types::{
-    AddLinkRejectReason, DeleteLinkReason, DiagnosisCode, LinkNumber, Psn,
-};
+use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason, DiagnosisCode, LinkNumber, Psn};
 
 /// Where a first contact stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Formation {
     /// Queue pair, buffers, Accept and Confirm.
     Preparing,
@@ -99,9 +97,14 @@ impl Engine<'_> {
 
     /// A link of a group that is being formed reached a new state.
     pub(crate) fn on_formation_progress(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         let (first, second) = (g.link, g.second_link);
-        let usable = self.links.at(first).is_some_and(super::super::Link::is_usable);
+        let usable = self
+            .links
+            .at(first)
+            .is_some_and(super::super::Link::is_usable);
         let now = self.now();
         match self.formation(group) {
             Some(Formation::Connecting { not_before }) if usable => {
@@ -171,7 +174,8 @@ impl Engine<'_> {
             // An answer that comes after its time is dropped (AMB-38).
             return;
         }
-        if !self.names_peer(link, reply) || self.links.at(link).map(|l| l.number) != Some(reply.link)
+        if !self.names_peer(link, reply)
+            || self.links.at(link).map(|l| l.number) != Some(reply.link)
         {
             self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
             return;
@@ -182,9 +186,12 @@ impl Engine<'_> {
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
     fn names_peer(&self, link: u32, message: &ConfirmLink) -> bool {
-        self.links.at(link).and_then(|l| l.peer).is_some_and(|peer| {
-            peer.mac == message.mac && peer.gid == message.gid && peer.qpn == message.qpn
-        })
+        self.links
+            .at(link)
+            .and_then(|l| l.peer)
+            .is_some_and(|peer| {
+                peer.mac == message.mac && peer.gid == message.gid && peer.qpn == message.qpn
+            })
     }
 
     /// Eye catchers are left out only if both sides have none (decision 3).
@@ -202,7 +209,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-028
     fn try_second_link(&mut self, group: u32) {
         let first = self.groups.at(group).map_or(NONE, |g| g.link);
-        let Some(path) = self.links.at(first).map(|l| l.path) else { return };
+        let Some(path) = self.links.at(first).map(|l| l.path) else {
+            return;
+        };
         let Some(second) = self.new_link(group, 1, path) else {
             self.group_formed(group);
             return;
@@ -220,7 +229,9 @@ impl Engine<'_> {
 
     //= LLC-019
     fn send_add_link(&mut self, group: u32, first: u32, second: u32) {
-        let Some(l) = self.links.at(second) else { return };
+        let Some(l) = self.links.at(second) else {
+            return;
+        };
         let message = LlcMessage::AddLink(AddLink {
             reply: false,
             rejection: None,
@@ -283,9 +294,14 @@ impl Engine<'_> {
     /// The Confirm left: CONFIRM LINK must come.
     //= RENDEZVOUS-017
     pub(crate) fn await_confirm_link(&mut self, conn: u32) {
-        let group = self.connections.at(conn).map_or(NONE, |record| record.group);
+        let group = self
+            .connections
+            .at(conn)
+            .map_or(NONE, |record| record.group);
         let timeouts = self.core.config.timeouts;
-        let wait = timeouts.confirm_link_request.saturating_add(timeouts.decline);
+        let wait = timeouts
+            .confirm_link_request
+            .saturating_add(timeouts.decline);
         self.set_formation(group, Formation::AwaitingConfirmLink, Some(wait));
     }
 
@@ -330,7 +346,9 @@ impl Engine<'_> {
 
     /// ADD LINK from the peer. With one link per group there is no alternate path.
     pub(super) fn on_add_link(&mut self, link: u32, group: u32, request: &AddLink) {
-        let Some(g) = self.groups.at(group) else { return };
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
         if g.role == Role::Server {
             // A client's hint that it has another RNIC: this group is at its
             // limit, and a client waits for no answer.
@@ -351,7 +369,9 @@ impl Engine<'_> {
         } else {
             AddLinkRejectReason::NO_ALTERNATE_PATH
         };
-        let Some(path) = self.links.at(link).map(|l| l.path) else { return };
+        let Some(path) = self.links.at(link).map(|l| l.path) else {
+            return;
+        };
         let reply = LlcMessage::AddLink(AddLink {
             reply: true,
             rejection: Some(reason),
@@ -376,7 +396,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-025
     //= RENDEZVOUS-032
     fn group_formed(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else { return };
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         let founder = core::mem::replace(&mut g.founder, NONE);
         g.state = GroupState::Active;
         g.flow_deadline = None;
@@ -389,9 +411,7 @@ impl Engine<'_> {
         self.confirm_first_rmbs(group);
         self.arm_keepalive(group);
         self.wake(founder);
-        while let Some(handshake) =
-            self.groups.at_mut(group).and_then(|g| g.queued.first())
-        {
+        while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {
             self.unqueue(handshake);
             self.core.wakes.push_back(&mut self.handshakes, handshake);
         }
@@ -403,8 +423,10 @@ impl Engine<'_> {
     }
 
     pub(super) fn on_formation_timeout(&mut self, group: u32, formation: Formation) {
-        let (confirm, add) =
-            (self.core.config.confirm_link_timeout, self.core.config.add_link_timeout);
+        let (confirm, add) = (
+            self.core.config.confirm_link_timeout,
+            self.core.config.add_link_timeout,
+        );
         match formation {
             Formation::Connecting { not_before } if not_before <= self.now() => {
                 let usable = self

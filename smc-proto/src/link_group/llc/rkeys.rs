@@ -1,7 +1,7 @@
 //! CONFIRM RKEY and DELETE RKEY: which RMBs the other side may write to.
 
-use super::Flow;
 use super::super::Agreement;
+use super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -18,7 +18,9 @@ impl Engine<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
     //= LLC-058
     pub(crate) fn announce_rmb(&mut self, group: u32, buffer: u32) {
-        let Some(b) = self.buffers.at_mut(buffer) else { return };
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
         if b.kind != BufferKind::Rmb || b.agreement != Agreement::None || b.retired {
             return;
         }
@@ -40,7 +42,9 @@ impl Engine<'_> {
 
     /// The RMBs of the first contact were announced by Accept and Confirm.
     pub(super) fn confirm_first_rmbs(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else { return };
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
         let mut next = list.first();
         while let Some(index) = next {
             next = list.next(&mut self.buffers, index);
@@ -71,7 +75,9 @@ impl Engine<'_> {
     //= LLC-059
     //= LLC-060
     pub(super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
-        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else { return };
+        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else {
+            return;
+        };
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::ConfirmRkey { buffer, attempts };
             g.flow_deadline = None;
@@ -102,7 +108,10 @@ impl Engine<'_> {
             //= LLC-067
             let until = self.now().after(RETRY_PAUSE);
             if let Some(g) = self.groups.at_mut(group) {
-                g.flow = Flow::RetryConfirmRkey { buffer, attempts: attempts.saturating_add(1) };
+                g.flow = Flow::RetryConfirmRkey {
+                    buffer,
+                    attempts: attempts.saturating_add(1),
+                };
                 g.flow_deadline = Some(until);
             }
             self.arm_group(group);
@@ -118,7 +127,9 @@ impl Engine<'_> {
     }
 
     fn settle_agreement(&mut self, buffer: u32, agreement: Agreement) {
-        let Some(b) = self.buffers.at_mut(buffer) else { return };
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
         b.agreement = agreement;
         let waiter = core::mem::replace(&mut b.waiter, NONE);
         self.wake(waiter);
@@ -152,7 +163,9 @@ impl Engine<'_> {
     //= RMB-028
     pub(crate) fn on_buffer_timeout(&mut self, index: u32) {
         let now = self.now();
-        let Some(buffer) = self.buffers.at_mut(index) else { return };
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
         if buffer.idle_deadline.is_none_or(|deadline| deadline > now) || buffer.users > 0 {
             let deadline = buffer.idle_deadline;
             self.buffers.set_deadline(index, deadline);
@@ -179,7 +192,9 @@ impl Engine<'_> {
 
     //= LLC-070
     fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
-        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else { return };
+        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else {
+            return;
+        };
         let mut rkeys = heapless::Vec::new();
         if rkeys.push(rtoken.rkey).is_err() {
             return;
@@ -202,7 +217,9 @@ impl Engine<'_> {
         let Some(Flow::DeleteRkey { buffer }) = self.groups.at(group).map(|g| g.flow) else {
             return;
         };
-        let own = self.own_rtoken(group, buffer).map(|(_, rtoken)| rtoken.rkey);
+        let own = self
+            .own_rtoken(group, buffer)
+            .map(|(_, rtoken)| rtoken.rkey);
         if reply.rkeys.first().copied() != own {
             return;
         }
