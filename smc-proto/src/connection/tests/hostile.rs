@@ -1,8 +1,8 @@
 //! A peer that lies about cursors (RFC 7609 leaves that open, AMB-44).
 
-use super::harness::{Pair, octet};
+use super::harness::Pair;
 use crate::config::ConnectionConfig;
-use crate::connection::cursor::{Step, newer};
+use crate::connection::cursor::Step;
 use crate::connection::*;
 use crate::time::Instant;
 use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -252,7 +252,6 @@ fn rings_of_different_sizes_run_at_full_rate_both_ways() {
             }
         }
     }
-    assert_eq!(octet(0), 0x5a);
 }
 
 #[test]
@@ -303,6 +302,5 @@ fn sequence_numbers_decide_what_is_stale() {
         CdcOutcome::Applied
     );
     assert_eq!(conn.stats().stale, 5);
-    assert!(newer(0, 65_535));
     assert_eq!(conn.rx.judge(conn.rx.received.cursor), Ok(Step::Forward(0)));
 }

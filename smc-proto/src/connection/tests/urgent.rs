@@ -51,6 +51,17 @@ fn an_urgent_octet_at_every_place_inline_and_out_of_line() {
                     assert_eq!(pair.conn(1).urgent(), None);
                     pair.run();
                     assert_eq!(pair.sides[1].cdcs.len(), updates + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_follows_urgent_data_before_it_is_read() {
+    //= URG-005 test
+    //= URG-009 test
+    let mut pair = pair(0, 32, true);
     pair.send(0, 5, true);
     pair.send(0, 4, false);
     pair.run();
