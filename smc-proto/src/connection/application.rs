@@ -103,7 +103,7 @@ impl Connection {
     }
 
     /// Changes how urgent octets that are not taken yet are read; see
-    /// [`ConnectionParams::urgent_inline`].
+    /// [`super::ConnectionParams::urgent_inline`].
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.rx.urgent.set_inline(inline);
     }

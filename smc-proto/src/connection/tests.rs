@@ -7,6 +7,7 @@ mod failover;
 mod flow;
 mod harness;
 mod hostile;
+mod invariants;
 mod property;
 mod urgent;
 

@@ -50,11 +50,11 @@ fn setup(name: &str) -> Close {
         }
     }
     match close.state {
-        CloseState::PeerCloseWait1 | CloseState::PeerCloseWait2 | CloseState::AppCloseWait2 => {
-            if !close.full {
-                close.flags |= d;
-                close.emitted |= d;
-            }
+        CloseState::PeerCloseWait1 | CloseState::PeerCloseWait2 | CloseState::AppCloseWait2
+            if !close.full =>
+        {
+            close.flags |= d;
+            close.emitted |= d;
         }
         CloseState::AppFinCloseWait => {
             close.flags |= d;
