@@ -5,5 +5,26 @@
 //! from, so that emitting is encoding and never copying. `Display` gives one
 //! readable line.
 
+use core::fmt;
+
 pub mod cdc;
+pub mod clc;
+pub mod llc;
+pub mod tcp_option;
 pub mod types;
+
+/// A message does not fit the octets it was to be written to. Nothing was
+/// written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BufferTooSmall {
+    /// Octets the message takes.
+    pub needed: usize,
+}
+
+impl fmt::Display for BufferTooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the message takes {} octets", self.needed)
+    }
+}
+
+impl core::error::Error for BufferTooSmall {}

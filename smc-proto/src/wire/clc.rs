@@ -1,0 +1,139 @@
+//! CLC messages (RFC 7609 A.2): the rendezvous over the TCP connection.
+//!
+//! Read [`HEADER_LENGTH`] octets, ask [`ClcHeader::parse`] for the length,
+//! read exactly the rest, then [`ClcMessage::parse`]. The octet behind a
+//! message belongs to the next message or, after a fallback, to the
+//! application.
+
+use core::fmt;
+
+use super::BufferTooSmall;
+
+mod accept_confirm;
+mod decline;
+mod error;
+mod header;
+mod proposal;
+
+pub use accept_confirm::AcceptConfirm;
+pub use decline::{Decline, PeerOs};
+pub use error::ClcParseError;
+pub use header::{ClcHeader, ClcKind, ClcVersion, EYE_CATCHER, HEADER_LENGTH};
+pub use proposal::{Ipv6Prefix, IsmArea, OfferedPath, Proposal, Subnets, V2Offer};
+
+/// Length of an Accept and of a Confirm in version 1, in octets.
+pub const ACCEPT_CONFIRM_LENGTH: usize = 68;
+/// Length of a Decline in version 1, in octets.
+pub const DECLINE_LENGTH: usize = 28;
+/// Length of a Decline in version 2, in octets.
+pub const DECLINE_V2_LENGTH: usize = 44;
+/// The longest message there is, in octets: a version-2 Proposal with eight
+/// prefixes, eight EIDs and eight GIDs. A buffer of this size takes every
+/// message.
+pub const MAX_LENGTH: usize = 652;
+
+/// A CLC message.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+// A Proposal is the largest; there is no allocator to box it with, and one
+// message is in hand at a time.
+#[allow(clippy::large_enum_variant)]
+pub enum ClcMessage {
+    /// The client opens the rendezvous.
+    Proposal(Proposal),
+    /// The server takes part.
+    Accept(AcceptConfirm),
+    /// The client agrees.
+    Confirm(AcceptConfirm),
+    /// Either side withdraws; the connection goes on as TCP.
+    Decline(Decline),
+}
+
+impl ClcMessage {
+    /// Reads the message at the start of `octets` and tells how many octets
+    /// it took, which is the Length of its header.
+    ///
+    /// Nothing behind that length is looked at. Reserved fields are ignored.
+    ///
+    /// # Errors
+    /// [`ClcParseError`]; `TooShort` if `octets` ends before the message does.
+    //= CLC-006
+    pub fn parse(octets: &[u8]) -> Result<(Self, usize), ClcParseError> {
+        let header = ClcHeader::parse(octets)?;
+        let length = usize::from(header.length);
+        //= CLC-014
+        //= CLC-015
+        let Some(message) = octets.get(..length) else {
+            return Err(ClcParseError::TooShort {
+                have: octets.len(),
+                needed: length,
+            });
+        };
+        //= CLC-003
+        //= CLC-004
+        if let Some(found) = message.last_chunk::<4>()
+            && *found != EYE_CATCHER
+        {
+            return Err(ClcParseError::EyeCatcher {
+                offset: length.saturating_sub(4),
+                found: *found,
+            });
+        }
+        let message = match header.kind {
+            ClcKind::Proposal => Self::Proposal(Proposal::parse_body(&header, message)?),
+            ClcKind::Accept => Self::Accept(AcceptConfirm::parse_body(&header, message)?),
+            ClcKind::Confirm => Self::Confirm(AcceptConfirm::parse_body(&header, message)?),
+            ClcKind::Decline => Self::Decline(Decline::parse_body(&header, message)?),
+        };
+        Ok((message, length))
+    }
+
+    /// The kind of the message.
+    #[must_use]
+    pub const fn kind(&self) -> ClcKind {
+        match self {
+            Self::Proposal(_) => ClcKind::Proposal,
+            Self::Accept(_) => ClcKind::Accept,
+            Self::Confirm(_) => ClcKind::Confirm,
+            Self::Decline(_) => ClcKind::Decline,
+        }
+    }
+
+    /// Octets [`emit`](Self::emit) writes, at most [`MAX_LENGTH`].
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Self::Proposal(proposal) => proposal.encoded_len(),
+            Self::Accept(_) | Self::Confirm(_) => ACCEPT_CONFIRM_LENGTH,
+            Self::Decline(decline) => decline.encoded_len(),
+        }
+    }
+
+    /// Writes the message to the start of `buffer` and tells its length.
+    /// Reserved fields are zero.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] if `buffer` is shorter than
+    /// [`encoded_len`](Self::encoded_len).
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        match self {
+            Self::Proposal(proposal) => proposal.emit(buffer),
+            Self::Accept(message) => message.emit(ClcKind::Accept, buffer),
+            Self::Confirm(message) => message.emit(ClcKind::Confirm, buffer),
+            Self::Decline(decline) => decline.emit(buffer),
+        }
+    }
+}
+
+impl fmt::Display for ClcMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proposal(proposal) => write!(f, "CLC {proposal}"),
+            Self::Accept(message) => write!(f, "CLC Accept {message}"),
+            Self::Confirm(message) => write!(f, "CLC Confirm {message}"),
+            Self::Decline(decline) => write!(f, "CLC {decline}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
