@@ -1,6 +1,6 @@
 //! Why a capture cannot be read or written.
 
-use std::fmt;
+use core::fmt;
 use std::io;
 
 /// Why a capture cannot be read or written. Each prints as one sentence.
@@ -71,8 +71,8 @@ impl fmt::Display for CaptureError {
     }
 }
 
-impl std::error::Error for CaptureError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for CaptureError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
             _ => None,

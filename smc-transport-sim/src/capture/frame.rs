@@ -3,8 +3,8 @@
 mod emit;
 mod parse;
 
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use smc_proto::wire::types::{Gid, Mac};
 

@@ -8,7 +8,7 @@ mod opcode;
 mod packet;
 
 pub use opcode::Opcode;
-pub use packet::{Aeth, Bth, Reth, RocePacket, RoceError};
+pub use packet::{Aeth, Bth, Reth, RoceError, RocePacket};
 
 /// UDP port of RoCEv2.
 pub const ROCE_V2_PORT: u16 = 4791;

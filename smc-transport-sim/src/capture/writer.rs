@@ -3,17 +3,17 @@
 mod rdma;
 mod tcp;
 
+use core::net::SocketAddr;
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::SocketAddr;
 
+use core::time::Duration;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::{DataLink, PcapError};
-use std::time::Duration;
 
 use super::CaptureError;
 
@@ -73,9 +73,9 @@ impl<W: Write> CaptureWriter<W> {
     }
 
     /// Gives the next frame a comment, which Wireshark shows; at most the
-    /// first 4,000 octets of it.
+    /// first 1,000 characters of it.
     pub fn comment(&mut self, text: &str) {
-        self.comment = Some(text[..text.floor_char_boundary(4_000)].to_owned());
+        self.comment = Some(text.chars().take(1_000).collect());
     }
 
     /// Frames written so far.

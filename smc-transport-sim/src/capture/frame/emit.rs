@@ -1,9 +1,9 @@
 //! Frames to octets.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use etherparse::{
-    Ethernet2Header, EtherType, IpFragOffset, IpNumber, Ipv4Header, Ipv6Header, TcpHeader,
+    EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, Ipv6Header, TcpHeader,
     UdpHeader, VlanId,
 };
 use smc_proto::wire::types::Gid;

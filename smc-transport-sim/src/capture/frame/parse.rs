@@ -1,7 +1,7 @@
 //! Octets to frames. Frames that are neither TCP nor RoCE, or too damaged to
 //! tell, are [`Frame::Other`].
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpNumber, LaxIpSlice, TcpSlice};
 use smc_proto::wire::types::Gid;

@@ -54,9 +54,8 @@ impl<'a> PcapNg<'a> {
 
     fn record(&self, kind: u32, mut body: &[u8], number: u64) -> Result<Record, CaptureError> {
         let endianness = self.0.section().endianness;
-        let mut field = || {
-            take(&mut body, endianness).ok_or_else(|| damaged(number, "packet block too short"))
-        };
+        let mut field =
+            || take(&mut body, endianness).ok_or_else(|| damaged(number, "packet block too short"));
         let (interface, ticks, captured, original_length) = if kind == ENHANCED_PACKET {
             let interface = field()?;
             let ticks = u64::from(field()?) << 32 | u64::from(field()?);

@@ -1,6 +1,6 @@
 //! BTH opcodes of the reliable connected transport.
 
-use std::fmt;
+use core::fmt;
 
 /// A BTH opcode. Those of the reliable connected transport have names, others
 /// keep their number.
@@ -90,7 +90,10 @@ impl Opcode {
     /// Whether the message begins with this packet.
     #[must_use]
     pub const fn begins_message(self) -> bool {
-        matches!(self.0, 0x00 | 0x04 | 0x05 | 0x06 | 0x0a | 0x0b | 0x0c | 0x17)
+        matches!(
+            self.0,
+            0x00 | 0x04 | 0x05 | 0x06 | 0x0a | 0x0b | 0x0c | 0x17
+        )
     }
 
     /// Whether the message ends with this packet.

@@ -1,6 +1,6 @@
 //! BTH, RETH, AETH and payload.
 
-use std::fmt;
+use core::fmt;
 
 use smc_proto::wire::types::{Psn, Qpn, RKey};
 
@@ -92,7 +92,7 @@ impl fmt::Display for RoceError {
     }
 }
 
-impl std::error::Error for RoceError {}
+impl core::error::Error for RoceError {}
 
 /// Takes `N` octets off the front.
 fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
@@ -188,7 +188,7 @@ impl<'a> RocePacket<'a> {
             out.extend(immediate.to_be_bytes());
         }
         out.extend(self.payload);
-        out.extend(std::iter::repeat_n(0, padding));
+        out.extend(core::iter::repeat_n(0, padding));
     }
 
     /// Octets that [`emit`](Self::emit) appends.

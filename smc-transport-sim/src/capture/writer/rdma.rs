@@ -31,11 +31,7 @@ pub struct QpPath {
 impl QpPath {
     /// A RoCEv2 path without VLAN, from the UDP port 49152.
     #[must_use]
-    pub const fn new(
-        source: (Mac, Gid),
-        destination: (Mac, Gid),
-        destination_qpn: Qpn,
-    ) -> Self {
+    pub const fn new(source: (Mac, Gid), destination: (Mac, Gid), destination_qpn: Qpn) -> Self {
         Self {
             ethernet: EthernetPath {
                 source: source.0,

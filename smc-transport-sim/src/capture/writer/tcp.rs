@@ -1,7 +1,7 @@
 //! TCP segments with the bookkeeping of sequence numbers.
 
+use core::net::SocketAddr;
 use std::io::Write;
-use std::net::SocketAddr;
 
 use smc_proto::wire::types::Mac;
 
@@ -53,8 +53,8 @@ pub(super) struct FlowState {
 impl FlowState {
     /// Numbers that differ between connections and are the same in each run.
     fn new(flow: &TcpFlow) -> Self {
-        let ports = u32::from(flow.client.address.port()) << 16
-            | u32::from(flow.server.address.port());
+        let ports =
+            u32::from(flow.client.address.port()) << 16 | u32::from(flow.server.address.port());
         Self {
             client: ports.wrapping_mul(0x9e37_79b1),
             server: ports.wrapping_mul(0x85eb_ca77),
