@@ -31,4 +31,7 @@ pub mod reader;
 pub mod roce;
 pub mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::CaptureError;

@@ -284,7 +284,15 @@ fn write(
             }
             queue_pair.write = Some(WriteInProgress::begin(at, path, frame, reth, budget));
         }
-        (None, Some(write)) => write.add(at, frame, budget),
+        (None, Some(write)) if write.includes(frame.packet.bth.psn) => {
+            write.add(at, frame, budget);
+        }
+        // The end of this write and the beginning of another one were lost.
+        (None, Some(_)) => {
+            let unfinished = queue_pair.write.take();
+            items.extend(unfinished.map(|write| ended(write, false, budget)));
+            return;
+        }
         // The capture began in the middle of this write.
         (None, None) => return,
     }

@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use std::collections::{HashMap, VecDeque};
 
+use smc_proto::wire::clc::ClcKind;
 use smc_proto::wire::tcp_option;
 
 use super::clc::Phase;
@@ -223,8 +224,12 @@ impl Stream {
             retransmission,
         } in found
         {
-            if own.phase == Phase::Ended && other.phase == Phase::Clc {
-                // After a Decline or nonsense only a crossed Decline can come.
+            let over = match &content {
+                Content::Clc(message) => message.kind() == ClcKind::Decline,
+                content => content.is_malformed(),
+            };
+            if over && other.phase == Phase::Clc {
+                // What follows is data, or a Decline that crossed this one.
                 other.phase = Phase::MaybeDecline;
             }
             items.push(Item {

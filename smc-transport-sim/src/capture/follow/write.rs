@@ -86,6 +86,13 @@ impl WriteInProgress {
         }
     }
 
+    /// Whether a packet belongs to this write by its number, which counts on
+    /// from that of the first one.
+    pub(super) fn includes(&self, psn: Psn) -> bool {
+        let index = psn.value().wrapping_sub(self.path.psn.value()) & PSN_MASK;
+        index < self.write.length.div_ceil(self.mtu.max(1))
+    }
+
     pub(super) fn first_frame(&self) -> u64 {
         self.write.first_frame
     }

@@ -161,25 +161,41 @@ pub fn emit_roce(
         RoceVersion::V2 { source_port } => {
             let (from, to) = (gid_address(source), gid_address(destination));
             let ip = ip_header(from, to, IpNumber::UDP, UDP_LENGTH + length)?;
-            let udp = udp_header(source_port, length)?;
+            let Ok(mut udp) = UdpHeader::without_ipv4_checksum(source_port, ROCE_V2_PORT, length)
+            else {
+                return Err(CaptureError::TooLong { octets: length });
+            };
+            let blank = udp.to_bytes();
             ethernet(path, ip_ethertype(from), &mut out);
             out.extend(&ip);
-            out.extend(udp);
-            let network = match from {
-                IpAddr::V4(_) => NetworkHeader::Ipv4Udp { ip: &ip, udp: &udp },
-                IpAddr::V6(_) => NetworkHeader::Ipv6Udp { ip: &ip, udp: &udp },
+            let crc = match (from, to) {
+                (IpAddr::V6(from), IpAddr::V6(to)) => {
+                    let network = NetworkHeader::Ipv6Udp {
+                        ip: &ip,
+                        udp: &blank,
+                    };
+                    let crc = invariant_crc(network, &transport);
+                    // IPv6 wants the checksum; the CRC takes it for ones.
+                    let covered = [&transport[..], &crc].concat();
+                    udp.checksum = udp
+                        .calc_checksum_ipv6_raw(from.octets(), to.octets(), &covered)
+                        .map_err(|_| CaptureError::TooLong { octets: length })?;
+                    crc
+                }
+                // In IPv4 RNICs leave it out: the CRC covers more.
+                _ => invariant_crc(
+                    NetworkHeader::Ipv4Udp {
+                        ip: &ip,
+                        udp: &blank,
+                    },
+                    &transport,
+                ),
             };
-            invariant_crc(network, &transport)
+            out.extend(udp.to_bytes());
+            crc
         }
     };
     out.extend(transport);
     out.extend(crc);
     Ok(out)
-}
-
-/// RNICs leave the UDP checksum out: the invariant CRC covers more.
-fn udp_header(source_port: u16, length: usize) -> Result<[u8; UDP_LENGTH], CaptureError> {
-    UdpHeader::without_ipv4_checksum(source_port, ROCE_V2_PORT, length)
-        .map(|header| header.to_bytes())
-        .map_err(|_| CaptureError::TooLong { octets: length })
 }
