@@ -1,1 +1,3 @@
 //! Deterministic fabric for the SMC engine.
+
+pub mod capture;
