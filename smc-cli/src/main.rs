@@ -1,3 +1,13 @@
 //! The `smcx` command.
 
-fn main() {}
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    let mut stderr = io::stderr().lock();
+    let status = smcx::run(std::env::args_os(), &mut stdout, &mut stderr);
+    // What is left in the buffer goes to nobody if the reader has gone.
+    let _ = stdout.flush();
+    ExitCode::from(status)
+}

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::connection::{CloseCause, FatalCause};
 use crate::id::{ConnId, GroupId};
 use crate::wire::types::DiagnosisCode;
 
@@ -128,5 +129,26 @@ impl fmt::Display for CloseReason {
             Self::DataLost => "data was lost on a failed link",
             Self::RmbeConflict => "the peer reused the RMB element",
         })
+    }
+}
+
+impl From<CloseCause> for CloseReason {
+    fn from(cause: CloseCause) -> Self {
+        match cause {
+            CloseCause::Orderly => Self::Normal,
+            CloseCause::Aborted | CloseCause::UnreadData | CloseCause::PeerClosedEarly => {
+                Self::LocalAbort
+            }
+            CloseCause::PeerAborted => Self::PeerAbort,
+            CloseCause::LingerExpired | CloseCause::CloseWaitExpired => Self::CloseTimeout,
+            CloseCause::TcpReset => Self::TcpReset,
+            CloseCause::PeerMisbehaved(_) | CloseCause::Fatal(FatalCause::TcpData) => {
+                Self::PeerMisbehaved
+            }
+            CloseCause::Fatal(FatalCause::EyeCatcherDamaged) => Self::EyeCatcherDamaged,
+            CloseCause::Fatal(FatalCause::DataLost) => Self::DataLost,
+            CloseCause::Fatal(FatalCause::RmbeConflict) => Self::RmbeConflict,
+            CloseCause::Fatal(FatalCause::LinkLost | FatalCause::AccessRefused) => Self::LinksLost,
+        }
     }
 }

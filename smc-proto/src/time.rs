@@ -50,3 +50,12 @@ impl fmt::Display for Instant {
         write!(f, "{:?}", Duration::from_nanos(self.0))
     }
 }
+
+/// The earlier of two deadlines that may not be set.
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, None) => a,
+        (None, b) => b,
+    }
+}

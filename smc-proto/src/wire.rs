@@ -7,11 +7,15 @@
 
 use core::fmt;
 
+mod address;
 pub mod cdc;
 pub mod clc;
 pub mod llc;
 pub mod tcp_option;
 pub mod types;
+
+#[cfg(test)]
+mod testing;
 
 /// A message does not fit the octets it was to be written to. Nothing was
 /// written.

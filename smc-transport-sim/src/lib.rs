@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod app;
+pub mod capture;
 pub mod clock;
 pub mod completion;
 pub mod describe;
@@ -19,4 +20,5 @@ pub mod ladder;
 pub mod memory;
 pub mod observe;
 pub mod random;
+pub mod sim;
 pub mod tcp;

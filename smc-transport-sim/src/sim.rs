@@ -12,6 +12,8 @@
 mod pump;
 mod socket;
 
+use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::sync::{Arc, Mutex};
 
 use smc_proto::config::Config;
@@ -23,16 +25,14 @@ use smc_proto::storage::{Limits, Owned, Storage};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::DiagnosisCode;
-use std::collections::BTreeMap;
-use std::hash::Hasher;
 
-use crate::app::{App, InFlight};
+use crate::app::InFlight;
 use crate::fabric::{Fabric, FabricConfig, HostId, PortConfig, Violation};
 use crate::ladder::Ladder;
 use crate::tcp::{Side, SmcOption, TcpId};
 
-pub use socket::{Carrier, SocketId, SocketState};
 use socket::Socket;
+pub use socket::{Carrier, SocketId, SocketState};
 
 /// Hosts with an engine each, and sockets between them.
 #[derive(Clone, Debug)]
@@ -91,7 +91,13 @@ const TRACE: usize = 4096;
 
 impl Simulation<Owned> {
     /// Adds a host whose endpoint has boxed tables. Its RNICs have one port each.
-    pub fn add_host(&mut self, name: &str, config: Config, limits: Limits, ports: &[PortConfig]) -> HostId {
+    pub fn add_host(
+        &mut self,
+        name: &str,
+        config: Config,
+        limits: Limits,
+        ports: &[PortConfig],
+    ) -> HostId {
         self.add_host_with(name, config, Owned::new(limits), ports)
     }
 }
@@ -183,7 +189,11 @@ impl<S: Storage> Simulation<S> {
         }
         let now = self.fabric.now();
         for host in &mut self.hosts {
-            if host.endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            if host
+                .endpoint
+                .poll_timeout()
+                .is_some_and(|deadline| deadline <= now)
+            {
                 host.endpoint.handle_timeout(now);
             }
         }
@@ -219,7 +229,10 @@ impl<S: Storage> Simulation<S> {
 
     /// When something happens next.
     pub fn next_time(&mut self) -> Option<Instant> {
-        let timers = self.hosts.iter_mut().filter_map(|host| host.endpoint.poll_timeout());
+        let timers = self
+            .hosts
+            .iter_mut()
+            .filter_map(|host| host.endpoint.poll_timeout());
         timers.chain(self.fabric.next_event()).min()
     }
 
@@ -242,7 +255,9 @@ impl<S: Storage> Simulation<S> {
     /// Link groups of a host that are up.
     #[must_use]
     pub fn groups(&self, host: HostId) -> &[GroupId] {
-        self.hosts.get(usize::from(host.0)).map_or(&[], |host| &host.groups)
+        self.hosts
+            .get(usize::from(host.0))
+            .map_or(&[], |host| &host.groups)
     }
 
     /// What went wrong so far: mistakes of the engines towards their RNICs and
@@ -254,7 +269,10 @@ impl<S: Storage> Simulation<S> {
     /// The latest messages as a ladder, for the report of a failed run.
     #[must_use]
     pub fn trace(&self) -> Ladder {
-        self.ladder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.ladder
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .clone()
     }
 
     /// Hashes the state of all engines and of the fabric, times relative to now.
@@ -278,8 +296,14 @@ impl<S: Storage> Simulation<S> {
             gid: port.gid,
             mac: port.mac,
             mtu: port.mtu,
-            subnet_match: self.fabric.ports(peer).any(|other| other.subnet == port.subnet),
+            subnet_match: self
+                .fabric
+                .ports(peer)
+                .any(|other| other.subnet == port.subnet),
         };
         self.fabric.ports(host).map(to_path).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,27 @@
 //! read exactly the rest, then [`ClcMessage::parse`]. The octet behind a
 //! message belongs to the next message or, after a fallback, to the
 //! application.
+//!
+//! ```
+//! use smc_proto::wire::clc::{ClcHeader, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+//! use smc_proto::wire::types::{DiagnosisCode, PeerId};
+//!
+//! let decline = ClcMessage::Decline(Decline {
+//!     version: ClcVersion::V1,
+//!     out_of_sync: false,
+//!     peer_id: PeerId::default(),
+//!     diagnosis: DiagnosisCode::NO_DEVICE,
+//!     os: PeerOs::UNKNOWN,
+//! });
+//! let mut buffer = [0; MAX_LENGTH];
+//! let sent = decline.emit(&mut buffer)?;
+//!
+//! let header = ClcHeader::parse(&buffer[..8])?;
+//! assert_eq!(usize::from(header.length), sent);
+//! let (received, taken) = ClcMessage::parse(&buffer)?;
+//! assert_eq!((received, taken), (decline, sent));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
 
 use core::fmt;
 

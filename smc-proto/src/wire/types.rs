@@ -77,6 +77,7 @@ pub struct Cursor {
 
 impl PeerId {
     /// Builds a peer ID from the instance ID and an RNIC's MAC.
+    //= CLC-016
     #[must_use]
     pub const fn new(instance: u16, mac: Mac) -> Self {
         let [i0, i1] = instance.to_be_bytes();
@@ -291,6 +292,7 @@ wire_code! {
 
 wire_code! {
     /// Why a link is deleted (RFC 7609 A.3.4, LLC-044).
+    //= LLC-044
     DeleteLinkReason(u32), "8" {
         /// Loss of path.
         LOST_PATH = 0x0001_0000 => "lost path",
@@ -326,7 +328,7 @@ impl fmt::Display for Mac {
 
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::net::Ipv6Addr::from(self.0).fmt(f)
+        super::address::Ipv6(&self.0).fmt(f)
     }
 }
 

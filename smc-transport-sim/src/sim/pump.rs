@@ -87,12 +87,19 @@ impl<S: Storage> Simulation<S> {
         };
         let (id, tcp, side) = (socket.host, socket.tcp, socket.side);
         let other_end = |s: &&Socket| s.tcp == tcp && s.side != side;
-        let peer = self.sockets.iter().find(other_end).map_or(id, |socket| socket.host);
+        let peer = self
+            .sockets
+            .iter()
+            .find(other_end)
+            .map_or(id, |socket| socket.host);
         let paths = self.paths(id, peer);
         let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
             return;
         };
-        let options = ConnOptions { option_negotiated: smc, ..host.policy.options.clone() };
+        let options = ConnOptions {
+            option_negotiated: smc,
+            ..host.policy.options.clone()
+        };
         let opened = match side {
             Side::Client => host.endpoint.connect(now, options, &paths),
             Side::Server => host.endpoint.listen(now, options),
@@ -154,7 +161,10 @@ impl<S: Storage> Simulation<S> {
                 return moved;
             };
             if let Ok(Some((conn, length))) = host.endpoint.poll_clc(&mut message) {
-                let socket = host.conns.get(&conn).and_then(|socket| self.sockets.get(socket.0));
+                let socket = host
+                    .conns
+                    .get(&conn)
+                    .and_then(|socket| self.sockets.get(socket.0));
                 if let Some(socket) = socket {
                     let octets = message.get(..length).unwrap_or_default();
                     self.fabric.tcp_send(socket.tcp, socket.side, octets);
@@ -165,7 +175,9 @@ impl<S: Storage> Simulation<S> {
                 }
             } else if let Some(command) = host.devices.iter().find_map(|device| {
                 let ready = self.fabric.is_ready(host.id, *device);
-                ready.then(|| host.endpoint.poll_rdma(now, *device)).flatten()
+                ready
+                    .then(|| host.endpoint.poll_rdma(now, *device))
+                    .flatten()
             }) {
                 self.fabric.execute(host.id, command);
             } else if let Some(event) = host.endpoint.poll_event() {
@@ -185,7 +197,11 @@ impl<S: Storage> Simulation<S> {
         match command {
             TcpCommand::HandOver { watch_for_decline } => {
                 socket.state.carrier = Carrier::Tcp;
-                socket.clc = if watch_for_decline { Clc::Watching } else { Clc::Over };
+                socket.clc = if watch_for_decline {
+                    Clc::Watching
+                } else {
+                    Clc::Over
+                };
                 self.show_clc(id.0);
             }
             TcpCommand::Close => self.fabric.tcp_close(socket.tcp, socket.side),
@@ -197,7 +213,6 @@ impl<S: Storage> Simulation<S> {
     }
 
     fn on_event(&mut self, index: usize, event: Event) {
-        let now = self.fabric.now();
         let Some(host) = self.hosts.get_mut(index) else {
             return;
         };
@@ -236,7 +251,6 @@ impl<S: Storage> Simulation<S> {
             }
             _ => {}
         }
-        let _ = now;
     }
 
     fn on_proposed(&mut self, index: usize, id: SocketId, conn: ConnId) {
@@ -245,7 +259,10 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         let (tcp, mine) = (socket.tcp, socket.host);
-        let client = self.sockets.iter().find(|s| s.tcp == tcp && s.side == Side::Client);
+        let client = self
+            .sockets
+            .iter()
+            .find(|s| s.tcp == tcp && s.side == Side::Client);
         let paths = self.paths(mine, client.map_or(mine, |socket| socket.host));
         let Some(host) = self.hosts.get_mut(index) else {
             return;
@@ -291,13 +308,20 @@ impl<S: Storage> Simulation<S> {
             && !socket.app.is_all_written()
         {
             self.scratch.clear();
-            socket.app.take_to_write(space.len() as usize, &mut self.scratch);
+            socket
+                .app
+                .take_to_write(space.len() as usize, &mut self.scratch);
             let length = self.scratch.len() as u32;
             let spans = first_octets(space.segments, length);
-            let filled = self.fabric.fill_send(host.id, space.buffer, spans, &self.scratch);
+            let filled = self
+                .fabric
+                .fill_send(host.id, space.buffer, spans, &self.scratch);
             let committed = conn.commit(now, length);
             let side = (socket.tcp, socket.side);
-            self.flights.entry(side).or_default().on_written(&self.scratch);
+            self.flights
+                .entry(side)
+                .or_default()
+                .on_written(&self.scratch);
             let whose = host.id;
             if let Err(error) = filled {
                 self.finding(whose, format!("send space is not there: {error:?}"));
@@ -329,7 +353,11 @@ impl<S: Storage> Simulation<S> {
                 break;
             }
             self.scratch.clear();
-            let BufferSpans { buffer, segments, eye_catcher_at } = spans;
+            let BufferSpans {
+                buffer,
+                segments,
+                eye_catcher_at,
+            } = spans;
             let read = self.fabric.read_rmb(
                 host.id,
                 id,
@@ -352,11 +380,17 @@ impl<S: Storage> Simulation<S> {
             let side = (socket.tcp, socket.side.other());
             let checked = self.flights.entry(side).or_default().on_read(&self.scratch);
             if let Err(error) = consumed {
-                self.finding(whose, format!("readable octets cannot be consumed: {error:?}"));
+                self.finding(
+                    whose,
+                    format!("readable octets cannot be consumed: {error:?}"),
+                );
                 return moved;
             }
             if let Err(place) = checked {
-                self.finding(whose, format!("octet {place} of {} is not as written", spans.len()));
+                self.finding(
+                    whose,
+                    format!("octet {place} of {} is not as written", spans.len()),
+                );
                 return moved;
             }
             moved = true;
@@ -383,7 +417,10 @@ impl<S: Storage> Simulation<S> {
         self.scratch.clear();
         socket.app.take_to_write(usize::MAX, &mut self.scratch);
         let mut moved = !self.scratch.is_empty();
-        self.flights.entry((tcp, side)).or_default().on_written(&self.scratch);
+        self.flights
+            .entry((tcp, side))
+            .or_default()
+            .on_written(&self.scratch);
         self.fabric.tcp_send(tcp, side, &self.scratch);
         if socket.app.take_close() {
             self.fabric.tcp_close(tcp, side);
@@ -395,14 +432,21 @@ impl<S: Storage> Simulation<S> {
         let length = octets.len();
         moved |= length > 0;
         socket.app.on_octets(octets);
-        let checked = self.flights.entry((tcp, side.other())).or_default().on_read(octets);
+        let checked = self
+            .flights
+            .entry((tcp, side.other()))
+            .or_default()
+            .on_read(octets);
         self.fabric.tcp_consume(tcp, side, length);
         if self.fabric.tcp_at_end(tcp, side) {
             socket.app.on_end();
         }
         let host = socket.host;
         if let Err(place) = checked {
-            self.finding(host, format!("octet {place} of {length} over TCP is not as written"));
+            self.finding(
+                host,
+                format!("octet {place} of {length} over TCP is not as written"),
+            );
         }
         moved
     }
@@ -418,7 +462,13 @@ fn first_octets([first, second]: [Segment; 2], length: u32) -> [Segment; 2] {
     let head = first.length.min(length);
     let tail = second.length.min(length - head);
     [
-        Segment { length: head, ..first },
-        Segment { length: tail, ..second },
+        Segment {
+            length: head,
+            ..first
+        },
+        Segment {
+            length: tail,
+            ..second
+        },
     ]
 }

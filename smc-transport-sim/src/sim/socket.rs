@@ -132,7 +132,9 @@ impl<S: Storage> Simulation<S> {
 
     /// Takes what was read.
     pub fn read(&mut self, socket: SocketId) -> Vec<u8> {
-        self.app_mut(socket).map(App::take_received).unwrap_or_default()
+        self.app_mut(socket)
+            .map(App::take_received)
+            .unwrap_or_default()
     }
 
     /// Ends a connection at once.
@@ -155,7 +157,11 @@ impl<S: Storage> Simulation<S> {
     /// Octets written at the other end of a socket and not read at this one.
     #[must_use]
     pub fn in_flight_to(&self, socket: SocketId) -> usize {
-        let key = self.sockets.get(socket.0).map(|socket| (socket.tcp, socket.side.other()));
-        key.and_then(|key| self.flights.get(&key)).map_or(0, crate::app::InFlight::len)
+        let key = self
+            .sockets
+            .get(socket.0)
+            .map(|socket| (socket.tcp, socket.side.other()));
+        key.and_then(|key| self.flights.get(&key))
+            .map_or(0, crate::app::InFlight::len)
     }
 }

@@ -84,25 +84,31 @@ impl AcceptConfirm {
             //= CLC-031
             //= CLC-043
             first_contact: header.flags & FLAG != 0,
+            //= CLC-019
             peer_id: PeerId(raw.peer_id),
+            //= CLC-032
             gid: Gid(raw.gid),
             mac: Mac(raw.mac),
             qpn: Qpn::from_octets(raw.qpn),
+            //= CLC-034
             rtoken: RToken {
                 rkey: RKey(raw.rkey.get()),
                 address: raw.address.get(),
             },
             rmbe_index: RmbeIndex(raw.rmbe_index),
+            //= CLC-036
             alert_token: AlertToken(raw.alert_token.get()),
             //= CLC-038
             buffer_size: BufferSize::from_code(raw.size_mtu >> 4),
             //= CLC-039
             mtu: Mtu::from_code(raw.size_mtu),
+            //= CLC-042
             psn: Psn::from_octets(raw.psn),
         })
     }
 
     pub(super) fn emit(&self, kind: ClcKind, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        //= CLC-031
         let flags = if self.first_contact { FLAG } else { 0 };
         let raw = RawAcceptConfirm {
             header: RawHeader::new(kind, ACCEPT_CONFIRM_LENGTH as u16, ClcVersion::V1, flags),

@@ -94,6 +94,7 @@ impl Decline {
             version: header.version,
             //= CLC-045
             out_of_sync: header.flags & FLAG != 0,
+            //= CLC-019
             peer_id: PeerId(raw.peer_id),
             //= CLC-044
             diagnosis: DiagnosisCode(raw.diagnosis.get()),

@@ -8,15 +8,21 @@
 //! to its last octet but told in summary only ([`V2Offer`]).
 
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
 
-use nom::Parser as _;
 use zerocopy::network_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::RawHeader;
 use super::{BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER};
 use crate::wire::types::{Gid, Mac, PeerId};
+
+mod parts;
+mod subnets;
+mod v2_offer;
+
+use parts::{Parts, put};
+pub use subnets::{Ipv6Prefix, Subnets};
+pub use v2_offer::V2Offer;
 
 /// Most IPv6 prefixes, EIDs and ISM GIDs a Proposal lists, each.
 const MAX_ENTRIES: usize = 8;
@@ -32,7 +38,8 @@ pub enum OfferedPath {
     SmcR = 0,
     /// SMC-D alone.
     SmcD = 1,
-    /// Nothing in this version.
+    /// Nothing in this version. A version-1 Proposal that says so is still
+    /// read; Linux takes it for a protocol error.
     Neither = 2,
     /// SMC-R and SMC-D.
     Both = 3,
@@ -71,6 +78,10 @@ impl fmt::Display for OfferedPath {
 }
 
 /// Contents of a Proposal.
+///
+/// Emitting leaves out what the other fields rule out: `ism` without an offer
+/// of SMC-D, `subnets` without an offer in version 1 (version 2 only), and
+/// `v2_offer` always. Everything else parses back to the same value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposal {
     /// Version: 1 has the form of RFC 7609, 2 and more that of Linux.
@@ -104,54 +115,6 @@ pub struct IsmArea {
     pub chid: u16,
 }
 
-/// The IP networks of a client.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Subnets {
-    /// The four octets RFC 7609 calls mask and describes as subnet number;
-    /// Linux puts the network address (AMB-09). Unspecified on IPv6.
-    pub network: Ipv4Addr,
-    /// Significant bits of the IPv4 mask, as sent; 0 on IPv6.
-    pub prefix_length: u8,
-    /// IPv6 prefixes; none on IPv4.
-    pub ipv6: heapless::Vec<Ipv6Prefix, MAX_ENTRIES>,
-}
-
-impl Default for Subnets {
-    fn default() -> Self {
-        Self {
-            network: Ipv4Addr::UNSPECIFIED,
-            prefix_length: 0,
-            ipv6: heapless::Vec::new(),
-        }
-    }
-}
-
-/// One IPv6 network of a client.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Ipv6Prefix {
-    /// The network.
-    pub address: Ipv6Addr,
-    /// Significant bits, as sent.
-    pub length: u8,
-}
-
-/// Summary of the version-2 extension of a Proposal.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct V2Offer {
-    /// What is offered in version 2; never `Neither`.
-    pub path: OfferedPath,
-    /// Release of version 2, 0 to 15.
-    pub release: u8,
-    /// RoCEv2 GID of the client.
-    pub gid: Gid,
-    /// Number of user EIDs, 0 to 8.
-    pub eids: u8,
-    /// Number of ISM GIDs, 0 to 8; 0 if SMC-D is not offered.
-    pub ism_gids: u8,
-    /// Whether there is a system EID.
-    pub seid: bool,
-}
-
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 struct RawFixed {
@@ -173,179 +136,6 @@ struct RawIsm {
     reserved: [u8; 20],
 }
 const _: () = assert!(size_of::<RawIsm>() == ISM_AREA as usize);
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
-#[repr(C)]
-struct RawSubnets {
-    network: [u8; 4],
-    prefix_length: u8,
-    reserved: [u8; 2],
-    prefix_count: u8,
-}
-const _: () = assert!(size_of::<RawSubnets>() == 8);
-
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
-#[repr(C)]
-struct RawPrefix {
-    address: [u8; 16],
-    length: u8,
-}
-//= CLC-025
-const _: () = assert!(size_of::<RawPrefix>() == 17);
-
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
-#[repr(C)]
-struct RawV2Extension {
-    eids: u8,
-    ism_gids: u8,
-    reserved_2: u8,
-    release_seid: u8,
-    reserved_4: [u8; 2],
-    smcd_extension_offset: U16,
-    gid: [u8; 16],
-    limits: [u8; 4],
-    reserved_28: [u8; 12],
-}
-const _: () = assert!(size_of::<RawV2Extension>() == 40);
-
-/// The parts of a Proposal that are still to be read, and the Length they add
-/// up to so far.
-struct Parts<'a> {
-    rest: &'a [u8],
-    length: u16,
-    expected: u16,
-}
-
-impl<'a> Parts<'a> {
-    /// The next `octets` octets.
-    //= CLC-012
-    fn take(&mut self, octets: u16) -> Result<&'a [u8], ClcParseError> {
-        self.expected = self.expected.saturating_add(octets);
-        let Some((head, tail)) = self.rest.split_at_checked(usize::from(octets)) else {
-            return Err(self.disagree());
-        };
-        self.rest = tail;
-        Ok(head)
-    }
-
-    /// The next part of fixed layout.
-    fn read<T: FromBytes>(&mut self) -> Result<T, ClcParseError> {
-        let octets = self.take(size_of::<T>() as u16)?;
-        T::read_from_bytes(octets).map_err(|_| self.disagree())
-    }
-
-    fn disagree(&self) -> ClcParseError {
-        ClcParseError::ProposalLength {
-            length: self.length,
-            expected: self.expected,
-        }
-    }
-
-    fn end(self) -> Result<(), ClcParseError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(self.disagree())
-        }
-    }
-}
-
-/// `count` prefixes of 17 octets.
-fn prefixes(
-    octets: &[u8],
-    count: usize,
-) -> nom::IResult<&[u8], heapless::Vec<Ipv6Prefix, MAX_ENTRIES>> {
-    let prefix = nom::combinator::map_opt(
-        nom::bytes::complete::take(size_of::<RawPrefix>()),
-        |octets: &[u8]| {
-            let raw = RawPrefix::read_from_bytes(octets).ok()?;
-            Some(Ipv6Prefix {
-                address: Ipv6Addr::from(raw.address),
-                length: raw.length,
-            })
-        },
-    );
-    nom::multi::fold_many_m_n(
-        count,
-        count,
-        prefix,
-        heapless::Vec::new,
-        |mut list, prefix| {
-            // At most eight are asked for.
-            let _ = list.push(prefix);
-            list
-        },
-    )
-    .parse(octets)
-}
-
-impl Subnets {
-    fn parse(parts: &mut Parts<'_>) -> Result<Self, ClcParseError> {
-        let raw: RawSubnets = parts.read()?;
-        let count = raw.prefix_count;
-        //= CLC-024
-        if usize::from(count) > MAX_ENTRIES {
-            return Err(ClcParseError::TooManyPrefixes { count });
-        }
-        let octets = parts.take(u16::from(count).saturating_mul(17))?;
-        let Ok((_, ipv6)) = prefixes(octets, usize::from(count)) else {
-            return Err(parts.disagree());
-        };
-        Ok(Self {
-            network: Ipv4Addr::from(raw.network),
-            prefix_length: raw.prefix_length,
-            ipv6,
-        })
-    }
-
-    fn encoded_len(&self) -> usize {
-        self.ipv6.len().saturating_mul(17).saturating_add(8)
-    }
-}
-
-impl V2Offer {
-    /// Reads the extension and checks everything behind it. `behind` is where
-    /// it has to start, counted from octet 52.
-    fn parse(
-        path: OfferedPath,
-        offset: u16,
-        behind: u16,
-        parts: &mut Parts<'_>,
-    ) -> Result<Self, ClcParseError> {
-        if offset != behind {
-            return Err(ClcParseError::V2ExtensionOffset {
-                offset,
-                expected: behind,
-            });
-        }
-        let raw: RawV2Extension = parts.read()?;
-        if usize::from(raw.eids) > MAX_ENTRIES {
-            return Err(ClcParseError::TooManyEids { count: raw.eids });
-        }
-        let eids = u16::from(raw.eids).saturating_mul(32);
-        parts.take(eids)?;
-        let ism_gids = if path.has_smcd() { raw.ism_gids } else { 0 };
-        if path.has_smcd() {
-            if usize::from(ism_gids) > MAX_ENTRIES {
-                return Err(ClcParseError::TooManyIsmGids { count: ism_gids });
-            }
-            let offset = raw.smcd_extension_offset.get();
-            let expected = eids.saturating_add(32);
-            if offset != expected {
-                return Err(ClcParseError::SmcdExtensionOffset { offset, expected });
-            }
-            parts.take(u16::from(ism_gids).saturating_mul(10).saturating_add(48))?;
-        }
-        Ok(Self {
-            path,
-            release: raw.release_seid >> 4,
-            gid: Gid(raw.gid),
-            eids: raw.eids,
-            ism_gids,
-            seid: raw.release_seid & 1 != 0,
-        })
-    }
-}
 
 impl Proposal {
     pub(super) fn parse_body(header: &ClcHeader, octets: &[u8]) -> Result<Self, ClcParseError> {
@@ -392,6 +182,7 @@ impl Proposal {
         Ok(Self {
             version: header.version,
             v1,
+            //= CLC-021
             peer_id: PeerId(fixed.peer_id),
             gid: Gid(fixed.gid),
             mac: Mac(fixed.mac),
@@ -468,32 +259,10 @@ impl Proposal {
             rest = put(rest, &area)?;
         }
         if self.writes_subnets() {
-            //= CLC-022
-            //= CLC-023
-            let raw = RawSubnets {
-                network: self.subnets.network.octets(),
-                prefix_length: self.subnets.prefix_length,
-                reserved: [0; 2],
-                prefix_count: self.subnets.ipv6.len() as u8,
-            };
-            rest = put(rest, &raw)?;
-            for prefix in &self.subnets.ipv6 {
-                let raw = RawPrefix {
-                    address: prefix.address.octets(),
-                    length: prefix.length,
-                };
-                rest = put(rest, &raw)?;
-            }
+            rest = self.subnets.write(rest)?;
         }
         put(rest, &EYE_CATCHER)
     }
-}
-
-/// Writes `part` to the start of `buffer` and returns what is behind it.
-fn put<'a, T: IntoBytes + Immutable>(buffer: &'a mut [u8], part: &T) -> Option<&'a mut [u8]> {
-    let (head, tail) = buffer.split_at_mut_checked(size_of::<T>())?;
-    part.write_to(head).ok()?;
-    Some(tail)
 }
 
 impl fmt::Display for Proposal {
@@ -511,30 +280,5 @@ impl fmt::Display for Proposal {
             Some(offer) => write!(f, " v2 {offer}"),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for Subnets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.network, self.prefix_length)?;
-        for prefix in &self.ipv6 {
-            write!(f, ",{}/{}", prefix.address, prefix.length)?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for V2Offer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} release {} gid {} eids {} ism-gids {}{}",
-            self.path,
-            self.release,
-            self.gid,
-            self.eids,
-            self.ism_gids,
-            if self.seid { " seid" } else { "" }
-        )
     }
 }

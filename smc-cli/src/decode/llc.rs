@@ -1,0 +1,105 @@
+//! The fields of LLC messages.
+
+use serde_json::{Value, json};
+use smc_proto::wire::llc::{
+    ConfirmLinkFlags, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
+};
+use smc_proto::wire::types::{Mtu, RToken};
+
+use crate::output::Fields;
+
+/// The MTU in octets, or null for a reserved code.
+pub(super) fn mtu(mtu: Mtu) -> Value {
+    mtu.octets().map_or(Value::Null, Value::from)
+}
+
+fn address(rtoken: RToken) -> String {
+    format!("0x{:016x}", rtoken.address)
+}
+
+fn pair(pair: &RTokenPair) -> Value {
+    json!({
+        "reference_rkey": pair.reference.to_string(),
+        "rkey": pair.new.rkey.to_string(),
+        "address": address(pair.new),
+    })
+}
+
+fn other(other: &LinkRToken) -> Value {
+    json!({
+        "link": other.link.0,
+        "rkey": other.rtoken.rkey.to_string(),
+        "address": address(other.rtoken),
+    })
+}
+
+pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
+    fields.put("reply", message.is_reply());
+    match message {
+        LlcMessage::ConfirmLink(message) => {
+            fields.text("mac", message.mac);
+            fields.text("gid", message.gid);
+            fields.text("qpn", message.qpn);
+            fields.put("link", message.link.0);
+            fields.text("user_id", message.user_id);
+            fields.put("max_links", message.max_links);
+            let flags = message.flags.contains(ConfirmLinkFlags::NO_EYE_CATCHER);
+            fields.put("no_eye_catcher", flags);
+        }
+        LlcMessage::AddLink(message) => {
+            fields.put("rejected", message.rejection.is_some());
+            if let Some(reason) = message.rejection {
+                fields.put("reject_reason", reason.0);
+                fields.put("reject_reason_meaning", reason.meaning());
+            }
+            fields.text("mac", message.mac);
+            fields.text("gid", message.gid);
+            fields.text("qpn", message.qpn);
+            fields.put("link", message.link.0);
+            fields.put("mtu", mtu(message.mtu));
+            fields.text("psn", message.psn);
+        }
+        LlcMessage::AddLinkContinuation(message) => {
+            fields.put("link", message.link.0);
+            fields.put("remaining", message.remaining);
+            let pairs: Vec<Value> = message.pairs.iter().map(pair).collect();
+            fields.put("pairs", pairs);
+        }
+        LlcMessage::DeleteLink(message) => {
+            fields.put("all", message.flags.contains(DeleteLinkFlags::ALL));
+            fields.put("orderly", message.flags.contains(DeleteLinkFlags::ORDERLY));
+            fields.put("link", message.link.0);
+            fields.put("reason", format!("0x{:08x}", message.reason.0));
+            fields.put("reason_meaning", message.reason.meaning());
+        }
+        LlcMessage::ConfirmRkey(message) => {
+            rkey_flags(message.flags, fields);
+            fields.text("rkey", message.rtoken.rkey);
+            fields.put("address", address(message.rtoken));
+            fields.put("other_links", message.other_links);
+            let others: Vec<Value> = message.others.iter().map(other).collect();
+            fields.put("others", others);
+        }
+        LlcMessage::ConfirmRkeyContinuation(message) => {
+            rkey_flags(message.flags, fields);
+            fields.put("remaining", message.remaining);
+            let others: Vec<Value> = message.others.iter().map(other).collect();
+            fields.put("others", others);
+        }
+        LlcMessage::TestLink(message) => {
+            let data = u128::from_be_bytes(message.user_data);
+            fields.put("user_data", format!("{data:032x}"));
+        }
+        LlcMessage::DeleteRkey(message) => {
+            rkey_flags(message.flags, fields);
+            fields.put("error_mask", format!("0x{:02x}", message.error_mask));
+            let rkeys: Vec<String> = message.rkeys.iter().map(ToString::to_string).collect();
+            fields.put("rkeys", rkeys);
+        }
+    }
+}
+
+fn rkey_flags(flags: RkeyFlags, fields: &mut Fields) {
+    fields.put("negative", flags.contains(RkeyFlags::NEGATIVE));
+    fields.put("retry", flags.contains(RkeyFlags::RETRY));
+}

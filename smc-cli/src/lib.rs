@@ -1,0 +1,68 @@
+//! The `smcx` command as a library, so that tests can call it.
+//!
+//! [`run`] takes the arguments and two streams, and returns the exit status: 0
+//! for success, 1 for a problem, which is told in one sentence on the error
+//! stream, and 2 for wrong usage.
+
+pub mod cli;
+pub mod decode;
+pub mod output;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+use output::Failure;
+
+/// Runs the command.
+pub fn run<I>(arguments: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8
+where
+    I: IntoIterator<Item = OsString>,
+{
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, stdout, stderr),
+    };
+    let outcome = match cli.command {
+        Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
+        Some(Command::Completions { shell }) => completions(shell, stdout),
+        None => {
+            let error = Cli::command().error(
+                clap::error::ErrorKind::MissingSubcommand,
+                "a command is needed, for example: smcx decode capture.pcap",
+            );
+            return usage(&error, stdout, stderr);
+        }
+    };
+    match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {
+        Ok(()) => 0,
+        // The reader of a pipe has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(failure) => {
+            let _ = stdout.flush();
+            let _ = writeln!(stderr, "smcx: {failure}");
+            1
+        }
+    }
+}
+
+/// Help, the version and complaints about arguments.
+fn usage(error: &clap::Error, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8 {
+    let text = error.render();
+    let _ = if error.use_stderr() {
+        write!(stderr, "{text}")
+    } else {
+        write!(stdout, "{text}").and_then(|()| stdout.flush())
+    };
+    u8::try_from(error.exit_code()).unwrap_or(2)
+}
+
+fn completions(shell: clap_complete::Shell, stdout: &mut dyn Write) -> Result<(), Failure> {
+    // Into memory first: the generator panics if it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "smcx", &mut script);
+    stdout.write_all(&script)?;
+    Ok(())
+}

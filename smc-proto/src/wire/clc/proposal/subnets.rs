@@ -1,0 +1,147 @@
+//! The IP networks in a Proposal: one IPv4 network, or IPv6 prefixes.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use nom::Parser as _;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::parts::{Parts, put};
+use super::{ClcParseError, MAX_ENTRIES};
+use crate::wire::address::{Ipv4, Ipv6};
+
+/// The IP networks of a client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Subnets {
+    /// The four octets RFC 7609 calls mask and describes as subnet number;
+    /// Linux puts the network address (AMB-09). Unspecified on IPv6.
+    pub network: Ipv4Addr,
+    /// Significant bits of the IPv4 mask, as sent; 0 on IPv6.
+    pub prefix_length: u8,
+    /// IPv6 prefixes; none on IPv4.
+    pub ipv6: heapless::Vec<Ipv6Prefix, MAX_ENTRIES>,
+}
+
+impl Default for Subnets {
+    fn default() -> Self {
+        Self {
+            network: Ipv4Addr::UNSPECIFIED,
+            prefix_length: 0,
+            ipv6: heapless::Vec::new(),
+        }
+    }
+}
+
+/// One IPv6 network of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ipv6Prefix {
+    /// The network.
+    pub address: Ipv6Addr,
+    /// Significant bits, as sent.
+    pub length: u8,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawSubnets {
+    network: [u8; 4],
+    prefix_length: u8,
+    reserved: [u8; 2],
+    prefix_count: u8,
+}
+const _: () = assert!(size_of::<RawSubnets>() == 8);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawPrefix {
+    address: [u8; 16],
+    length: u8,
+}
+//= CLC-025
+const _: () = assert!(size_of::<RawPrefix>() == 17);
+
+/// `count` prefixes of 17 octets.
+fn prefixes(
+    octets: &[u8],
+    count: usize,
+) -> nom::IResult<&[u8], heapless::Vec<Ipv6Prefix, MAX_ENTRIES>> {
+    let prefix = nom::combinator::map_opt(
+        nom::bytes::complete::take(size_of::<RawPrefix>()),
+        |octets: &[u8]| {
+            let raw = RawPrefix::read_from_bytes(octets).ok()?;
+            Some(Ipv6Prefix {
+                address: Ipv6Addr::from(raw.address),
+                length: raw.length,
+            })
+        },
+    );
+    nom::multi::fold_many_m_n(
+        count,
+        count,
+        prefix,
+        heapless::Vec::new,
+        |mut list, prefix| {
+            // At most eight are asked for.
+            let _ = list.push(prefix);
+            list
+        },
+    )
+    .parse(octets)
+}
+
+impl Subnets {
+    pub(super) fn parse(parts: &mut Parts<'_>) -> Result<Self, ClcParseError> {
+        let raw: RawSubnets = parts.read()?;
+        let count = raw.prefix_count;
+        //= CLC-024
+        if usize::from(count) > MAX_ENTRIES {
+            return Err(ClcParseError::TooManyPrefixes { count });
+        }
+        let octets = parts.take(u16::from(count).saturating_mul(17))?;
+        let Ok((_, ipv6)) = prefixes(octets, usize::from(count)) else {
+            return Err(parts.disagree());
+        };
+        Ok(Self {
+            network: Ipv4Addr::from(raw.network),
+            prefix_length: raw.prefix_length,
+            ipv6,
+        })
+    }
+
+    pub(super) fn encoded_len(&self) -> usize {
+        self.ipv6.len().saturating_mul(17).saturating_add(8)
+    }
+
+    /// Writes the networks and returns what is left of `buffer`.
+    pub(super) fn write<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        //= CLC-022
+        //= CLC-023
+        let raw = RawSubnets {
+            network: self.network.octets(),
+            prefix_length: self.prefix_length,
+            reserved: [0; 2],
+            prefix_count: self.ipv6.len() as u8,
+        };
+        let mut rest = put(buffer, &raw)?;
+        for prefix in &self.ipv6 {
+            let raw = RawPrefix {
+                address: prefix.address.octets(),
+                length: prefix.length,
+            };
+            rest = put(rest, &raw)?;
+        }
+        Some(rest)
+    }
+}
+
+impl fmt::Display for Subnets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let network = self.network.octets();
+        write!(f, "{}/{}", Ipv4(&network), self.prefix_length)?;
+        for prefix in &self.ipv6 {
+            let address = prefix.address.octets();
+            write!(f, ",{}/{}", Ipv6(&address), prefix.length)?;
+        }
+        Ok(())
+    }
+}

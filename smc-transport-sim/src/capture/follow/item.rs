@@ -1,0 +1,291 @@
+//! What is found in a capture.
+
+use core::fmt;
+use core::net::SocketAddr;
+
+use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{Gid, Psn, Qpn, RKey};
+
+use crate::capture::frame::{RoceVersion, gid_address};
+
+/// Something SMC in a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Item {
+    /// The frame that completes it.
+    pub frame: u64,
+    /// Time of that frame, in nanoseconds.
+    pub time: u64,
+    /// From where to where.
+    pub path: Path,
+    /// Whether it repeats what an earlier frame held.
+    pub retransmission: bool,
+    /// What it is.
+    pub content: Content,
+    /// The octets of the CLC, LLC or CDC message, as far as the capture holds
+    /// them; empty for others.
+    pub octets: Vec<u8>,
+}
+
+/// From where to where an item went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// In a TCP connection.
+    Tcp(TcpPath),
+    /// In a RoCE packet.
+    Roce(RocePath),
+    /// In a packet that could not be read further.
+    Hosts {
+        /// GID of the sender.
+        source: Gid,
+        /// GID of the receiver.
+        destination: Gid,
+    },
+}
+
+/// A direction of a TCP connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcpPath {
+    /// Number of the connection among those followed, from 0.
+    pub stream: u64,
+    /// The sender.
+    pub source: SocketAddr,
+    /// The receiver.
+    pub destination: SocketAddr,
+    /// Whether the sender is the one who connected.
+    pub to_server: bool,
+}
+
+/// Sender, receiver and number of a RoCE packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RocePath {
+    /// How the packet travels.
+    pub version: RoceVersion,
+    /// GID of the sender, IPv4-mapped if it travels in IPv4.
+    pub source: Gid,
+    /// GID of the receiver.
+    pub destination: Gid,
+    /// Queue pair of the sender. The packet does not tell; it is known once
+    /// Accept and Confirm or a CONFIRM LINK were seen.
+    pub source_qpn: Option<Qpn>,
+    /// Queue pair of the receiver.
+    pub destination_qpn: Qpn,
+    /// Number of the packet; of the first one for an RDMA WRITE.
+    pub psn: Psn,
+    /// Whether the invariant CRC is right; `None` if the capture is cut.
+    pub crc_valid: Option<bool>,
+}
+
+/// What an item is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Content {
+    /// The SMC option in a SYN or SYN-ACK.
+    TcpOption(TcpOption),
+    /// A CLC message.
+    Clc(ClcMessage),
+    /// An LLC message.
+    Llc(LlcMessage),
+    /// A CDC message.
+    Cdc(Cdc),
+    /// An RDMA WRITE.
+    Write(RdmaWrite),
+    /// A message of a version or kind that is not decoded yet.
+    Unsupported {
+        /// What carries it.
+        protocol: Protocol,
+        /// What it is.
+        what: String,
+    },
+    /// A message that the capture does not hold to its end.
+    Cut {
+        /// What carries it.
+        protocol: Protocol,
+        /// Octets that there are.
+        have: usize,
+        /// Octets that it takes.
+        need: usize,
+    },
+    /// Octets that are no message.
+    Malformed {
+        /// What should have been there.
+        protocol: Protocol,
+        /// Offset of the fault in the message, in octets.
+        offset: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The protocols that are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// The TCP option.
+    TcpOption,
+    /// Connection layer control.
+    Clc,
+    /// Link layer control.
+    Llc,
+    /// Connection data control.
+    Cdc,
+    /// RDMA WRITE.
+    Write,
+    /// RoCE, the transport of the last three.
+    Roce,
+}
+
+/// The SMC option of a SYN or SYN-ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpOption {
+    /// In the server's SYN-ACK, not in the client's SYN.
+    pub syn_ack: bool,
+}
+
+/// An RDMA WRITE, all its packets together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RdmaWrite {
+    /// Key of the receiver's memory region.
+    pub rkey: RKey,
+    /// Virtual address of the first octet.
+    pub address: u64,
+    /// Octets written, as the first packet announces.
+    pub length: u32,
+    /// Frame of the first packet.
+    pub first_frame: u64,
+    /// Packets seen.
+    pub packets: u32,
+    /// Whether all packets were seen. Their payload may still be cut.
+    pub complete: bool,
+    /// The payload octets that the capture holds, in the order of the frames.
+    pub pieces: Vec<WritePiece>,
+}
+
+/// Consecutive octets of an RDMA WRITE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WritePiece {
+    /// Offset of the first octet in the write.
+    pub offset: u32,
+    /// The octets.
+    pub octets: Vec<u8>,
+}
+
+impl RdmaWrite {
+    /// Octets of payload that the capture holds.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.octets.len()).sum()
+    }
+}
+
+impl Content {
+    /// The protocol.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        match self {
+            Self::TcpOption(_) => Protocol::TcpOption,
+            Self::Clc(_) => Protocol::Clc,
+            Self::Llc(_) => Protocol::Llc,
+            Self::Cdc(_) => Protocol::Cdc,
+            Self::Write(_) => Protocol::Write,
+            Self::Unsupported { protocol, .. }
+            | Self::Cut { protocol, .. }
+            | Self::Malformed { protocol, .. } => *protocol,
+        }
+    }
+
+    /// Whether the octets are wrong, rather than unknown or cut.
+    #[must_use]
+    pub const fn is_malformed(&self) -> bool {
+        matches!(self, Self::Malformed { .. })
+    }
+}
+
+impl Protocol {
+    /// Its name in output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TcpOption => "tcp-option",
+            Self::Clc => "clc",
+            Self::Llc => "llc",
+            Self::Cdc => "cdc",
+            Self::Write => "write",
+            Self::Roce => "roce",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(path) => write!(f, "{} -> {}", path.source, path.destination),
+            Self::Roce(path) => {
+                let (source, destination) =
+                    (gid_address(path.source), gid_address(path.destination));
+                match path.source_qpn {
+                    Some(qpn) => write!(f, "{source} qp {qpn}")?,
+                    None => write!(f, "{source}")?,
+                }
+                write!(f, " -> {destination} qp {}", path.destination_qpn)
+            }
+            Self::Hosts {
+                source,
+                destination,
+            } => write!(
+                f,
+                "{} -> {}",
+                gid_address(*source),
+                gid_address(*destination)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TcpOption(option) if option.syn_ack => f.write_str("SMC option in SYN-ACK"),
+            Self::TcpOption(_) => f.write_str("SMC option in SYN"),
+            Self::Clc(message) => message.fmt(f),
+            Self::Llc(message) => message.fmt(f),
+            Self::Cdc(message) => message.fmt(f),
+            Self::Write(write) => write.fmt(f),
+            Self::Unsupported { what, .. } => write!(f, "unsupported version: {what}"),
+            Self::Cut {
+                protocol,
+                have,
+                need,
+            } => write!(
+                f,
+                "cut: the capture holds {have} of {need} octets of a {protocol} message"
+            ),
+            Self::Malformed { offset, reason, .. } => {
+                write!(f, "malformed at octet {offset}: {reason}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for RdmaWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "RDMA WRITE rkey {} address 0x{:x} length {}",
+            self.rkey, self.address, self.length
+        )?;
+        if self.packets != 1 {
+            write!(f, " packets {}", self.packets)?;
+        }
+        if !self.complete {
+            f.write_str(" incomplete")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! What a SEND holds: an LLC message or a CDC message, told by its first octet.
+
+use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError};
+use smc_proto::wire::llc::{LlcMessage, LlcParseError};
+
+use super::item::{Content, Protocol};
+
+/// Whether a SEND to a queue pair nothing is known of looks like SMC: the
+/// length of a version-1 message, or a version-2 type with a length of 44 or
+/// more in either byte order (Linux sends it in its own).
+pub(super) fn looks_like_smc(octets: &[u8], length: usize) -> bool {
+    match *octets {
+        [0x20..=0x2f, l0, l1, ..] => {
+            let announced = [u16::from_be_bytes([l0, l1]), u16::from_le_bytes([l0, l1])];
+            length >= CDC_LENGTH
+                && announced.iter().any(|announced| {
+                    usize::from(*announced) >= CDC_LENGTH && usize::from(*announced) <= length
+                })
+        }
+        [_, announced, ..] => length == CDC_LENGTH && usize::from(announced) == CDC_LENGTH,
+        _ => false,
+    }
+}
+
+/// Reads a SEND of `octets` and `missing` more that the capture does not hold.
+pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
+    let length = octets.len() + missing;
+    let Some(&kind) = octets.first() else {
+        return Content::Malformed {
+            protocol: Protocol::Roce,
+            offset: 0,
+            reason: "SEND without octets".to_owned(),
+        };
+    };
+    let protocol = if kind == CDC_TYPE {
+        Protocol::Cdc
+    } else {
+        Protocol::Llc
+    };
+    if (0x20..=0x2f).contains(&kind) {
+        return Content::Unsupported {
+            protocol,
+            what: format!("LLC type 0x{kind:02x} of version 2"),
+        };
+    }
+    if length != CDC_LENGTH {
+        return Content::Malformed {
+            protocol,
+            offset: length.min(CDC_LENGTH),
+            reason: format!("SEND of {length} octets, must be {CDC_LENGTH}"),
+        };
+    }
+    if missing > 0 {
+        return Content::Cut {
+            protocol,
+            have: octets.len(),
+            need: length,
+        };
+    }
+    if protocol == Protocol::Cdc {
+        return match Cdc::parse(octets) {
+            Ok(cdc) => Content::Cdc(cdc),
+            Err(error) => Content::Malformed {
+                protocol,
+                offset: match error {
+                    CdcError::BadLength { .. } => 1,
+                    _ => 0,
+                },
+                reason: error.to_string(),
+            },
+        };
+    }
+    match LlcMessage::parse(octets) {
+        Ok(message) => Content::Llc(message),
+        Err(error @ LlcParseError::UnknownOptional { .. }) => Content::Unsupported {
+            protocol,
+            what: error.to_string(),
+        },
+        Err(error) => Content::Malformed {
+            protocol,
+            offset: match error {
+                LlcParseError::BadLength { .. } => 1,
+                LlcParseError::CountOutOfRange { .. } => 4,
+                _ => 0,
+            },
+            reason: error.to_string(),
+        },
+    }
+}
