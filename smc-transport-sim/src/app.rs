@@ -10,14 +10,26 @@ use crate::random::{Random, StreamHash};
 #[derive(Clone, Debug, Default)]
 pub struct App {
     to_write: VecDeque<Chunk>,
-    close_after: bool,
-    close_done: bool,
+    wanted: Ending,
+    done: Ending,
     paused: bool,
     forgets: bool,
     received: Vec<u8>,
     written_hash: StreamHash,
     read_hash: StreamHash,
     end_of_stream: bool,
+}
+
+/// How far an application ended its connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Ending {
+    /// Not at all.
+    #[default]
+    None,
+    /// It sends no more.
+    Finished,
+    /// It is done with it.
+    Closed,
 }
 
 #[derive(Clone, Debug)]
@@ -63,9 +75,16 @@ impl App {
         }
     }
 
-    /// Closes the connection once everything queued was written.
+    /// Ends sending once everything queued was written, and closes once the peer
+    /// ended sending too and everything was read.
+    pub fn finish(&mut self) {
+        self.wanted = self.wanted.max(Ending::Finished);
+    }
+
+    /// Closes the connection once everything queued was written, whatever the
+    /// peer still sends.
     pub fn close(&mut self) {
-        self.close_after = true;
+        self.wanted = Ending::Closed;
     }
 
     /// Stops or goes on reading.
@@ -119,11 +138,17 @@ impl App {
         !self.paused
     }
 
-    /// Whether the time to close has come; true once.
-    pub(crate) fn take_close(&mut self) -> bool {
-        let due = self.close_after && !self.close_done && self.to_write.is_empty();
-        self.close_done |= due;
-        due
+    /// The next step of ending the connection, if it is due; each comes once.
+    pub(crate) fn take_ending(&mut self) -> Option<Ending> {
+        let mut due = self.wanted;
+        if due == Ending::Finished && self.end_of_stream {
+            due = Ending::Closed;
+        }
+        if !self.to_write.is_empty() || due <= self.done {
+            return None;
+        }
+        self.done = due;
+        Some(due)
     }
 
     /// Appends the next octets to write to `into`, at most `most`.
@@ -136,7 +161,7 @@ impl App {
             }
             let done = match chunk {
                 Chunk::Octets { octets, position } => {
-                    let end = octets.len().min(*position + room);
+                    let end = octets.len().min(position.saturating_add(room));
                     into.extend_from_slice(octets.get(*position..end).unwrap_or_default());
                     *position = end;
                     end == octets.len()
@@ -147,7 +172,7 @@ impl App {
                     left,
                 } => {
                     let length = usize::try_from(*left).unwrap_or(usize::MAX);
-                    let end = block.len().min(*position + room.min(length));
+                    let end = block.len().min(position.saturating_add(room.min(length)));
                     into.extend_from_slice(block.get(*position..end).unwrap_or_default());
                     *left -= (end - *position) as u64;
                     *position = end % block.len();
@@ -221,14 +246,18 @@ mod tests {
         app.write(b"head");
         app.write_pattern(1, 200_000);
         app.write(b"tail");
-        app.close();
+        app.finish();
         let mut random = Random::new(2);
         let mut octets = Vec::new();
         while !app.is_all_written() {
-            assert!(!app.take_close());
+            assert_eq!(app.take_ending(), None);
             app.take_to_write(random.below(40_000) as usize, &mut octets);
         }
-        assert!(app.take_close() && !app.take_close());
+        assert_eq!(app.take_ending(), Some(Ending::Finished));
+        assert_eq!(app.take_ending(), None);
+        app.on_end();
+        assert_eq!(app.take_ending(), Some(Ending::Closed));
+        assert_eq!(app.take_ending(), None);
         assert_eq!(octets.len(), 200_008);
         assert_eq!(
             (&octets[..4], &octets[200_004..]),

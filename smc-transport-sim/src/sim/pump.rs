@@ -7,7 +7,11 @@ use smc_proto::endpoint::{BufferSpans, ClcProgress, Next, TcpEvent};
 
 use super::socket::Clc;
 use super::*;
+use crate::app::Ending;
 use crate::tcp::{TcpNews, TcpNotice};
+
+/// Most octets of one direction of plain TCP that are not read yet.
+const TCP_WINDOW: usize = 1 << 20;
 
 impl<S: Storage> Simulation<S> {
     /// Delivers and polls until nothing moves at this moment.
@@ -290,8 +294,8 @@ impl<S: Storage> Simulation<S> {
             Carrier::Smc => {
                 let wrote = self.write_smc(index);
                 let read = self.read_smc(index);
-                self.close_smc(index);
-                wrote | read
+                let ended = self.end_smc(index);
+                wrote | read | ended
             }
         }
     }
@@ -398,15 +402,21 @@ impl<S: Storage> Simulation<S> {
         moved
     }
 
-    fn close_smc(&mut self, index: usize) {
+    fn end_smc(&mut self, index: usize) -> bool {
         let now = self.fabric.now();
         if let Some(socket) = self.sockets.get_mut(index)
             && let Some(host) = self.hosts.get_mut(usize::from(socket.host.0))
             && let Some(mut conn) = socket.state.conn.and_then(|id| host.endpoint.conn(id))
-            && socket.app.take_close()
+            && let Some(ending) = socket.app.take_ending()
         {
-            conn.shutdown(now, Shutdown::Both);
+            let how = match ending {
+                Ending::Closed => Shutdown::Both,
+                _ => Shutdown::Write,
+            };
+            conn.shutdown(now, how);
+            return true;
         }
+        false
     }
 
     fn pump_tcp(&mut self, index: usize) -> bool {
@@ -415,14 +425,13 @@ impl<S: Storage> Simulation<S> {
         };
         let (tcp, side) = (socket.tcp, socket.side);
         self.scratch.clear();
-        socket.app.take_to_write(usize::MAX, &mut self.scratch);
+        let flight = self.flights.entry((tcp, side)).or_default();
+        let room = TCP_WINDOW.saturating_sub(flight.len());
+        socket.app.take_to_write(room, &mut self.scratch);
+        flight.on_written(&self.scratch);
         let mut moved = !self.scratch.is_empty();
-        self.flights
-            .entry((tcp, side))
-            .or_default()
-            .on_written(&self.scratch);
         self.fabric.tcp_send(tcp, side, &self.scratch);
-        if socket.app.take_close() {
+        if socket.app.take_ending().is_some() {
             self.fabric.tcp_close(tcp, side);
         }
         if socket.clc != Clc::Over || !socket.app.wants_to_read() {
@@ -442,6 +451,12 @@ impl<S: Storage> Simulation<S> {
             socket.app.on_end();
         }
         let host = socket.host;
+        // Ends come in pairs: the other one may write again.
+        if length > 0
+            && let Some(peer) = self.sockets.get_mut(index ^ 1)
+        {
+            peer.awake = true;
+        }
         if let Err(place) = checked {
             self.finding(
                 host,

@@ -123,6 +123,14 @@ impl<S: Storage> Simulation<S> {
         }
     }
 
+    /// Ends sending after everything written was taken, and closes once the peer
+    /// did the same and everything was read.
+    pub fn finish(&mut self, socket: SocketId) {
+        if let Some(app) = self.app_mut(socket) {
+            app.finish();
+        }
+    }
+
     /// Closes after everything written was taken.
     pub fn close(&mut self, socket: SocketId) {
         if let Some(app) = self.app_mut(socket) {
