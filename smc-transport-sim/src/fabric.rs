@@ -160,6 +160,8 @@ impl Fabric {
 
     /// Gives a host a port of an RNIC. A GID must be used once.
     pub fn add_port(&mut self, host: HostId, config: PortConfig) {
+        self.observers
+            .each(|observer| observer.on_port(host, &config));
         self.port_of.insert(config.gid, self.ports.len());
         self.ports.push(Port {
             host,
@@ -209,6 +211,9 @@ impl Fabric {
     pub fn observe(&mut self, mut observer: Box<dyn Observer + Send>) {
         for (number, host) in self.hosts.iter().enumerate() {
             observer.on_host(HostId(number as u16), &host.name);
+        }
+        for port in &self.ports {
+            observer.on_port(port.host, &port.config);
         }
         self.observers.add(observer);
     }

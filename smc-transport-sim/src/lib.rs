@@ -20,5 +20,6 @@ pub mod ladder;
 pub mod memory;
 pub mod observe;
 pub mod random;
+pub mod record;
 pub mod sim;
 pub mod tcp;

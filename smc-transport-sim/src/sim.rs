@@ -11,6 +11,7 @@
 
 mod pump;
 mod socket;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
