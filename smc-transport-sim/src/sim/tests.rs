@@ -1,3 +1,5 @@
+mod sweep;
+
 use smc_proto::event::CloseReason;
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
 
