@@ -46,7 +46,7 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
     if (0x20..=0x2f).contains(&kind) {
         return Content::Unsupported {
             protocol,
-            what: format!("LLC type 0x{kind:02x} of version 2"),
+            what: format!("unsupported version 2: LLC type 0x{kind:02x}"),
         };
     }
     if length != CDC_LENGTH {

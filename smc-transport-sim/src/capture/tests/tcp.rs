@@ -177,10 +177,7 @@ fn faults_in_clc_are_told_with_their_place() {
     );
     let mut wrong = confirm();
     wrong[7] = 0x28;
-    assert_eq!(
-        talk(&wrong),
-        one("unsupported version: SMC-R Confirm of version 2")
-    );
+    assert_eq!(talk(&wrong), one("unsupported version 2: SMC-R Confirm"));
     wrong[5..7].fill(0xff);
     wrong.resize(5000, 0);
     let long = talk(&wrong);
