@@ -24,4 +24,22 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod command;
+pub mod completion;
+pub mod config;
+pub mod connection;
+mod connection_record;
+pub mod endpoint;
+mod engine;
+pub mod event;
+mod fingerprint;
+pub mod id;
+mod link_group;
+pub mod path;
+mod rand;
+mod rendezvous;
+mod slots;
+pub mod stats;
+pub mod storage;
+pub mod time;
 pub mod wire;

@@ -1,0 +1,385 @@
+//! Two endpoints in one process, joined by nothing but octets: separate
+//! memories, encoded messages, no clock, no queue of events.
+//!
+//! The simulator is for protocol tests; this is for what must cost no more than
+//! the engine itself: benchmarks, and tests that move gigabytes.
+
+use smc_proto::command::{BufferKind, RdmaCommand, Segment, TcpCommand};
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::config::Config;
+use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
+use smc_proto::event::Event;
+use smc_proto::id::{ConnId, DeviceId, LinkId};
+use smc_proto::path::LocalPath;
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::Subnets;
+use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
+
+/// The only RNIC of a host.
+pub const DEVICE: DeviceId = DeviceId(0);
+/// Address of each buffer's first octet, the same for all: the key tells them apart.
+const BASE: u64 = 0x7f00_0000_0000;
+
+/// One end: an endpoint and its memory.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The engine.
+    pub endpoint: Endpoint<Owned>,
+    /// The port it uses.
+    pub path: LocalPath,
+    /// Memory of each buffer, by index.
+    buffers: Vec<Vec<u8>>,
+    /// Of each link, by index: its handle and the link at the other end.
+    links: Vec<Option<(LinkId, Option<LinkId>)>>,
+    next_qpn: u32,
+    /// Events since they were last taken.
+    pub events: Vec<Event>,
+    /// Commands for TCP connections since they were last taken.
+    pub tcp: Vec<(ConnId, TcpCommand)>,
+}
+
+/// Two hosts; 0 is the client.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// The hosts.
+    pub hosts: [Host; 2],
+    /// The time given to the engines.
+    pub now: Instant,
+}
+
+impl Host {
+    fn new(number: u8, connections: usize, configure: &dyn Fn(&mut Config)) -> Self {
+        let mac = Mac([2, 0, 0, 0, 0, number]);
+        let mut gid = [0; 16];
+        gid[10] = 0xff;
+        gid[11] = 0xff;
+        gid[12..].copy_from_slice(&[10, 0, 0, number]);
+        let mut config = Config::new(PeerId::new(u16::from(number), mac));
+        configure(&mut config);
+        Self {
+            endpoint: Endpoint::new(
+                config,
+                u64::from(number),
+                Owned::new(Limits::for_connections(connections)),
+            ),
+            path: LocalPath {
+                device: DEVICE,
+                port: 1,
+                gid_index: 0,
+                gid: Gid(gid),
+                mac,
+                mtu: Mtu::M1024,
+                subnet_match: true,
+            },
+            buffers: Vec::new(),
+            links: Vec::new(),
+            next_qpn: u32::from(number) << 16,
+            events: Vec::new(),
+            tcp: Vec::new(),
+        }
+    }
+
+    /// Copies `data` into free space of a connection's send buffer and sends it:
+    /// how many octets.
+    pub fn write(&mut self, now: Instant, conn: ConnId, data: &[u8]) -> usize {
+        let Some(mut connection) = self.endpoint.conn(conn) else {
+            return 0;
+        };
+        let Some(space) = connection.send_space() else {
+            return 0;
+        };
+        let buffer = &mut self.buffers[space.buffer.index() as usize];
+        let mut rest = data;
+        for segment in space.segments {
+            let n = rest.len().min(segment.length as usize);
+            let (head, tail) = rest.split_at(n);
+            let start = segment.offset as usize;
+            buffer[start..start + n].copy_from_slice(head);
+            rest = tail;
+        }
+        let sent = data.len() - rest.len();
+        if sent > 0 {
+            connection
+                .commit(now, sent as u32)
+                .expect("within the space just read");
+        }
+        sent
+    }
+
+    /// Copies received octets out and frees them: how many.
+    pub fn read(&mut self, now: Instant, conn: ConnId, data: &mut [u8]) -> usize {
+        let Some(mut connection) = self.endpoint.conn(conn) else {
+            return 0;
+        };
+        let Some(spans) = connection.readable() else {
+            return 0;
+        };
+        let copied = copy_out(&self.buffers, &spans, data);
+        if copied > 0 {
+            connection
+                .consume(now, copied as u32)
+                .expect("within what was readable");
+        }
+        copied
+    }
+
+    fn execute(&mut self, now: Instant, command: &RdmaCommand) {
+        let completion = match *command {
+            RdmaCommand::CreateQp { link, .. } => {
+                let index = link.index() as usize;
+                if self.links.len() <= index {
+                    self.links.resize(index + 1, None);
+                }
+                self.links[index] = Some((link, None));
+                self.next_qpn += 1;
+                RdmaCompletion::QpCreated {
+                    link,
+                    qpn: Qpn::new(self.next_qpn << 8 | link.index()),
+                }
+            }
+            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
+            RdmaCommand::QpToError { link } => RdmaCompletion::QpDrained { link },
+            RdmaCommand::DestroyQp { link } => {
+                self.links[link.index() as usize] = None;
+                RdmaCompletion::QpDestroyed { link }
+            }
+            RdmaCommand::AllocBuffer {
+                buffer,
+                elements,
+                element_size,
+                kind,
+            } => {
+                let index = buffer.index() as usize;
+                if self.buffers.len() <= index {
+                    self.buffers.resize(index + 1, Vec::new());
+                }
+                debug_assert!(kind == BufferKind::Rmb || elements == 1);
+                self.buffers[index] = vec![0; usize::from(elements) * element_size as usize];
+                RdmaCompletion::BufferAllocated { buffer }
+            }
+            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
+                buffer,
+                link,
+                rtoken: RToken {
+                    rkey: RKey(buffer.index() + 1),
+                    address: BASE,
+                },
+            },
+            RdmaCommand::DeregisterBuffer { buffer, link } => {
+                RdmaCompletion::BufferDeregistered { buffer, link }
+            }
+            RdmaCommand::FreeBuffer { buffer } => {
+                self.buffers[buffer.index() as usize] = Vec::new();
+                RdmaCompletion::BufferFreed { buffer }
+            }
+            RdmaCommand::ClearElement {
+                buffer,
+                offset,
+                length,
+                ..
+            } => {
+                let start = offset as usize;
+                self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
+                RdmaCompletion::ElementCleared { buffer, offset }
+            }
+            RdmaCommand::ConnectQp { .. }
+            | RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. } => return,
+        };
+        self.endpoint.handle_rdma(now, completion);
+    }
+}
+
+fn copy_out(buffers: &[Vec<u8>], spans: &BufferSpans, data: &mut [u8]) -> usize {
+    let Some(buffer) = buffers.get(spans.buffer.index() as usize) else {
+        return 0;
+    };
+    let mut copied = 0;
+    for Segment { offset, length } in spans.segments {
+        let n = (length as usize).min(data.len() - copied);
+        let start = offset as usize;
+        data[copied..copied + n].copy_from_slice(&buffer[start..start + n]);
+        copied += n;
+    }
+    copied
+}
+
+impl Pair {
+    /// Two hosts for this many connections, with default settings.
+    #[must_use]
+    pub fn new(connections: usize) -> Self {
+        Self::with(connections, |_| {})
+    }
+
+    /// Two hosts whose settings `configure` changes.
+    #[must_use]
+    pub fn with(connections: usize, configure: impl Fn(&mut Config)) -> Self {
+        Self {
+            hosts: [
+                Host::new(1, connections, &configure),
+                Host::new(2, connections, &configure),
+            ],
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Does everything the endpoints ask for.
+    pub fn pump(&mut self) {
+        loop {
+            let mut idle = true;
+            for side in 0..2 {
+                idle &= !self.pump_clc(side);
+                while let Some(command) = self.hosts[side].endpoint.poll_rdma(self.now, DEVICE) {
+                    idle = false;
+                    self.execute(side, &command);
+                }
+                let host = &mut self.hosts[side];
+                while let Some(command) = host.endpoint.poll_tcp() {
+                    host.tcp.push(command);
+                }
+                while let Some(event) = host.endpoint.poll_event() {
+                    if let Event::Proposed { conn } = event {
+                        let path = host.path;
+                        host.endpoint
+                            .accept(self.now, conn, &[path])
+                            .expect("just proposed");
+                        idle = false;
+                    }
+                    host.events.push(event);
+                }
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    /// Moves CLC messages; a connection has the same index at both ends because
+    /// the pair opens them in step.
+    fn pump_clc(&mut self, side: usize) -> bool {
+        let mut buffer = [0; smc_proto::wire::clc::MAX_LENGTH];
+        let mut moved = false;
+        while let Ok(Some((conn, len))) = self.hosts[side].endpoint.poll_clc(&mut buffer) {
+            moved = true;
+            let other = &mut self.hosts[1 - side].endpoint;
+            let progress = other.handle_clc(self.now, conn, &buffer[..len]);
+            assert!(
+                matches!(progress, Ok(ClcProgress::Consumed { len: n, .. }) if n == len),
+                "{progress:?}"
+            );
+        }
+        moved
+    }
+
+    /// Carries out the data commands of one side until it has none, without
+    /// looking at anything else.
+    #[inline]
+    pub fn pump_data(&mut self, side: usize) {
+        while let Some(command) = self.hosts[side].endpoint.poll_rdma(self.now, DEVICE) {
+            self.execute(side, &command);
+        }
+    }
+
+    #[inline]
+    fn execute(&mut self, side: usize, command: &RdmaCommand) {
+        let [a, b] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
+        match *command {
+            RdmaCommand::Write {
+                buffer,
+                source,
+                rkey,
+                address,
+                ..
+            } => {
+                let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
+                let target = &mut peer.buffers[rkey.0 as usize - 1];
+                for Segment { offset, length } in source {
+                    let (start, n) = (offset as usize, length as usize);
+                    let from = &host.buffers[buffer.index() as usize][start..start + n];
+                    target[at..at + n].copy_from_slice(from);
+                    at += n;
+                }
+            }
+            RdmaCommand::Send {
+                link,
+                wr_id,
+                payload,
+            } => {
+                let (_, to) = host.links[link.index() as usize].expect("a created queue pair");
+                let to = to.expect("a connected queue pair");
+                peer.endpoint.handle_rdma(
+                    self.now,
+                    RdmaCompletion::Received {
+                        link: to,
+                        payload: &payload,
+                    },
+                );
+                host.endpoint
+                    .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
+            }
+            RdmaCommand::ConnectQp {
+                link,
+                peer: address,
+                ..
+            } => {
+                let _ = Psn::new(address.psn.value());
+                let to = (address.qpn.value() & 0xff) as usize;
+                let to = peer.links[to].map(|(id, _)| id);
+                if let Some(entry) = &mut host.links[link.index() as usize] {
+                    entry.1 = to;
+                }
+                host.endpoint
+                    .handle_rdma(self.now, RdmaCompletion::QpConnected { link });
+            }
+            _ => host.execute(self.now, command),
+        }
+    }
+
+    /// Opens a connection and carries out its rendezvous: both ends' handles.
+    pub fn open(&mut self) -> (ConnId, ConnId) {
+        let options = ConnOptions::new(Subnets::default());
+        self.open_with(options.clone(), options)
+    }
+
+    /// The same with options of their own for client and server.
+    pub fn open_with(&mut self, client: ConnOptions, server: ConnOptions) -> (ConnId, ConnId) {
+        let path = self.hosts[0].path;
+        let a = self.hosts[0]
+            .endpoint
+            .connect(self.now, client, &[path])
+            .expect("a free slot");
+        let b = self.hosts[1]
+            .endpoint
+            .listen(self.now, server)
+            .expect("a free slot");
+        assert_eq!((a.index(), a.generation()), (b.index(), b.generation()));
+        self.pump();
+        // The server pauses before CONFIRM LINK.
+        for _ in 0..4 {
+            if let Some(deadline) = self.earliest()
+                && deadline.since(self.now).as_millis() < 100
+            {
+                self.advance_to(deadline);
+            }
+        }
+        (a, b)
+    }
+
+    fn earliest(&mut self) -> Option<Instant> {
+        self.hosts
+            .iter_mut()
+            .filter_map(|host| host.endpoint.poll_timeout())
+            .min()
+    }
+
+    /// Moves the time forward, lets timers fire and does what follows.
+    pub fn advance_to(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        for host in &mut self.hosts {
+            host.endpoint.handle_timeout(self.now);
+        }
+        self.pump();
+    }
+}

@@ -1,0 +1,3 @@
+//! What tests and benchmarks share. Not published.
+
+pub mod direct;

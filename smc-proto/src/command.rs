@@ -1,0 +1,177 @@
+//! What the engine asks of the world. These enums are exhaustive on purpose: a
+//! new obligation must break every adapter.
+
+use crate::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
+use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
+
+/// Work for an RNIC, in the order it must be executed.
+///
+/// The adapter polls only when it can execute, keeps the order per link, and has
+/// at most one control command per object under way, so that the object's
+/// handle in the [`RdmaCompletion`](crate::completion::RdmaCompletion) names the command that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RdmaCommand {
+    /// Create a protection domain and an RC queue pair in state INIT for a link,
+    /// and keep receives of `receive_size` octets posted from then on.
+    /// Answer: `QpCreated`.
+    CreateQp {
+        /// The link that will own the queue pair.
+        link: LinkId,
+        /// RNIC to use.
+        device: DeviceId,
+        /// Port of the RNIC.
+        port: u8,
+        /// Index of the GID in the port's table.
+        gid_index: u16,
+        /// Octets of each receive: 44 for version 1.
+        receive_size: u32,
+    },
+    /// Bind the queue pair to the peer's and move it to RTR. Answer: `QpConnected`.
+    ConnectQp {
+        /// The link.
+        link: LinkId,
+        /// The other end.
+        peer: QpAddress,
+        /// Path MTU, the smaller of both peers'.
+        mtu: Mtu,
+    },
+    /// Move the queue pair to RTS. Answer: `QpActive`.
+    ActivateQp {
+        /// The link.
+        link: LinkId,
+        /// First packet sequence number of this side.
+        psn: Psn,
+    },
+    /// Move the queue pair to the error state and flush it. Answer: `QpDrained`,
+    /// after which the NIC touches no memory on behalf of this link.
+    QpToError {
+        /// The link.
+        link: LinkId,
+    },
+    /// Destroy queue pair and protection domain. Answer: `QpDestroyed`.
+    DestroyQp {
+        /// The link.
+        link: LinkId,
+    },
+    /// Provide zeroed memory for a buffer. Answer: `BufferAllocated`.
+    AllocBuffer {
+        /// The buffer.
+        buffer: BufferId,
+        /// What it is for.
+        kind: BufferKind,
+        /// Number of elements, 1 to 255 for an RMB, 1 for a send buffer.
+        elements: u8,
+        /// Octets of each element.
+        element_size: u32,
+    },
+    /// Register a buffer in the protection domain of a link. RMBs allow remote
+    /// writes. Answer: `BufferRegistered`.
+    RegisterBuffer {
+        /// The buffer.
+        buffer: BufferId,
+        /// The link.
+        link: LinkId,
+    },
+    /// Undo a registration. Answer: `BufferDeregistered`.
+    DeregisterBuffer {
+        /// The buffer.
+        buffer: BufferId,
+        /// The link.
+        link: LinkId,
+    },
+    /// Give the memory of a buffer back. Answer: `BufferFreed`.
+    FreeBuffer {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// Zero one element of an RMB before its next use, then write the eye
+    /// catcher if asked to. Answer: `ElementCleared`.
+    ClearElement {
+        /// The RMB.
+        buffer: BufferId,
+        /// First octet of the element in the RMB.
+        offset: u32,
+        /// Octets of the element.
+        length: u32,
+        /// Whether to write [`EYE_CATCHER`] to the first four octets.
+        eye_catcher: bool,
+    },
+    /// RDMA WRITE from a send buffer into the peer's RMB; unsignalled.
+    Write {
+        /// The link that carries it.
+        link: LinkId,
+        /// The connection it belongs to, for access errors.
+        conn: ConnId,
+        /// The send buffer.
+        buffer: BufferId,
+        /// What to write, one or two pieces of the buffer in this order; an
+        /// unused second piece has length 0.
+        source: [Segment; 2],
+        /// Key of the peer's RMB on this link.
+        rkey: RKey,
+        /// Address in the peer's RMB of the first octet.
+        address: u64,
+    },
+    /// SEND of 44 octets, signalled and solicited, behind all writes before it.
+    /// Answer: `Sent`.
+    Send {
+        /// The link that carries it.
+        link: LinkId,
+        /// Its number on that link.
+        wr_id: WrId,
+        /// The message.
+        payload: [u8; 44],
+    },
+}
+
+/// The other end of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpAddress {
+    /// Its number.
+    pub qpn: Qpn,
+    /// First packet sequence number it sends.
+    pub psn: Psn,
+    /// GID of its port.
+    pub gid: Gid,
+    /// MAC of its port.
+    pub mac: Mac,
+}
+
+/// A piece of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// First octet, counted from the start of the buffer.
+    pub offset: u32,
+    /// Octets, at least 1 unless unused.
+    pub length: u32,
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum BufferKind {
+    /// The peer writes into it.
+    Rmb,
+    /// This side's RNIC reads from it.
+    Send,
+}
+
+/// What stands in the first four octets of an element with an eye catcher
+/// (RFC 7609 4.2); the octets of "SMCR" in EBCDIC.
+pub const EYE_CATCHER: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
+
+/// Obligations towards the TCP connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpCommand {
+    /// The connection is plain TCP from here on: give it to the application.
+    HandOver {
+        /// A Decline that crossed ours may still stand before the peer's first
+        /// application octet: show received octets to `handle_clc` until it
+        /// answers `Next::Stop` or `NotClc`, and give
+        /// the application only what it did not consume.
+        watch_for_decline: bool,
+    },
+    /// The SMC connection ended in order: close the TCP connection (FIN).
+    Close,
+    /// Reset the TCP connection (RST).
+    Reset,
+}

@@ -1,0 +1,164 @@
+//! Every number and choice somebody may want to tune, each with its source.
+
+use crate::time::Duration;
+use crate::wire::types::{BufferSize, PeerId};
+
+/// Settings of one endpoint. [`Config::new`] gives the interoperable defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Identity of this stack instance, in every CLC message (CLC-016, CLC-019).
+    /// Must change when the stack restarts.
+    pub peer_id: PeerId,
+    /// Version nibble of the Proposals sent: 2 as Linux does even when it offers
+    /// only version 1, or 1 as RFC 7609 writes it (decision 8).
+    pub proposal_version: ProposalVersion,
+    /// Whether RMB elements start with an eye catcher (RFC 7609 4.2). Linux never
+    /// has one, and the octets are left out only if both peers agree (decision 3).
+    pub eye_catcher: bool,
+    /// Most connections in one link group, 1 to 255 (RMB-001, Linux: 255).
+    pub connections_per_group: u8,
+    /// Elements of each RMB this side allocates, 1 to 255 (RMB-002). One element
+    /// gives each connection its own memory region, as Linux does.
+    pub elements_per_rmb: u8,
+    /// Most links in one link group as announced in CONFIRM LINK, 2 to 8 (LINK-012).
+    pub max_links: u8,
+    /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
+    pub receive_buffer: BufferSize,
+    /// Size of the send buffer unless the connection asks otherwise.
+    pub send_buffer: BufferSize,
+    /// What to do when the first CONFIRM LINK or its reply does not come (decision 1).
+    pub confirm_link_timeout: OnSilence,
+    /// What to do when the first-contact ADD LINK or its reply does not come (decision 2).
+    pub add_link_timeout: OnSilence,
+    /// Whether a TCP reset ends an SMC connection whose link lives (decision 5).
+    pub tcp_reset_aborts: bool,
+    /// Waits of the handshake and of LLC.
+    pub timeouts: Timeouts,
+    /// Data path and closing of connections.
+    pub connection: ConnectionConfig,
+}
+
+/// Version nibble of the Proposals an endpoint sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProposalVersion {
+    /// RFC 7609's 52 octets and more.
+    V1,
+    /// Linux's version-2 header that offers version 1 only.
+    V2OffersV1,
+}
+
+/// Reaction to a peer that stays silent in the first contact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnSilence {
+    /// What deployed peers do: Decline and fall back to TCP, or go on with one link.
+    Interoperate,
+    /// What RFC 7609 C.7.1 says: reset the TCP connection.
+    Reset,
+}
+
+/// Waits, all counted from the event that starts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// For each CLC message of the peer (CLC-067; Linux waits 6 s).
+    pub clc_message: Duration,
+    /// For the whole rendezvous, whatever the peer sends (reliability H9).
+    pub rendezvous: Duration,
+    /// Client: for the first CONFIRM LINK (Linux: 4 s, twice the server's wait).
+    pub confirm_link_request: Duration,
+    /// For the reply to any LLC request (Linux: 2 s).
+    pub llc_reply: Duration,
+    /// Client: for the first-contact ADD LINK (Linux: 2 s and 1 s more for a Decline).
+    pub add_link_request: Duration,
+    /// For a Decline of the peer after an LLC timeout (Linux: 1 s).
+    pub decline: Duration,
+    /// Server: pause between the Confirm and CONFIRM LINK, because a Linux client
+    /// listens to LLC only after its Confirm has left.
+    pub confirm_link_delay: Duration,
+    /// For local control commands (queue pair, registration) before they count as
+    /// refused.
+    pub control_command: Duration,
+    /// Idle time of a link after which TEST LINK is sent (Linux: 30 s).
+    pub keepalive: Duration,
+    /// For the reply to TEST LINK (Linux: 2 s).
+    pub test_link_reply: Duration,
+    /// Server: life of a link group without connections (Linux: 600 s).
+    pub group_idle_server: Duration,
+    /// Client: the same, longer so that the server acts first (Linux: 610 s).
+    pub group_idle_client: Duration,
+    /// Life of an RMB without connections before DELETE RKEY (RMB-029).
+    pub rmb_idle: Duration,
+}
+
+/// Data path and closing of connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ConnectionConfig {
+    /// In the states that wait for the peer's close after a full local close
+    /// (TIMER-032, AMB-34).
+    pub close_wait: Duration,
+    /// In PeerAbortWait (TIMER-033).
+    pub abort_wait: Duration,
+    /// For unsent data after a local close, before the close turns into an abort.
+    pub linger: Duration,
+    /// Longest time small writes are held back while a CDC message is on its way (FLOW-022).
+    pub coalesce: Duration,
+    /// Most octets held back for coalescing; more are sent at once.
+    pub coalesce_limit: u32,
+    /// How long the published consumer cursor may lag after R=1 (FLOW-014).
+    pub cursor_lag: Duration,
+}
+
+impl Config {
+    /// Interoperable defaults for a stack with this identity.
+    #[must_use]
+    pub const fn new(peer_id: PeerId) -> Self {
+        Self {
+            peer_id,
+            proposal_version: ProposalVersion::V2OffersV1,
+            eye_catcher: false,
+            connections_per_group: 255,
+            elements_per_rmb: 1,
+            max_links: 2,
+            receive_buffer: BufferSize::K64,
+            send_buffer: BufferSize::K64,
+            confirm_link_timeout: OnSilence::Interoperate,
+            add_link_timeout: OnSilence::Interoperate,
+            tcp_reset_aborts: false,
+            timeouts: Timeouts::DEFAULT,
+            connection: ConnectionConfig::DEFAULT,
+        }
+    }
+}
+
+impl Timeouts {
+    /// Defaults that fit a Linux peer.
+    pub const DEFAULT: Self = Self {
+        clc_message: Duration::from_secs(6),
+        rendezvous: Duration::from_secs(20),
+        confirm_link_request: Duration::from_secs(4),
+        llc_reply: Duration::from_secs(2),
+        add_link_request: Duration::from_secs(3),
+        decline: Duration::from_secs(1),
+        confirm_link_delay: Duration::from_millis(5),
+        control_command: Duration::from_secs(5),
+        keepalive: Duration::from_secs(30),
+        test_link_reply: Duration::from_secs(2),
+        group_idle_server: Duration::from_secs(600),
+        group_idle_client: Duration::from_secs(610),
+        rmb_idle: Duration::from_secs(60),
+    };
+}
+
+impl ConnectionConfig {
+    /// Defaults.
+    pub const DEFAULT: Self = Self {
+        close_wait: Duration::from_secs(60),
+        abort_wait: Duration::from_secs(5),
+        linger: Duration::from_secs(60),
+        coalesce: Duration::from_millis(1),
+        coalesce_limit: 32 << 10,
+        cursor_lag: Duration::from_millis(100),
+    };
+}

@@ -1,0 +1,281 @@
+//! The protocol half of one SMC connection: cursors, window, urgent data, close
+//! and abort (RFC 7609 4.3 to 4.8, A.4). Data in, data out: no tables, no links,
+//! no memory of its own. The engine stores it in a slot and calls it.
+//!
+//! ```text
+//!  sending half, in octets since the connection began
+//!
+//!    completed      published       written              produced
+//!   ----+---------------+---------------+--------------------+------->
+//!       | in flight:    | written, CDC  | committed, not     | free space of
+//!       | CDC not yet   | message due   | written: no window,| the send buffer
+//!       | completed     |               | held, or urgent    |
+//!       +---------------- send buffer ring in use -----------+
+//!
+//!    consumer (the peer's)              written      consumer + peer's ring
+//!   ----+-------------------------------+--------------------+------->
+//!       | used in the peer's RMBE       | window             |
+//!
+//!  receiving half
+//!
+//!    published        consumed                  received
+//!   ----+---------------+---------------------------+---------------->
+//!       | gain: the     | unread                    | what is left of the
+//!       | peer does not |                           | ring as the peer
+//!       | know of it    |                           | knows it
+//! ```
+//!
+//! Work for the link is derived from these positions and a few levels whenever
+//! [`Connection::next_work`] asks, never queued. So nothing overflows, back
+//! pressure is not asking, and a change of link is moving `written` back.
+//!
+//! The application's methods are [`Connection::send_space`], `commit`, `readable`,
+//! `consume`, `shutdown`, `abort`; the network's are those starting with `on_`.
+//! After any of them the owner looks at [`Connection::take_notices`],
+//! [`Connection::wants_work`] and [`Connection::next_timeout`].
+
+mod application;
+mod close;
+mod cursor;
+mod failover;
+mod faults;
+mod inbound;
+mod notices;
+mod rx;
+mod spans;
+mod timers;
+mod transitions;
+mod tx;
+mod urgent;
+mod window;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use close::{Act, Close, Pending};
+use core::hash::Hasher;
+use rx::Rx;
+use timers::Timers;
+use tx::Tx;
+use work::Wants;
+
+pub use close::CloseState;
+pub use cursor::Ring;
+pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
+pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
+pub use spans::{Span, Spans};
+pub use work::{NotifyRecord, Work};
+
+use crate::config::ConnectionConfig;
+use crate::time::Instant;
+use crate::wire::types::AlertToken;
+
+/// What the rendezvous settled about a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionParams {
+    /// The peer's token, sent in every CDC message (CDC-004).
+    pub alert_token_peer: AlertToken,
+    /// Ring in our RMB element.
+    pub receive: Ring,
+    /// Ring in the peer's RMB element.
+    pub peer: Ring,
+    /// Size of the local send buffer in octets, at most [`Ring::MAX`].
+    pub send_buffer: u32,
+    /// Never hold small writes back (FLOW-023).
+    pub nodelay: bool,
+    /// Read urgent octets in their place in the stream. Otherwise reading stops
+    /// before an urgent octet until [`Connection::take_urgent`].
+    pub urgent_inline: bool,
+}
+
+/// Which direction an application shuts down.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Shutdown {
+    /// Receiving: nothing on the wire.
+    Read,
+    /// Sending.
+    Write,
+    /// Both: the same as close (CLOSE-002).
+    Both,
+}
+
+/// An urgent octet in the local RMB element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Urgent {
+    /// Where it is: octets from the start of the element.
+    pub offset: u32,
+    /// Octets of the stream to be read before it.
+    pub ahead: u32,
+}
+
+/// One connection, from the rendezvous to the end of its close handshake.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    tx: Tx,
+    rx: Rx,
+    close: Close,
+    timers: Timers,
+    alert_token_peer: AlertToken,
+    notices: Notices,
+    wants: Wants,
+    /// Nothing goes to the peer any more (ABORT-007).
+    silent: bool,
+    read_shut: bool,
+    stats: Stats,
+}
+
+impl Connection {
+    /// A connection in state ACTIVE.
+    #[must_use]
+    pub fn new(params: &ConnectionParams, cfg: &ConnectionConfig) -> Self {
+        //= FLOW-023
+        let hold = if params.nodelay {
+            0
+        } else {
+            cfg.coalesce_limit
+        };
+        Self {
+            tx: Tx::new(params.peer, params.send_buffer, hold),
+            rx: Rx::new(params.receive, params.urgent_inline),
+            close: Close::new(),
+            timers: Timers::NONE,
+            alert_token_peer: params.alert_token_peer,
+            notices: Notices::empty(),
+            wants: Wants::empty(),
+            silent: false,
+            read_shut: false,
+            stats: Stats::default(),
+        }
+    }
+
+    /// A CDC message and all writes before it completed.
+    pub fn on_notify_completed(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        record: NotifyRecord,
+    ) {
+        if self.tx.complete(record) > 0 {
+            self.note_writable();
+        }
+        self.settle(now, cfg);
+    }
+
+    /// The peer reset the TCP connection and the configuration says that this
+    /// ends SMC-R as well (decision 5). A FIN never does.
+    pub fn on_tcp_reset(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        //= CLOSE-034
+        let act = self.close.tcp_reset();
+        self.perform(now, cfg, act);
+    }
+
+    /// Something ends the connection from this side or from the way between.
+    pub fn on_fatal(&mut self, now: Instant, cfg: &ConnectionConfig, cause: FatalCause) {
+        let act = if cause.can_tell_peer() {
+            self.close.abort(CloseCause::Fatal(cause))
+        } else {
+            self.close.lose(CloseCause::Fatal(cause))
+        };
+        self.perform(now, cfg, act);
+    }
+
+    /// What happened since the last call.
+    pub fn take_notices(&mut self) -> Notices {
+        core::mem::take(&mut self.notices)
+    }
+
+    /// State of the close handshake.
+    #[must_use]
+    pub fn state(&self) -> CloseState {
+        self.close.state
+    }
+
+    /// Why the connection ended or is ending, once that is known.
+    #[must_use]
+    pub fn cause(&self) -> Option<CloseCause> {
+        self.close.cause
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            octets_committed: self.tx.produced,
+            octets_sent: self.tx.published,
+            octets_received: self.rx.received.total,
+            ..self.stats
+        }
+    }
+
+    /// Hashes what decides the future of the connection: no absolute times, no
+    /// sequence numbers, no wraps, no statistics. The places where the rings
+    /// will wrap belong to it.
+    pub fn fingerprint<H: Hasher>(&self, now: Instant, h: &mut H) {
+        self.tx.hash(h);
+        self.rx.hash(h);
+        self.close.hash(h);
+        self.timers.hash(now, h);
+        h.write_u16(self.notices.bits());
+        h.write_u8(self.wants.bits());
+        h.write_u8(u8::from(self.silent) | u8::from(self.read_shut) << 1);
+    }
+
+    fn note_writable(&mut self) {
+        if self.may_send().is_ok() {
+            self.notices.insert(Notices::WRITABLE);
+        }
+    }
+
+    /// Lets a pending close take effect once everything is delivered.
+    fn settle(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        //= CLOSE-005
+        if self.close.pending != Pending::Nothing && self.tx.is_drained() {
+            let act = self.close.drained();
+            self.perform(now, cfg, act);
+        }
+    }
+
+    /// Carries out what a transition asked for.
+    fn perform(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
+        if act.is_empty() {
+            return;
+        }
+        if act.contains(Act::SEND) {
+            self.wants.insert(Wants::NOTIFY);
+        }
+        if act.contains(Act::SILENCE) {
+            if self.wants.contains(Wants::TCP_CLOSE) {
+                self.notices.insert(Notices::TCP_CLOSE);
+            }
+            self.silent = true;
+            self.wants = Wants::empty();
+        }
+        if act.contains(Act::PURGE) {
+            self.tx.purge();
+            self.rx.purge();
+            self.notices.remove(Notices::READABLE | Notices::WRITABLE);
+        }
+        if act.contains(Act::TCP_CLOSE) {
+            //= CLOSE-033
+            //= CLOSE-036
+            // Our C may still wait for a send slot; the FIN must not outrun it.
+            if self.wants.contains(Wants::NOTIFY) {
+                self.wants.insert(Wants::TCP_CLOSE);
+            } else {
+                self.notices.insert(Notices::TCP_CLOSE);
+            }
+        }
+        self.timers.perform(now, cfg, act);
+        for (bit, notices) in [
+            (Act::END_OF_STREAM, Notices::END_OF_STREAM),
+            (Act::RESET, Notices::RESET),
+            (Act::TCP_RESET, Notices::TCP_RESET),
+            (Act::CLOSED, Notices::CLOSED.union(Notices::RMBE_RELEASED)),
+        ] {
+            if act.contains(bit) {
+                self.notices.insert(notices);
+            }
+        }
+    }
+}

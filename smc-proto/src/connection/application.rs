@@ -1,0 +1,159 @@
+//! What the application does with a connection.
+
+use super::close::{Act, CloseState, Pending};
+use super::cursor;
+use super::work::Wants;
+use super::{ApiMisuse, CloseCause, Connection, Shutdown, Spans, Urgent};
+use crate::config::ConnectionConfig;
+use crate::time::Instant;
+
+impl Connection {
+    /// Free space of the send ring, none if the state forbids sending.
+    #[must_use]
+    pub fn send_space(&self) -> Spans {
+        match self.may_send() {
+            Ok(()) => self.tx.space_spans(),
+            Err(_) => Spans::EMPTY,
+        }
+    }
+
+    /// Sends the next `len` octets, which the caller has put into
+    /// [`Connection::send_space`].
+    pub fn commit(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        len: u32,
+    ) -> Result<(), ApiMisuse> {
+        self.may_send()?;
+        let space = self.tx.space();
+        if len > space {
+            return Err(ApiMisuse::BeyondSpace { space });
+        }
+        self.tx.commit(len);
+        self.arm_coalesce(now, cfg);
+        Ok(())
+    }
+
+    /// The same; the last of the octets is urgent.
+    pub fn commit_urgent(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        len: u32,
+    ) -> Result<(), ApiMisuse> {
+        self.commit(now, cfg, len)?;
+        if len > 0 {
+            self.tx.urgent.next = self.tx.produced;
+            //= URG-003
+            if self.tx.window() == 0 {
+                self.wants.insert(Wants::NOTIFY);
+            }
+            self.timers.coalesce = Instant::MAX;
+        }
+        Ok(())
+    }
+
+    /// Octets to be read next, in the local RMB element.
+    #[must_use]
+    pub fn readable(&self) -> Spans {
+        self.rx.readable_spans()
+    }
+
+    /// Frees the first `len` readable octets, which the caller has copied out.
+    pub fn consume(&mut self, len: u32) -> Result<(), ApiMisuse> {
+        let readable = self.rx.readable();
+        if len > readable {
+            return Err(self
+                .may_receive()
+                .err()
+                .unwrap_or(ApiMisuse::BeyondReadable { readable }));
+        }
+        let urgent = self.rx.consume(len);
+        //= URG-006
+        //= FLOW-013
+        if urgent || (len > 0 && self.rx.is_update_requested()) {
+            self.wants.insert(Wants::NOTIFY);
+        }
+        Ok(())
+    }
+
+    /// The urgent octet, until it is taken or passed.
+    #[must_use]
+    pub fn urgent(&self) -> Option<Urgent> {
+        let at = self.rx.urgent.untaken()?;
+        let ahead = cursor::octets_between(self.rx.consumed.total, at);
+        let offset = self
+            .rx
+            .ring
+            .count_after(self.rx.consumed.cursor.count, ahead);
+        Some(Urgent { offset, ahead })
+    }
+
+    /// Notes that the caller has copied the urgent octet out. Unless it is read
+    /// inline, reading then steps over it (URG-007).
+    pub fn take_urgent(&mut self) -> Result<Urgent, ApiMisuse> {
+        let urgent = self.urgent().ok_or(ApiMisuse::NoUrgent)?;
+        self.rx.urgent.take();
+        //= URG-007
+        if self.rx.consume(0) {
+            self.wants.insert(Wants::NOTIFY);
+        }
+        Ok(urgent)
+    }
+
+    /// Changes how urgent octets that are not taken yet are read; see
+    /// [`super::ConnectionParams::urgent_inline`].
+    pub fn set_urgent_inline(&mut self, inline: bool) {
+        self.rx.urgent.set_inline(inline);
+    }
+
+    /// Whether the peer sends no more and all was read, or the application shut
+    /// down receiving.
+    #[must_use]
+    pub fn is_end_of_stream(&self) -> bool {
+        self.read_shut || (self.rx.done && self.rx.unread() == 0)
+    }
+
+    /// Ends one direction or both.
+    pub fn shutdown(&mut self, now: Instant, cfg: &ConnectionConfig, how: Shutdown) {
+        let drained = self.tx.is_drained();
+        let act = match how {
+            //= CLOSE-002
+            Shutdown::Read => {
+                self.read_shut = true;
+                Act::END_OF_STREAM
+            }
+            Shutdown::Write => self.close.shutdown_write(drained),
+            Shutdown::Both => self.close.close(self.rx.unread() > 0, drained),
+        };
+        self.perform(now, cfg, act);
+    }
+
+    /// Ends the connection at once; data in both directions is lost.
+    pub fn abort(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        let act = self.close.abort(CloseCause::Aborted);
+        self.perform(now, cfg, act);
+    }
+
+    pub(super) fn may_send(&self) -> Result<(), ApiMisuse> {
+        self.may_receive()?;
+        match self.close.state {
+            _ if self.close.pending != Pending::Nothing => Err(ApiMisuse::SendClosed),
+            CloseState::Active => Ok(()),
+            //= CLOSE-016
+            CloseState::AppCloseWait1 if !self.close.peer_closed => Ok(()),
+            _ => Err(ApiMisuse::SendClosed),
+        }
+    }
+
+    fn may_receive(&self) -> Result<(), ApiMisuse> {
+        //= ABORT-004
+        match self.close.cause {
+            None if self.close.full => Err(ApiMisuse::Closed),
+            None => Ok(()),
+            Some(CloseCause::Orderly) => Err(ApiMisuse::Closed),
+            Some(_) => Err(ApiMisuse::Reset),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! CDC messages from the peer: judged as a whole, then applied.
+
+use super::Connection;
+use super::close::CloseState;
+use super::cursor::{Step, newer};
+use super::faults::{FatalCause, PeerMisbehaved};
+use super::notices::{CdcOutcome, CloseCause, Notices};
+use crate::config::ConnectionConfig;
+use crate::time::Instant;
+use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+
+impl Connection {
+    /// A CDC message for this connection arrived, on whichever link (CDC-032).
+    /// The alert token was checked by the engine.
+    pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
+        let state = self.close.state;
+        //= CLOSE-027
+        if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
+            return CdcOutcome::Ignored(state);
+        }
+        //= CDC-034
+        //= FAILOVER-011
+        //= FAILOVER-015
+        if cdc
+            .producer_flags
+            .contains(ProducerFlags::FAILOVER_VALIDATION)
+        {
+            return self.on_validation(now, cfg, cdc.sequence);
+        }
+        //= CDC-008
+        //= CDC-009
+        //= FAILOVER-018
+        if !newer(cdc.sequence, self.rx.sequence) {
+            self.stats.stale = self.stats.stale.wrapping_add(1);
+            return CdcOutcome::Stale;
+        }
+        //= ABORT-003
+        //= ABORT-017
+        if state == CloseState::PeerAbortWait {
+            self.rx.sequence = cdc.sequence;
+            if !cdc
+                .connection_flags
+                .contains(ConnectionFlags::ABNORMAL_CLOSE)
+            {
+                return CdcOutcome::Ignored(state);
+            }
+            let act = self.close.peer_abort();
+            self.perform(now, cfg, act);
+            return CdcOutcome::Applied;
+        }
+        let (producer, consumer) = match self.judge(cdc) {
+            Ok(steps) => steps,
+            Err(what) => {
+                //= ABORT-015
+                let act = self.close.abort(CloseCause::PeerMisbehaved(what));
+                self.perform(now, cfg, act);
+                return CdcOutcome::Misbehaved(what);
+            }
+        };
+        self.rx.sequence = cdc.sequence;
+        self.apply_consumer(consumer, cdc);
+        self.apply_producer(producer, cdc);
+        self.arm_lag(now, cfg);
+        self.arm_coalesce(now, cfg);
+        //= CDC-036
+        //= CLOSE-037
+        if !cdc.connection_flags.is_empty() {
+            self.apply_connection_flags(now, cfg, cdc.connection_flags);
+        }
+        self.settle(now, cfg);
+        if producer == Step::Backward || consumer == Step::Backward {
+            self.stats.backward = self.stats.backward.wrapping_add(1);
+            CdcOutcome::BackwardCursor
+        } else {
+            CdcOutcome::Applied
+        }
+    }
+
+    /// Both cursors, in wide arithmetic, before anything changes.
+    fn judge(&self, cdc: &Cdc) -> Result<(Step, Step), PeerMisbehaved> {
+        Ok((self.rx.judge(cdc.producer)?, self.tx.judge(cdc.consumer)?))
+    }
+
+    fn apply_consumer(&mut self, step: Step, cdc: &Cdc) {
+        if let Step::Forward(octets) = step {
+            self.tx.acknowledge(octets, cdc.consumer);
+        }
+    }
+
+    fn apply_producer(&mut self, step: Step, cdc: &Cdc) {
+        let before = self.rx.peer_flags;
+        //= CDC-029
+        //= CDC-030
+        self.rx.peer_flags = cdc.producer_flags;
+        //= URG-008
+        if cdc
+            .producer_flags
+            .difference(before)
+            .contains(ProducerFlags::URGENT_PENDING)
+        {
+            self.notices.insert(Notices::URGENT_PENDING);
+        }
+        let Step::Forward(octets @ 1..) = step else {
+            return;
+        };
+        if self.rx.done {
+            // The peer had said that there would be none; its reader may have
+            // been told so already.
+            self.stats.late_data = self.stats.late_data.wrapping_add(1);
+            return;
+        }
+        self.rx.received = self.rx.received.moved(octets, cdc.producer);
+        if self.close.full {
+            // Nobody reads any more. Taking the octets keeps the peer from
+            // blocking while our own data drains (AMB-32).
+            self.rx.consume(octets);
+            return;
+        }
+        self.notices.insert(Notices::READABLE);
+        if cdc.producer_flags.contains(ProducerFlags::URGENT_PRESENT) {
+            //= URG-011
+            self.rx.urgent.arrive(self.rx.received.total);
+            self.notices
+                .insert(Notices::URGENT | Notices::URGENT_PENDING);
+        }
+    }
+
+    fn apply_connection_flags(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        flags: ConnectionFlags,
+    ) {
+        self.rx.done = true;
+        let act = if flags.contains(ConnectionFlags::ABNORMAL_CLOSE) {
+            self.close.peer_abort()
+        } else if flags.contains(ConnectionFlags::PEER_CONNECTION_CLOSED) {
+            self.close.peer_closed(self.tx.is_undelivered())
+        } else {
+            self.close.peer_done()
+        };
+        self.perform(now, cfg, act);
+    }
+
+    /// A failover validation of the peer: has everything arrived that its adapter
+    /// reported as completed?
+    fn on_validation(&mut self, now: Instant, cfg: &ConnectionConfig, sequence: u16) -> CdcOutcome {
+        //= FAILOVER-007
+        //= FAILOVER-013
+        if !newer(sequence, self.rx.sequence) {
+            return CdcOutcome::Validated;
+        }
+        if self.close.state == CloseState::PeerAbortWait {
+            return CdcOutcome::Ignored(self.close.state);
+        }
+        //= FAILOVER-014
+        let act = self.close.abort(CloseCause::Fatal(FatalCause::DataLost));
+        self.perform(now, cfg, act);
+        CdcOutcome::DataLost
+    }
+}

@@ -1,0 +1,124 @@
+//! The receiving half: the ring in our RMB element.
+
+use super::cursor::{Position, Ring, Step, StepFault, octets_between};
+use super::faults::PeerMisbehaved;
+use super::spans::Spans;
+use super::urgent::UrgentIn;
+use super::window;
+use crate::wire::cdc::ProducerFlags;
+use crate::wire::types::Cursor;
+
+/// Totals and positions, in octets since the connection began:
+/// `published <= consumed <= received <= published + ring`.
+#[derive(Clone, Debug)]
+pub(super) struct Rx {
+    pub(super) ring: Ring,
+    /// The peer's producer cursor.
+    pub(super) received: Position,
+    /// Our consumer cursor.
+    pub(super) consumed: Position,
+    /// The consumer cursor of the last CDC message emitted (FLOW-019).
+    pub(super) published: u64,
+    pub(super) urgent: UrgentIn,
+    /// B, P, U and R of the last CDC message.
+    pub(super) peer_flags: ProducerFlags,
+    /// Number of the last CDC message applied.
+    pub(super) sequence: u16,
+    /// The peer said that it sends no more data.
+    pub(super) done: bool,
+}
+
+impl Rx {
+    pub(super) fn new(ring: Ring, urgent_inline: bool) -> Self {
+        Self {
+            ring,
+            received: ring.start(),
+            consumed: ring.start(),
+            published: 0,
+            urgent: UrgentIn::new(urgent_inline),
+            peer_flags: ProducerFlags::empty(),
+            sequence: 0,
+            done: false,
+        }
+    }
+
+    /// Octets received and not consumed.
+    pub(super) fn unread(&self) -> u32 {
+        self.received.since(self.consumed.total)
+    }
+
+    /// Octets that can be read next: all, or those before an urgent octet.
+    pub(super) fn readable(&self) -> u32 {
+        let end = self.urgent.barrier().unwrap_or(self.received.total);
+        octets_between(self.consumed.total, end)
+    }
+
+    pub(super) fn readable_spans(&self) -> Spans {
+        //= CDC-027
+        self.ring.spans(self.consumed.cursor.count, self.readable())
+    }
+
+    /// Judges a producer cursor of the peer; nothing changes.
+    pub(super) fn judge(&self, cursor: Cursor) -> Result<Step, PeerMisbehaved> {
+        // The peer may fill the ring as of the consumer cursor we last sent; a
+        // later one it cannot know. This bounds `unread` by the ring.
+        let used = self.received.since(self.published);
+        let limit = self.ring.usable().saturating_sub(used);
+        self.ring
+            .step(self.received, cursor, limit)
+            .map_err(|fault| match fault {
+                StepFault::Outside => PeerMisbehaved::ProducerOutsideRing,
+                StepFault::TooFar => PeerMisbehaved::ProducerBeyondWindow,
+                StepFault::FarBack => PeerMisbehaved::ProducerFarBack,
+            })
+    }
+
+    /// Moves the consumer cursor; returns whether it passed an urgent octet.
+    pub(super) fn consume(&mut self, octets: u32) -> bool {
+        self.consumed = self.ring.advance(self.consumed, octets);
+        if self.urgent.is_step(self.consumed.total) {
+            self.consumed = self.ring.advance(self.consumed, 1);
+        }
+        self.urgent.pass(self.consumed.total)
+    }
+
+    /// Octets consumed that the peer does not know of.
+    pub(super) fn gain(&self) -> u32 {
+        self.consumed.since(self.published)
+    }
+
+    /// Whether the peer needs a CDC message for the consumer cursor alone.
+    pub(super) fn update_due(&self) -> bool {
+        let used = self.received.since(self.published);
+        let view = self.ring.usable().saturating_sub(used);
+        // P without U: the writer waits for room for its urgent octet.
+        //= URG-010
+        let pending = self.peer_flags
+            & (ProducerFlags::URGENT_PENDING | ProducerFlags::URGENT_PRESENT)
+            == ProducerFlags::URGENT_PENDING;
+        let forced = pending || self.peer_flags.contains(ProducerFlags::WRITER_BLOCKED);
+        window::update_due(self.ring.usable(), view, self.gain(), forced)
+    }
+
+    /// Whether the peer asked for the consumer cursor (R).
+    pub(super) const fn is_update_requested(&self) -> bool {
+        self.peer_flags
+            .contains(ProducerFlags::CURSOR_UPDATE_REQUESTED)
+    }
+
+    /// Drops what is not read.
+    pub(super) fn purge(&mut self) {
+        //= ABORT-008
+        let unread = self.unread();
+        self.consume(unread);
+    }
+
+    pub(super) fn hash(&self, h: &mut impl core::hash::Hasher) {
+        h.write_u32(self.unread());
+        h.write_u32(self.gain());
+        h.write_u32(self.received.cursor.count);
+        h.write_u8(self.peer_flags.bits());
+        h.write_u8(u8::from(self.done));
+        self.urgent.hash(self.consumed.total, h);
+    }
+}

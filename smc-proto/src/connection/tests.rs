@@ -1,0 +1,25 @@
+//! Tests of the connection, on its own and as a pair.
+
+mod close;
+mod close_table;
+mod cursor;
+mod failover;
+mod flow;
+mod harness;
+mod hostile;
+mod invariants;
+mod property;
+mod urgent;
+
+use super::*;
+
+#[test]
+fn sizes_stay_within_the_budget_of_a_slot() {
+    assert!(
+        size_of::<Connection>() <= 320,
+        "{}",
+        size_of::<Connection>()
+    );
+    assert!(size_of::<Work>() <= 40);
+    assert_eq!(size_of::<NotifyRecord>(), 8);
+}

@@ -1,0 +1,190 @@
+//! Changes of link: what is written again, and what the peer makes of it.
+
+use super::harness::{Message, Pair};
+use crate::connection::*;
+use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
+
+/// What is on the link of a side: write lengths, and sequence numbers with F.
+fn link(pair: &Pair, side: usize) -> (std::vec::Vec<usize>, std::vec::Vec<(u16, bool)>) {
+    let mut writes = std::vec::Vec::new();
+    let mut cdcs = std::vec::Vec::new();
+    for message in &pair.sides[side].link {
+        match message {
+            Message::Write { octets, .. } => writes.push(octets.len()),
+            Message::Cdc(cdc, _) => cdcs.push((
+                cdc.sequence,
+                cdc.producer_flags == ProducerFlags::FAILOVER_VALIDATION,
+            )),
+        }
+    }
+    (writes, cdcs)
+}
+
+#[test]
+fn lost_data_is_written_again_merged_with_new_after_a_validation() {
+    //= FAILOVER-005 test
+    //= FAILOVER-006 test
+    //= FAILOVER-008 test
+    //= FAILOVER-009 test
+    //= FAILOVER-016 test
+    //= FAILOVER-020 test
+    let mut pair = Pair::of(64);
+    pair.send(0, 10, false);
+    pair.run();
+    pair.send(0, 6, false);
+    pair.poll(0);
+    pair.send(0, 40, false);
+    pair.change_link(0);
+    pair.poll(0);
+    // The first message carries the last completed number, the next goes on.
+    assert_eq!(
+        link(&pair, 0),
+        (std::vec![46], std::vec![(1, true), (3, false)])
+    );
+    pair.run();
+    assert_eq!(
+        pair.sides[1].outcomes[1..],
+        [CdcOutcome::Validated, CdcOutcome::Applied]
+    );
+    assert_eq!(pair.recv(1, 64), 56);
+}
+
+#[test]
+fn what_the_peer_has_read_is_not_written_again() {
+    //= FAILOVER-007 test
+    //= FAILOVER-013 test
+    let mut pair = Pair::of(64);
+    pair.send(0, 10, false);
+    pair.poll(0);
+    while pair.deliver(0) {}
+    assert_eq!(pair.recv(1, 4), 4);
+    pair.send(1, 1, false);
+    pair.poll(1);
+    while pair.deliver(1) {}
+    // The completion was lost with the link; 4 octets are known to be read.
+    pair.change_link(0);
+    assert!(pair.sides[0].notices.contains(Notices::WRITABLE));
+    assert_eq!(pair.conn(0).send_space().len(), 58);
+    pair.poll(0);
+    assert_eq!(
+        link(&pair, 0),
+        (std::vec![6], std::vec![(0, true), (2, false)])
+    );
+    pair.run();
+    assert_eq!(pair.recv(1, 64), 6);
+}
+
+#[test]
+fn the_peer_may_acknowledge_what_we_are_about_to_write_again() {
+    //= FAILOVER-018 test
+    let mut pair = Pair::of(16);
+    pair.send(0, 10, false);
+    pair.poll(0);
+    while pair.deliver(0) {}
+    pair.change_link(0);
+    assert_eq!(pair.recv(1, 10), 10);
+    pair.poll(1);
+    // The update meets a writer that has gone back.
+    while pair.deliver(1) {}
+    pair.send(0, 6, false);
+    pair.poll(0);
+    assert_eq!(link(&pair, 0).0.iter().sum::<usize>(), 6);
+    pair.run();
+    assert_eq!(pair.recv(1, 16), 6);
+}
+
+#[test]
+fn a_lost_cursor_update_is_sent_again() {
+    //= FAILOVER-012 test
+    let mut pair = Pair::of(8);
+    pair.send(0, 8, false);
+    pair.run();
+    pair.send(0, 8, false);
+    pair.run();
+    assert_eq!(pair.recv(1, 8), 8);
+    assert_eq!(pair.poll(1), 1);
+    pair.change_link(1);
+    assert_eq!(pair.poll(1), 2);
+    pair.run();
+    assert_eq!(pair.recv(1, 8), 8);
+}
+
+#[test]
+fn a_newer_number_than_the_last_received_means_lost_data() {
+    //= FAILOVER-011 test
+    //= FAILOVER-014 test
+    //= FAILOVER-015 test
+    let mut pair = Pair::of(8);
+    pair.send(0, 3, false);
+    pair.run();
+    let (now, cfg) = (pair.now, pair.cfg);
+    let mut cdc = pair.sides[0].last_cdc();
+    cdc.producer_flags = ProducerFlags::FAILOVER_VALIDATION;
+    // Nothing but the number counts, not even impossible cursors.
+    cdc.producer.count = u32::MAX;
+    cdc.connection_flags = ConnectionFlags::ABNORMAL_CLOSE;
+    for (sequence, expected) in [
+        (1, CdcOutcome::Validated),
+        (0, CdcOutcome::Validated),
+        (2, CdcOutcome::DataLost),
+    ] {
+        cdc.sequence = sequence;
+        assert_eq!(pair.conn(1).on_cdc(now, &cfg, &cdc), expected);
+    }
+    assert_eq!(
+        pair.conn(1).cause(),
+        Some(CloseCause::Fatal(FatalCause::DataLost))
+    );
+    assert_eq!(pair.conn(1).state(), CloseState::PeerAbortWait);
+    // Not answered when all is well (the abort is the only message).
+    //= FAILOVER-010 test
+    assert_eq!(pair.poll(1), 1);
+}
+
+#[test]
+fn a_lost_close_is_repeated_and_a_completed_one_is_the_last_word() {
+    let mut pair = Pair::of(8);
+    pair.shutdown(0, Shutdown::Both);
+    pair.poll(0);
+    pair.change_link(0);
+    pair.poll(0);
+    assert_eq!(link(&pair, 0).1, [(0, true), (2, false)]);
+    pair.run();
+    assert_eq!(
+        pair.states(),
+        [CloseState::PeerCloseWait1, CloseState::AppCloseWait1]
+    );
+    pair.change_link(0);
+    assert_eq!(pair.poll(0), 0);
+}
+
+#[test]
+fn late_completions_of_the_old_link_count_for_nothing() {
+    let mut pair = Pair::of(8);
+    pair.send(0, 8, false);
+    pair.poll(0);
+    let Some(Message::Cdc(_, record)) = pair.sides[0].link.pop_back() else {
+        panic!("no CDC message");
+    };
+    pair.change_link(0);
+    let (now, cfg) = (pair.now, pair.cfg);
+    pair.conn(0).on_notify_completed(now, &cfg, record);
+    assert_eq!(pair.conn(0).outstanding_notifies(), 0);
+    assert!(pair.conn(0).send_space().is_empty());
+    pair.run();
+    assert_eq!(pair.recv(1, 8), 8);
+}
+
+#[test]
+fn urgent_data_is_urgent_again() {
+    let mut pair = Pair::of(16);
+    pair.send(0, 5, true);
+    pair.poll(0);
+    pair.send(0, 5, false);
+    pair.change_link(0);
+    pair.run();
+    assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
+    assert_eq!(pair.recv(1, 16), 5);
+    pair.run();
+    assert_eq!(pair.recv(1, 16), 5);
+}

@@ -1,0 +1,315 @@
+//! Two connections, real memory behind them, and a network that obeys.
+
+use crate::config::ConnectionConfig;
+use crate::connection::*;
+use crate::time::Instant;
+use crate::wire::cdc::{Cdc, ConnectionFlags};
+use crate::wire::types::AlertToken;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+/// A message on the way to the peer, in the order of its link.
+pub(super) enum Message {
+    Write { offset: usize, octets: Vec<u8> },
+    Cdc(Cdc, NotifyRecord),
+}
+
+pub(super) struct Side {
+    pub(super) conn: Connection,
+    pub(super) send_ring: Vec<u8>,
+    pub(super) rmbe: Vec<u8>,
+    /// Emitted, not yet arrived at the peer.
+    pub(super) link: VecDeque<Message>,
+    /// Arrived at the peer, completion not yet reported.
+    pub(super) done: VecDeque<NotifyRecord>,
+    /// Octets committed and read so far; octet n of a stream is `octet(n)`.
+    pub(super) committed: u64,
+    pub(super) read: u64,
+    pub(super) notices: Notices,
+    pub(super) closed_notices: u32,
+    /// C or A is out.
+    pub(super) silent: bool,
+    pub(super) outcomes: Vec<CdcOutcome>,
+    pub(super) cdcs: Vec<Cdc>,
+}
+
+pub(super) struct Pair {
+    pub(super) now: Instant,
+    pub(super) cfg: ConnectionConfig,
+    pub(super) sides: [Side; 2],
+}
+
+pub(super) fn octet(n: u64) -> u8 {
+    (n ^ (n >> 8) ^ 0x5a) as u8
+}
+
+pub(super) fn params(receive: Ring, peer: Ring, send_buffer: u32) -> ConnectionParams {
+    ConnectionParams {
+        alert_token_peer: AlertToken(7),
+        receive,
+        peer,
+        send_buffer,
+        nodelay: false,
+        urgent_inline: true,
+    }
+}
+
+impl Side {
+    fn new(params: &ConnectionParams, cfg: &ConnectionConfig) -> Self {
+        Self {
+            conn: Connection::new(params, cfg),
+            send_ring: std::vec![0; params.send_buffer as usize],
+            rmbe: std::vec![0xee; params.receive.end() as usize],
+            link: VecDeque::new(),
+            done: VecDeque::new(),
+            committed: 0,
+            read: 0,
+            notices: Notices::empty(),
+            closed_notices: 0,
+            silent: false,
+            outcomes: Vec::new(),
+            cdcs: Vec::new(),
+        }
+    }
+
+    pub(super) fn last_cdc(&self) -> Cdc {
+        *self.cdcs.last().expect("a CDC message was sent")
+    }
+}
+
+impl Pair {
+    pub(super) fn new(a: Ring, b: Ring, send_buffer: u32) -> Self {
+        Self::with(a, b, send_buffer, true)
+    }
+
+    pub(super) fn with(a: Ring, b: Ring, send_buffer: u32, inline: bool) -> Self {
+        let cfg = ConnectionConfig::DEFAULT;
+        let mut pa = params(a, b, send_buffer);
+        let mut pb = params(b, a, send_buffer);
+        pa.urgent_inline = inline;
+        pb.urgent_inline = inline;
+        Self {
+            now: Instant::from_nanos(1_000),
+            cfg,
+            sides: [Side::new(&pa, &cfg), Side::new(&pb, &cfg)],
+        }
+    }
+
+    /// Two sides with rings of `usable` octets from 0 and send buffers as large.
+    pub(super) fn of(usable: u32) -> Self {
+        let ring = Ring::new(0, usable).expect("a ring");
+        Self::new(ring, ring, usable)
+    }
+
+    pub(super) fn conn(&mut self, side: usize) -> &mut Connection {
+        &mut self.sides[side].conn
+    }
+
+    /// Commits up to `len` octets, as many as there is space for.
+    pub(super) fn send(&mut self, side: usize, len: u32, urgent: bool) -> u32 {
+        let s = &mut self.sides[side];
+        let space = s.conn.send_space();
+        let len = len.min(space.len());
+        let mut n = s.committed;
+        for span in space.iter() {
+            for at in span.offset..span.offset + span.len {
+                if n - s.committed < u64::from(len) {
+                    s.send_ring[at as usize] = octet(n);
+                    n += 1;
+                }
+            }
+        }
+        let result = if urgent {
+            s.conn.commit_urgent(self.now, &self.cfg, len)
+        } else {
+            s.conn.commit(self.now, &self.cfg, len)
+        };
+        match result {
+            Ok(()) => {
+                s.committed += u64::from(len);
+                self.check();
+                len
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Reads up to `len` octets and compares them with what was sent.
+    pub(super) fn recv(&mut self, side: usize, len: u32) -> u32 {
+        let s = &mut self.sides[side];
+        let readable = s.conn.readable();
+        let len = len.min(readable.len());
+        let mut left = len;
+        for span in readable.iter() {
+            for at in span.offset..span.offset + span.len.min(left) {
+                assert_eq!(s.rmbe[at as usize], octet(s.read), "octet {}", s.read);
+                s.read += 1;
+                left -= 1;
+            }
+        }
+        match s.conn.consume(len) {
+            // An urgent octet that was taken out of line is stepped over.
+            Ok(()) if len > 0 => s.read = s.conn.rx.consumed.total,
+            Ok(()) => {}
+            Err(_) => assert_eq!(len, 0),
+        }
+        self.check();
+        len
+    }
+
+    /// Executes what the side wants on its link; returns the number of steps.
+    pub(super) fn poll(&mut self, side: usize) -> u32 {
+        let mut steps = 0;
+        loop {
+            let (now, cfg) = (self.now, self.cfg);
+            let s = &mut self.sides[side];
+            let wanted = s.conn.wants_work();
+            let Some(work) = s.conn.next_work(now, &cfg) else {
+                assert!(!wanted, "wants_work and next_work differ: {:?}", s.conn);
+                break;
+            };
+            assert!(wanted, "wants_work and next_work differ: {:?}", s.conn);
+            assert!(!s.silent, "{work:?} after C or A");
+            steps += 1;
+            assert!(steps < 10, "endless work");
+            match work {
+                Work::Write {
+                    source,
+                    remote_offset,
+                    len,
+                } => {
+                    assert_eq!(source.len(), len);
+                    assert!(len > 0);
+                    let octets: Vec<u8> = source
+                        .iter()
+                        .flat_map(|span| {
+                            let from = span.offset as usize;
+                            s.send_ring[from..from + span.len as usize].to_vec()
+                        })
+                        .collect();
+                    s.link.push_back(Message::Write {
+                        offset: remote_offset as usize,
+                        octets,
+                    });
+                    // What is written must fit behind what the peer has really read.
+                    let written = s.conn.tx.written.total;
+                    let peer = &self.sides[1 - side].conn.rx;
+                    assert!(remote_offset >= peer.ring.base());
+                    assert!(remote_offset + len <= peer.ring.end());
+                    assert!(
+                        written <= peer.consumed.total + u64::from(peer.ring.usable()),
+                        "write outside the window"
+                    );
+                }
+                Work::Notify { cdc, record } => {
+                    s.silent = cdc.connection_flags.intersects(
+                        ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE,
+                    ) && !cdc
+                        .producer_flags
+                        .contains(crate::wire::cdc::ProducerFlags::FAILOVER_VALIDATION);
+                    s.cdcs.push(cdc);
+                    s.link.push_back(Message::Cdc(cdc, record));
+                }
+            }
+            self.check();
+        }
+        steps
+    }
+
+    /// Delivers the next message of a side; false if there is none.
+    pub(super) fn deliver(&mut self, from: usize) -> bool {
+        let Some(message) = self.sides[from].link.pop_front() else {
+            return false;
+        };
+        let (now, cfg) = (self.now, self.cfg);
+        match message {
+            Message::Write { offset, octets } => {
+                let peer = &mut self.sides[1 - from];
+                peer.rmbe[offset..offset + octets.len()].copy_from_slice(&octets);
+            }
+            Message::Cdc(cdc, record) => {
+                // Over the wire and back.
+                let cdc = Cdc::parse(&cdc.emit()).expect("our own message");
+                let outcome = self.sides[1 - from].conn.on_cdc(now, &cfg, &cdc);
+                assert!(!matches!(outcome, CdcOutcome::Misbehaved(_)), "{outcome:?}");
+                self.sides[1 - from].outcomes.push(outcome);
+                self.sides[from].done.push_back(record);
+            }
+        }
+        self.check();
+        true
+    }
+
+    /// Reports the oldest completion of a side; false if there is none.
+    pub(super) fn complete(&mut self, side: usize) -> bool {
+        let (now, cfg) = (self.now, self.cfg);
+        let Some(record) = self.sides[side].done.pop_front() else {
+            return false;
+        };
+        self.sides[side].conn.on_notify_completed(now, &cfg, record);
+        self.check();
+        true
+    }
+
+    /// Lets the network run until nothing moves.
+    pub(super) fn run(&mut self) {
+        for _ in 0..100_000 {
+            let mut moved = false;
+            for side in [0, 1] {
+                moved |= self.poll(side) > 0;
+                moved |= self.deliver(side);
+                moved |= self.complete(side);
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("the network does not come to rest");
+    }
+
+    pub(super) fn shutdown(&mut self, side: usize, how: Shutdown) {
+        let (now, cfg) = (self.now, self.cfg);
+        self.conn(side).shutdown(now, &cfg, how);
+        self.check();
+    }
+
+    pub(super) fn abort(&mut self, side: usize) {
+        let (now, cfg) = (self.now, self.cfg);
+        self.conn(side).abort(now, &cfg);
+        self.check();
+    }
+
+    /// The link of one side fails: what has not arrived is lost, completions too.
+    pub(super) fn change_link(&mut self, side: usize) {
+        let (now, cfg) = (self.now, self.cfg);
+        let s = &mut self.sides[side];
+        s.link.clear();
+        s.done.clear();
+        s.silent = false;
+        s.conn.on_link_changed(now, &cfg);
+        self.check();
+    }
+
+    /// Advances to the next deadline of either side; false if there is none.
+    pub(super) fn fire(&mut self) -> bool {
+        let next = self
+            .sides
+            .iter()
+            .filter_map(|s| s.conn.next_timeout())
+            .min();
+        let Some(next) = next else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        let (now, cfg) = (self.now, self.cfg);
+        for side in [0, 1] {
+            self.conn(side).on_timeout(now, &cfg);
+        }
+        self.check();
+        true
+    }
+
+    pub(super) fn states(&self) -> [CloseState; 2] {
+        [self.sides[0].conn.state(), self.sides[1].conn.state()]
+    }
+}

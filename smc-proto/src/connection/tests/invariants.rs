@@ -1,0 +1,42 @@
+//! What must hold after every step of a pair.
+
+use super::harness::Pair;
+use crate::connection::*;
+
+impl Pair {
+    /// What must hold after every step.
+    pub(super) fn check(&mut self) {
+        for s in &mut self.sides {
+            let new = s.conn.take_notices();
+            s.closed_notices += u32::from(new.contains(Notices::CLOSED));
+            s.notices |= new;
+            let (tx, rx, close) = (&s.conn.tx, &s.conn.rx, &s.conn.close);
+            assert!(tx.completed <= tx.published, "{tx:?}");
+            assert!(tx.published <= tx.written.total, "{tx:?}");
+            assert!(tx.written.total <= tx.produced, "{tx:?}");
+            assert!(tx.produced - tx.completed <= u64::from(tx.buffer.usable()));
+            assert!(tx.window() <= tx.peer.usable());
+            assert!(rx.unread() <= rx.ring.usable());
+            assert!(rx.published <= rx.consumed.total);
+            assert!(rx.consumed.total <= rx.received.total);
+            let closed = close.state == CloseState::Closed;
+            assert_eq!(s.closed_notices, u32::from(closed), "{:?}", close);
+            let timer = s.conn.next_timeout();
+            // Every state waits for the application, or for a timer, or not at all.
+            let own = close.pending == close::Pending::Close
+                || matches!(
+                    close.state,
+                    CloseState::PeerFinCloseWait
+                        | CloseState::PeerAbortWait
+                        | CloseState::ProcessAbort
+                )
+                || (close.full
+                    && matches!(
+                        close.state,
+                        CloseState::PeerCloseWait1 | CloseState::PeerCloseWait2
+                    ));
+            assert!(!own || timer.is_some(), "{close:?} waits without a timer");
+            assert!(!closed || timer.is_none());
+        }
+    }
+}

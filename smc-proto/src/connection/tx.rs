@@ -1,0 +1,280 @@
+//! The sending half: local send ring, peer's ring, and what is where between them.
+
+use super::cursor::Step;
+use super::cursor::{Position, Ring, StepFault, newer, octets_between};
+use super::faults::PeerMisbehaved;
+use super::spans::Spans;
+use super::urgent::UrgentOut;
+use super::work::NotifyRecord;
+use crate::wire::types::Cursor;
+
+/// Totals and positions, in octets since the connection began:
+/// `completed <= published <= written <= produced`, and the peer has consumed
+/// at most `high`.
+#[derive(Clone, Debug)]
+pub(super) struct Tx {
+    /// Ring in the peer's RMB element.
+    pub(super) peer: Ring,
+    /// Ring of the local send buffer.
+    pub(super) buffer: Ring,
+    /// Committed by the application.
+    pub(super) produced: u64,
+    /// Offset of `produced` in the send buffer.
+    head: u32,
+    /// Written to the peer's ring.
+    pub(super) written: Position,
+    /// Covered by an emitted CDC message.
+    pub(super) published: u64,
+    /// The same, never rewound: the peer may have seen this much.
+    high: u64,
+    /// Covered by a completed CDC message, so free in the send buffer.
+    pub(super) completed: u64,
+    /// The peer's consumer cursor.
+    pub(super) consumer: Position,
+    pub(super) urgent: UrgentOut,
+    /// Octets of the present round that remain to be written.
+    pub(super) staged: u32,
+    /// Most octets that may wait for a completion, 0 without coalescing.
+    hold: u32,
+    /// Number of the last CDC message emitted.
+    pub(super) sequence: u16,
+    /// Number of the last one completed; all before it are, too (AMB-14).
+    pub(super) completed_sequence: u16,
+    /// CDC messages emitted on this link and not completed.
+    pub(super) outstanding: u16,
+    /// Counts changes of link, to tell late completions of the old one.
+    pub(super) epoch: u8,
+}
+
+/// A write into the peer's RMB element, not crossing its end.
+#[derive(Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) source: Spans,
+    pub(super) remote_offset: u32,
+    pub(super) len: u32,
+}
+
+impl Tx {
+    pub(super) fn new(peer: Ring, send_buffer: u32, hold: u32) -> Self {
+        let buffer = Ring::local(send_buffer);
+        Self {
+            peer,
+            buffer,
+            produced: 0,
+            head: 0,
+            written: peer.start(),
+            published: 0,
+            high: 0,
+            completed: 0,
+            consumer: peer.start(),
+            urgent: UrgentOut::new(),
+            staged: 0,
+            //= FLOW-021
+            hold: hold.min(buffer.usable() >> 1),
+            sequence: 0,
+            completed_sequence: 0,
+            outstanding: 0,
+            epoch: 0,
+        }
+    }
+
+    /// Free octets of the send buffer.
+    pub(super) fn space(&self) -> u32 {
+        let used = octets_between(self.completed, self.produced);
+        self.buffer.usable().saturating_sub(used)
+    }
+
+    pub(super) fn space_spans(&self) -> Spans {
+        self.buffer.spans(self.head, self.space())
+    }
+
+    /// Takes `len` octets of the free space; the caller checked that they fit.
+    pub(super) fn commit(&mut self, len: u32) {
+        self.produced = self.produced.wrapping_add(u64::from(len));
+        self.head = self.buffer.count_after(self.head, len);
+    }
+
+    /// Octets that may still be written into the peer's ring.
+    pub(super) fn window(&self) -> u32 {
+        //= FLOW-001
+        //= FLOW-002
+        //= CDC-014
+        //= CDC-022
+        let used = self.written.since(self.consumer.total);
+        self.peer.usable().saturating_sub(used)
+    }
+
+    /// Octets that window and urgent data allow to write now.
+    fn sendable(&self) -> u32 {
+        let limit = self
+            .urgent
+            .limit(self.written.total, self.consumer.total, self.produced);
+        octets_between(self.written.total, limit).min(self.window())
+    }
+
+    /// Whether data waits only because coalescing holds it back.
+    pub(super) fn is_held(&self) -> bool {
+        let unsent = octets_between(self.written.total, self.produced);
+        //= FLOW-003
+        // A window about to fill is no reason to wait: the peer must learn that
+        // this side is blocked. Data written before a change of link must not
+        // wait either (FAILOVER-020).
+        unsent > 0
+            && self.outstanding > 0
+            && unsent <= self.hold
+            && unsent < self.window()
+            && !self.urgent.is_waiting(self.written.total)
+            && self.written.total >= self.high
+    }
+
+    /// Whether something can be written. `flush`: nothing may be held back.
+    pub(super) fn can_write(&self, flush: bool) -> bool {
+        self.staged > 0 || (self.sendable() > 0 && (flush || !self.is_held()))
+    }
+
+    /// Whether octets were written that no CDC message covers yet.
+    pub(super) fn is_unpublished(&self) -> bool {
+        self.written.total > self.published
+    }
+
+    /// The next write of this round: at most two, then a CDC message is due.
+    pub(super) fn next_segment(&mut self) -> Option<Segment> {
+        if self.staged == 0 {
+            if self.is_unpublished() {
+                return None;
+            }
+            self.staged = self.sendable();
+            if self.staged == 0 {
+                return None;
+            }
+        }
+        //= CDC-025
+        let remote_offset = self.written.cursor.count;
+        let len = self.staged.min(self.peer.to_end(remote_offset));
+        let behind = octets_between(self.written.total, self.produced);
+        let source = self
+            .buffer
+            .spans(self.buffer.count_before(self.head, behind), len);
+        self.staged = self.staged.wrapping_sub(len);
+        self.written = self.peer.advance(self.written, len);
+        Some(Segment {
+            source,
+            remote_offset,
+            len,
+        })
+    }
+
+    /// Covers what was written by a CDC message with the next number.
+    pub(super) fn publish(&mut self) -> NotifyRecord {
+        if self.is_unpublished() {
+            self.urgent.publish(self.written.total);
+            self.published = self.written.total;
+            self.high = self.high.max(self.published);
+        }
+        //= CDC-006
+        //= CDC-007
+        //= CDC-010
+        self.sequence = self.sequence.wrapping_add(1);
+        self.record(self.sequence, self.published)
+    }
+
+    pub(super) fn record(&mut self, sequence: u16, position: u64) -> NotifyRecord {
+        self.outstanding = self.outstanding.saturating_add(1);
+        NotifyRecord {
+            position: position as u32,
+            sequence,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Applies the completion of a CDC message; returns the octets it released.
+    pub(super) fn complete(&mut self, record: NotifyRecord) -> u32 {
+        if record.epoch != self.epoch {
+            // Counted as not sent when the link changed.
+            return 0;
+        }
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if newer(record.sequence, self.completed_sequence) {
+            self.completed_sequence = record.sequence;
+        }
+        let released = record.position.wrapping_sub(self.completed as u32);
+        if released > octets_between(self.completed, self.published) {
+            return 0;
+        }
+        self.completed = self.completed.wrapping_add(u64::from(released));
+        released
+    }
+
+    /// Judges a consumer cursor of the peer; nothing changes.
+    pub(super) fn judge(&self, cursor: Cursor) -> Result<Step, PeerMisbehaved> {
+        // The peer reads only what was published. Bounded by the peer's ring, not
+        // ours: clamping to the smaller one would stall a larger peer.
+        let limit = octets_between(self.consumer.total, self.high);
+        self.peer
+            .step(self.consumer, cursor, limit)
+            .map_err(|fault| match fault {
+                StepFault::Outside => PeerMisbehaved::ConsumerOutsideRing,
+                StepFault::TooFar => PeerMisbehaved::ConsumerBeyondPublished,
+                StepFault::FarBack => PeerMisbehaved::ConsumerFarBack,
+            })
+    }
+
+    /// Applies a consumer cursor that [`Tx::judge`] accepted.
+    pub(super) fn acknowledge(&mut self, octets: u32, cursor: Cursor) {
+        self.consumer = self.consumer.moved(octets, cursor);
+        if self.consumer.total > self.written.total {
+            // Possible only after a change of link: the peer has read what we
+            // were about to write again.
+            let skipped = octets_between(self.written.total, self.consumer.total);
+            self.staged = self.staged.saturating_sub(skipped);
+            self.written = self.consumer;
+        }
+        if self.consumer.total > self.published {
+            self.published = self.consumer.total;
+        }
+    }
+
+    /// Whether all data and the CDC messages behind it are completed.
+    pub(super) fn is_drained(&self) -> bool {
+        self.published == self.produced && self.outstanding == 0
+    }
+
+    /// Whether all data is published, though not all is completed.
+    pub(super) fn is_published(&self) -> bool {
+        self.published == self.produced
+    }
+
+    /// Whether data was committed that nobody knows to have arrived: it is
+    /// neither completed nor has the peer consumed it. (Its completion may be
+    /// reported after the answer to it, so the peer's cursor counts.)
+    pub(super) fn is_undelivered(&self) -> bool {
+        self.produced > self.completed.max(self.consumer.total)
+    }
+
+    /// Drops what is not written.
+    pub(super) fn purge(&mut self) {
+        //= ABORT-018
+        self.staged = 0;
+        self.produced = self.written.total;
+        self.urgent.next = self.urgent.next.min(self.urgent.sent);
+    }
+
+    pub(super) fn hash(&self, h: &mut impl core::hash::Hasher) {
+        let from = self.consumer.total;
+        h.write_u64(self.produced.wrapping_sub(from));
+        h.write_u64(self.written.total.wrapping_sub(from));
+        h.write_u64(self.published.wrapping_sub(from));
+        h.write_u64(self.high.wrapping_sub(from));
+        h.write_u64(self.completed.wrapping_sub(from));
+        h.write_u32(self.written.cursor.count);
+        h.write_u32(self.head);
+        h.write_u32(self.staged);
+        h.write_u16(self.sequence.wrapping_sub(self.completed_sequence));
+        h.write_u16(self.outstanding);
+        h.write_u8(self.urgent.flags(self.written.total).bits());
+        for mark in [self.urgent.next, self.urgent.sent] {
+            // A mark that was passed long ago no longer matters.
+            h.write_u32(octets_between(from.min(self.written.total), mark));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Urgent data (RFC 7609 4.7.5, 4.7.6).
+//!
+//! ```text
+//! writer:  octets committed as urgent end at `next`
+//!            window closed          -> CDC with P        (pending)
+//!            written up to `next`   -> CDC with P and U  (producer = `next`)
+//!            then nothing is written until the peer's consumer cursor is there,
+//!            and P and U stay until the next CDC that publishes data
+//! reader:  U and new data           -> the urgent octet is the one before the
+//!            producer cursor; passing it sends the consumer cursor at once
+//! ```
+
+use crate::wire::cdc::ProducerFlags;
+
+/// Urgent data on its way to the peer. Marks are totals of octets: one past the
+/// urgent octet, 0 for none.
+#[derive(Clone, Debug)]
+pub(super) struct UrgentOut {
+    /// The last octet committed as urgent; new while it is above `sent`.
+    pub(super) next: u64,
+    /// The last mark published with U.
+    pub(super) sent: u64,
+    /// P and U of the last CDC message that published data.
+    flags: ProducerFlags,
+}
+
+impl UrgentOut {
+    pub(super) const fn new() -> Self {
+        Self {
+            next: 0,
+            sent: 0,
+            flags: ProducerFlags::empty(),
+        }
+    }
+
+    /// How far octets may be written, as a total.
+    pub(super) fn limit(&self, written: u64, consumed: u64, produced: u64) -> u64 {
+        //= URG-005
+        if consumed < self.sent {
+            written
+        } else if written < self.next {
+            // The CDC with U must end at the urgent octet (URG-002), so octets
+            // behind it wait even if the window has room.
+            //= URG-002
+            self.next
+        } else {
+            produced
+        }
+    }
+
+    /// Whether urgent data waits to be written.
+    pub(super) const fn is_waiting(&self, written: u64) -> bool {
+        written < self.next
+    }
+
+    /// Notes that a CDC message publishes data up to `written`.
+    pub(super) fn publish(&mut self, written: u64) {
+        //= URG-009
+        self.flags = ProducerFlags::empty();
+        if written == self.next && self.sent < self.next {
+            //= URG-001
+            self.sent = self.next;
+            self.flags = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
+        }
+    }
+
+    /// P and U of a CDC message emitted now.
+    pub(super) fn flags(&self, written: u64) -> ProducerFlags {
+        if self.is_waiting(written) {
+            //= URG-003
+            self.flags | ProducerFlags::URGENT_PENDING
+        } else {
+            self.flags
+        }
+    }
+
+    /// The data from `written` on is going to be written again.
+    pub(super) fn rewind(&mut self, written: u64) {
+        if written < self.sent {
+            // An older mark that a newer one follows stops being urgent, as if
+            // both had been committed in one go.
+            self.sent = 0;
+            self.flags = ProducerFlags::empty();
+        }
+    }
+}
+
+bitflags::bitflags! {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    struct Reader: u8 {
+        /// Urgent octet not yet passed.
+        const PRESENT = 1;
+        /// Its value was copied out ahead of the octets before it.
+        const TAKEN = 2;
+        /// It is read as ordinary data.
+        const INLINE = 4;
+    }
+}
+
+/// Urgent data from the peer.
+#[derive(Clone, Debug)]
+pub(super) struct UrgentIn {
+    /// Total of octets before the urgent octet.
+    at: u64,
+    flags: Reader,
+}
+
+impl UrgentIn {
+    pub(super) const fn new(inline: bool) -> Self {
+        Self {
+            at: 0,
+            flags: if inline {
+                Reader::INLINE
+            } else {
+                Reader::empty()
+            },
+        }
+    }
+
+    pub(super) fn set_inline(&mut self, inline: bool) {
+        self.flags.set(Reader::INLINE, inline);
+    }
+
+    /// The peer published data up to `received` with U: the octet before that is
+    /// urgent (URG-011). An earlier one becomes ordinary data, as in TCP.
+    pub(super) fn arrive(&mut self, received: u64) {
+        self.at = received.saturating_sub(1);
+        self.flags.insert(Reader::PRESENT);
+        self.flags.remove(Reader::TAKEN);
+    }
+
+    /// Total of octets before the urgent octet, if there is one to take.
+    pub(super) fn untaken(&self) -> Option<u64> {
+        (self.flags & (Reader::PRESENT | Reader::TAKEN) == Reader::PRESENT).then_some(self.at)
+    }
+
+    /// Where reading has to stop: at an urgent octet that is not read inline.
+    pub(super) fn barrier(&self) -> Option<u64> {
+        (self.flags & (Reader::PRESENT | Reader::INLINE) == Reader::PRESENT).then_some(self.at)
+    }
+
+    /// The value was copied out.
+    pub(super) fn take(&mut self) {
+        self.flags.insert(Reader::TAKEN);
+    }
+
+    /// Whether the octet at `consumed` is urgent and was copied out already, so
+    /// that the reader steps over it.
+    pub(super) fn is_step(&self, consumed: u64) -> bool {
+        self.at == consumed && self.flags == (Reader::PRESENT | Reader::TAKEN)
+    }
+
+    /// Notes the consumer position; returns whether it just passed the urgent octet.
+    pub(super) fn pass(&mut self, consumed: u64) -> bool {
+        let passed = self.flags.contains(Reader::PRESENT) && consumed > self.at;
+        if passed {
+            self.flags.remove(Reader::PRESENT | Reader::TAKEN);
+        }
+        passed
+    }
+
+    pub(super) fn hash(&self, consumed: u64, h: &mut impl core::hash::Hasher) {
+        h.write_u8(self.flags.bits());
+        if self.flags.contains(Reader::PRESENT) {
+            h.write_u64(self.at.wrapping_sub(consumed));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The engine for the duration of one call: the tables and what is common to them.
+//!
+//! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
+//! here are the lists that connect the rooms, and the steps every input ends with.
+
+use crate::command::TcpCommand;
+use crate::config::Config;
+use crate::connection::{Connection, Notices};
+use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
+use crate::event::CloseReason;
+use crate::id::{BufferId, ConnId, GroupId, LinkId, MAX_DEVICES, NONE};
+use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
+use crate::link_group::{link_list, list as group_list};
+use crate::rand::{Random, TokenKey};
+use crate::rendezvous::Handshake;
+use crate::slots::{List, Pool};
+use crate::stats::Statistics;
+use crate::storage::Tables;
+use crate::time::Instant;
+use crate::wire::types::AlertToken;
+
+/// Number of hash buckets for groups and links; a power of two.
+pub(crate) const BUCKETS: usize = 64;
+
+/// State of an endpoint that is not in a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) random: Random,
+    pub(crate) tokens: Option<TokenKey>,
+    pub(crate) now: Instant,
+    pub(crate) devices: [Device; MAX_DEVICES],
+    pub(crate) clc_out: List<{ handshake_list::CLC }>,
+    pub(crate) wakes: List<{ handshake_list::WAKE }>,
+    pub(crate) tcp_out: List<{ connection_list::TCP }>,
+    pub(crate) connection_events: List<{ connection_list::EVENTS }>,
+    pub(crate) group_events: List<{ group_list::EVENTS }>,
+    pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
+    pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
+    pub(crate) next_group_number: u32,
+    pub(crate) statistics: Statistics,
+    pub(crate) steps: u32,
+}
+
+/// What waits for one RNIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    pub(crate) links: List<{ link_list::READY }>,
+    pub(crate) buffers: List<{ buffer_list::READY }>,
+}
+
+impl Core {
+    pub(crate) const fn new(config: Config, random_seed: u64) -> Self {
+        Self {
+            config,
+            random: Random::new(random_seed),
+            tokens: None,
+            now: Instant::ZERO,
+            devices: [Device {
+                links: List::EMPTY,
+                buffers: List::EMPTY,
+            }; MAX_DEVICES],
+            clc_out: List::EMPTY,
+            wakes: List::EMPTY,
+            tcp_out: List::EMPTY,
+            connection_events: List::EMPTY,
+            group_events: List::EMPTY,
+            joinable: [List::EMPTY; BUCKETS],
+            links_by_qpn: [List::EMPTY; BUCKETS],
+            next_group_number: 1,
+            statistics: Statistics::NEW,
+            steps: 0,
+        }
+    }
+}
+
+/// Core and tables, borrowed for one call.
+pub(crate) struct Engine<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) connections: Pool<'a, ConnectionRecord>,
+    pub(crate) handshakes: Pool<'a, Handshake>,
+    pub(crate) groups: Pool<'a, LinkGroup>,
+    pub(crate) links: Pool<'a, Link>,
+    pub(crate) buffers: Pool<'a, Buffer>,
+    pub(crate) remote_rmbs: Pool<'a, RemoteRmb>,
+}
+
+impl<'a> Engine<'a> {
+    #[inline]
+    pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
+        let Tables {
+            connections,
+            handshakes,
+            groups,
+            links,
+            buffers,
+            remote_rmbs,
+        } = tables;
+        Self {
+            core,
+            connections,
+            handshakes,
+            groups,
+            links,
+            buffers,
+            remote_rmbs,
+        }
+    }
+
+    /// Notes the time and starts a new count of steps.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant) {
+        // A clock that runs backwards makes timers late and breaks nothing else.
+        self.core.now = self.core.now.max(now);
+        self.core.steps = 0;
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.core.steps = self.core.steps.wrapping_add(1);
+    }
+
+    pub(crate) fn conn_id(&self, index: u32) -> ConnId {
+        ConnId {
+            index,
+            generation: self.connections.generation(index),
+        }
+    }
+
+    pub(crate) fn link_id(&self, index: u32) -> LinkId {
+        LinkId {
+            index,
+            generation: self.links.generation(index),
+        }
+    }
+
+    pub(crate) fn group_id(&self, index: u32) -> GroupId {
+        GroupId {
+            index,
+            generation: self.groups.generation(index),
+        }
+    }
+
+    pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
+        BufferId {
+            index,
+            generation: self.buffers.generation(index),
+        }
+    }
+
+    /// The live connection of a handle.
+    pub(crate) fn live_conn(&self, id: ConnId) -> Option<u32> {
+        self.connections
+            .is_live(id.index, id.generation)
+            .then_some(id.index)
+    }
+
+    /// The secret behind alert tokens, made at the first use because the size of
+    /// the table is not known before.
+    pub(crate) fn token_key(&mut self) -> TokenKey {
+        let capacity = self.connections.capacity();
+        let core = &mut *self.core;
+        core.tokens
+            .get_or_insert_with(|| TokenKey::new(&mut core.random, capacity))
+            .clone()
+    }
+
+    /// The connection that owns a token, if it is in the group of the link that
+    /// brought it.
+    //= CDC-005
+    #[inline]
+    pub(crate) fn conn_by_token(&self, token: AlertToken, group: u32) -> Option<u32> {
+        let index = self.core.tokens.as_ref()?.open(token);
+        let record = self.connections.at(index)?;
+        (record.token == token && record.group == group && record.phase != Phase::Ended)
+            .then_some(index)
+    }
+
+    // ---- lists -----------------------------------------------------------
+
+    /// Puts a link on its device's list if it has anything to fetch.
+    #[inline]
+    pub(crate) fn poke_link(&mut self, index: u32) {
+        let Some(link) = self.links.at(index) else {
+            return;
+        };
+        if link.wants_device() {
+            let device = usize::from(link.path.device.0);
+            if let Some(device) = self.core.devices.get_mut(device) {
+                device.links.push_back(&mut self.links, index);
+            }
+        }
+    }
+
+    /// Puts a buffer on its device's list if it has anything to do.
+    pub(crate) fn poke_buffer(&mut self, index: u32) {
+        let Some(buffer) = self.buffers.at(index) else {
+            return;
+        };
+        let (position, usable) = self.registration_target(buffer.group);
+        if buffer.wants_control(position, usable)
+            && let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0))
+        {
+            device.buffers.push_back(&mut self.buffers, index);
+        }
+    }
+
+    /// Position of the link that a group's buffers are registered on, and whether
+    /// it takes registrations now.
+    pub(crate) fn registration_target(&self, group: u32) -> (u8, bool) {
+        self.groups
+            .at(group)
+            .and_then(|g| self.links.at(g.link))
+            .map_or((0, false), |link| {
+                (link.position, link.takes_registrations())
+            })
+    }
+
+    /// Lets the rendezvous of a connection look at the world again.
+    pub(crate) fn wake(&mut self, connection: u32) {
+        if let Some(Phase::Rendezvous(handshake)) =
+            self.connections.at(connection).map(|record| record.phase)
+        {
+            self.core.wakes.push_back(&mut self.handshakes, handshake);
+        }
+    }
+
+    pub(crate) fn notify(&mut self, connection: u32, what: Pending) {
+        if let Some(record) = self.connections.at_mut(connection) {
+            record.notices |= what;
+            self.core
+                .connection_events
+                .push_back(&mut self.connections, connection);
+        }
+    }
+
+    pub(crate) fn command_tcp(&mut self, connection: u32, command: TcpCommand) {
+        if let Some(record) = self.connections.at_mut(connection) {
+            record.tcp = Some(command);
+            self.core
+                .tcp_out
+                .push_back(&mut self.connections, connection);
+        }
+    }
+
+    // ---- after each change of a connection -------------------------------
+
+    /// Runs `change` on a connection's protocol state, then draws the consequences.
+    #[inline]
+    pub(crate) fn with_connection<R>(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Connection, Instant, &Config) -> R,
+    ) -> Option<R> {
+        let now = self.core.now;
+        let connection = self.connections.at_mut(index)?.connection.as_mut()?;
+        let result = change(connection, now, &self.core.config);
+        self.after_connection(index);
+        Some(result)
+    }
+
+    /// Draws the consequences of a change: work for the link, events, the end.
+    #[inline]
+    pub(crate) fn after_connection(&mut self, index: u32) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        let Some(connection) = record.connection.as_mut() else {
+            return;
+        };
+        let notices = connection.take_notices();
+        let wants_work = connection.wants_work();
+        let deadline = connection.next_timeout();
+        let link = record.link;
+        if wants_work && let Some(state) = self.links.at_mut(link) {
+            state.ready.push_back(&mut self.connections, index);
+            self.poke_link(link);
+        }
+        self.connections.set_deadline(index, deadline);
+        if !notices.is_empty() {
+            self.on_notices(index, notices);
+        }
+    }
+
+    fn on_notices(&mut self, index: u32, notices: Notices) {
+        let mut pending = Pending::empty();
+        if notices.intersects(Notices::READABLE | Notices::END_OF_STREAM) {
+            pending |= Pending::READABLE;
+        }
+        if notices.contains(Notices::WRITABLE) {
+            pending |= Pending::WRITABLE;
+        }
+        if notices.contains(Notices::URGENT) {
+            pending |= Pending::URGENT;
+        }
+        if !pending.is_empty() {
+            self.notify(index, pending);
+        }
+        if notices.contains(Notices::TCP_RESET) {
+            self.command_tcp(index, TcpCommand::Reset);
+        }
+        if notices.contains(Notices::CLOSED) {
+            self.on_closed(index);
+        }
+    }
+
+    /// The connection reached CLOSED: its token is void, its slot waits for work
+    /// under way and for events to be polled.
+    //= CLOSE-027
+    fn on_closed(&mut self, index: u32) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        if record.phase == Phase::Ended {
+            return;
+        }
+        let reason = record
+            .connection
+            .as_ref()
+            .and_then(Connection::cause)
+            .map_or(CloseReason::Normal, CloseReason::from);
+        record.phase = Phase::Ended;
+        record.end = Some(End::Closed(reason));
+        let reset = record.tcp == Some(TcpCommand::Reset);
+        self.core.statistics.closed(reason);
+        if reason == CloseReason::Normal && !reset {
+            //= CLOSE-033
+            self.command_tcp(index, TcpCommand::Close);
+        }
+        self.notify(index, Pending::END);
+        self.release(index);
+    }
+
+    /// Ends a connection that never became active.
+    pub(crate) fn end(&mut self, index: u32, end: End) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        if record.phase == Phase::Ended {
+            return;
+        }
+        if let Phase::Rendezvous(handshake) = record.phase {
+            self.drop_handshake(handshake);
+        }
+        if let Some(record) = self.connections.at_mut(index) {
+            record.phase = Phase::Ended;
+            record.end = Some(end);
+        }
+        self.connections.set_deadline(index, None);
+        self.core.statistics.ended(end);
+        self.notify(index, Pending::END);
+        self.release(index);
+    }
+
+    /// Frees what an ended connection holds, as far as nothing is under way.
+    pub(crate) fn release(&mut self, index: u32) {
+        let Some(record) = self.connections.at(index) else {
+            return;
+        };
+        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
+            return;
+        }
+        let busy = record.connection.as_ref().is_some_and(|connection| {
+            connection.outstanding_notifies() > 0 || connection.wants_work()
+        });
+        if busy {
+            return;
+        }
+        let told = record.notices.is_empty() && record.tcp.is_none();
+        let ended = record.phase == Phase::Ended;
+        if record.group != NONE {
+            self.leave_group(index);
+        }
+        if told && ended {
+            self.connections.remove(index);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A canonical image of an endpoint's state, for exploring states exhaustively.
+
+use core::hash::{Hash, Hasher};
+
+use crate::storage::Tables;
+use crate::time::Instant;
+
+/// Feeds the tables into a hasher: what decides the future, nothing that only
+/// remembers the past.
+pub(crate) fn endpoint<H: Hasher>(tables: &Tables<'_>, now: Instant, hasher: &mut H) {
+    for (index, record) in tables.connections.iter() {
+        index.hash(hasher);
+        record.fingerprint(now, hasher);
+    }
+    for (index, handshake) in tables.handshakes.iter() {
+        index.hash(hasher);
+        handshake.fingerprint(now, hasher);
+    }
+    for (index, group) in tables.groups.iter() {
+        index.hash(hasher);
+        group.fingerprint(now, hasher);
+    }
+    for (index, link) in tables.links.iter() {
+        index.hash(hasher);
+        link.fingerprint(now, hasher);
+    }
+    for (index, buffer) in tables.buffers.iter() {
+        index.hash(hasher);
+        buffer.fingerprint(now, hasher);
+    }
+    for (index, rmb) in tables.remote_rmbs.iter() {
+        index.hash(hasher);
+        rmb.rtokens.hash(hasher);
+    }
+}
+
+/// Time from `now` to a deadline, in a form that hashes.
+pub(crate) fn until(deadline: Option<Instant>, now: Instant) -> Option<u64> {
+    deadline.map(|deadline| deadline.as_nanos().saturating_sub(now.as_nanos()))
+}

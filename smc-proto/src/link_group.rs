@@ -1,0 +1,227 @@
+//! Link groups: the links between two peers and the buffers used over them.
+//!
+//! ```text
+//!  LinkGroup ── links ──── Link ── queue pair, LLC out, SENDs under way
+//!     │
+//!     ├── members ──────── connections, each on one link
+//!     ├── spare buffers ── Buffer ── RMB elements and send buffers to give out
+//!     └── remote RMBs ──── RemoteRmb ── RTokens of the peer
+//! ```
+//!
+//! Everything the group wants done is derived from the state of these objects:
+//! a queue pair that is not yet what it should be, a buffer not yet registered,
+//! an exchange whose request was not yet sent.
+
+mod allocation;
+mod buffer;
+mod completions;
+mod keepalive;
+mod link;
+mod llc;
+mod matching;
+mod remote_rmb;
+mod teardown;
+mod work;
+
+pub(crate) use work::segments;
+
+pub use buffer::Buffer;
+pub(crate) use buffer::{Agreement, Memory};
+pub use link::Link;
+pub(crate) use link::list as link_list;
+pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
+pub(crate) use llc::{Flow, Formation};
+pub use remote_rmb::RemoteRmb;
+
+use core::hash::{Hash, Hasher};
+
+use crate::connection_record::list::MEMBERS;
+use crate::event::CloseReason;
+use crate::fingerprint::until;
+use crate::slots::{Linked, Links, List};
+use crate::time::Instant;
+use crate::wire::types::{DiagnosisCode, PeerId};
+
+/// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
+pub(crate) const LINKS_PER_GROUP: usize = 9;
+
+/// List kinds of link groups.
+pub(crate) mod list {
+    /// Has room for connections, by hash of the peer.
+    pub(crate) const JOINABLE: usize = 0;
+    /// Has an event to report.
+    pub(crate) const EVENTS: usize = 1;
+}
+
+/// List kinds of buffers.
+pub(crate) mod buffer_list {
+    /// Has a command for a device.
+    pub(crate) const READY: usize = 0;
+    /// Can be given to a connection, by kind and size.
+    pub(crate) const SPARE: usize = 1;
+    /// Belongs to a group.
+    pub(crate) const OWNED: usize = 2;
+    /// Waits for CONFIRM RKEY or DELETE RKEY.
+    pub(crate) const AGREEMENT: usize = 3;
+}
+
+/// List kinds of handshakes.
+pub(crate) mod handshake_list {
+    /// Has a CLC message to send.
+    pub(crate) const CLC: usize = 0;
+    /// Something it waits for changed.
+    pub(crate) const WAKE: usize = 1;
+    /// Waits for a group to be formed.
+    pub(crate) const QUEUED: usize = 2;
+}
+
+/// Which side of the TCP connections of a group this endpoint is (LINK-023).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Role {
+    /// This side opens the connections.
+    Client,
+    /// This side accepts them, and decides about links.
+    Server,
+}
+
+/// A link group as the tables hold it. Opaque.
+#[derive(Clone, Debug)]
+pub struct LinkGroup {
+    pub(crate) role: Role,
+    pub(crate) peer_id: PeerId,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) state: GroupState,
+    /// The link that carries the connections.
+    pub(crate) link: u32,
+    /// The further link the server tries to add while the group is formed.
+    pub(crate) second_link: u32,
+    /// First cursor value in both directions: 0 without eye catchers, else 4.
+    pub(crate) ring_base: u32,
+    pub(crate) members: List<MEMBERS>,
+    pub(crate) connection_count: u16,
+    /// Spare send buffers and RMBs, by [kind][size code].
+    pub(crate) spare: [[List<{ buffer_list::SPARE }>; 16]; 2],
+    pub(crate) buffers: List<{ buffer_list::OWNED }>,
+    pub(crate) rmb_count: u16,
+    pub(crate) agreements: List<{ buffer_list::AGREEMENT }>,
+    pub(crate) remote_rmbs: List<0>,
+    pub(crate) remote_rmb_count: u16,
+    /// The one configuration exchange this side runs (LLCSER-002).
+    pub(crate) flow: Flow,
+    pub(crate) flow_deadline: Option<Instant>,
+    /// Connections that wait for the first contact of another one to end.
+    pub(crate) queued: List<{ handshake_list::QUEUED }>,
+    /// The connection whose rendezvous forms this group.
+    pub(crate) founder: u32,
+    pub(crate) idle_deadline: Option<Instant>,
+    /// While forming: the code to decline with, unless that is too late.
+    pub(crate) decline: Option<DiagnosisCode>,
+    pub(crate) notices: GroupNotices,
+    /// `GroupUp` was, or will be, polled.
+    pub(crate) told_up: bool,
+    links: [Links; 2],
+}
+
+/// Life of a link group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum GroupState {
+    /// First contact is under way.
+    Forming(Formation),
+    /// Connections can be added.
+    Active,
+    /// Being taken down; the reason its connections get.
+    Ending(CloseReason),
+}
+
+bitflags::bitflags! {
+    /// Group events that wait to be polled.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct GroupNotices: u8 {
+        const UP = 1;
+        const DOWN = 2;
+    }
+}
+
+impl LinkGroup {
+    pub(crate) const fn new(
+        role: Role,
+        peer_id: PeerId,
+        vlan: Option<u16>,
+        formation: Formation,
+    ) -> Self {
+        Self {
+            role,
+            peer_id,
+            vlan,
+            state: GroupState::Forming(formation),
+            link: crate::id::NONE,
+            second_link: crate::id::NONE,
+            ring_base: 4,
+            members: List::EMPTY,
+            connection_count: 0,
+            spare: [[List::EMPTY; 16]; 2],
+            buffers: List::EMPTY,
+            rmb_count: 0,
+            agreements: List::EMPTY,
+            remote_rmbs: List::EMPTY,
+            remote_rmb_count: 0,
+            flow: Flow::Idle,
+            flow_deadline: None,
+            queued: List::EMPTY,
+            founder: crate::id::NONE,
+            idle_deadline: None,
+            decline: None,
+            notices: GroupNotices::empty(),
+            told_up: false,
+            links: [Links::UNLINKED; 2],
+        }
+    }
+
+    pub(crate) const fn is_active(&self) -> bool {
+        matches!(self.state, GroupState::Active)
+    }
+
+    pub(crate) const fn is_ending(&self) -> bool {
+        matches!(self.state, GroupState::Ending(_))
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.role,
+            self.peer_id,
+            self.vlan,
+            self.state,
+            self.link,
+            self.second_link,
+        )
+            .hash(hasher);
+        (
+            self.ring_base,
+            self.connection_count,
+            self.rmb_count,
+            self.flow,
+        )
+            .hash(hasher);
+        (self.remote_rmb_count, self.decline, self.notices.bits()).hash(hasher);
+        until(self.next_deadline(), now).hash(hasher);
+    }
+
+    /// Earliest of the group's own deadlines.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        crate::time::earliest(self.flow_deadline, self.idle_deadline)
+    }
+}
+
+impl Linked<{ list::JOINABLE }> for LinkGroup {
+    fn links(&mut self) -> &mut Links {
+        let [joinable, _] = &mut self.links;
+        joinable
+    }
+}
+
+impl Linked<{ list::EVENTS }> for LinkGroup {
+    fn links(&mut self) -> &mut Links {
+        let [_, events] = &mut self.links;
+        events
+    }
+}

@@ -1,0 +1,116 @@
+//! TEST LINK: whether a silent link still reaches the peer's SMC layer.
+
+use super::link::TestLinkState;
+use crate::engine::Engine;
+use crate::event::CloseReason;
+use crate::id::NONE;
+use crate::time::Instant;
+use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
+
+impl Engine<'_> {
+    /// Starts watching the link of a group.
+    pub(crate) fn arm_keepalive(&mut self, group: u32) {
+        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        let now = self.now();
+        if let Some(l) = self.links.at_mut(link) {
+            l.last_received = now;
+        }
+        self.arm_link(link);
+    }
+
+    fn arm_link(&mut self, link: u32) {
+        let deadline = self.link_deadline(link);
+        self.links.set_deadline(link, deadline);
+    }
+
+    fn link_deadline(&self, link: u32) -> Option<Instant> {
+        let l = self.links.at(link)?;
+        match l.test {
+            _ if !l.is_usable() => None,
+            TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
+            TestLinkState::Due => None,
+            TestLinkState::Sent { deadline, .. } => Some(deadline),
+        }
+    }
+
+    /// The deadline of a link passed, or what it counts from has moved since.
+    //= KEEPALIVE-001
+    //= KEEPALIVE-006
+    pub(crate) fn on_link_timeout(&mut self, link: u32) {
+        let now = self.now();
+        let due = self
+            .link_deadline(link)
+            .is_some_and(|deadline| deadline <= now);
+        let Some(l) = self.links.at_mut(link) else {
+            return;
+        };
+        match l.test {
+            TestLinkState::Idle if due => {
+                l.test = TestLinkState::Due;
+                self.poke_link(link);
+            }
+            //= KEEPALIVE-004
+            //= KEEPALIVE-005
+            //= TIMER-029
+            TestLinkState::Sent { .. } if due => {
+                let group = l.group;
+                self.end_group(group, CloseReason::LinksLost, None);
+                return;
+            }
+            _ => {}
+        }
+        self.arm_link(link);
+    }
+
+    /// The TEST LINK that is due, with data no other one carries.
+    //= LLC-074
+    pub(super) fn next_test_link(&mut self, link: u32) -> Option<[u8; LLC_LENGTH]> {
+        if self.links.at(link)?.test != TestLinkState::Due {
+            return None;
+        }
+        let (a, b) = (self.core.random.next(), self.core.random.next());
+        let user_data = (u128::from(a) << 64 | u128::from(b)).to_be_bytes();
+        let deadline = self.now().after(self.core.config.timeouts.test_link_reply);
+        self.links.at_mut(link)?.test = TestLinkState::Sent {
+            user_data,
+            deadline,
+        };
+        self.arm_link(link);
+        Some(
+            LlcMessage::TestLink(TestLink {
+                reply: false,
+                user_data,
+            })
+            .emit(),
+        )
+    }
+
+    //= LLC-075
+    //= KEEPALIVE-007
+    //= LLCSER-006
+    pub(super) fn on_test_link(&mut self, link: u32, message: TestLink) {
+        self.reply(
+            link,
+            &LlcMessage::TestLink(TestLink {
+                reply: true,
+                ..message
+            }),
+        );
+    }
+
+    //= KEEPALIVE-003
+    //= LLC-076
+    pub(super) fn on_test_link_reply(&mut self, link: u32, reply: &TestLink) {
+        match self.links.at(link).map(|l| l.test) {
+            Some(TestLinkState::Sent { user_data, .. }) if user_data == reply.user_data => {
+                if let Some(l) = self.links.at_mut(link) {
+                    l.test = TestLinkState::Idle;
+                }
+                self.arm_link(link);
+            }
+            Some(TestLinkState::Sent { .. }) => self.violation(link),
+            // Nobody asked, or it comes after its time: dropped (AMB-38).
+            _ => {}
+        }
+    }
+}

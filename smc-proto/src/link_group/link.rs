@@ -1,0 +1,276 @@
+//! A link: one queue pair of this side and what is under way on it.
+//!
+//! ```text
+//!   goal:     Init ────────► Rtr ─────────► Rts ───────► Gone
+//!   state:  Absent ─Create─► Init ─Connect─► Rtr ─Activate─► Rts
+//!                              └────────────┴───ToError────────┴─► Drained ─Destroy─► (slot freed)
+//! ```
+//!
+//! The next command is whatever leads from the state towards the goal; one is
+//! under way at a time.
+
+use core::hash::{Hash, Hasher};
+
+use heapless::Deque;
+
+use super::LINKS_PER_GROUP;
+use crate::command::{QpAddress, RdmaCommand};
+use crate::connection::NotifyRecord;
+use crate::connection_record::list::READY;
+use crate::fingerprint::until;
+use crate::id::LinkId;
+use crate::path::LocalPath;
+use crate::slots::{Linked, Links, List};
+use crate::time::Instant;
+use crate::wire::llc::LLC_LENGTH;
+use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
+
+/// Most SENDs under way on a link; each may follow two WRITEs.
+pub(crate) const SEND_SLOTS: usize = 16;
+/// Of these, kept free for LLC.
+pub(crate) const LLC_RESERVE: usize = 2;
+/// Most LLC replies that wait to be sent; one more request fails the link.
+pub(crate) const REPLY_SLOTS: usize = 8;
+
+/// List kinds of links.
+pub(crate) mod list {
+    /// Has a command for its device.
+    pub(crate) const READY: usize = 0;
+    /// By hash of the peer's queue pair number.
+    pub(crate) const HASHED: usize = 1;
+}
+
+/// A link as the tables hold it. Opaque.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(crate) group: u32,
+    /// Position in the group, below [`LINKS_PER_GROUP`].
+    pub(crate) position: u8,
+    pub(crate) path: LocalPath,
+    pub(crate) number: LinkNumber,
+    pub(crate) user_id: LinkUserId,
+    pub(crate) state: QpState,
+    pub(crate) goal: QpGoal,
+    /// A control command is under way.
+    pub(crate) busy: bool,
+    pub(crate) qpn: Qpn,
+    pub(crate) psn: Psn,
+    pub(crate) peer: Option<QpAddress>,
+    pub(crate) mtu: Mtu,
+    /// Buffers registered on this link, or about to be.
+    pub(crate) registrations: u16,
+    /// Connections with something to send.
+    pub(crate) ready: List<READY>,
+    pub(crate) in_flight: Deque<SendRecord, SEND_SLOTS>,
+    pub(crate) next_wr: u32,
+    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
+    /// The request of the group's exchange, to be sent on this link.
+    pub(crate) request: Option<[u8; LLC_LENGTH]>,
+    pub(crate) last_received: Instant,
+    pub(crate) test: TestLinkState,
+    links: [Links; 2],
+}
+
+const _: () = assert!(size_of::<Link>() <= 4096);
+const _: () = assert!(LINKS_PER_GROUP <= 16);
+
+/// What the queue pair is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
+pub(crate) enum QpState {
+    Absent,
+    Init,
+    Rtr,
+    Rts,
+    Drained,
+}
+
+/// What the queue pair should become.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
+pub(crate) enum QpGoal {
+    Init,
+    Rtr,
+    Rts,
+    Gone,
+}
+
+/// The keepalive of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TestLinkState {
+    Idle,
+    /// A request waits to be sent.
+    Due,
+    /// A request with this user data went out.
+    Sent {
+        user_data: [u8; 16],
+        deadline: Instant,
+    },
+}
+
+/// A SEND under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SendRecord {
+    pub(crate) wr: u32,
+    pub(crate) kind: SendKind,
+}
+
+/// Whose SEND it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SendKind {
+    /// A CDC message of a connection.
+    Notify {
+        index: u32,
+        generation: u32,
+        record: NotifyRecord,
+    },
+    /// The request of the group's exchange.
+    Request,
+    /// A reply or TEST LINK.
+    Llc,
+}
+
+impl Link {
+    pub(crate) const fn new(
+        group: u32,
+        position: u8,
+        path: LocalPath,
+        psn: Psn,
+        user_id: LinkUserId,
+        now: Instant,
+    ) -> Self {
+        Self {
+            group,
+            position,
+            path,
+            number: LinkNumber(0),
+            user_id,
+            state: QpState::Absent,
+            goal: QpGoal::Init,
+            busy: false,
+            qpn: Qpn::new(0),
+            psn,
+            peer: None,
+            mtu: path.mtu,
+            registrations: 0,
+            ready: List::EMPTY,
+            in_flight: Deque::new(),
+            next_wr: 0,
+            replies: Deque::new(),
+            request: None,
+            last_received: now,
+            test: TestLinkState::Idle,
+            links: [Links::UNLINKED; 2],
+        }
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.group,
+            self.position,
+            self.number,
+            self.state,
+            self.goal,
+            self.busy,
+        )
+            .hash(hasher);
+        (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
+        (self.request, self.path.device, self.path.port).hash(hasher);
+        match self.test {
+            TestLinkState::Idle => 0u64.hash(hasher),
+            TestLinkState::Due => 1u64.hash(hasher),
+            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+        }
+    }
+
+    /// Whether buffers can be registered in its protection domain.
+    pub(crate) fn takes_registrations(&self) -> bool {
+        self.state >= QpState::Init && self.state < QpState::Drained && self.goal != QpGoal::Gone
+    }
+
+    /// Whether SENDs can be posted.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.state == QpState::Rts && self.goal == QpGoal::Rts
+    }
+
+    /// The control command that leads towards the goal, if none is under way.
+    pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
+        if self.busy {
+            return None;
+        }
+        let command = match (self.state, self.goal) {
+            (QpState::Absent, QpGoal::Gone) => return None,
+            (QpState::Absent, _) => RdmaCommand::CreateQp {
+                link,
+                device: self.path.device,
+                port: self.path.port,
+                gid_index: self.path.gid_index,
+                receive_size: 44,
+            },
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => RdmaCommand::ConnectQp {
+                link,
+                peer: self.peer?,
+                mtu: self.mtu,
+            },
+            (QpState::Rtr, QpGoal::Rts) => RdmaCommand::ActivateQp {
+                link,
+                psn: self.psn,
+            },
+            (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
+                RdmaCommand::QpToError { link }
+            }
+            // Memory regions go before the protection domain they stand in.
+            (QpState::Drained, QpGoal::Gone) if self.registrations == 0 => {
+                RdmaCommand::DestroyQp { link }
+            }
+            _ => return None,
+        };
+        self.busy = true;
+        Some(command)
+    }
+
+    /// Whether [`Link::next_control`] would give a command.
+    pub(crate) fn wants_control(&self) -> bool {
+        !self.busy
+            && match (self.state, self.goal) {
+                (QpState::Absent, goal) => goal != QpGoal::Gone,
+                (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
+                (QpState::Rtr, QpGoal::Rts) => true,
+                (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
+                (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
+                _ => false,
+            }
+    }
+
+    /// Whether an LLC message waits to be sent and can be.
+    pub(crate) fn wants_llc(&self) -> bool {
+        self.is_usable()
+            && !self.in_flight.is_full()
+            && (!self.replies.is_empty()
+                || self.request.is_some()
+                || self.test == TestLinkState::Due)
+    }
+
+    /// Whether a connection may post its writes and the CDC message behind them.
+    pub(crate) fn has_data_slot(&self) -> bool {
+        self.is_usable() && self.in_flight.len() < SEND_SLOTS.saturating_sub(LLC_RESERVE)
+    }
+
+    /// Whether the device has anything to fetch from this link.
+    pub(crate) fn wants_device(&self) -> bool {
+        self.wants_control() || self.wants_llc() || (self.has_data_slot() && !self.ready.is_empty())
+    }
+}
+
+impl Linked<{ list::READY }> for Link {
+    #[inline]
+    fn links(&mut self) -> &mut Links {
+        let [ready, _] = &mut self.links;
+        ready
+    }
+}
+
+impl Linked<{ list::HASHED }> for Link {
+    fn links(&mut self) -> &mut Links {
+        let [_, hashed] = &mut self.links;
+        hashed
+    }
+}

@@ -1,0 +1,152 @@
+//! Finding groups and links in O(1): hash chains threaded through the slots.
+
+use super::{LinkGroup, Role};
+use crate::engine::{BUCKETS, Engine};
+use crate::id::NONE;
+use crate::wire::clc::AcceptConfirm;
+use crate::wire::types::{PeerId, Qpn};
+
+fn bucket_of(value: u64) -> usize {
+    let mixed = value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+    usize::try_from(mixed).unwrap_or(0) & BUCKETS.wrapping_sub(1)
+}
+
+fn peer_bucket(peer: PeerId) -> usize {
+    bucket_of(u64::from_be_bytes(peer.0))
+}
+
+fn qpn_bucket(qpn: Qpn) -> usize {
+    bucket_of(u64::from(qpn.value()))
+}
+
+impl Engine<'_> {
+    /// Lists a group as one that takes connections, if it does; only groups of
+    /// this side as server are looked up by peer.
+    pub(crate) fn offer_group(&mut self, group: u32) {
+        let limit = u16::from(self.core.config.connections_per_group);
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
+        let bucket = peer_bucket(g.peer_id);
+        //= RMB-001
+        let has_room = g.role == Role::Server
+            && !g.is_ending()
+            && g.connection_count < limit
+            && g.remote_rmb_count < 255;
+        if let Some(list) = self.core.joinable.get_mut(bucket) {
+            if has_room {
+                list.push_back(&mut self.groups, group);
+            } else {
+                list.remove(&mut self.groups, group);
+            }
+        }
+    }
+
+    /// Takes a group off the list, for good.
+    pub(crate) fn withdraw_group(&mut self, group: u32) {
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
+        if let Some(list) = self.core.joinable.get_mut(peer_bucket(g.peer_id)) {
+            list.remove(&mut self.groups, group);
+        }
+    }
+
+    /// The group of a Proposal's client with room for one more connection, on one
+    /// of the ports the embedder found in the client's subnet (AMB-08).
+    //= RENDEZVOUS-001
+    //= LINK-004
+    //= LINK-023
+    pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
+        let h = self.handshakes.at(handshake)?;
+        let proposal = h.proposal.as_ref()?;
+        let (peer_id, vlan, gid) = (proposal.peer_id, h.options.vlan, proposal.gid);
+        let list = *self.core.joinable.get(peer_bucket(peer_id))?;
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.core.steps = self.core.steps.wrapping_add(1);
+            if let Some(g) = self.groups.at(index)
+                && g.peer_id == peer_id
+                && g.vlan == vlan
+                && let Some(link) = self.links.at(g.link)
+                && h.paths.iter().any(|path| path.device == link.path.device)
+                // A host without a v1 RNIC has a zero peer ID: not unique.
+                && (peer_id != PeerId::default() || link.peer.is_none_or(|p| p.gid == gid))
+            {
+                return Some(index);
+            }
+            next = list.next(&mut self.groups, index);
+        }
+        None
+    }
+
+    /// Lists a link under its peer's queue pair number.
+    pub(crate) fn hash_link(&mut self, link: u32) {
+        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+            return;
+        };
+        if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
+            list.push_back(&mut self.links, link);
+        }
+    }
+
+    pub(crate) fn unhash_link(&mut self, link: u32) {
+        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+            return;
+        };
+        if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
+            list.remove(&mut self.links, link);
+        }
+    }
+
+    /// The link of a group of this side as client that an Accept names.
+    //= RENDEZVOUS-011
+    pub(crate) fn find_client_link(
+        &mut self,
+        accept: &AcceptConfirm,
+        vlan: Option<u16>,
+    ) -> Option<u32> {
+        let list = *self.core.links_by_qpn.get(qpn_bucket(accept.qpn))?;
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.core.steps = self.core.steps.wrapping_add(1);
+            let link = self.links.at(index)?;
+            let names = link.peer.is_some_and(|peer| {
+                peer.qpn == accept.qpn && peer.gid == accept.gid && peer.mac == accept.mac
+            });
+            let group = self.groups.at(link.group);
+            let fits = |g: &LinkGroup| {
+                g.role == Role::Client
+                    && !g.is_ending()
+                    && g.peer_id == accept.peer_id
+                    && g.vlan == vlan
+            };
+            if names && group.is_some_and(fits) {
+                return Some(index);
+            }
+            next = list.next(&mut self.links, index);
+        }
+        None
+    }
+
+    /// The connection of a group that uses an element of the peer's RMB.
+    pub(crate) fn user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) -> u32 {
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return NONE;
+        };
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.core.steps = self.core.steps.wrapping_add(1);
+            if conn != except
+                && self
+                    .connections
+                    .at(conn)
+                    .is_some_and(|r| r.remote.rmb == rmb && (index == 0 || r.remote.index == index))
+            {
+                return conn;
+            }
+            next = members.next(&mut self.connections, conn);
+        }
+        NONE
+    }
+}

@@ -1,0 +1,147 @@
+//! The peer's RMBs: one RToken per link, and which elements are in use.
+
+use super::LINKS_PER_GROUP;
+use crate::id::NONE;
+use crate::slots::{Linked, Links, Pool};
+use crate::wire::types::{RKey, RToken};
+
+/// An RMB of the peer as the tables hold it. Opaque.
+#[derive(Clone, Debug)]
+pub struct RemoteRmb {
+    pub(crate) rtokens: [Option<RToken>; LINKS_PER_GROUP],
+    elements: ElementSet,
+    members: Links,
+}
+
+impl RemoteRmb {
+    pub(crate) fn new(position: u8, rtoken: RToken) -> Self {
+        let mut rtokens = [None; LINKS_PER_GROUP];
+        if let Some(entry) = rtokens.get_mut(usize::from(position)) {
+            *entry = Some(rtoken);
+        }
+        Self {
+            rtokens,
+            elements: ElementSet::EMPTY,
+            members: Links::UNLINKED,
+        }
+    }
+
+    /// RToken on the link at this position of the group.
+    pub(crate) fn rtoken(&self, position: u8) -> Option<RToken> {
+        *self.rtokens.get(usize::from(position))?
+    }
+
+    /// Elements that connections write to.
+    pub(crate) fn elements(&mut self) -> &mut ElementSet {
+        &mut self.elements
+    }
+}
+
+impl Linked<0> for RemoteRmb {
+    fn links(&mut self) -> &mut Links {
+        &mut self.members
+    }
+}
+
+/// Finds an RMB of the list by its key on one link. At most 255 steps.
+pub(crate) fn find(
+    pool: &mut Pool<'_, RemoteRmb>,
+    list: &crate::slots::List<0>,
+    position: u8,
+    rkey: RKey,
+    steps: &mut u32,
+) -> u32 {
+    let mut next = list.first();
+    while let Some(index) = next {
+        *steps = steps.wrapping_add(1);
+        let matches = pool
+            .at(index)
+            .and_then(|rmb| rmb.rtoken(position))
+            .is_some_and(|t| t.rkey == rkey);
+        if matches {
+            return index;
+        }
+        next = list.next(pool, index);
+    }
+    NONE
+}
+
+/// A set of element indexes, 1 to 255.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ElementSet([u64; 4]);
+
+impl ElementSet {
+    pub(crate) const EMPTY: Self = Self([0; 4]);
+
+    fn word(index: u8) -> (usize, u64) {
+        (
+            usize::from(index >> 6),
+            1_u64.wrapping_shl(u32::from(index & 63)),
+        )
+    }
+
+    pub(crate) fn contains(&self, index: u8) -> bool {
+        let (word, bit) = Self::word(index);
+        self.0.get(word).is_some_and(|w| w & bit != 0)
+    }
+
+    /// Adds an index: whether it was absent.
+    pub(crate) fn insert(&mut self, index: u8) -> bool {
+        let (word, bit) = Self::word(index);
+        match self.0.get_mut(word) {
+            Some(w) => {
+                let absent = *w & bit == 0;
+                *w |= bit;
+                absent
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: u8) {
+        let (word, bit) = Self::word(index);
+        if let Some(w) = self.0.get_mut(word) {
+            *w &= !bit;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// The smallest index in the set.
+    pub(crate) fn first(&self) -> Option<u8> {
+        let (word, bits) = (0u8..).zip(self.0).find(|(_, bits)| *bits != 0)?;
+        let bit = u8::try_from(bits.trailing_zeros()).ok()?;
+        word.checked_mul(64)?.checked_add(bit)
+    }
+
+    /// All of 1 to `count`.
+    pub(crate) fn up_to(count: u8) -> Self {
+        let mut set = Self::EMPTY;
+        for index in 1..=count {
+            set.insert(index);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_elements_gives_the_smallest_first() {
+        let mut set = ElementSet::up_to(255);
+        for expected in 1..=255u8 {
+            assert_eq!(set.first(), Some(expected));
+            assert!(set.contains(expected));
+            assert!(!set.insert(expected));
+            set.remove(expected);
+        }
+        assert!(set.is_empty());
+        assert_eq!(set.first(), None);
+        assert!(set.insert(255));
+        assert_eq!(set.first(), Some(255));
+    }
+}

@@ -1,0 +1,182 @@
+//! What a device is asked to do next: control commands, LLC, then data.
+
+use super::{SendKind, SendRecord};
+use crate::command::{RdmaCommand, Segment};
+use crate::connection::{Spans, Work};
+use crate::engine::Engine;
+use crate::id::{DeviceId, LinkId, NONE, WrId};
+use crate::stats::count;
+
+impl Engine<'_> {
+    /// The next command for a device, derived from the state of its links and
+    /// buffers; `None` if there is nothing to do.
+    #[inline]
+    pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
+        let slot = usize::from(device.0);
+        while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
+            if let Some(command) = self.next_buffer_command(buffer) {
+                return Some(command);
+            }
+            self.core
+                .devices
+                .get_mut(slot)?
+                .buffers
+                .remove(&mut self.buffers, buffer);
+        }
+        while let Some(link) = self.core.devices.get(slot)?.links.first() {
+            if let Some(command) = self.next_link_command(link) {
+                return Some(command);
+            }
+            self.core
+                .devices
+                .get_mut(slot)?
+                .links
+                .remove(&mut self.links, link);
+        }
+        None
+    }
+
+    fn next_buffer_command(&mut self, index: u32) -> Option<RdmaCommand> {
+        let id = self.buffer_id(index);
+        let group = self.buffers.at(index)?.group;
+        let (position, usable) = self.registration_target(group);
+        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        let link_id = LinkId {
+            index: link,
+            generation: self.links.generation(link),
+        };
+        // The layout is settled after the first elements were given out, so the
+        // eye catcher is written whenever it may be needed.
+        let eye_catcher = self.core.config.eye_catcher;
+        let command =
+            self.buffers
+                .at_mut(index)?
+                .next_control(id, link_id, position, usable, eye_catcher)?;
+        if let RdmaCommand::RegisterBuffer { .. } = command
+            && let Some(l) = self.links.at_mut(link)
+        {
+            l.registrations = l.registrations.saturating_add(1);
+        }
+        Some(command)
+    }
+
+    fn next_link_command(&mut self, link: u32) -> Option<RdmaCommand> {
+        let id = self.link_id(link);
+        let state = self.links.at_mut(link)?;
+        if let Some(command) = state.next_control(id) {
+            return Some(command);
+        }
+        if state.wants_llc()
+            && let Some((payload, kind)) = self.next_llc(link)
+        {
+            count(&mut self.core.statistics.llc_sent);
+            return self.post_send(link, kind, payload);
+        }
+        self.next_data_command(link, id)
+    }
+
+    /// The next step of the connection at the front of the link's list. A
+    /// connection stays there until its CDC message is out, then the next one
+    /// has its turn.
+    //= CDC-023
+    //= CDC-031
+    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+        let now = self.core.now;
+        loop {
+            let state = self.links.at_mut(link)?;
+            if !state.has_data_slot() {
+                return None;
+            }
+            let index = state.ready.first()?;
+            let conn = self.conn_id(index);
+            let record = self.connections.at_mut(index)?;
+            let work = record
+                .connection
+                .as_mut()
+                .and_then(|c| c.next_work(now, &self.core.config.connection));
+            match work {
+                Some(Work::Write {
+                    source,
+                    remote_offset,
+                    len,
+                }) => {
+                    let (rkey, address) = (record.remote.rkey, record.remote.address);
+                    let buffer = record.send_buffer;
+                    let statistics = &mut self.core.statistics;
+                    count(&mut statistics.writes);
+                    statistics.octets_written =
+                        statistics.octets_written.wrapping_add(u64::from(len));
+                    return Some(RdmaCommand::Write {
+                        link: id,
+                        conn,
+                        buffer: self.buffer_id(buffer),
+                        source: segments(source, 0),
+                        rkey,
+                        address: address.wrapping_add(u64::from(remote_offset)),
+                    });
+                }
+                Some(Work::Notify { cdc, record }) => {
+                    count(&mut self.core.statistics.cdc_sent);
+                    if cdc
+                        .producer_flags
+                        .contains(crate::wire::cdc::ProducerFlags::WRITER_BLOCKED)
+                    {
+                        count(&mut self.core.statistics.window_stalls);
+                    }
+                    if let Some(state) = self.links.at_mut(link) {
+                        state.ready.remove(&mut self.connections, index);
+                    }
+                    let kind = SendKind::Notify {
+                        index,
+                        generation: conn.generation,
+                        record,
+                    };
+                    let command = self.post_send(link, kind, cdc.emit());
+                    self.after_connection(index);
+                    self.rotate_link(link);
+                    return command;
+                }
+                None => {
+                    self.links
+                        .at_mut(link)?
+                        .ready
+                        .remove(&mut self.connections, index);
+                    self.release(index);
+                }
+            }
+        }
+    }
+
+    /// Lets other links of the device have their turn.
+    fn rotate_link(&mut self, link: u32) {
+        let Some(device) = self.links.at(link).map(|l| usize::from(l.path.device.0)) else {
+            return;
+        };
+        if let Some(device) = self.core.devices.get_mut(device) {
+            device.links.remove(&mut self.links, link);
+        }
+        self.poke_link(link);
+    }
+
+    fn post_send(&mut self, link: u32, kind: SendKind, payload: [u8; 44]) -> Option<RdmaCommand> {
+        let id = self.link_id(link);
+        let state = self.links.at_mut(link)?;
+        let wr = state.next_wr;
+        state.in_flight.push_back(SendRecord { wr, kind }).ok()?;
+        state.next_wr = wr.wrapping_add(1);
+        Some(RdmaCommand::Send {
+            link: id,
+            wr_id: WrId(wr),
+            payload,
+        })
+    }
+}
+
+/// Pieces of a ring as pieces of a buffer, the ring starting at `start`.
+#[inline]
+pub(crate) fn segments(spans: Spans, start: u32) -> [Segment; 2] {
+    [spans.first(), spans.second()].map(|span| Segment {
+        offset: start.wrapping_add(span.offset),
+        length: span.len,
+    })
+}

@@ -1,0 +1,124 @@
+//! Numbers a peer cannot guess, from the one seed the embedder gives.
+
+use crate::wire::types::AlertToken;
+
+/// A small generator (splitmix64) for packet sequence numbers and keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    pub(crate) const fn next_u32(&mut self) -> u32 {
+        (self.next() >> 32) as u32
+    }
+}
+
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A secret permutation between (index, generation) of a connection and its
+/// alert token: a Feistel network of four rounds over 32 bits.
+///
+/// A token names a slot and one use of it, is not guessed from another one, and
+/// comes back only after all uses of all slots came before (CLC-037).
+#[derive(Clone, Debug)]
+pub(crate) struct TokenKey {
+    rounds: [u64; 4],
+    index_bits: u32,
+}
+
+impl TokenKey {
+    /// For tables of up to `capacity` connections.
+    pub(crate) const fn new(random: &mut Random, capacity: u32) -> Self {
+        let rounds = [random.next(), random.next(), random.next(), random.next()];
+        let index_bits = 32_u32.saturating_sub(capacity.saturating_sub(1).leading_zeros());
+        Self { rounds, index_bits }
+    }
+
+    /// The token of a use of a slot; 0 for one use in 2^32, which the caller skips.
+    pub(crate) const fn seal(&self, index: u32, generation: u32) -> AlertToken {
+        let plain = index | generation.unbounded_shl(self.index_bits);
+        let [mut left, mut right] = halves(plain);
+        let [a, b, c, d] = self.rounds;
+        left ^= round(right, a);
+        right ^= round(left, b);
+        left ^= round(right, c);
+        right ^= round(left, d);
+        AlertToken(join(left, right))
+    }
+
+    /// The slot of a token and the low bits of its generation.
+    #[inline]
+    pub(crate) const fn open(&self, token: AlertToken) -> u32 {
+        let [mut left, mut right] = halves(token.0);
+        let [a, b, c, d] = self.rounds;
+        right ^= round(left, d);
+        left ^= round(right, c);
+        right ^= round(left, b);
+        left ^= round(right, a);
+        join(left, right) & !(u32::MAX.unbounded_shl(self.index_bits))
+    }
+}
+
+const fn halves(value: u32) -> [u16; 2] {
+    let [a, b, c, d] = value.to_be_bytes();
+    [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+}
+
+const fn join(left: u16, right: u16) -> u32 {
+    let ([a, b], [c, d]) = (left.to_be_bytes(), right.to_be_bytes());
+    u32::from_be_bytes([a, b, c, d])
+}
+
+#[inline]
+const fn round(half: u16, key: u64) -> u16 {
+    let z = (half as u64 ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (z >> 40) as u16 ^ (z >> 24) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_open_to_their_slot_and_differ_between_uses() {
+        //= CLC-037 test
+        let mut random = Random::new(7);
+        let key = TokenKey::new(&mut random, 1000);
+        let mut seen = std::collections::BTreeSet::new();
+        for generation in 0..50 {
+            for index in 0..1000 {
+                let token = key.seal(index, generation);
+                assert_eq!(key.open(token), index);
+                assert!(seen.insert(token));
+            }
+        }
+    }
+
+    #[test]
+    fn neighbouring_slots_do_not_have_neighbouring_tokens() {
+        //= CLC-037 test
+        let mut random = Random::new(1);
+        let key = TokenKey::new(&mut random, 256);
+        let close = (0..255u32)
+            .filter(|&i| key.seal(i, 0).0.abs_diff(key.seal(i + 1, 0).0) < 0x1_0000)
+            .count();
+        assert!(
+            close < 5,
+            "{close} of 255 tokens are close to their neighbour"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The rendezvous: from a TCP connection to SMC-R, or back to plain TCP.
+//!
+//! ```text
+//!  client: Proposing ► AwaitingAccept ► Preparing ► Confirming ─┬─► active   (subsequent contact)
+//!                                                               └─► Forming ► active  (first contact)
+//!  server: AwaitingProposal ► Proposed ► [Queued] ► Preparing ► Accepting ► AwaitingConfirm
+//!                                                               ┌───────────────┘
+//!                                                               ├─► active   (subsequent contact)
+//!                                                               └─► Forming ► active  (first contact)
+//!  either: … ► Declining ► plain TCP        … ► reset
+//! ```
+//!
+//! A handshake moves when a CLC message arrives, and whenever something it
+//! waits for changed: a queue pair, a registration, its link group. It then
+//! looks at all of them anew, so that no order of completions matters.
+
+mod client;
+mod fallback;
+mod input;
+mod output;
+mod progress;
+mod server;
+
+use core::hash::{Hash, Hasher};
+
+use heapless::Vec;
+
+use crate::fingerprint::until;
+use crate::id::NONE;
+use crate::link_group::{Role, handshake_list};
+use crate::path::{LocalPath, MAX_PATHS};
+use crate::slots::{Linked, Links};
+use crate::time::Instant;
+use crate::wire::cdc::Cdc;
+use crate::wire::clc::{AcceptConfirm, Proposal, Subnets};
+use crate::wire::types::{BufferSize, DiagnosisCode};
+
+pub use input::{ClcError, ClcProgress, Next};
+
+/// What the embedder knows of a TCP connection, and wants for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnOptions {
+    /// Whether both SYN and SYN-ACK carried the SMC option; if not, the
+    /// connection is plain TCP at once (TCPOPT-008).
+    pub option_negotiated: bool,
+    /// Client: subnet or prefixes of the local address, for the Proposal.
+    pub subnets: Subnets,
+    /// VLAN of the TCP connection (LINK-004).
+    pub vlan: Option<u16>,
+    /// Receive buffer; the configured one if `None`.
+    pub receive_buffer: Option<BufferSize>,
+    /// Send buffer; the configured one if `None`.
+    pub send_buffer: Option<BufferSize>,
+    /// Send small writes at once instead of coalescing them (FLOW-023).
+    pub nodelay: bool,
+}
+
+impl ConnOptions {
+    /// A connection whose SYN and SYN-ACK carried the option, in this subnet.
+    #[must_use]
+    pub const fn new(subnets: Subnets) -> Self {
+        Self {
+            option_negotiated: true,
+            subnets,
+            vlan: None,
+            receive_buffer: None,
+            send_buffer: None,
+            nodelay: false,
+        }
+    }
+}
+
+/// A rendezvous as the tables hold it. Opaque.
+#[derive(Clone, Debug)]
+pub struct Handshake {
+    pub(crate) conn: u32,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    pub(crate) options: ConnOptions,
+    pub(crate) paths: Vec<LocalPath, MAX_PATHS>,
+    /// Server: what the client proposed.
+    pub(crate) proposal: Option<Proposal>,
+    /// The peer's Accept or Confirm.
+    pub(crate) peer: Option<AcceptConfirm>,
+    /// The group whose forming is waited for.
+    pub(crate) queued_on: u32,
+    /// The newest CDC message that came before its time (RENDEZVOUS-050).
+    pub(crate) early: Option<Cdc>,
+    /// End of the present wait.
+    pub(crate) deadline: Option<Instant>,
+    /// End of the whole rendezvous.
+    pub(crate) overall: Instant,
+    links: [Links; 3],
+}
+
+/// Where a rendezvous stands; see the figure of the module.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum State {
+    Proposing,
+    AwaitingAccept,
+    Preparing,
+    Confirming,
+    AwaitingProposal,
+    Proposed,
+    Queued,
+    Accepting,
+    AwaitingConfirm,
+    Forming,
+    Declining {
+        code: DiagnosisCode,
+        out_of_sync: bool,
+        /// The peer may decline at the same time.
+        crossing: bool,
+    },
+}
+
+impl Handshake {
+    fn new(conn: u32, role: Role, options: ConnOptions, overall: Instant) -> Self {
+        Self {
+            conn,
+            role,
+            state: match role {
+                Role::Client => State::Proposing,
+                Role::Server => State::AwaitingProposal,
+            },
+            options,
+            paths: Vec::new(),
+            proposal: None,
+            peer: None,
+            queued_on: NONE,
+            early: None,
+            deadline: None,
+            overall,
+            links: [Links::UNLINKED; 3],
+        }
+    }
+
+    /// Whether a CLC message waits to be sent.
+    fn has_output(&self) -> bool {
+        matches!(
+            self.state,
+            State::Proposing | State::Confirming | State::Accepting | State::Declining { .. }
+        )
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (
+            self.conn,
+            self.role,
+            self.state,
+            self.queued_on,
+            &self.paths,
+        )
+            .hash(hasher);
+        (&self.proposal, &self.peer, &self.early).hash(hasher);
+        until(self.deadline, now).hash(hasher);
+        until(Some(self.overall), now).hash(hasher);
+    }
+
+    fn next_deadline(&self) -> Instant {
+        self.deadline
+            .map_or(self.overall, |deadline| deadline.min(self.overall))
+    }
+}
+
+macro_rules! linked {
+    ($($kind:expr),*) => {$(
+        impl Linked<{ $kind }> for Handshake {
+            fn links(&mut self) -> &mut Links {
+                let [clc, wake, queued] = &mut self.links;
+                match $kind {
+                    handshake_list::CLC => clc,
+                    handshake_list::WAKE => wake,
+                    _ => queued,
+                }
+            }
+        }
+    )*};
+}
+linked!(
+    handshake_list::CLC,
+    handshake_list::WAKE,
+    handshake_list::QUEUED
+);

@@ -1,0 +1,132 @@
+//! Ways out: Decline, fall back, give up.
+
+use super::State;
+use crate::command::TcpCommand;
+use crate::connection_record::{End, Pending, Phase};
+use crate::engine::Engine;
+use crate::event::{CloseReason, FallbackReason};
+use crate::id::NONE;
+use crate::wire::types::DiagnosisCode;
+
+impl Engine<'_> {
+    /// Decides to decline: what the connection held is released at once, the
+    /// message leaves with the next poll (CLC-065).
+    //= CLC-047
+    pub(crate) fn decline(&mut self, handshake: u32, code: DiagnosisCode, out_of_sync: bool) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let crossing = h.state == State::Forming;
+        let conn = h.conn;
+        h.state = State::Declining {
+            code,
+            out_of_sync,
+            crossing,
+        };
+        h.deadline = None;
+        h.paths.clear();
+        self.core.clc_out.push_back(&mut self.handshakes, handshake);
+        self.leave_founded_group(conn, CloseReason::RendezvousFailed);
+        self.detach(conn);
+        self.arm_handshake(handshake);
+    }
+
+    /// Our Decline left: plain TCP from here on.
+    pub(crate) fn on_declined(&mut self, conn: u32, code: DiagnosisCode, crossing: bool) {
+        self.fall_back(
+            conn,
+            FallbackReason {
+                code,
+                peer_diagnosis: None,
+            },
+            crossing,
+        );
+    }
+
+    /// Hands the connection over as plain TCP; `crossing` if a Decline of the
+    /// peer may still arrive (AMB-46).
+    pub(crate) fn fall_back(&mut self, conn: u32, why: FallbackReason, crossing: bool) {
+        self.leave_founded_group(conn, CloseReason::RendezvousFailed);
+        self.command_tcp(
+            conn,
+            TcpCommand::HandOver {
+                watch_for_decline: crossing,
+            },
+        );
+        if let Some(record) = self.connections.at_mut(conn)
+            && crossing
+            && let Phase::Rendezvous(handshake) = record.phase
+        {
+            record.phase = Phase::Watching;
+            record.end = Some(End::FellBack(why));
+            self.drop_handshake(handshake);
+            self.core.statistics.ended(End::FellBack(why));
+            let until = self.now().after(self.core.config.timeouts.rendezvous);
+            self.connections.set_deadline(conn, Some(until));
+            self.notify(conn, Pending::END);
+            self.release(conn);
+        } else {
+            self.end(conn, End::FellBack(why));
+        }
+    }
+
+    /// Ends the group that a connection was founding, if it was.
+    //= CLC-065
+    pub(crate) fn leave_founded_group(&mut self, conn: u32, reason: CloseReason) {
+        let Some(group) = self.connections.at(conn).map(|record| record.group) else {
+            return;
+        };
+        if let Some(g) = self.groups.at_mut(group)
+            && g.founder == conn
+        {
+            g.founder = NONE;
+            self.end_group(group, reason, None);
+        }
+    }
+
+    /// Gives back what a connection in rendezvous holds of its group.
+    pub(crate) fn detach(&mut self, conn: u32) {
+        if self
+            .connections
+            .at(conn)
+            .is_some_and(|record| record.group != NONE)
+        {
+            self.leave_group(conn);
+        }
+    }
+
+    pub(crate) fn drop_handshake(&mut self, handshake: u32) {
+        self.core.clc_out.remove(&mut self.handshakes, handshake);
+        self.core.wakes.remove(&mut self.handshakes, handshake);
+        self.unqueue(handshake);
+        self.handshakes.remove(handshake);
+    }
+
+    pub(crate) fn arm_handshake(&mut self, handshake: u32) {
+        let deadline = self
+            .handshakes
+            .at(handshake)
+            .map(super::Handshake::next_deadline);
+        self.handshakes.set_deadline(handshake, deadline);
+    }
+
+    /// A wait of a rendezvous is over.
+    //= CLC-067
+    pub(crate) fn on_handshake_timeout(&mut self, handshake: u32) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        if h.next_deadline() > self.now() {
+            self.arm_handshake(handshake);
+            return;
+        }
+        let (conn, state) = (h.conn, h.state);
+        match state {
+            // Local work hangs: the peer still waits for our word, so it can be Decline.
+            State::Preparing => self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false),
+            State::Queued => self.start_first_contact(handshake),
+            //= CLC-069
+            _ => self.reset(conn, CloseReason::RendezvousFailed),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Octets of the TCP connection: CLC messages, and what else may come.
+
+use core::fmt;
+
+use super::State;
+use crate::command::TcpCommand;
+use crate::connection::FatalCause;
+use crate::connection_record::{End, Pending, Phase};
+use crate::engine::Engine;
+use crate::event::{CloseReason, FallbackReason};
+use crate::stats::count;
+use crate::wire::clc::{ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, HEADER_LENGTH};
+use crate::wire::types::DiagnosisCode;
+
+/// What to do with the octets shown to `handle_clc`.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClcProgress {
+    /// Nothing was used: call again with at least `total` octets.
+    NeedMore {
+        /// Octets needed, counted from the first one shown.
+        total: usize,
+    },
+    /// The first `len` octets were a CLC message; drop them.
+    Consumed {
+        /// Octets of the message.
+        len: usize,
+        /// What the next octets are.
+        next: Next,
+    },
+    /// These octets belong to the application, all of them.
+    NotClc,
+}
+
+/// What the octets behind a CLC message are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Another CLC message.
+    Clc,
+    /// Perhaps a Decline, until the connection is established or handed over.
+    MaybeDecline,
+    /// The application's, or nobody's: show no more.
+    Stop,
+}
+
+/// Why octets ended the rendezvous; the connection is being reset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClcError {
+    /// The octets are not a CLC message where one is due (CLC-070).
+    Parse(ClcParseError),
+    /// A CLC message of another kind than the one that is due (CLC-073).
+    Unexpected {
+        /// Its kind.
+        kind: ClcKind,
+    },
+    /// Octets came while this side had the word.
+    OutOfTurn,
+}
+
+impl fmt::Display for ClcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parse(error) => error.fmt(f),
+            Self::Unexpected { kind } => write!(f, "{kind} where another message is due"),
+            Self::OutOfTurn => f.write_str("octets from the peer while it was not its turn"),
+        }
+    }
+}
+
+impl core::error::Error for ClcError {}
+
+impl Engine<'_> {
+    /// Looks at the octets a connection received over TCP.
+    pub(crate) fn on_clc(&mut self, index: u32, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+        self.step();
+        let Some(record) = self.connections.at(index) else {
+            return Ok(ClcProgress::NotClc);
+        };
+        match record.phase {
+            //= CLC-077
+            Phase::Ended => Ok(ClcProgress::NotClc),
+            Phase::Watching => Ok(self.watch(index, octets)),
+            Phase::Active => {
+                // TCP carries nothing once SMC-R does (AMB-35).
+                self.fail_active(index);
+                Err(ClcError::OutOfTurn)
+            }
+            Phase::Rendezvous(handshake) => self.on_clc_in_rendezvous(index, handshake, octets),
+        }
+    }
+
+    fn on_clc_in_rendezvous(
+        &mut self,
+        index: u32,
+        handshake: u32,
+        octets: &[u8],
+    ) -> Result<ClcProgress, ClcError> {
+        let Some(state) = self.handshakes.at(handshake).map(|h| h.state) else {
+            return Ok(ClcProgress::NotClc);
+        };
+        let due = match state {
+            State::AwaitingProposal => Some(ClcKind::Proposal),
+            State::AwaitingAccept => Some(ClcKind::Accept),
+            State::AwaitingConfirm => Some(ClcKind::Confirm),
+            //= CLC-064
+            State::Forming => None,
+            // Our Decline was decided but not yet sent: the peer's may cross it.
+            State::Declining { crossing: true, .. } => None,
+            _ => {
+                self.reset(index, CloseReason::PeerMisbehaved);
+                return Err(ClcError::OutOfTurn);
+            }
+        };
+        match self.read_message(octets) {
+            Ok(None) => Ok(ClcProgress::NeedMore {
+                total: needed(octets),
+            }),
+            Ok(Some((message, len))) => {
+                count(&mut self.core.statistics.clc_received);
+                self.on_message(index, handshake, due, message)
+                    .map(|next| ClcProgress::Consumed { len, next })
+            }
+            Err(error) => {
+                //= CLC-070
+                //= CLC-071
+                //= CLC-072
+                self.reset(index, CloseReason::PeerMisbehaved);
+                Err(ClcError::Parse(error))
+            }
+        }
+    }
+
+    /// Reads a message once all of it is there.
+    //= CLC-014
+    //= CLC-015
+    fn read_message(&self, octets: &[u8]) -> Result<Option<(ClcMessage, usize)>, ClcParseError> {
+        if octets.len() < HEADER_LENGTH {
+            return Ok(None);
+        }
+        let header = ClcHeader::parse(octets)?;
+        match octets.get(..usize::from(header.length)) {
+            Some(message) => ClcMessage::parse(message).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        index: u32,
+        handshake: u32,
+        due: Option<ClcKind>,
+        message: ClcMessage,
+    ) -> Result<Next, ClcError> {
+        let kind = message.kind();
+        match message {
+            // A Decline may stand in place of any message (CLC-047).
+            //= CLC-047
+            ClcMessage::Decline(decline) => {
+                self.on_decline(index, &decline);
+                Ok(Next::Stop)
+            }
+            ClcMessage::Proposal(proposal) if due == Some(kind) => {
+                self.on_proposal(index, handshake, proposal);
+                Ok(Next::Clc)
+            }
+            ClcMessage::Accept(accept) if due == Some(kind) => {
+                self.on_accept(index, handshake, accept);
+                Ok(self.next_after(index))
+            }
+            ClcMessage::Confirm(confirm) if due == Some(kind) => {
+                self.on_confirm(index, handshake, confirm);
+                Ok(self.next_after(index))
+            }
+            _ => {
+                //= CLC-073
+                self.reset(index, CloseReason::PeerMisbehaved);
+                Err(ClcError::Unexpected { kind })
+            }
+        }
+    }
+
+    fn next_after(&self, index: u32) -> Next {
+        match self.connections.at(index).map(|record| record.phase) {
+            Some(Phase::Rendezvous(_)) => Next::MaybeDecline,
+            _ => Next::Stop,
+        }
+    }
+
+    /// The peer declined: plain TCP from the octet behind the Decline.
+    //= CLC-050
+    //= CLC-051
+    fn on_decline(&mut self, index: u32, decline: &Decline) {
+        let group = self.connections.at(index).map(|record| record.group);
+        //= CLC-045
+        //= CLC-046
+        if decline.out_of_sync
+            && let Some(group) = group
+        {
+            self.end_group(group, CloseReason::LinksLost, None);
+        }
+        //= CLC-044
+        let why = FallbackReason {
+            code: DiagnosisCode::PEER_DECLINED,
+            peer_diagnosis: Some(decline.diagnosis),
+        };
+        self.fall_back(index, why, false);
+    }
+
+    /// After our Decline: swallows one Decline that crossed it, and nothing else.
+    ///
+    /// Only octets that begin like a Decline are held back, and only until there
+    /// are 28 of them; everything else is the application's at once.
+    fn watch(&mut self, index: u32, octets: &[u8]) -> ClcProgress {
+        let progress = match ClcHeader::parse(octets) {
+            Err(ClcParseError::TooShort { .. }) if begins_like_clc(octets) => {
+                return ClcProgress::NeedMore {
+                    total: HEADER_LENGTH,
+                };
+            }
+            Ok(header) if header.kind == ClcKind::Decline => {
+                let length = usize::from(header.length);
+                match octets.get(..length).map(ClcMessage::parse) {
+                    None => return ClcProgress::NeedMore { total: length },
+                    Some(Ok((ClcMessage::Decline(_), len))) => {
+                        count(&mut self.core.statistics.clc_received);
+                        ClcProgress::Consumed {
+                            len,
+                            next: Next::Stop,
+                        }
+                    }
+                    Some(_) => ClcProgress::NotClc,
+                }
+            }
+            _ => ClcProgress::NotClc,
+        };
+        self.stop_watching(index);
+        progress
+    }
+
+    pub(crate) fn stop_watching(&mut self, index: u32) {
+        if let Some(record) = self.connections.at_mut(index)
+            && record.phase == Phase::Watching
+        {
+            record.phase = Phase::Ended;
+            self.connections.set_deadline(index, None);
+            self.release(index);
+        }
+    }
+
+    /// Resets a connection in rendezvous: neither SMC-R nor plain TCP.
+    pub(crate) fn reset(&mut self, index: u32, reason: CloseReason) {
+        if reason == CloseReason::PeerMisbehaved {
+            count(&mut self.core.statistics.violations);
+        }
+        self.command_tcp(index, TcpCommand::Reset);
+        self.leave_founded_group(index, reason);
+        self.end(index, End::Closed(reason));
+    }
+
+    fn fail_active(&mut self, index: u32) {
+        count(&mut self.core.statistics.violations);
+        self.with_connection(index, |connection, now, config| {
+            connection.on_fatal(now, &config.connection, FatalCause::TcpData);
+        });
+    }
+
+    pub(crate) fn on_proposal(
+        &mut self,
+        index: u32,
+        handshake: u32,
+        proposal: crate::wire::clc::Proposal,
+    ) {
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.proposal = Some(proposal);
+            h.state = State::Proposed;
+            h.deadline = None;
+        }
+        self.arm_handshake(handshake);
+        self.notify(index, Pending::PROPOSED);
+    }
+}
+
+/// Octets a message takes, as far as the ones at hand tell.
+fn needed(octets: &[u8]) -> usize {
+    ClcHeader::parse(octets).map_or(HEADER_LENGTH, |header| usize::from(header.length))
+}
+
+fn begins_like_clc(octets: &[u8]) -> bool {
+    let pattern = crate::wire::clc::EYE_CATCHER
+        .iter()
+        .chain(&[ClcKind::Decline as u8]);
+    octets.iter().zip(pattern).all(|(have, want)| have == want)
+}

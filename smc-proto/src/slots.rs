@@ -1,0 +1,176 @@
+//! Tables of slots: the only memory the engine has.
+//!
+//! ```text
+//!   Pool ── head: fresh, free list, heap length, used
+//!     └── slots: [ generation | value or empty | one cell of the timer heap ]
+//!                      ▲ handles carry it             ▲ any slot's deadline
+//! ```
+//!
+//! A slot is taken in O(1), first from those never used, then from the one
+//! freed longest ago, so that a handle repeats as late as possible. Deadlines
+//! stand in a binary heap whose cells are spread over the slots: a table needs
+//! no second array.
+
+mod list;
+mod timer;
+
+pub(crate) use list::{Linked, Links, List};
+
+use crate::id::NONE;
+use crate::time::Instant;
+use timer::HeapCell;
+
+/// One place of a table, to be created with [`Slot::EMPTY`].
+#[derive(Clone, Debug)]
+pub struct Slot<T> {
+    generation: u32,
+    next_free: u32,
+    /// Cell of the heap at this slot's position; unrelated to `value`.
+    cell: HeapCell,
+    /// Where the deadline of `value` stands in the heap, or `NONE`.
+    heap_position: u32,
+    value: Option<T>,
+}
+
+impl<T> Slot<T> {
+    /// A slot that holds nothing.
+    pub const EMPTY: Self = Self {
+        generation: 0,
+        next_free: NONE,
+        cell: HeapCell::EMPTY,
+        heap_position: NONE,
+        value: None,
+    };
+}
+
+/// Bookkeeping of one table.
+#[derive(Clone, Debug)]
+pub struct PoolHead {
+    fresh: u32,
+    free_first: u32,
+    free_last: u32,
+    heap_length: u32,
+    used: u32,
+}
+
+impl PoolHead {
+    /// Of a table whose slots are all [`Slot::EMPTY`].
+    pub const EMPTY: Self = Self {
+        fresh: 0,
+        free_first: NONE,
+        free_last: NONE,
+        heap_length: 0,
+        used: 0,
+    };
+}
+
+/// A table for the duration of one call: its bookkeeping and its slots.
+#[derive(Debug)]
+pub struct Pool<'a, T> {
+    head: &'a mut PoolHead,
+    slots: &'a mut [Slot<T>],
+}
+
+impl<'a, T> Pool<'a, T> {
+    /// Joins the two parts of a table. They must always be used together.
+    #[must_use]
+    pub fn new(head: &'a mut PoolHead, slots: &'a mut [Slot<T>]) -> Self {
+        Self { head, slots }
+    }
+
+    /// Slots in use.
+    pub(crate) fn used(&self) -> u32 {
+        self.head.used
+    }
+
+    /// Slots there are.
+    pub(crate) fn capacity(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(NONE)
+    }
+
+    /// Puts `value` into a free slot: its index and generation, or `None` if full.
+    pub(crate) fn insert(&mut self, value: T) -> Option<(u32, u32)> {
+        let index = if self.head.fresh < self.capacity() {
+            let index = self.head.fresh;
+            self.head.fresh = index.saturating_add(1);
+            index
+        } else {
+            let index = self.head.free_first;
+            let slot = self.slots.get(index as usize)?;
+            self.head.free_first = slot.next_free;
+            if self.head.free_first == NONE {
+                self.head.free_last = NONE;
+            }
+            index
+        };
+        let slot = self.slots.get_mut(index as usize)?;
+        slot.next_free = NONE;
+        slot.value = Some(value);
+        self.head.used = self.head.used.saturating_add(1);
+        Some((index, slot.generation))
+    }
+
+    /// Frees a slot. Its handles are stale from here on.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        self.set_deadline(index, None);
+        let slot = self.slots.get_mut(index as usize)?;
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = NONE;
+        match self.slots.get_mut(self.head.free_last as usize) {
+            Some(last) => last.next_free = index,
+            None => self.head.free_first = index,
+        }
+        self.head.free_last = index;
+        self.head.used = self.head.used.saturating_sub(1);
+        Some(value)
+    }
+
+    /// The object in a slot known to be in use.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize)?.value.as_ref()
+    }
+
+    /// The object in a slot known to be in use.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize)?.value.as_mut()
+    }
+
+    /// Whether the handle's object still exists.
+    #[inline]
+    pub(crate) fn is_live(&self, index: u32, generation: u32) -> bool {
+        self.slots
+            .get(index as usize)
+            .is_some_and(|slot| slot.generation == generation && slot.value.is_some())
+    }
+
+    /// Generation of a slot.
+    #[inline]
+    pub(crate) fn generation(&self, index: u32) -> u32 {
+        self.slots
+            .get(index as usize)
+            .map_or(0, |slot| slot.generation)
+    }
+
+    /// Sets or clears the one deadline of a slot. O(log n), O(1) if unchanged.
+    pub(crate) fn set_deadline(&mut self, index: u32, deadline: Option<Instant>) {
+        timer::set(self.head, self.slots, index, deadline);
+    }
+
+    /// The earliest deadline of the table and whose it is.
+    pub(crate) fn earliest(&self) -> Option<(Instant, u32)> {
+        timer::earliest(self.head, self.slots)
+    }
+
+    /// All objects, in slot order; for statistics and fingerprints, not for the data path.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0u32..)
+            .zip(self.slots.iter())
+            .filter_map(|(i, slot)| Some((i, slot.value.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Lists threaded through the slots of a table: O(1) at both ends and in the
+//! middle, without memory of their own.
+
+use super::Pool;
+use crate::id::NONE;
+
+/// Not in any list; differs from the end mark `NONE`.
+const UNLINKED: u32 = NONE - 1;
+
+/// An object's neighbours in one list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    previous: u32,
+    next: u32,
+}
+
+impl Links {
+    /// In no list.
+    pub(crate) const UNLINKED: Self = Self {
+        previous: UNLINKED,
+        next: UNLINKED,
+    };
+
+    /// Whether the object is in the list these links belong to.
+    #[inline]
+    pub(crate) const fn is_linked(self) -> bool {
+        self.next != UNLINKED
+    }
+}
+
+/// An object that can be in the list kind `L`, at most one list of a kind at a time.
+pub(crate) trait Linked<const L: usize> {
+    /// Its links for that kind.
+    fn links(&mut self) -> &mut Links;
+}
+
+/// Ends of a list of kind `L`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List<const L: usize> {
+    first: u32,
+    last: u32,
+}
+
+impl<const L: usize> List<L> {
+    pub(crate) const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+    };
+
+    /// The object at the front.
+    #[inline]
+    pub(crate) const fn first(&self) -> Option<u32> {
+        if self.first == NONE {
+            None
+        } else {
+            Some(self.first)
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// The object behind `index`, which is in this list.
+    pub(crate) fn next<T: Linked<L>>(&self, pool: &mut Pool<'_, T>, index: u32) -> Option<u32> {
+        let next = pool.at_mut(index)?.links().next;
+        (next != NONE && next != UNLINKED).then_some(next)
+    }
+
+    /// Appends an object unless it is in a list of this kind already.
+    #[inline]
+    pub(crate) fn push_back<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+        let Some(object) = pool.at_mut(index) else {
+            return;
+        };
+        let links = object.links();
+        if links.is_linked() {
+            return;
+        }
+        *links = Links {
+            previous: self.last,
+            next: NONE,
+        };
+        match pool.at_mut(self.last) {
+            Some(last) => last.links().next = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    /// Takes an object out, wherever it is in this list; nothing if it is not in it.
+    #[inline]
+    pub(crate) fn remove<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+        let Some(object) = pool.at_mut(index) else {
+            return;
+        };
+        let links = *object.links();
+        if !links.is_linked() {
+            return;
+        }
+        *object.links() = Links::UNLINKED;
+        match pool.at_mut(links.previous) {
+            Some(previous) => previous.links().next = links.next,
+            None => self.first = links.next,
+        }
+        match pool.at_mut(links.next) {
+            Some(next) => next.links().previous = links.previous,
+            None => self.last = links.previous,
+        }
+    }
+
+    /// Takes the object at the front out.
+    #[inline]
+    pub(crate) fn pop_front<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>) -> Option<u32> {
+        let index = self.first()?;
+        self.remove(pool, index);
+        Some(index)
+    }
+}

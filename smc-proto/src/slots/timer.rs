@@ -1,0 +1,132 @@
+//! One binary heap of deadlines per table, its cells spread over the slots.
+
+use super::{PoolHead, Slot};
+use crate::id::NONE;
+use crate::time::Instant;
+
+/// A cell of the heap: a deadline and the slot it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeapCell {
+    deadline: Instant,
+    owner: u32,
+}
+
+impl HeapCell {
+    pub(super) const EMPTY: Self = Self {
+        deadline: Instant::MAX,
+        owner: NONE,
+    };
+}
+
+pub(super) fn earliest<T>(head: &PoolHead, slots: &[Slot<T>]) -> Option<(Instant, u32)> {
+    if head.heap_length == 0 {
+        return None;
+    }
+    slots
+        .first()
+        .map(|slot| (slot.cell.deadline, slot.cell.owner))
+}
+
+pub(super) fn set<T>(
+    head: &mut PoolHead,
+    slots: &mut [Slot<T>],
+    index: u32,
+    deadline: Option<Instant>,
+) {
+    let Some(slot) = slots.get(index as usize) else {
+        return;
+    };
+    let position = slot.heap_position;
+    match (deadline, position) {
+        (None, NONE) => {}
+        (None, position) => {
+            let last = head.heap_length.saturating_sub(1);
+            head.heap_length = last;
+            if let Some(slot) = slots.get_mut(index as usize) {
+                slot.heap_position = NONE;
+            }
+            if position != last {
+                let cell = cell_at(slots, last);
+                place(slots, position, cell);
+                settle(head, slots, position);
+            }
+        }
+        (Some(deadline), NONE) => {
+            let position = head.heap_length;
+            head.heap_length = position.saturating_add(1);
+            place(
+                slots,
+                position,
+                HeapCell {
+                    deadline,
+                    owner: index,
+                },
+            );
+            settle(head, slots, position);
+        }
+        (Some(deadline), position) => {
+            if cell_at(slots, position).deadline != deadline {
+                place(
+                    slots,
+                    position,
+                    HeapCell {
+                        deadline,
+                        owner: index,
+                    },
+                );
+                settle(head, slots, position);
+            }
+        }
+    }
+}
+
+fn cell_at<T>(slots: &[Slot<T>], position: u32) -> HeapCell {
+    slots
+        .get(position as usize)
+        .map_or(HeapCell::EMPTY, |slot| slot.cell)
+}
+
+/// Writes a cell and tells its owner where it stands.
+fn place<T>(slots: &mut [Slot<T>], position: u32, cell: HeapCell) {
+    if let Some(slot) = slots.get_mut(position as usize) {
+        slot.cell = cell;
+    }
+    if let Some(slot) = slots.get_mut(cell.owner as usize) {
+        slot.heap_position = position;
+    }
+}
+
+/// Moves the cell at `position` up or down to where the heap order wants it.
+fn settle<T>(head: &PoolHead, slots: &mut [Slot<T>], mut position: u32) {
+    let cell = cell_at(slots, position);
+    while position > 0 {
+        let parent = position.wrapping_sub(1) >> 1;
+        let above = cell_at(slots, parent);
+        if above.deadline <= cell.deadline {
+            break;
+        }
+        place(slots, position, above);
+        place(slots, parent, cell);
+        position = parent;
+    }
+    loop {
+        let left = position.saturating_mul(2).saturating_add(1);
+        if left >= head.heap_length {
+            break;
+        }
+        let right = left.saturating_add(1);
+        let mut child = left;
+        if right < head.heap_length
+            && cell_at(slots, right).deadline < cell_at(slots, left).deadline
+        {
+            child = right;
+        }
+        let below = cell_at(slots, child);
+        if cell.deadline <= below.deadline {
+            break;
+        }
+        place(slots, position, below);
+        place(slots, child, cell);
+        position = child;
+    }
+}

@@ -1,0 +1,51 @@
+//! One line of words for the octets of a message.
+
+use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
+use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER};
+use smc_proto::wire::llc::LlcMessage;
+
+/// What a SEND says.
+#[must_use]
+pub fn send(octets: &[u8]) -> String {
+    let words = match octets.first() {
+        Some(&CDC_TYPE) => Cdc::parse(octets).map(|cdc| cdc.to_string()).ok(),
+        _ => LlcMessage::parse(octets).map(|llc| llc.to_string()).ok(),
+    };
+    words.unwrap_or_else(|| format!("SEND {} octets: {}", octets.len(), head(octets)))
+}
+
+/// What the start of a TCP stream says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// A CLC message of so many octets.
+    Clc(String, usize),
+    /// The start of a CLC message, so far.
+    Incomplete,
+    /// Something else.
+    Other,
+}
+
+/// Reads the start of a TCP stream.
+#[must_use]
+pub fn stream(octets: &[u8]) -> Stream {
+    let known = octets.len().min(EYE_CATCHER.len());
+    if octets.get(..known) != EYE_CATCHER.get(..known) {
+        return Stream::Other;
+    }
+    match ClcMessage::parse(octets) {
+        Ok((message, length)) => Stream::Clc(message.to_string(), length),
+        Err(ClcParseError::TooShort { .. }) => Stream::Incomplete,
+        Err(_) => Stream::Other,
+    }
+}
+
+/// The first octets in hexadecimal.
+#[must_use]
+pub fn head(octets: &[u8]) -> String {
+    let shown = octets.iter().take(8).map(|octet| format!("{octet:02x}"));
+    let mut text: String = shown.collect();
+    if octets.len() > 8 {
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,340 @@
+//! Control commands. Each takes effect when it is given and is answered later,
+//! so that a slow answer never hides a fast peer.
+
+use smc_proto::command::{BufferKind, QpAddress};
+use smc_proto::id::DeviceId;
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::types::{Mtu, Psn, Qpn, RKey, RToken};
+
+use super::event::Event;
+use super::queue_pair::{Peer, QueuePair, QueuePairId, QueuePairState};
+use super::{BufferKey, Fabric, HostId, QueuePairKey};
+use crate::completion::{Completion, FabricCompletion};
+use crate::fault::{FaultAction, Operation};
+use crate::memory::{Region, Regions};
+
+/// The answer to a command, or why it is a mistake of the host.
+type Answer = Result<FabricCompletion, String>;
+
+impl Fabric {
+    /// Creates a queue pair on a port and keeps receives of `receive_size` octets
+    /// posted. Answer: `QpCreated`.
+    pub fn create_queue_pair(
+        &mut self,
+        host: HostId,
+        key: QueuePairKey,
+        device: DeviceId,
+        port: u8,
+        receive_size: u32,
+    ) {
+        self.control_link(host, key, Operation::CreateQueuePair, |fabric| {
+            let here = |p: &super::Port| {
+                p.host == host && (p.config.device, p.config.port) == (device, port)
+            };
+            let found = fabric.ports.iter().position(here);
+            let port = found.ok_or_else(|| format!("no port {port} of {device:?}"))?;
+            let id = fabric.fresh_queue_pair_id(host);
+            let owner = fabric
+                .hosts
+                .get_mut(usize::from(host.0))
+                .ok_or("no such host")?;
+            if owner.queue_pairs.contains_key(&key) {
+                return Err(format!("{key:?} exists"));
+            }
+            owner.queue_pairs.insert(key, id);
+            let receives = if owner.receives_withheld {
+                0
+            } else {
+                fabric.config.receives
+            };
+            fabric.queue_pairs.insert(
+                id,
+                QueuePair {
+                    key,
+                    device,
+                    port,
+                    receive_size,
+                    state: QueuePairState::Init,
+                    peer: None,
+                    regions: Regions::default(),
+                    next_psn: 0,
+                    expected_psn: 0,
+                    accepted: 0,
+                    receives,
+                    next_number: 0,
+                    outstanding: std::collections::VecDeque::new(),
+                    retry_timer: None,
+                    last_progress: Instant::ZERO,
+                    retries: 0,
+                    not_ready: 0,
+                    completions_not_before: Instant::ZERO,
+                },
+            );
+            let qpn = id.qpn;
+            Ok(Completion::QpCreated { link: key, qpn })
+        });
+    }
+
+    /// Binds a queue pair to its peer, ready to receive. Answer: `QpConnected`.
+    pub fn connect_queue_pair(
+        &mut self,
+        host: HostId,
+        key: QueuePairKey,
+        peer: QpAddress,
+        mtu: Mtu,
+    ) {
+        self.control_link(host, key, Operation::ConnectQueuePair, |fabric| {
+            let port = fabric.port_of.get(&peer.gid).copied();
+            let queue_pair = fabric.queue_pair_in(host, key, QueuePairState::Init)?;
+            if mtu.octets().is_none() {
+                return Err(format!("reserved MTU {mtu}"));
+            }
+            queue_pair.state = QueuePairState::ReadyToReceive;
+            queue_pair.expected_psn = peer.psn.value();
+            let address = peer.into();
+            queue_pair.peer = Some(Peer { address, mtu, port });
+            Ok(Completion::QpConnected { link: key })
+        });
+    }
+
+    /// Makes a queue pair ready to send. Answer: `QpActive`.
+    pub fn activate_queue_pair(&mut self, host: HostId, key: QueuePairKey, psn: Psn) {
+        self.control_link(host, key, Operation::ActivateQueuePair, |fabric| {
+            let queue_pair = fabric.queue_pair_in(host, key, QueuePairState::ReadyToReceive)?;
+            queue_pair.state = QueuePairState::ReadyToSend;
+            queue_pair.next_psn = psn.value();
+            Ok(Completion::QpActive { link: key })
+        });
+    }
+
+    /// Stops a queue pair. What it has on the wire still arrives at the peer;
+    /// when it did, the answer is `QpDrained`.
+    pub fn queue_pair_to_error(&mut self, host: HostId, key: QueuePairKey) {
+        let id = self.queue_pair(host, key).map(|(id, _)| id);
+        let mut settled = Duration::ZERO;
+        if let Some(id) = id {
+            settled = self.flush(id).since(self.queue.now());
+        }
+        let effect = |_: &mut Self| {
+            let drained = Completion::QpDrained { link: key };
+            id.map(|_| drained).ok_or_else(|| format!("no {key:?}"))
+        };
+        let refused = Completion::LinkRefused { link: key };
+        self.control(host, Operation::QueuePairToError, refused, settled, effect);
+    }
+
+    /// Destroys a queue pair and its protection domain. Answer: `QpDestroyed`.
+    pub fn destroy_queue_pair(&mut self, host: HostId, key: QueuePairKey) {
+        self.control_link(host, key, Operation::DestroyQueuePair, |fabric| {
+            let (id, queue_pair) = fabric
+                .queue_pair(host, key)
+                .ok_or_else(|| format!("no {key:?}"))?;
+            let busy = queue_pair.can_receive() || !queue_pair.outstanding.is_empty();
+            if busy {
+                return Err(format!("{key:?} destroyed before it was drained"));
+            }
+            fabric.queue_pairs.remove(&id);
+            let owner = fabric
+                .hosts
+                .get_mut(usize::from(host.0))
+                .ok_or("no such host")?;
+            owner.queue_pairs.remove(&key);
+            Ok(Completion::QpDestroyed { link: key })
+        });
+    }
+
+    /// Provides zeroed memory. Answer: `BufferAllocated`.
+    pub fn allocate_buffer(
+        &mut self,
+        host: HostId,
+        key: BufferKey,
+        kind: BufferKind,
+        elements: u8,
+        element_size: u32,
+    ) {
+        self.control_buffer(host, key, Operation::AllocateBuffer, |fabric| {
+            let memory = fabric.memory_mut(host).map_err(|_| "no such host")?;
+            if memory.describe(key).is_some() || elements == 0 {
+                return Err(format!("cannot allocate {key:?} of {elements} elements"));
+            }
+            memory.allocate(key, kind, elements, element_size);
+            Ok(Completion::BufferAllocated { buffer: key })
+        });
+    }
+
+    /// Registers a buffer with a queue pair. Answer: `BufferRegistered`, with a
+    /// key and an address that are different each time.
+    pub fn register_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
+        self.control_buffer(host, buffer, Operation::RegisterBuffer, |fabric| {
+            let described = fabric
+                .memory_mut(host)
+                .ok()
+                .and_then(|m| m.describe(buffer));
+            let (kind, length) = described.ok_or_else(|| format!("no {buffer:?}"))?;
+            let (id, _) = fabric
+                .queue_pair(host, key)
+                .ok_or_else(|| format!("no {key:?}"))?;
+            let rkey = fabric.fresh_rkey(host);
+            let address = 0x1000_0000_0000 + (fabric.random.below(1 << 32) << 12);
+            let region = Region {
+                buffer,
+                address,
+                length,
+                remote_write: kind == BufferKind::Rmb,
+            };
+            let queue_pair = fabric.queue_pairs.get_mut(&id).ok_or("no queue pair")?;
+            if queue_pair.regions.holds(buffer) || !queue_pair.regions.add(rkey, region) {
+                return Err(format!("{buffer:?} is registered with {key:?}"));
+            }
+            let rtoken = RToken { rkey, address };
+            Ok(Completion::BufferRegistered {
+                buffer,
+                link: key,
+                rtoken,
+            })
+        });
+    }
+
+    /// Undoes a registration. Answer: `BufferDeregistered`.
+    pub fn deregister_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
+        self.control_buffer(host, buffer, Operation::DeregisterBuffer, |fabric| {
+            let id = fabric.queue_pair(host, key).map(|(id, _)| id);
+            let queue_pair = id.and_then(|id| fabric.queue_pairs.get_mut(&id));
+            if !queue_pair.is_some_and(|queue_pair| queue_pair.regions.remove(buffer)) {
+                return Err(format!("{buffer:?} is not registered with {key:?}"));
+            }
+            Ok(Completion::BufferDeregistered { buffer, link: key })
+        });
+    }
+
+    /// Gives memory back. Answer: `BufferFreed`.
+    pub fn free_buffer(&mut self, host: HostId, buffer: BufferKey) {
+        self.control_buffer(host, buffer, Operation::FreeBuffer, |fabric| {
+            let mut mine = fabric.queue_pairs.range(QueuePairId::all_of(host));
+            if mine.any(|(_, queue_pair)| queue_pair.regions.holds(buffer)) {
+                return Err(format!("{buffer:?} freed while registered"));
+            }
+            if !fabric
+                .memory_mut(host)
+                .is_ok_and(|memory| memory.free(buffer))
+            {
+                return Err(format!("no {buffer:?}"));
+            }
+            Ok(Completion::BufferFreed { buffer })
+        });
+    }
+
+    /// Zeroes an element of a buffer. Answer: `ElementCleared`.
+    pub fn clear_element(
+        &mut self,
+        host: HostId,
+        buffer: BufferKey,
+        offset: u32,
+        length: u32,
+        eye_catcher: bool,
+    ) {
+        self.control_buffer(host, buffer, Operation::ClearElement, |fabric| {
+            fabric
+                .memory_mut(host)
+                .and_then(|memory| memory.clear_element(buffer, offset, length, eye_catcher))
+                .map_err(|error| format!("clearing {buffer:?}: {error:?}"))?;
+            Ok(Completion::ElementCleared { buffer, offset })
+        });
+    }
+
+    fn control_link(
+        &mut self,
+        host: HostId,
+        link: QueuePairKey,
+        operation: Operation,
+        effect: impl FnOnce(&mut Self) -> Answer,
+    ) {
+        let refused = Completion::LinkRefused { link };
+        self.control(host, operation, refused, Duration::ZERO, effect);
+    }
+
+    fn control_buffer(
+        &mut self,
+        host: HostId,
+        buffer: BufferKey,
+        operation: Operation,
+        effect: impl FnOnce(&mut Self) -> Answer,
+    ) {
+        let refused = Completion::BufferRefused { buffer };
+        self.control(host, operation, refused, Duration::ZERO, effect);
+    }
+
+    /// Executes a command unless a fault refuses it, and answers it after the
+    /// control latency, `at_least` and what faults add. A mistake of the host is
+    /// recorded and refused.
+    fn control(
+        &mut self,
+        host: HostId,
+        operation: Operation,
+        refused: FabricCompletion,
+        at_least: Duration,
+        effect: impl FnOnce(&mut Self) -> Answer,
+    ) {
+        let struck = self.plan.strike(host, operation, &mut self.random);
+        let mut latency = self.config.control_latency.max(at_least);
+        let mut completion = None;
+        for action in &struck {
+            match *action {
+                FaultAction::Refuse => completion = Some(refused.clone()),
+                FaultAction::Delay(time) => latency = latency.saturating_add(time),
+                _ => {}
+            }
+        }
+        let completion = completion.unwrap_or_else(|| match effect(self) {
+            Ok(completion) => completion,
+            Err(what) => {
+                self.violation(host, what);
+                refused
+            }
+        });
+        self.queue
+            .schedule_after(latency, Event::Complete { host, completion });
+    }
+
+    fn queue_pair_in(
+        &mut self,
+        host: HostId,
+        key: QueuePairKey,
+        state: QueuePairState,
+    ) -> Result<&mut QueuePair, String> {
+        let id = self.queue_pair(host, key).map(|(id, _)| id);
+        let queue_pair = id.and_then(|id| self.queue_pairs.get_mut(&id));
+        match queue_pair {
+            Some(queue_pair) if queue_pair.state == state => Ok(queue_pair),
+            Some(queue_pair) => Err(format!("{key:?} is {:?}, not {state:?}", queue_pair.state)),
+            None => Err(format!("no {key:?}")),
+        }
+    }
+
+    fn fresh_queue_pair_id(&mut self, host: HostId) -> QueuePairId {
+        loop {
+            let qpn = Qpn::new(2 + self.random.below((1 << 24) - 3) as u32);
+            let id = QueuePairId { host, qpn };
+            if !self.queue_pairs.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn fresh_rkey(&mut self, host: HostId) -> RKey {
+        loop {
+            let rkey = RKey(self.random.next_u64() as u32);
+            let mut mine = self.queue_pairs.range(QueuePairId::all_of(host));
+            if mine.all(|(_, queue_pair)| queue_pair.regions.find(rkey).is_none()) {
+                return rkey;
+            }
+        }
+    }
+
+    /// State of a queue pair.
+    #[must_use]
+    pub fn queue_pair_state(&self, host: HostId, key: QueuePairKey) -> Option<QueuePairState> {
+        self.queue_pair(host, key)
+            .map(|(_, queue_pair)| queue_pair.state)
+    }
+}

@@ -1,0 +1,328 @@
+//! WRITE and SEND on their way from one queue pair to the other.
+
+use smc_proto::command::Segment;
+use smc_proto::id::WrId;
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::types::{Psn, RKey};
+
+use super::event::Event;
+use super::queue_pair::{Order, Peer, QueuePair, QueuePairId, QueuePairState, Request, Work};
+use super::{BufferKey, Fabric, HostId, Lane, QueuePairKey, WorkOwner};
+use crate::completion::Completion;
+use crate::fault::Operation;
+use crate::observe::{Arrival, Outcome, RdmaEnd, RdmaFlow};
+use smc_proto::completion::LinkFailure;
+
+/// What a packet takes on an Ethernet besides its payload: preamble, headers of
+/// Ethernet, IPv4, UDP and the transport, both checksums and the gap.
+const PACKET_OVERHEAD: u64 = 82;
+
+impl Fabric {
+    /// Posts an RDMA WRITE; its octets are fetched now.
+    #[allow(clippy::too_many_arguments)]
+    pub fn post_write(
+        &mut self,
+        host: HostId,
+        key: QueuePairKey,
+        owner: WorkOwner,
+        buffer: BufferKey,
+        source: [Segment; 2],
+        rkey: RKey,
+        address: u64,
+    ) {
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.clear();
+        if let Err(error) = self.copy_buffer(host, buffer, source, &mut payload) {
+            return self.violation(host, format!("WRITE from {buffer:?}: {error:?}"));
+        }
+        let registered = self
+            .queue_pair(host, key)
+            .is_some_and(|(_, q)| q.regions.holds(buffer));
+        if !registered {
+            return self.violation(host, format!("WRITE from {buffer:?}, not registered"));
+        }
+        let work = Work::Write {
+            owner,
+            rkey,
+            address,
+        };
+        self.post(host, key, Operation::Write, work, payload);
+    }
+
+    /// Posts a SEND.
+    pub fn post_send(&mut self, host: HostId, key: QueuePairKey, wr_id: WrId, octets: &[u8]) {
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.clear();
+        payload.extend_from_slice(octets);
+        self.post(host, key, Operation::Send, Work::Send { wr_id }, payload);
+    }
+
+    fn post(
+        &mut self,
+        host: HostId,
+        key: QueuePairKey,
+        operation: Operation,
+        work: Work,
+        payload: Vec<u8>,
+    ) {
+        let Some(id) = self.queue_pair(host, key).map(|(id, _)| id) else {
+            return self.violation(host, format!("{operation:?} on no queue pair"));
+        };
+        let struck = self.plan.strike(host, operation, &mut self.random);
+        self.strike_link(id, &struck);
+        let now = self.queue.now();
+        let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
+            return;
+        };
+        match queue_pair.state {
+            QueuePairState::ReadyToSend => {}
+            // Flushed at once; whoever posted it hears of the broken link.
+            QueuePairState::Error => return self.spare.push(payload),
+            _ => return self.violation(host, format!("{operation:?} before ready to send")),
+        }
+        if queue_pair.outstanding.is_empty() {
+            queue_pair.last_progress = now;
+        }
+        let (first_psn, packets) = queue_pair.take_psns(payload.len());
+        let number = queue_pair.next_number;
+        queue_pair.next_number += 1;
+        queue_pair.outstanding.push_back(Request {
+            number,
+            first_psn,
+            packets,
+            work,
+            payload,
+            starts: now,
+            ends: now,
+            arrives: None,
+        });
+        self.transmit(id, number);
+        self.arm_retry_timer(id);
+    }
+
+    /// Gives a request its turn on the lane. Without a way to the peer it is
+    /// lost there and then.
+    pub(super) fn transmit(&mut self, sender: QueuePairId, number: u64) {
+        let now = self.queue.now();
+        let lane = self.lane(sender).copied();
+        let Some(request) = self
+            .queue_pairs
+            .get_mut(&sender)
+            .and_then(|q| q.request_mut(number))
+        else {
+            return;
+        };
+        let Some(lane) = lane else {
+            (request.starts, request.ends, request.arrives) = (now, now, None);
+            return;
+        };
+        let octets = request.payload.len() as u64 + u64::from(request.packets) * PACKET_OVERHEAD;
+        request.starts = now.max(lane.busy_until);
+        request.ends = request.starts.after(lane.path.time_for(octets));
+        let arrives = request.ends.after(lane.path.latency);
+        request.arrives = Some(arrives);
+        let busy_until = request.ends;
+        if let Some(lane) = self.lane(sender) {
+            lane.busy_until = busy_until;
+        }
+        self.queue
+            .schedule(arrives, Event::Arrive { sender, number });
+    }
+
+    /// The lane from a queue pair's port to its peer's port.
+    fn lane(&mut self, sender: QueuePairId) -> Option<&mut Lane> {
+        let queue_pair = self.queue_pairs.get(&sender)?;
+        let ends = (queue_pair.port, queue_pair.peer?.port?);
+        let (from, to) = (self.ports.get(ends.0)?, self.ports.get(ends.1)?);
+        if from.config.subnet != to.config.subnet {
+            return None;
+        }
+        let path = self.config.path;
+        Some(self.lanes.entry(ends).or_insert(Lane {
+            path,
+            busy_until: Instant::ZERO,
+        }))
+    }
+
+    /// All packets of a request reached the peer's port.
+    pub(super) fn arrive(&mut self, sender: QueuePairId, number: u64) {
+        let Some(flow) = self.flow(sender) else {
+            return;
+        };
+        let Some(queue_pair) = self.queue_pairs.get_mut(&sender) else {
+            return;
+        };
+        let flushing = queue_pair.state == QueuePairState::Error;
+        let Some(request) = queue_pair.request_mut(number) else {
+            return;
+        };
+        request.arrives = None;
+        // Taken for the time of this call, so that it can be copied into the
+        // other host without a copy in between.
+        let payload = std::mem::take(&mut request.payload);
+        let (work, first_psn, packets, sent_at) = (
+            request.work,
+            request.first_psn,
+            request.packets,
+            request.starts,
+        );
+
+        let (outcome, receiver) = self.judge(sender, &flow, first_psn, packets, work, &payload);
+        let arrival = Arrival {
+            at: self.queue.now(),
+            sent_at,
+            flow,
+            first_psn: Psn::new(first_psn),
+            packets,
+            payload: &payload,
+            outcome,
+        };
+        self.observers.each(|observer| match work {
+            Work::Send { .. } => observer.on_send(&arrival),
+            Work::Write { rkey, address, .. } => observer.on_write(&arrival, rkey, address),
+        });
+        if outcome == Outcome::Refused
+            && let Some(receiver) = receiver
+        {
+            self.fail(receiver, LinkFailure::Other, None);
+        }
+        if let Some(queue_pair) = self.queue_pairs.get_mut(&sender) {
+            if flushing {
+                queue_pair
+                    .outstanding
+                    .retain(|request| request.number != number);
+                self.spare.push(payload);
+            } else if let Some(request) = queue_pair.request_mut(number) {
+                request.payload = payload;
+            }
+        }
+        if outcome != Outcome::Dropped {
+            let latency = self
+                .lane(sender)
+                .map_or(Duration::ZERO, |lane| lane.path.latency);
+            let answer = Event::Acknowledge {
+                sender,
+                number,
+                outcome,
+            };
+            self.queue.schedule_after(latency, answer);
+        }
+    }
+
+    /// What the receiving RNIC makes of a request; executes it if it may.
+    fn judge(
+        &mut self,
+        sender: QueuePairId,
+        flow: &RdmaFlow,
+        first_psn: u32,
+        packets: u32,
+        work: Work,
+        payload: &[u8],
+    ) -> (Outcome, Option<QueuePairId>) {
+        let Some(receiver) = self.reachable_peer(sender, flow) else {
+            return (Outcome::Dropped, None);
+        };
+        let Some(queue_pair) = self.queue_pairs.get_mut(&receiver) else {
+            return (Outcome::Dropped, None);
+        };
+        let outcome = match (queue_pair.order(first_psn), work) {
+            (Order::Foreign, _) => Outcome::Dropped,
+            (Order::Repeated, _) => Outcome::Duplicate,
+            (Order::Next, Work::Send { .. }) if queue_pair.receives == 0 => {
+                Outcome::ReceiverNotReady
+            }
+            (Order::Next, Work::Send { .. })
+                if payload.len() > queue_pair.receive_size as usize =>
+            {
+                Outcome::Refused
+            }
+            (Order::Next, Work::Send { .. }) => {
+                queue_pair.receives -= 1;
+                queue_pair.accept(packets);
+                let link = queue_pair.key;
+                let payload = payload.to_vec();
+                self.complete(receiver, Completion::Received { link, payload });
+                Outcome::Accepted
+            }
+            (Order::Next, Work::Write { rkey, address, .. }) => {
+                let memory = self
+                    .hosts
+                    .get_mut(usize::from(receiver.host.0))
+                    .map(|h| &mut h.memory);
+                let regions = &queue_pair.regions;
+                if memory.is_some_and(|memory| regions.write(memory, rkey, address, payload)) {
+                    queue_pair.accept(packets);
+                    Outcome::Accepted
+                } else {
+                    Outcome::Refused
+                }
+            }
+        };
+        (outcome, Some(receiver))
+    }
+
+    /// The queue pair that a sender's packets reach and that listens to it.
+    fn reachable_peer(&self, sender: QueuePairId, flow: &RdmaFlow) -> Option<QueuePairId> {
+        let queue_pair = self.queue_pairs.get(&sender)?;
+        let receiver = self.peer_of(sender)?;
+        let target = self.queue_pairs.get(&receiver)?;
+        let bound = target.peer?.address;
+        let heard = self.ports.get(queue_pair.port)?.sends
+            && self.ports.get(target.port)?.receives
+            && Some(target.port) == queue_pair.peer?.port
+            && target.can_receive()
+            && (bound.qpn, bound.gid) == (flow.source.qpn, flow.source.gid);
+        heard.then_some(receiver)
+    }
+
+    /// The queue pair that a queue pair was connected to, if it exists.
+    pub(super) fn peer_of(&self, id: QueuePairId) -> Option<QueuePairId> {
+        let peer: Peer = self.queue_pairs.get(&id)?.peer?;
+        let host = self.ports.get(peer.port?)?.host;
+        let qpn = peer.address.qpn;
+        let peer = QueuePairId { host, qpn };
+        self.queue_pairs.contains_key(&peer).then_some(peer)
+    }
+
+    /// Addresses of a queue pair and its peer.
+    pub(super) fn flow(&self, id: QueuePairId) -> Option<RdmaFlow> {
+        let queue_pair = self.queue_pairs.get(&id)?;
+        let port = &self.ports.get(queue_pair.port)?.config;
+        let peer = queue_pair.peer?;
+        let host = peer.port.and_then(|port| Some(self.ports.get(port)?.host));
+        Some(RdmaFlow {
+            source: RdmaEnd {
+                host: Some(id.host),
+                gid: port.gid,
+                mac: port.mac,
+                qpn: id.qpn,
+            },
+            destination: RdmaEnd {
+                host,
+                gid: peer.address.gid,
+                mac: peer.address.mac,
+                qpn: peer.address.qpn,
+            },
+            mtu: peer.mtu,
+        })
+    }
+
+    pub(super) fn queue_pair(
+        &self,
+        host: HostId,
+        key: QueuePairKey,
+    ) -> Option<(QueuePairId, &QueuePair)> {
+        let id = *self.hosts.get(usize::from(host.0))?.queue_pairs.get(&key)?;
+        Some((id, self.queue_pairs.get(&id)?))
+    }
+}
+
+impl super::PathConfig {
+    fn time_for(&self, octets: u64) -> Duration {
+        let nanoseconds = u128::from(octets) * 8_000_000_000;
+        let time = nanoseconds
+            .checked_div(self.bits_per_second.into())
+            .unwrap_or(0);
+        Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,259 @@
+//! The verbs of TCP: open, send, close, reset, read.
+
+use smc_proto::time::Duration;
+
+use super::event::Event;
+use super::{Fabric, HostId};
+use crate::fault::{FaultAction, Operation};
+use crate::observe::TcpSegment;
+use crate::tcp::{
+    Side, SmcOption, TcpConnection, TcpEnd, TcpEvent, TcpId, TcpItem, TcpNews, TcpNotice, TcpSplit,
+};
+
+/// Two segments of one direction never arrive at the same time, so that each is
+/// seen alone.
+const SEGMENT_GAP: Duration = Duration::from_micros(1);
+const LARGEST_SEGMENT: usize = 32 << 10;
+
+impl Fabric {
+    /// Opens a TCP connection. Both sides get a notice when it stands.
+    pub fn tcp_open(&mut self, client: HostId, server: HostId, option: SmcOption) -> TcpId {
+        let tcp = TcpId(self.tcp.connections.len() as u32);
+        let latency = self.config.tcp_latency;
+        self.tcp.connections.push(TcpConnection {
+            option,
+            client: TcpEnd::new(client, latency),
+            server: TcpEnd::new(server, latency),
+        });
+        self.tcp_emit(tcp, Side::Client, TcpItem::Syn);
+        tcp
+    }
+
+    /// Sends octets; does nothing after a FIN or a RST.
+    pub fn tcp_send(&mut self, tcp: TcpId, side: Side, mut octets: &[u8]) {
+        let Some(end) = self.tcp.end_mut(tcp, side) else {
+            return;
+        };
+        if end.fin_sent || end.reset || !end.established {
+            return;
+        }
+        let host = end.host;
+        let count = octets.len() as u64;
+        let struck = self
+            .plan
+            .strike_first(host, Operation::TcpOctet, count, &mut self.random);
+        let mut reset = false;
+        if let Some((at, actions)) = struck {
+            for action in actions {
+                match action {
+                    FaultAction::TcpReset => {
+                        octets = octets.get(..at as usize).unwrap_or(octets);
+                        reset = true;
+                    }
+                    FaultAction::TcpSplit(split) => self.tcp.set_split(host, split),
+                    _ => {}
+                }
+            }
+        }
+        while !octets.is_empty() {
+            let most = match self.tcp.split(host) {
+                TcpSplit::Whole => LARGEST_SEGMENT,
+                TcpSplit::Every(size) => size.max(1).into(),
+                TcpSplit::Random(size) => 1 + self.random.below(size.max(1).into()) as usize,
+            };
+            let (segment, rest) = octets.split_at(most.min(octets.len()));
+            self.tcp_emit(tcp, side, TcpItem::Octets(segment.to_vec()));
+            octets = rest;
+        }
+        if reset {
+            self.tcp_break(tcp);
+        }
+    }
+
+    /// Sends a FIN; this side still receives.
+    pub fn tcp_close(&mut self, tcp: TcpId, side: Side) {
+        if let Some(end) = self.tcp.end_mut(tcp, side)
+            && !end.fin_sent
+            && !end.reset
+        {
+            end.fin_sent = true;
+            self.tcp_emit(tcp, side, TcpItem::Fin);
+        }
+    }
+
+    /// Resets the connection: at once on this side, without a notice.
+    pub fn tcp_reset(&mut self, tcp: TcpId, side: Side) {
+        if let Some(end) = self.tcp.end_mut(tcp, side)
+            && !end.reset
+        {
+            end.reset = true;
+            end.incoming.clear();
+            end.read = 0;
+            self.tcp_emit(tcp, side, TcpItem::Reset);
+        }
+    }
+
+    /// Octets that arrived and were not consumed.
+    #[must_use]
+    pub fn tcp_unread(&self, tcp: TcpId, side: Side) -> &[u8] {
+        self.tcp
+            .get(tcp)
+            .map_or(&[], |connection| connection.end(side).unread())
+    }
+
+    /// Consumes octets that arrived.
+    pub fn tcp_consume(&mut self, tcp: TcpId, side: Side, octets: usize) {
+        if let Some(end) = self.tcp.end_mut(tcp, side) {
+            end.consume(octets);
+        }
+    }
+
+    /// Whether the peer's FIN arrived and all octets before it were consumed.
+    #[must_use]
+    pub fn tcp_at_end(&self, tcp: TcpId, side: Side) -> bool {
+        let end = self.tcp.get(tcp).map(|connection| connection.end(side));
+        end.is_none_or(|end| (end.fin_received && end.unread().is_empty()) || end.reset)
+    }
+
+    /// The next notice of a host.
+    pub fn next_tcp_notice(&mut self, host: HostId) -> Option<TcpNotice> {
+        self.hosts.get_mut(usize::from(host.0))?.notices.pop_front()
+    }
+
+    /// A reset from the middle of the network: both sides hear of it.
+    fn tcp_break(&mut self, tcp: TcpId) {
+        for side in [Side::Client, Side::Server] {
+            if let Some(end) = self.tcp.end_mut(tcp, side)
+                && !end.reset
+            {
+                self.tcp_emit(tcp, side, TcpItem::Reset);
+            }
+        }
+    }
+
+    pub(super) fn tcp_reset_all(&mut self, host: HostId) {
+        let concerned = |connection: &TcpConnection| {
+            connection.client.host == host || connection.server.host == host
+        };
+        let connections = self.tcp.connections.iter().zip(0..);
+        let ids: Vec<_> = connections
+            .filter(|(c, _)| concerned(c))
+            .map(|(_, number)| TcpId(number))
+            .collect();
+        for tcp in ids {
+            self.tcp_break(tcp);
+        }
+    }
+
+    fn tcp_emit(&mut self, tcp: TcpId, side: Side, item: TcpItem) {
+        let now = self.queue.now();
+        let Some(end) = self.tcp.end_mut(tcp, side) else {
+            return;
+        };
+        let sequence = end.sent;
+        if let TcpItem::Octets(octets) = &item {
+            end.sent += octets.len() as u64;
+        }
+        let arrives = now
+            .after(end.latency)
+            .max(end.last_arrival.after(SEGMENT_GAP));
+        end.last_arrival = arrives;
+        let event = TcpEvent {
+            tcp,
+            to: side.other(),
+            sent_at: now,
+            sequence,
+            acknowledged: end.received,
+            item,
+        };
+        self.queue.schedule(arrives, Event::Tcp(event));
+    }
+
+    pub(super) fn tcp_arrive(&mut self, event: TcpEvent) {
+        self.tcp_observe(&event);
+        let (tcp, side) = (event.tcp, event.to);
+        let Some(option) = self.tcp.get(tcp).map(|connection| connection.option) else {
+            return;
+        };
+        let Some(end) = self.tcp.end_mut(tcp, side) else {
+            return;
+        };
+        if end.reset {
+            return;
+        }
+        let connected = TcpNews::Connected {
+            smc: option.client_offers && option.server_answers,
+        };
+        let (news, answer) = match event.item {
+            TcpItem::Syn => (None, Some(TcpItem::SynAck)),
+            TcpItem::SynAck => {
+                end.established = true;
+                (Some(connected), Some(TcpItem::Ack))
+            }
+            TcpItem::Ack => {
+                end.established = true;
+                (Some(connected), None)
+            }
+            TcpItem::Octets(octets) => {
+                end.received += octets.len() as u64;
+                end.incoming.extend_from_slice(&octets);
+                (Some(TcpNews::Readable), None)
+            }
+            TcpItem::Fin => {
+                end.fin_received = true;
+                (Some(TcpNews::PeerFin), None)
+            }
+            TcpItem::Reset => {
+                end.reset = true;
+                end.incoming.clear();
+                end.read = 0;
+                (Some(TcpNews::Reset), None)
+            }
+        };
+        let host = end.host;
+        if let Some(item) = answer {
+            self.tcp_emit(tcp, side, item);
+        }
+        if let (Some(news), Some(host)) = (news, self.hosts.get_mut(usize::from(host.0))) {
+            host.notices.push_back(TcpNotice { tcp, side, news });
+        }
+    }
+
+    fn tcp_observe(&mut self, event: &TcpEvent) {
+        let Some(connection) = self.tcp.get(event.tcp) else {
+            return;
+        };
+        let payload: &[u8] = match &event.item {
+            TcpItem::Octets(octets) => octets,
+            _ => &[],
+        };
+        let option = connection.option;
+        let segment = TcpSegment {
+            at: self.queue.now(),
+            sent_at: event.sent_at,
+            tcp: event.tcp,
+            source: connection.end(event.to.other()).host,
+            destination: connection.end(event.to).host,
+            from_client: event.to == Side::Server,
+            sequence: event.sequence,
+            acknowledged: event.acknowledged,
+            syn: matches!(event.item, TcpItem::Syn | TcpItem::SynAck),
+            ack: !matches!(event.item, TcpItem::Syn),
+            fin: matches!(event.item, TcpItem::Fin),
+            rst: matches!(event.item, TcpItem::Reset),
+            smc_option: match event.item {
+                TcpItem::Syn => option.client_offers,
+                TcpItem::SynAck => option.client_offers && option.server_answers,
+                _ => false,
+            },
+            payload,
+        };
+        self.observers.each(|observer| {
+            if segment.syn {
+                observer.on_tcp_syn(&segment);
+            } else {
+                observer.on_tcp_segment(&segment);
+            }
+        });
+    }
+}

@@ -1,0 +1,6 @@
+mod control;
+mod faults;
+mod order;
+mod refusals;
+mod tcp;
+mod world;
