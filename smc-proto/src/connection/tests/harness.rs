@@ -178,6 +178,7 @@ impl Pair {
                     remote_offset,
                     len,
                 } => {
+                    assert!(!s.conn.close.final_decided(), "write after C or A");
                     assert_eq!(source.len(), len);
                     assert!(len > 0);
                     let octets: Vec<u8> = source
