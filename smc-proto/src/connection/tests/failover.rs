@@ -4,6 +4,19 @@ use super::harness::{Message, Pair};
 use crate::connection::*;
 use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
 
+impl Pair {
+    /// The link of one side fails: what has not arrived is lost, completions too.
+    pub(super) fn change_link(&mut self, side: usize) {
+        let (now, cfg) = (self.now, self.cfg);
+        let s = &mut self.sides[side];
+        s.link.clear();
+        s.done.clear();
+        s.silent = false;
+        s.conn.on_link_changed(now, &cfg);
+        self.check();
+    }
+}
+
 /// What is on the link of a side: write lengths, and sequence numbers with F.
 fn link(pair: &Pair, side: usize) -> (std::vec::Vec<usize>, std::vec::Vec<(u16, bool)>) {
     let mut writes = std::vec::Vec::new();

@@ -280,17 +280,6 @@ impl Pair {
         self.check();
     }
 
-    /// The link of one side fails: what has not arrived is lost, completions too.
-    pub(super) fn change_link(&mut self, side: usize) {
-        let (now, cfg) = (self.now, self.cfg);
-        let s = &mut self.sides[side];
-        s.link.clear();
-        s.done.clear();
-        s.silent = false;
-        s.conn.on_link_changed(now, &cfg);
-        self.check();
-    }
-
     /// Advances to the next deadline of either side; false if there is none.
     pub(super) fn fire(&mut self) -> bool {
         let next = self

@@ -208,6 +208,24 @@ fn a_closed_connection_ignores_everything() {
     );
 }
 
+#[test]
+fn rings_of_different_sizes_run_at_full_rate_both_ways() {
+    //= FLOW-001 test
+    let small = Ring::new(0, 16 << 10).unwrap();
+    let large = Ring::new(0, 512 << 10).unwrap();
+    for (a, b) in [(small, large), (large, small)] {
+        let mut pair = Pair::new(a, b, 512 << 10);
+        for (from, ring) in [(0, b), (1, a)] {
+            for _ in 0..40 {
+                assert!(pair.send(from, ring.usable(), false) >= ring.usable() / 2);
+                pair.run();
+                assert_eq!(pair.recv(1 - from, ring.usable()), ring.usable());
+                pair.run();
+            }
+        }
+    }
+}
+
 /// Hasher that keeps everything, so that equal means equal.
 #[derive(Default, PartialEq, Debug)]
 struct Tape(std::vec::Vec<u8>);
