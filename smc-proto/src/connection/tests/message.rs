@@ -226,6 +226,23 @@ fn rings_of_different_sizes_run_at_full_rate_both_ways() {
     }
 }
 
+#[test]
+fn data_held_when_the_window_opens_is_bounded_by_the_timer() {
+    //= FLOW-022 test
+    let ring = Ring::new(0, 100).unwrap();
+    let mut pair = Pair::new(ring, ring, 200);
+    pair.send(0, 100, false);
+    pair.poll(0);
+    pair.send(0, 10, false);
+    while pair.deliver(0) {}
+    pair.recv(1, 100);
+    pair.poll(1);
+    while pair.deliver(1) {}
+    assert_eq!(pair.poll(0), 0);
+    let deadline = pair.now.after(pair.cfg.coalesce);
+    assert_eq!(pair.conn(0).next_timeout(), Some(deadline));
+}
+
 /// Hasher that keeps everything, so that equal means equal.
 #[derive(Default, PartialEq, Debug)]
 struct Tape(std::vec::Vec<u8>);
