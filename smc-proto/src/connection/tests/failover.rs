@@ -209,6 +209,7 @@ fn an_acknowledgement_between_two_writes_of_a_round_shortens_it() {
     pair.send(0, 4, false);
     pair.run();
     pair.recv(1, 4);
+    pair.send(1, 1, false);
     pair.run();
     pair.send(0, 8, false);
     pair.poll(0);

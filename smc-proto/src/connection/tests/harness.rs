@@ -280,25 +280,6 @@ impl Pair {
         self.check();
     }
 
-    /// Advances to the next deadline of either side; false if there is none.
-    pub(super) fn fire(&mut self) -> bool {
-        let next = self
-            .sides
-            .iter()
-            .filter_map(|s| s.conn.next_timeout())
-            .min();
-        let Some(next) = next else {
-            return false;
-        };
-        self.now = self.now.max(next);
-        let (now, cfg) = (self.now, self.cfg);
-        for side in [0, 1] {
-            self.conn(side).on_timeout(now, &cfg);
-        }
-        self.check();
-        true
-    }
-
     pub(super) fn states(&self) -> [CloseState; 2] {
         [self.sides[0].conn.state(), self.sides[1].conn.state()]
     }
