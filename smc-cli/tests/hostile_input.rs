@@ -93,7 +93,7 @@ fn a_file_that_may_not_be_read_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let file = scratch("unreadable").join("secret.pcap");
     fs::write(&file, b"x").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).unwrap();
     // The superuser reads it all the same.
     if fs::read(&file).is_err() {
         assert_eq!(complaint(&file), "cannot be read: permission denied");

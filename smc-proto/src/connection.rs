@@ -271,6 +271,8 @@ impl Connection {
             (Act::END_OF_STREAM, Notices::END_OF_STREAM),
             (Act::RESET, Notices::RESET),
             (Act::TCP_RESET, Notices::TCP_RESET),
+            //= CLOSE-025
+            //= CLOSE-032
             (Act::CLOSED, Notices::CLOSED.union(Notices::RMBE_RELEASED)),
         ] {
             if act.contains(bit) {

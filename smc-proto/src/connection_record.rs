@@ -96,7 +96,7 @@ impl RemoteElement {
 }
 
 bitflags::bitflags! {
-    /// Events that wait to be polled.
+    /// Events that wait to be polled, the lowest bit first.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Pending: u8 {
         const PROPOSED = 1;
@@ -105,6 +105,18 @@ bitflags::bitflags! {
         const READABLE = 8;
         const WRITABLE = 16;
         const END = 32;
+    }
+}
+
+impl Pending {
+    /// The event to report first.
+    #[inline]
+    pub(crate) const fn first(self) -> Option<Self> {
+        let bits = self.bits();
+        if bits == 0 {
+            return None;
+        }
+        Some(Self::from_bits_truncate(bits & bits.wrapping_neg()))
     }
 }
 

@@ -303,15 +303,18 @@ impl<S: Storage> Endpoint<S> {
     /// The next command for a device. Poll only while the device can take one.
     #[inline]
     pub fn poll_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
-        let mut engine = self.engine(now);
-        let command = engine.next_rdma(device);
-        engine.run_wakes();
-        command
+        if !self.core.has_work(device) {
+            return None;
+        }
+        self.engine(now).next_rdma(device)
     }
 
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.core.connection_events.is_empty() && self.core.group_events.is_empty() {
+            return None;
+        }
         self.quiet_engine().next_event()
     }
 
@@ -493,20 +496,9 @@ impl Engine<'_> {
     fn next_event(&mut self) -> Option<Event> {
         while let Some(index) = self.core.connection_events.first() {
             let conn = self.conn_id(index);
-            let Some(record) = self.connections.at_mut(index) else {
-                return None;
-            };
+            let record = self.connections.at_mut(index)?;
             let pending = record.notices;
-            // In the order in which an application wants to hear of them.
-            let order = [
-                Pending::PROPOSED,
-                Pending::ESTABLISHED,
-                Pending::URGENT,
-                Pending::READABLE,
-                Pending::WRITABLE,
-                Pending::END,
-            ];
-            let Some(next) = order.into_iter().find(|bit| pending.contains(*bit)) else {
+            let Some(next) = pending.first() else {
                 self.core
                     .connection_events
                     .remove(&mut self.connections, index);

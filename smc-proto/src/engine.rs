@@ -8,12 +8,12 @@ use crate::config::Config;
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
 use crate::event::CloseReason;
-use crate::id::{BufferId, ConnId, GroupId, LinkId, MAX_DEVICES, NONE};
+use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, MAX_DEVICES, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
-use crate::slots::{List, Pool};
+use crate::slots::{Linked, List, Pool};
 use crate::stats::Statistics;
 use crate::storage::Tables;
 use crate::time::Instant;
@@ -71,6 +71,16 @@ impl Core {
             statistics: Statistics::NEW,
             steps: 0,
         }
+    }
+}
+
+impl Core {
+    /// Whether a device may have something to do.
+    #[inline]
+    pub(crate) fn has_work(&self, device: DeviceId) -> bool {
+        self.devices
+            .get(usize::from(device.0))
+            .is_some_and(|device| !device.links.is_empty() || !device.buffers.is_empty())
     }
 }
 
@@ -270,14 +280,17 @@ impl<'a> Engine<'a> {
         let Some(record) = self.connections.at_mut(index) else {
             return;
         };
+        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
+        let link = record.link;
         let Some(connection) = record.connection.as_mut() else {
             return;
         };
         let notices = connection.take_notices();
-        let wants_work = connection.wants_work();
         let deadline = connection.next_timeout();
-        let link = record.link;
-        if wants_work && let Some(state) = self.links.at_mut(link) {
+        if !queued
+            && connection.wants_work()
+            && let Some(state) = self.links.at_mut(link)
+        {
             state.ready.push_back(&mut self.connections, index);
             self.poke_link(link);
         }

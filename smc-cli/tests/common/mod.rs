@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod messages;
 pub(crate) mod names;
 pub(crate) mod written;
 
@@ -28,7 +29,7 @@ pub(crate) struct Outcome {
 /// Runs `smcx` in this process.
 pub(crate) fn smcx<S: Into<OsString>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let arguments = std::iter::once("smcx".into()).chain(arguments.into_iter().map(Into::into));
+    let arguments = core::iter::once("smcx".into()).chain(arguments.into_iter().map(Into::into));
     let status = smcx::run(arguments, &mut stdout, &mut stderr);
     Outcome {
         status,

@@ -1,26 +1,18 @@
 //! A capture that the simulator could have written: every message there is,
 //! over IPv4 and IPv6, with and without VLAN.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fs::File;
 use std::io::BufWriter;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
-use smc_proto::wire::clc::{
-    AcceptConfirm, ClcMessage, ClcVersion, Decline, Ipv6Prefix, MAX_LENGTH, OfferedPath, PeerOs,
-    Proposal, Subnets,
-};
-use smc_proto::wire::llc::{
-    AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
-    RTokenPair, RkeyFlags, TestLink,
-};
-use smc_proto::wire::types::{
-    AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
-    LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
-};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{AlertToken, Cursor, DiagnosisCode, Gid, PeerId, Psn, Qpn, RKey};
 use smc_transport_sim::capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
+
+use super::messages::{CLIENT_MAC, SERVER_MAC, TOKEN, accept, link_messages, proposal};
 
 /// What was written: the message as its octets, or what else is to be found.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,13 +27,6 @@ pub(crate) enum Written {
         payload: Vec<u8>,
     },
 }
-
-const CLIENT_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
-const SERVER_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
-const TOKEN: RToken = RToken {
-    rkey: RKey(0x1234_5678),
-    address: 0x7f00_0000_1000,
-};
 
 /// Addresses of the two hosts in one family.
 struct Hosts {
@@ -197,52 +182,9 @@ pub(crate) fn write_everything(file: &Path) -> Vec<Written> {
     session.written
 }
 
-fn proposal(hosts: &Hosts, ipv6: bool) -> Proposal {
-    let mut subnets = Subnets::default();
-    if ipv6 {
-        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
-        subnets
-            .ipv6
-            .push(Ipv6Prefix {
-                address,
-                length: 64,
-            })
-            .unwrap();
-    } else {
-        subnets.network = Ipv4Addr::new(10, 9, 9, 0);
-        subnets.prefix_length = 24;
-    }
-    Proposal {
-        version: ClcVersion::V2,
-        v1: OfferedPath::SmcR,
-        peer_id: PeerId::new(0x643d, CLIENT_MAC),
-        gid: hosts.client,
-        mac: CLIENT_MAC,
-        ism: None,
-        subnets,
-        v2_offer: None,
-    }
-}
-
-fn accept(hosts: &Hosts) -> AcceptConfirm {
-    AcceptConfirm {
-        first_contact: true,
-        peer_id: PeerId::new(0x19b4, SERVER_MAC),
-        gid: hosts.server,
-        mac: SERVER_MAC,
-        qpn: Qpn::new(0x11),
-        rtoken: TOKEN,
-        rmbe_index: RmbeIndex(1),
-        alert_token: AlertToken(0xdead_beef),
-        buffer_size: BufferSize::K64,
-        mtu: Mtu::M1024,
-        psn: Psn::new(0xff_fffe),
-    }
-}
-
 fn declined(session: &mut Session) {
     session.handshake(true);
-    let offer = proposal(&session.hosts, false);
+    let offer = proposal(session.hosts.client, false);
     session.clc(Direction::ToServer, &ClcMessage::Proposal(offer));
     let decline = Decline {
         version: ClcVersion::V1,
@@ -265,10 +207,10 @@ fn declined(session: &mut Session) {
 
 fn conversation(session: &mut Session, ipv6: bool) {
     session.handshake(true);
-    let offer = proposal(&session.hosts, ipv6);
+    let offer = proposal(session.hosts.client, ipv6);
     session.clc(Direction::ToServer, &ClcMessage::Proposal(offer));
-    let server = accept(&session.hosts);
-    session.clc(Direction::ToClient, &ClcMessage::Accept(server.clone()));
+    let server = accept(session.hosts.server);
+    session.clc(Direction::ToClient, &ClcMessage::Accept(server));
     let client = AcceptConfirm {
         peer_id: PeerId::new(0x643d, CLIENT_MAC),
         gid: session.hosts.client,
@@ -278,7 +220,7 @@ fn conversation(session: &mut Session, ipv6: bool) {
         ..server
     };
     session.clc(Direction::ToServer, &ClcMessage::Confirm(client));
-    for message in link_messages(&session.hosts) {
+    for message in link_messages(session.hosts.client, session.hosts.server) {
         let reply = message.is_reply();
         session.llc(reply, message);
     }
@@ -305,94 +247,4 @@ fn conversation(session: &mut Session, ipv6: bool) {
     cdc.producer_flags = ProducerFlags::WRITER_BLOCKED;
     cdc.connection_flags = ConnectionFlags::SENDING_DONE;
     session.send(false, cdc.emit());
-}
-
-fn link_messages(hosts: &Hosts) -> Vec<LlcMessage> {
-    let confirm = ConfirmLink {
-        reply: false,
-        flags: ConfirmLinkFlags::NO_EYE_CATCHER,
-        mac: SERVER_MAC,
-        gid: hosts.server,
-        qpn: Qpn::new(0x11),
-        link: LinkNumber(1),
-        user_id: LinkUserId(0x101),
-        max_links: 2,
-    };
-    let add = AddLink {
-        reply: false,
-        rejection: None,
-        mac: SERVER_MAC,
-        gid: hosts.server,
-        qpn: Qpn::new(0x33),
-        link: LinkNumber(2),
-        mtu: Mtu::M1024,
-        psn: Psn::new(5),
-    };
-    let pair = RTokenPair {
-        reference: TOKEN.rkey,
-        new: TOKEN,
-    };
-    let continuation = AddLinkContinuation {
-        reply: false,
-        link: LinkNumber(2),
-        remaining: 1,
-        pairs: [pair].into_iter().collect(),
-    };
-    let other = LinkRToken {
-        link: LinkNumber(2),
-        rtoken: TOKEN,
-    };
-    let confirm_rkey = ConfirmRkey {
-        reply: false,
-        flags: RkeyFlags::empty(),
-        rtoken: TOKEN,
-        other_links: 1,
-        others: [other].into_iter().collect(),
-    };
-    let delete_rkey = DeleteRkey {
-        reply: false,
-        flags: RkeyFlags::empty(),
-        error_mask: 0,
-        rkeys: [TOKEN.rkey, RKey(9)].into_iter().collect(),
-    };
-    vec![
-        LlcMessage::ConfirmLink(confirm),
-        LlcMessage::ConfirmLink(ConfirmLink {
-            reply: true,
-            mac: CLIENT_MAC,
-            gid: hosts.client,
-            qpn: Qpn::new(0x22),
-            ..confirm
-        }),
-        LlcMessage::AddLink(add),
-        LlcMessage::AddLink(AddLink {
-            reply: true,
-            rejection: Some(AddLinkRejectReason::NO_ALTERNATE_PATH),
-            ..add
-        }),
-        LlcMessage::AddLinkContinuation(continuation),
-        LlcMessage::ConfirmRkey(confirm_rkey.clone()),
-        LlcMessage::ConfirmRkey(ConfirmRkey {
-            reply: true,
-            flags: RkeyFlags::NEGATIVE | RkeyFlags::RETRY,
-            ..confirm_rkey
-        }),
-        LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {
-            reply: false,
-            flags: RkeyFlags::empty(),
-            remaining: 1,
-            others: [other].into_iter().collect(),
-        }),
-        LlcMessage::TestLink(TestLink {
-            reply: true,
-            user_data: *b"sixteen octets..",
-        }),
-        LlcMessage::DeleteRkey(delete_rkey),
-        LlcMessage::DeleteLink(DeleteLink {
-            reply: false,
-            flags: DeleteLinkFlags::ORDERLY,
-            link: LinkNumber(2),
-            reason: DeleteLinkReason::OPERATOR,
-        }),
-    ]
 }

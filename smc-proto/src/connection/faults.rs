@@ -8,8 +8,8 @@ use core::fmt;
 pub enum FatalCause {
     /// No link to the peer is left.
     LinkLost,
-    /// The peer offers our RMB element's counterpart for another connection
-    /// (RFC 7609 4.4.2).
+    /// The peer gave its RMB element to another connection while we believed this
+    /// one to hold it (RFC 7609 4.4.2).
     RmbeConflict,
     /// The eye catcher of the local RMB element was overwritten.
     EyeCatcherDamaged,

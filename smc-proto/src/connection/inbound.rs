@@ -57,6 +57,8 @@ impl Connection {
                 return CdcOutcome::Misbehaved(what);
             }
         };
+        // Contents are cumulative, so a gap in the numbers does no harm.
+        //= CDC-011
         self.rx.sequence = cdc.sequence;
         self.apply_consumer(consumer, cdc);
         self.apply_producer(producer, cdc);
@@ -109,6 +111,7 @@ impl Connection {
             self.stats.late_data = self.stats.late_data.wrapping_add(1);
             return;
         }
+        //= CLOSE-024
         self.rx.received = self.rx.received.moved(octets, cdc.producer);
         if self.close.full {
             // Nobody reads any more. Taking the octets keeps the peer from

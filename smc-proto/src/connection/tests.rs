@@ -8,6 +8,7 @@ mod flow;
 mod harness;
 mod hostile;
 mod invariants;
+mod message;
 mod property;
 mod urgent;
 

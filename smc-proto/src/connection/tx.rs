@@ -98,6 +98,8 @@ impl Tx {
     pub(super) fn window(&self) -> u32 {
         //= FLOW-001
         //= FLOW-002
+        //= FLOW-010
+        //= FLOW-018
         //= CDC-014
         //= CDC-022
         let used = self.written.since(self.consumer.total);
@@ -117,14 +119,13 @@ impl Tx {
         let unsent = octets_between(self.written.total, self.produced);
         //= FLOW-003
         // A window about to fill is no reason to wait: the peer must learn that
-        // this side is blocked. Data written before a change of link must not
-        // wait either (FAILOVER-020).
+        // this side is blocked. (After a change of link
+        // a CDC message is wanted anyway, so lost data does not wait either.)
         unsent > 0
             && self.outstanding > 0
             && unsent <= self.hold
             && unsent < self.window()
             && !self.urgent.is_waiting(self.written.total)
-            && self.written.total >= self.high
     }
 
     /// Whether something can be written. `flush`: nothing may be held back.
@@ -174,6 +175,7 @@ impl Tx {
         //= CDC-006
         //= CDC-007
         //= CDC-010
+        //= CDC-012
         self.sequence = self.sequence.wrapping_add(1);
         self.record(self.sequence, self.published)
     }

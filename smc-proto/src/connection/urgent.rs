@@ -57,7 +57,7 @@ impl UrgentOut {
     pub(super) fn publish(&mut self, written: u64) {
         //= URG-009
         self.flags = ProducerFlags::empty();
-        if written == self.next && self.sent < self.next {
+        if written == self.next {
             //= URG-001
             self.sent = self.next;
             self.flags = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);

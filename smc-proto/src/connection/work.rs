@@ -79,6 +79,8 @@ impl Connection {
             return Some(self.validation());
         }
         let notify = self.wants_notify();
+        //= CDC-023
+        //= CDC-024
         // A message that goes anyway takes along what coalescing holds.
         if self.may_write()
             && self.tx.can_write(notify || self.is_flushing())
@@ -148,6 +150,8 @@ impl Connection {
         self.stats.notifies = self.stats.notifies.wrapping_add(1);
         self.stats.standalone = self.stats.standalone.wrapping_add(u32::from(standalone));
 
+        // R is a diagnostic aid that this stack has no use for (FLOW-015).
+        //= FLOW-015
         let mut producer_flags = self.tx.urgent.flags(self.tx.written.total);
         //= FLOW-009
         //= FLOW-016
@@ -158,6 +162,7 @@ impl Connection {
 
         //= CDC-028
         //= FLOW-008
+        //= FLOW-019
         self.rx.published = self.rx.consumed.total;
         self.wants.remove(Wants::NOTIFY | Wants::FLUSH);
         self.timers.lag = Instant::MAX;

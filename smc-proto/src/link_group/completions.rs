@@ -187,11 +187,12 @@ impl Engine<'_> {
         let Some(index) = self.live_link(link) else {
             return;
         };
-        // A number that is not under way names nothing.
-        let known = self
-            .links
-            .at(index)
-            .is_some_and(|l| l.in_flight.iter().any(|record| record.wr == wr_id.0));
+        // Numbers under way are consecutive; any other names nothing.
+        let known = self.links.at(index).is_some_and(|l| {
+            l.in_flight
+                .front()
+                .is_some_and(|first| wr_id.0.wrapping_sub(first.wr) < l.in_flight.len() as u32)
+        });
         if !known {
             return;
         }

@@ -70,7 +70,7 @@ impl Engine<'_> {
             && let Some((payload, kind)) = self.next_llc(link)
         {
             count(&mut self.core.statistics.llc_sent);
-            return self.post_send(link, kind, payload);
+            return self.post_send(link, id, kind, payload);
         }
         self.next_data_command(link, id)
     }
@@ -123,15 +123,16 @@ impl Engine<'_> {
                     {
                         count(&mut self.core.statistics.window_stalls);
                     }
-                    if let Some(state) = self.links.at_mut(link) {
-                        state.ready.remove(&mut self.connections, index);
-                    }
                     let kind = SendKind::Notify {
                         index,
                         generation: conn.generation,
                         record,
                     };
-                    let command = self.post_send(link, kind, cdc.emit());
+                    let command = self.post_send(link, id, kind, cdc.emit());
+                    self.links
+                        .at_mut(link)?
+                        .ready
+                        .remove(&mut self.connections, index);
                     self.after_connection(index);
                     self.rotate_link(link);
                     return command;
@@ -148,18 +149,29 @@ impl Engine<'_> {
     }
 
     /// Lets other links of the device have their turn.
+    #[inline]
     fn rotate_link(&mut self, link: u32) {
-        let Some(device) = self.links.at(link).map(|l| usize::from(l.path.device.0)) else {
+        let Some(device) = self
+            .links
+            .at(link)
+            .and_then(|l| self.core.devices.get_mut(usize::from(l.path.device.0)))
+        else {
             return;
         };
-        if let Some(device) = self.core.devices.get_mut(device) {
+        if !device.links.is_only(link) {
             device.links.remove(&mut self.links, link);
+            self.poke_link(link);
         }
-        self.poke_link(link);
     }
 
-    fn post_send(&mut self, link: u32, kind: SendKind, payload: [u8; 44]) -> Option<RdmaCommand> {
-        let id = self.link_id(link);
+    #[inline]
+    fn post_send(
+        &mut self,
+        link: u32,
+        id: LinkId,
+        kind: SendKind,
+        payload: [u8; 44],
+    ) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
         let wr = state.next_wr;
         state.in_flight.push_back(SendRecord { wr, kind }).ok()?;

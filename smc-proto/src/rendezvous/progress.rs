@@ -21,7 +21,14 @@ enum Prepared {
 impl Engine<'_> {
     /// Lets every rendezvous that was woken look at the world. Ends because each
     /// step moves a handshake towards its end.
+    #[inline]
     pub(crate) fn run_wakes(&mut self) {
+        if !self.core.wakes.is_empty() {
+            self.advance_woken();
+        }
+    }
+
+    fn advance_woken(&mut self) {
         while let Some(handshake) = self.core.wakes.pop_front(&mut self.handshakes) {
             self.step();
             self.advance(handshake);

@@ -62,6 +62,12 @@ impl<const L: usize> List<L> {
         self.first == NONE
     }
 
+    /// Whether `index` is the only object of the list.
+    #[inline]
+    pub(crate) const fn is_only(&self, index: u32) -> bool {
+        self.first == index && self.last == index
+    }
+
     /// The object behind `index`, which is in this list.
     pub(crate) fn next<T: Linked<L>>(&self, pool: &mut Pool<'_, T>, index: u32) -> Option<u32> {
         let next = pool.at_mut(index)?.links().next;

@@ -18,7 +18,7 @@ use pcap_file::{DataLink, PcapError};
 use super::CaptureError;
 
 pub use rdma::QpPath;
-pub use tcp::{Direction, TcpEnd, TcpFlow};
+pub use tcp::{Direction, TcpEnd, TcpFlow, syn_options};
 
 /// Nanoseconds, as the exponent of ten that pcapng wants.
 const NANOSECONDS: u8 = 9;

@@ -4,6 +4,19 @@ use super::harness::{Message, Pair};
 use crate::connection::*;
 use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
 
+impl Pair {
+    /// The link of one side fails: what has not arrived is lost, completions too.
+    pub(super) fn change_link(&mut self, side: usize) {
+        let (now, cfg) = (self.now, self.cfg);
+        let s = &mut self.sides[side];
+        s.link.clear();
+        s.done.clear();
+        s.silent = false;
+        s.conn.on_link_changed(now, &cfg);
+        self.check();
+    }
+}
+
 /// What is on the link of a side: write lengths, and sequence numbers with F.
 fn link(pair: &Pair, side: usize) -> (std::vec::Vec<usize>, std::vec::Vec<(u16, bool)>) {
     let mut writes = std::vec::Vec::new();
@@ -187,4 +200,31 @@ fn urgent_data_is_urgent_again() {
     assert_eq!(pair.recv(1, 16), 5);
     pair.run();
     assert_eq!(pair.recv(1, 16), 5);
+}
+
+#[test]
+fn an_acknowledgement_between_two_writes_of_a_round_shortens_it() {
+    let mut pair = Pair::of(8);
+    let (now, cfg) = (pair.now, pair.cfg);
+    pair.send(0, 4, false);
+    pair.run();
+    pair.recv(1, 4);
+    pair.send(1, 1, false);
+    pair.run();
+    pair.send(0, 8, false);
+    pair.poll(0);
+    while pair.deliver(0) {}
+    pair.recv(1, 8);
+    pair.poll(1);
+    pair.change_link(0);
+    let validation = pair.conn(0).next_work(now, &cfg);
+    assert!(matches!(validation, Some(Work::Notify { .. })));
+    let first = pair.conn(0).next_work(now, &cfg);
+    assert!(matches!(first, Some(Work::Write { len: 4, .. })));
+    while pair.deliver(1) {}
+    let next = pair.conn(0).next_work(now, &cfg);
+    assert!(matches!(next, Some(Work::Notify { .. })));
+    assert_eq!(pair.conn(0).tx.written.total, 12);
+    pair.run();
+    assert_eq!(pair.recv(1, 8), 0);
 }

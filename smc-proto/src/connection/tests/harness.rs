@@ -178,6 +178,7 @@ impl Pair {
                     remote_offset,
                     len,
                 } => {
+                    assert!(!s.conn.close.final_decided(), "write after C or A");
                     assert_eq!(source.len(), len);
                     assert!(len > 0);
                     let octets: Vec<u8> = source
@@ -277,36 +278,6 @@ impl Pair {
         let (now, cfg) = (self.now, self.cfg);
         self.conn(side).abort(now, &cfg);
         self.check();
-    }
-
-    /// The link of one side fails: what has not arrived is lost, completions too.
-    pub(super) fn change_link(&mut self, side: usize) {
-        let (now, cfg) = (self.now, self.cfg);
-        let s = &mut self.sides[side];
-        s.link.clear();
-        s.done.clear();
-        s.silent = false;
-        s.conn.on_link_changed(now, &cfg);
-        self.check();
-    }
-
-    /// Advances to the next deadline of either side; false if there is none.
-    pub(super) fn fire(&mut self) -> bool {
-        let next = self
-            .sides
-            .iter()
-            .filter_map(|s| s.conn.next_timeout())
-            .min();
-        let Some(next) = next else {
-            return false;
-        };
-        self.now = self.now.max(next);
-        let (now, cfg) = (self.now, self.cfg);
-        for side in [0, 1] {
-            self.conn(side).on_timeout(now, &cfg);
-        }
-        self.check();
-        true
     }
 
     pub(super) fn states(&self) -> [CloseState; 2] {

@@ -1,9 +1,28 @@
-//! What must hold after every step of a pair.
+//! What must hold after every step of a pair, the passing of time included.
 
 use super::harness::Pair;
 use crate::connection::*;
 
 impl Pair {
+    /// Advances to the next deadline of either side; false if there is none.
+    pub(super) fn fire(&mut self) -> bool {
+        let next = self
+            .sides
+            .iter()
+            .filter_map(|s| s.conn.next_timeout())
+            .min();
+        let Some(next) = next else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        let (now, cfg) = (self.now, self.cfg);
+        for side in [0, 1] {
+            self.conn(side).on_timeout(now, &cfg);
+        }
+        self.check();
+        true
+    }
+
     /// What must hold after every step.
     pub(super) fn check(&mut self) {
         for s in &mut self.sides {

@@ -3,6 +3,8 @@
 use super::harness::Pair;
 use crate::connection::*;
 use crate::time::Duration;
+use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use crate::wire::types::{AlertToken, Cursor};
 use proptest::prelude::*;
 use std::vec;
 
@@ -195,5 +197,99 @@ proptest! {
         for side in &pair.sides {
             prop_assert_eq!(side.conn.cause(), Some(CloseCause::Orderly));
         }
+    }
+
+    /// Whatever messages arrive, no counter leaves its buffer, nothing is written
+    /// outside the window, and the connection can always be ended.
+    #[test]
+    fn a_hostile_peer_harms_only_itself(
+        (ours, theirs) in (ring(), ring()),
+        steps in prop::collection::vec(
+            (0..10u8, 0..4u16, (0..3u16, 0..26u32), (0..3u16, 0..26u32), any::<(u8, u8)>()),
+            1..80,
+        ),
+    ) {
+        let mut pair = Pair::new(ours, theirs, 16);
+        let mut sequence = 0u16;
+        for (what, gap, producer, consumer, flags) in steps {
+            match what {
+                0 => { pair.send(0, u32::from(gap) + 1, flags.0 & 1 == 1); }
+                1 => { let n = pair.conn(0).readable().len(); let _ = pair.conn(0).consume(n.min(3)); }
+                2 => { hostile_poll(&mut pair); }
+                3 => { while let Some(r) = pair.sides[0].done.pop_front() {
+                    let (now, cfg) = (pair.now, pair.cfg);
+                    pair.conn(0).on_notify_completed(now, &cfg, r);
+                } }
+                4 if flags.0 < 30 => pair.shutdown(0, if flags.1 < 128 { Shutdown::Write } else { Shutdown::Both }),
+                _ => {
+                    sequence = sequence.wrapping_add(gap);
+                    forge(&mut pair, sequence, producer, consumer, flags);
+                }
+            }
+            pair.check();
+        }
+        pair.shutdown(0, Shutdown::Both);
+        for _ in 0..8 {
+            hostile_poll(&mut pair);
+            let (now, cfg) = (pair.now, pair.cfg);
+            if let Some(next) = pair.conn(0).next_timeout() {
+                pair.now = now.max(next);
+                let now = pair.now;
+                pair.conn(0).on_timeout(now, &cfg);
+            }
+            pair.check();
+        }
+        prop_assert_eq!(pair.states()[0], CloseState::Closed);
+    }
+}
+
+/// Executes the work of side 0 against memory that nobody reads.
+fn hostile_poll(pair: &mut Pair) {
+    let (now, cfg) = (pair.now, pair.cfg);
+    for _ in 0..4 {
+        let peer = pair.conn(0).tx.peer;
+        match pair.conn(0).next_work(now, &cfg) {
+            Some(Work::Write {
+                source,
+                remote_offset,
+                len,
+            }) => {
+                assert!(len > 0 && source.len() == len);
+                assert!(remote_offset >= peer.base() && remote_offset + len <= peer.end());
+            }
+            Some(Work::Notify { record, .. }) => pair.sides[0].done.push_back(record),
+            None => return,
+        }
+    }
+    panic!("endless work");
+}
+
+/// A message with cursors around the present ones and any flags.
+fn forge(pair: &mut Pair, sequence: u16, p: (u16, u32), c: (u16, u32), flags: (u8, u8)) {
+    let (now, cfg) = (pair.now, pair.cfg);
+    let cursor = |(wrap, count): (u16, u32), near: Cursor| Cursor {
+        wrap: near.wrap.wrapping_add(wrap).wrapping_sub(1),
+        count,
+    };
+    let conn = pair.conn(0);
+    let cdc = Cdc {
+        sequence,
+        alert_token: AlertToken(7),
+        producer: cursor(p, conn.rx.received.cursor),
+        consumer: cursor(c, conn.tx.consumer.cursor),
+        producer_flags: ProducerFlags::from_bits_truncate(flags.0),
+        // Mostly none, or the end would always come at once.
+        connection_flags: ConnectionFlags::from_bits_truncate(if flags.1 < 200 {
+            0
+        } else {
+            flags.1 << 3
+        }),
+    };
+    let before = (conn.rx.received, conn.tx.consumer, conn.rx.sequence);
+    if let CdcOutcome::Misbehaved(_) = conn.on_cdc(now, &cfg, &cdc) {
+        assert_eq!(
+            before,
+            (conn.rx.received, conn.tx.consumer, conn.rx.sequence)
+        );
     }
 }

@@ -155,3 +155,21 @@ fn close_drains_urgent_data_first() {
     assert_eq!(pair.states()[0], CloseState::PeerCloseWait1);
     assert_eq!(pair.recv(1, 3), 3);
 }
+
+#[test]
+fn a_pending_announcement_alone_makes_every_octet_count() {
+    //= URG-010 test
+    let mut pair = pair(0, 32, true);
+    pair.send(0, 8, false);
+    pair.run();
+    pair.recv(1, 1);
+    assert_eq!(pair.poll(1), 0);
+    let (now, cfg) = (pair.now, pair.cfg);
+    let mut cdc = pair.sides[0].last_cdc();
+    cdc.sequence = 2;
+    cdc.producer_flags = P;
+    assert_eq!(pair.conn(1).on_cdc(now, &cfg, &cdc), CdcOutcome::Applied);
+    assert_eq!(pair.poll(1), 1);
+    pair.recv(1, 1);
+    assert_eq!(pair.poll(1), 1);
+}

@@ -137,7 +137,7 @@ fn unsupported(octets: &[u8]) -> Step {
     Step::Message {
         content: Box::new(Content::Unsupported {
             protocol: Protocol::Clc,
-            what: format!("{family} {kind} of version {}", flags >> 4),
+            what: format!("unsupported version {}: {family} {kind}", flags >> 4),
         }),
         length,
         next: Phase::MaybeDecline,

@@ -95,7 +95,7 @@ pub enum Content {
     Unsupported {
         /// What carries it.
         protocol: Protocol,
-        /// What it is.
+        /// What it is, as a phrase such as "unsupported version 2: SMC-R Accept".
         what: String,
     },
     /// A message that the capture does not hold to its end.
@@ -257,7 +257,7 @@ impl fmt::Display for Content {
             Self::Llc(message) => message.fmt(f),
             Self::Cdc(message) => message.fmt(f),
             Self::Write(write) => write.fmt(f),
-            Self::Unsupported { what, .. } => write!(f, "unsupported version: {what}"),
+            Self::Unsupported { what, .. } => f.write_str(what),
             Self::Cut {
                 protocol,
                 have,

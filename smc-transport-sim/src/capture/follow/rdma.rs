@@ -8,14 +8,11 @@ use smc_proto::wire::types::{Gid, Qpn};
 
 use super::item::{Content, Item, Path, Protocol, RocePath};
 use super::qp::{QpAddress, QueuePair, Use};
-use super::send::{interpret, looks_like_smc};
+use super::send::{assemble, interpret, looks_like_smc};
 use super::write::{Budget, WriteInProgress, is_last};
 use super::{Limits, Moment};
 use crate::capture::frame::RoceFrame;
-use crate::capture::roce::{Opcode, RoceError};
-
-/// A version-2 LLC message is at most this long.
-const MAX_SEND: usize = 44 + 8148;
+use crate::capture::roce::RoceError;
 
 /// Follows queue pairs.
 pub(super) struct RdmaFollower {
@@ -218,41 +215,6 @@ impl RdmaFollower {
 fn ended(write: WriteInProgress, last_seen: bool, budget: &mut Budget) -> Item {
     let (at, path) = (write.last, write.path.clone());
     item(at, path, false, write.end(last_seen, budget), &[])
-}
-
-/// The whole payload of a SEND once its last packet is there, and how many
-/// octets of it the capture does not hold.
-fn assemble(
-    frame: &RoceFrame<'_>,
-    fresh: bool,
-    queue_pair: &mut QueuePair,
-) -> Option<(Vec<u8>, usize)> {
-    let packet = &frame.packet;
-    let opcode = packet.bth.opcode;
-    let (payload, missing) = (packet.payload, packet.missing);
-    if opcode.begins_message() && opcode.ends_message() {
-        return Some((payload.to_vec(), missing));
-    }
-    if !fresh {
-        return None;
-    }
-    if opcode == Opcode::SEND_FIRST {
-        queue_pair.send = Some((Vec::new(), 0));
-    }
-    let (octets, lacking) = queue_pair.send.as_mut()?;
-    let room = MAX_SEND.saturating_sub(octets.len());
-    // Behind the first octets that are missing the rest would be misplaced.
-    let kept = if *lacking > 0 {
-        0
-    } else {
-        room.min(payload.len())
-    };
-    octets.extend(payload.get(..kept)?);
-    *lacking += payload.len() - kept + missing;
-    if opcode.ends_message() {
-        return queue_pair.send.take();
-    }
-    None
 }
 
 fn write(

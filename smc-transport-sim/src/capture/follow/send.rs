@@ -4,6 +4,12 @@ use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError};
 use smc_proto::wire::llc::{LlcMessage, LlcParseError};
 
 use super::item::{Content, Protocol};
+use super::qp::QueuePair;
+use crate::capture::frame::RoceFrame;
+use crate::capture::roce::Opcode;
+
+/// A version-2 LLC message is at most this long.
+const MAX_SEND: usize = 44 + 8148;
 
 /// Whether a SEND to a queue pair nothing is known of looks like SMC: the
 /// length of a version-1 message, or a version-2 type with a length of 44 or
@@ -40,7 +46,7 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
     if (0x20..=0x2f).contains(&kind) {
         return Content::Unsupported {
             protocol,
-            what: format!("LLC type 0x{kind:02x} of version 2"),
+            what: format!("unsupported version 2: LLC type 0x{kind:02x}"),
         };
     }
     if length != CDC_LENGTH {
@@ -86,4 +92,39 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
             reason: error.to_string(),
         },
     }
+}
+
+/// The whole payload of a SEND once its last packet is there, and how many
+/// octets of it the capture does not hold.
+pub(super) fn assemble(
+    frame: &RoceFrame<'_>,
+    fresh: bool,
+    queue_pair: &mut QueuePair,
+) -> Option<(Vec<u8>, usize)> {
+    let packet = &frame.packet;
+    let opcode = packet.bth.opcode;
+    let (payload, missing) = (packet.payload, packet.missing);
+    if opcode.begins_message() && opcode.ends_message() {
+        return Some((payload.to_vec(), missing));
+    }
+    if !fresh {
+        return None;
+    }
+    if opcode == Opcode::SEND_FIRST {
+        queue_pair.send = Some((Vec::new(), 0));
+    }
+    let (octets, lacking) = queue_pair.send.as_mut()?;
+    let room = MAX_SEND.saturating_sub(octets.len());
+    // Behind the first octets that are missing the rest would be misplaced.
+    let kept = if *lacking > 0 {
+        0
+    } else {
+        room.min(payload.len())
+    };
+    octets.extend(payload.get(..kept)?);
+    *lacking += payload.len() - kept + missing;
+    if opcode.ends_message() {
+        return queue_pair.send.take();
+    }
+    None
 }

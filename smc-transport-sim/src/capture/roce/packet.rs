@@ -46,6 +46,19 @@ pub struct Aeth {
     pub message_sequence: u32,
 }
 
+impl Aeth {
+    /// Syndrome: acknowledged, without a limit of credits.
+    pub const ACKNOWLEDGED: u8 = 0x1f;
+    /// Syndrome: no receive is posted, try again after the shortest wait.
+    pub const RECEIVER_NOT_READY: u8 = 0x21;
+    /// Syndrome: another packet number is due.
+    pub const SEQUENCE_ERROR: u8 = 0x60;
+    /// Syndrome: the request cannot be executed.
+    pub const INVALID_REQUEST: u8 = 0x61;
+    /// Syndrome: the key or the address does not allow the access.
+    pub const ACCESS_ERROR: u8 = 0x62;
+}
+
 /// A RoCE packet from the BTH to the payload, without padding and CRC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RocePacket<'a> {

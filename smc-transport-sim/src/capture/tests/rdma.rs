@@ -157,8 +157,8 @@ fn faults_in_sends_are_told_and_foreign_sends_are_not() {
         [
             "malformed at octet 1: LLC length octet 43, must be 44",
             "malformed at octet 0: unknown mandatory LLC type 0x45",
-            "unsupported version: unknown optional LLC type 0x85",
-            "unsupported version: LLC type 0x27 of version 2",
+            "unknown optional LLC type 0x85",
+            "unsupported version 2: LLC type 0x27",
             "malformed at octet 40: SEND of 40 octets, must be 44",
         ]
     );

@@ -177,10 +177,7 @@ fn faults_in_clc_are_told_with_their_place() {
     );
     let mut wrong = confirm();
     wrong[7] = 0x28;
-    assert_eq!(
-        talk(&wrong),
-        one("unsupported version: SMC-R Confirm of version 2")
-    );
+    assert_eq!(talk(&wrong), one("unsupported version 2: SMC-R Confirm"));
     wrong[5..7].fill(0xff);
     wrong.resize(5000, 0);
     let long = talk(&wrong);
@@ -219,6 +216,64 @@ fn without_the_option_on_both_sides_there_is_no_clc() {
     });
     let told = told(&follow(&frames));
     assert_eq!(told, [(1, SYN.to_owned()), (6, SYN_ACK.to_owned())]);
+}
+
+#[test]
+fn segments_with_numbers_of_the_caller_are_cut_and_followed() {
+    use super::super::frame::{EthernetPath, TcpFlags, TcpSegment};
+    use super::super::writer::syn_options;
+    let path = EthernetPath {
+        source: MAC,
+        destination: MAC,
+        vlan: None,
+    };
+    let ack = TcpFlags {
+        ack: true,
+        ..TcpFlags::default()
+    };
+    let syn = |ack| TcpFlags {
+        syn: true,
+        ack,
+        ..TcpFlags::default()
+    };
+    let (client, server) = (flow(9).client.address, flow(9).server.address);
+    let offer = proposal();
+    let segment = TcpSegment {
+        source: client,
+        destination: server,
+        sequence: u32::MAX,
+        acknowledgement: 0,
+        flags: syn(false),
+        options: syn_options(true),
+        payload: &[],
+        missing: 0,
+    };
+    let frames = frames(|writer| {
+        writer.set_maximum_segment(30);
+        writer.tcp_segment(0, path, &segment).unwrap();
+        let answer = TcpSegment {
+            source: server,
+            destination: client,
+            flags: syn(true),
+            ..segment.clone()
+        };
+        writer.tcp_segment(0, path, &answer).unwrap();
+        // The Proposal, whose numbers begin at 0, twice.
+        let data = TcpSegment {
+            sequence: 0,
+            flags: ack,
+            options: &[],
+            payload: &offer,
+            ..segment.clone()
+        };
+        writer.tcp_segment(0, path, &data).unwrap();
+        writer.set_maximum_segment(1000);
+        writer.tcp_segment(0, path, &data).unwrap();
+    });
+    assert_eq!(
+        told(&follow(&frames)),
+        lines(&[(4, "Proposal"), (5, "Proposal again")])
+    );
 }
 
 #[test]

@@ -165,12 +165,26 @@ impl<W: Write> CaptureWriter<W> {
         psn: Psn,
         message_sequence: u32,
     ) -> Result<(), CaptureError> {
+        let aeth = Aeth {
+            syndrome: Aeth::ACKNOWLEDGED,
+            message_sequence,
+        };
+        self.rdma_response(time, path, psn, aeth)
+    }
+
+    /// An acknowledgement or a refusal of the packet `psn`.
+    ///
+    /// # Errors
+    /// [`CaptureError::Io`], [`CaptureError::MixedFamilies`].
+    pub fn rdma_response(
+        &mut self,
+        time: u64,
+        path: &QpPath,
+        psn: Psn,
+        aeth: Aeth,
+    ) -> Result<(), CaptureError> {
         let packet = RocePacket {
-            // Syndrome 0x1f: acknowledged, no credit limit.
-            aeth: Some(Aeth {
-                syndrome: 0x1f,
-                message_sequence,
-            }),
+            aeth: Some(aeth),
             ..bare(path.bth(Opcode::ACKNOWLEDGE, psn))
         };
         self.packet(time, path, &packet, None)

@@ -9,10 +9,10 @@ use super::CaptureWriter;
 use crate::capture::CaptureError;
 use crate::capture::frame::{EthernetPath, TcpFlags, TcpSegment, emit_tcp};
 
-/// Maximum segment size option: 1460, as on plain Ethernet.
-const MSS_OPTION: [u8; 4] = [2, 4, 0x05, 0xb4];
-/// The SMC option and two no-operations to fill up four octets (TCP-001).
-const SMC_OPTION: [u8; 8] = [1, 1, 0xfe, 6, 0xe2, 0xd4, 0xc3, 0xd9];
+/// Maximum segment size 1460 as on plain Ethernet, two no-operations to fill
+/// up four octets, and the SMC option.
+//= TCPOPT-002
+const SYN_OPTIONS: [u8; 12] = [2, 4, 0x05, 0xb4, 1, 1, 0xfe, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 
 /// One end of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +80,14 @@ impl<W: Write> CaptureWriter<W> {
             ..TcpFlags::default()
         };
         self.flows.insert(key(flow), FlowState::new(flow));
-        self.segment(time, flow, Direction::ToServer, flags, options(smc), &[])
+        self.segment(
+            time,
+            flow,
+            Direction::ToServer,
+            flags,
+            syn_options(smc),
+            &[],
+        )
     }
 
     /// The server's SYN-ACK, with the SMC option or without.
@@ -98,7 +105,14 @@ impl<W: Write> CaptureWriter<W> {
             ack: true,
             ..TcpFlags::default()
         };
-        self.segment(time, flow, Direction::ToClient, flags, options(smc), &[])
+        self.segment(
+            time,
+            flow,
+            Direction::ToClient,
+            flags,
+            syn_options(smc),
+            &[],
+        )
     }
 
     /// The whole handshake at one time: SYN, SYN-ACK and ACK.
@@ -195,6 +209,35 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
+    /// A segment whose numbers the caller keeps, cut at the maximum segment
+    /// size; FIN and PSH go with the last part. For simulations that repeat
+    /// and lose segments.
+    ///
+    /// # Errors
+    /// [`CaptureError::Io`], [`CaptureError::MixedFamilies`].
+    pub fn tcp_segment(
+        &mut self,
+        time: u64,
+        path: EthernetPath,
+        segment: &TcpSegment<'_>,
+    ) -> Result<(), CaptureError> {
+        let mut part = segment.clone();
+        let mut rest = segment.payload;
+        loop {
+            let (payload, behind) = rest.split_at(rest.len().min(self.maximum_segment));
+            rest = behind;
+            part.payload = payload;
+            part.flags.fin = segment.flags.fin && rest.is_empty();
+            part.flags.push = segment.flags.push && rest.is_empty();
+            let octets = emit_tcp(path, &part)?;
+            self.frame(time, &octets)?;
+            part.sequence = part.sequence.wrapping_add(payload.len() as u32);
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     fn segment(
         &mut self,
         time: u64,
@@ -240,19 +283,10 @@ fn key(flow: &TcpFlow) -> (SocketAddr, SocketAddr) {
     (flow.client.address, flow.server.address)
 }
 
-fn options(smc: bool) -> &'static [u8] {
-    const BOTH: [u8; 12] = {
-        let mut both = [0; 12];
-        let mut index = 0;
-        while index < 12 {
-            both[index] = if index < 4 {
-                MSS_OPTION[index]
-            } else {
-                SMC_OPTION[index - 4]
-            };
-            index += 1;
-        }
-        both
-    };
-    if smc { &BOTH } else { &MSS_OPTION }
+/// The TCP options of a SYN or SYN-ACK: maximum segment size, and the SMC
+/// option if wanted.
+#[must_use]
+pub fn syn_options(smc: bool) -> &'static [u8] {
+    let (plain, _) = SYN_OPTIONS.split_at(4);
+    if smc { &SYN_OPTIONS } else { plain }
 }
