@@ -9,6 +9,7 @@
 #![allow(clippy::std_instead_of_core)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod app;
 pub mod capture;
 pub mod clock;
 pub mod completion;
@@ -19,4 +20,6 @@ pub mod ladder;
 pub mod memory;
 pub mod observe;
 pub mod random;
+pub mod record;
+pub mod sim;
 pub mod tcp;
