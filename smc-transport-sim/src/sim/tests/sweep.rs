@@ -14,6 +14,8 @@ fn magnitude(random: &mut Random, least: u64, most: u64) -> u64 {
     random.below(1 << bits)
 }
 
+/// A fault of any kind, except that what gives resources back is never refused:
+/// nobody could give them back then.
 fn fault(random: &mut Random) -> (Trigger, FaultAction) {
     let operations = [
         Operation::AnyControl,
@@ -55,7 +57,7 @@ fn fault(random: &mut Random) -> (Trigger, FaultAction) {
         (_, Operation::TcpOctet) => (nth, FaultAction::TcpReset),
         (_, Operation::Write | Operation::Send) => (nth, link),
         (_, Operation::Sent) => (nth, FaultAction::Delay(delay)),
-        (4, _) => (nth, FaultAction::Delay(delay)),
+        (4, _) | (_, Operation::AnyControl) => (nth, FaultAction::Delay(delay)),
         _ => (nth, FaultAction::Refuse),
     }
 }
