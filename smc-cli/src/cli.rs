@@ -30,8 +30,8 @@ pub struct Cli {
 pub enum Command {
     /// Carry a file from one simulated host to another and back over SMC-R.
     ///
-    /// Two hosts with two RNICs each, an SMC engine on each host, and nothing but
-    /// octets between them. The client sends the file, the server echoes it; then
+    /// Two hosts, an RNIC and an SMC engine on each, and nothing but octets
+    /// between them. The client sends the file, the server echoes it; then
     /// both close and take the link group down. Time is virtual: the same seed
     /// and the same octets give the same run and the same capture.
     #[command(after_help = "Examples:\n  \
@@ -40,8 +40,8 @@ pub enum Command {
         smcx demo --bytes 1g --ring 512            1 GiB through rings of 512 KiB\n  \
         smcx demo --bytes 1m --pcap demo.pcapng    every frame, for Wireshark or smcx decode\n  \
         smcx demo --json | jq .gbit_per_s          numbers only\n\n\
-        Seconds and Gbit/s are of real time, from opening the connection to closing it, with\n\
-        SHA-256 and the capture included; Gbit/s counts the octets once, not the way back too.")]
+        Seconds and Gbit/s are of real time, with SHA-256 and the capture included, unless they\n\
+        are called virtual. Gbit/s counts the octets once although they go both ways.")]
     Demo(DemoArguments),
     /// Show the SMC messages in a capture.
     ///

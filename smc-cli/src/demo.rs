@@ -68,16 +68,34 @@ pub fn run(
         },
     );
     bar.finish_and_clear();
-    let outcome = outcome?;
-    if arguments.json {
-        report::json(&outcome, arguments, stdout)?;
-    } else if text {
-        if !arguments.no_ladder {
-            ladder::show(&carry::lock(&outcome.watch), screen, stdout)?;
+    report(&outcome?, arguments, screen, stdout)
+}
+
+/// Shows what a run was, and fails if octets changed in it.
+///
+/// # Errors
+/// [`Failure::Problem`] if octets changed, [`Failure::Output`] if this cannot be
+/// shown.
+pub fn report(
+    outcome: &Outcome,
+    arguments: &DemoArguments,
+    screen: &Screen,
+    stdout: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut show = || -> Result<(), Failure> {
+        if arguments.json {
+            report::json(outcome, arguments, stdout)?;
+        } else if !arguments.quiet {
+            if !arguments.no_ladder {
+                ladder::show(&carry::lock(&outcome.watch), screen, stdout)?;
+            }
+            report::tables(outcome, arguments, screen, stdout)?;
         }
-        report::tables(&outcome, arguments, screen, stdout)?;
-    }
-    report::verdict(&outcome)
+        Ok(())
+    };
+    let shown = show();
+    report::verdict(outcome)?;
+    shown
 }
 
 fn title(
@@ -89,11 +107,10 @@ fn title(
         Some(length) => format!("{} of {}", size(length), source.name()),
         None => source.name().to_owned(),
     };
-    let ring = &arguments.ring;
+    let (seed, ring) = (arguments.seed, &arguments.ring);
     writeln!(
         stdout,
-        "{what} from a client to a server and back over SMC-R, rings of {ring} KiB, seed {}\n",
-        arguments.seed
+        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)\n",
     )
 }
 

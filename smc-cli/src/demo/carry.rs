@@ -154,6 +154,11 @@ pub fn carry(
             .observe(Box::new(capture.recorder.clone()));
     }
     let ends = simulation.connect_with(client, server, setup.option);
+    for end in [ends.0, ends.1] {
+        if let Some(app) = simulation.app_mut(end) {
+            app.skip_hashes();
+        }
+    }
     let mut run = Run {
         simulation,
         hosts: [client, server],

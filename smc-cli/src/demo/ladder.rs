@@ -78,8 +78,9 @@ fn text(watch: &Watch, rung: &Rung) -> String {
                 || format!("0x{address:x}"),
                 |place| format!("ring + {}", grouped(place)),
             );
+            let plural = if *length == 1 { "" } else { "s" };
             let length = grouped(*length as u64);
-            format!("RDMA WRITE {length} octets to {place}, RKey {rkey}")
+            format!("RDMA WRITE {length} octet{plural} to {place}, RKey {rkey}")
         }
     };
     text.push_str(match rung.outcome {
@@ -99,10 +100,10 @@ impl Paper<'_> {
     }
 
     fn head(&mut self) -> io::Result<()> {
-        let gap = self
-            .lane
-            .saturating_sub("client 10.0.0.1".len() + "server 10.0.0.2".len() - 8);
-        let names = format!("client 10.0.0.1{:gap$}server 10.0.0.2", "");
+        let (client, server) = ("client 10.0.0.1", "server 10.0.0.2");
+        // Over the lines of the hosts and what is between them.
+        let gap = (self.lane + 2).saturating_sub(client.len() + server.len());
+        let names = format!("{client}{:gap$}{server}", "");
         let names = self.paint(Style::new().bold(), &names);
         let time = self.paint(Style::new().dim(), "virtual ms");
         writeln!(self.out, "{time}    {names}")?;

@@ -42,17 +42,17 @@ pub(super) fn tables(
         (
             "Real time",
             format!(
-                "{:.3} s, {:.2} Gbit/s each way",
-                outcome.seconds,
-                outcome.gbit_per_s()
+                "{}, {} each way",
+                time(outcome.seconds),
+                rate(outcome.gbit_per_s())
             ),
         ),
         (
             "Virtual time",
             format!(
-                "{:.6} s, {:.2} Gbit/s each way while octets flowed",
-                outcome.virtual_seconds,
-                outcome.virtual_gbit_per_s()
+                "{}, {} each way while octets flowed",
+                time(outcome.virtual_seconds),
+                rate(outcome.virtual_gbit_per_s())
             ),
         ),
         ("RDMA WRITEs", writes(outcome)),
@@ -82,6 +82,22 @@ pub(super) fn tables(
     };
     writeln!(out, "{summary}\n")?;
     messages(outcome, screen, out)
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.3} ms", seconds * 1e3)
+    } else {
+        format!("{seconds:.3} s")
+    }
+}
+
+fn rate(gbit_per_s: f64) -> String {
+    if gbit_per_s < 1.0 {
+        format!("{:.2} Mbit/s", gbit_per_s * 1e3)
+    } else {
+        format!("{gbit_per_s:.2} Gbit/s")
+    }
 }
 
 fn writes(outcome: &Outcome) -> String {

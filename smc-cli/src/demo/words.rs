@@ -36,7 +36,7 @@ pub(super) fn clc(message: &ClcMessage) -> String {
 
 fn side(contact: &AcceptConfirm) -> String {
     format!(
-        "{}, QP {}, RKey {}, ring {} KiB, MTU {}",
+        "{}, QP {}, RKey {}, ring {} KiB",
         if contact.first_contact {
             "first contact"
         } else {
@@ -45,7 +45,6 @@ fn side(contact: &AcceptConfirm) -> String {
         contact.qpn,
         contact.rtoken.rkey,
         contact.buffer_size.octets() >> 10,
-        mtu(contact.mtu),
     )
 }
 
