@@ -130,7 +130,7 @@ impl Watch {
             at,
             to_server,
             outcome,
-            before: std::mem::replace(&mut self.kept, self.tally),
+            before: core::mem::replace(&mut self.kept, self.tally),
             after: self.tally,
             said,
         };
