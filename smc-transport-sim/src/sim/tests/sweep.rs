@@ -140,6 +140,7 @@ fn sweep(seed: u64) -> Result<(), String> {
     ))
 }
 
+/// `SMC_SEEDS` sets the number of seeds, 100 otherwise.
 #[test]
 fn whatever_fails_everything_ends_and_is_given_back() {
     let seeds = std::env::var("SMC_SEEDS")
@@ -156,4 +157,24 @@ fn whatever_fails_everything_ends_and_is_given_back() {
         .filter_map(|failure| failure.split("FaultPlan").next());
     let what: String = what.collect();
     assert!(failed.is_empty(), "{} seeds failed: {what}", failed.len());
+}
+
+/// Both ends lose the link while the client's Confirm is on its way: both send
+/// Decline, and neither may reach an application (reliability A6).
+#[test]
+#[ignore = "the server declines after the Confirm without watching for the client's Decline"]
+fn declines_that_cross_after_the_confirm() {
+    let (mut simulation, client, server) = pair(30_133);
+    let (device, ends, cause) = (None, Ends::Both, LinkFailure::Other);
+    let at = Trigger::At(Instant::ZERO.after(Duration::from_micros(312)));
+    let fail = FaultAction::FailLink {
+        device,
+        ends,
+        cause,
+    };
+    simulation
+        .fabric()
+        .set_faults(FaultPlan::none().with(at, client, fail));
+    let ends = simulation.connect(client, server);
+    exchange(&mut simulation, ends, 700);
 }
