@@ -20,6 +20,7 @@ mod link;
 mod llc;
 mod matching;
 mod remote_rmb;
+mod send_ring;
 mod teardown;
 mod work;
 
@@ -29,7 +30,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
 pub use link::Link;
 pub(crate) use link::list as link_list;
-pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
+pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 
