@@ -222,7 +222,7 @@ impl Connection {
     }
 
     fn note_writable(&mut self) {
-        if self.may_send().is_ok() {
+        if core::mem::take(&mut self.tx.exhausted) && self.may_send().is_ok() {
             self.notices.insert(Notices::WRITABLE);
         }
     }

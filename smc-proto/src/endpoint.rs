@@ -640,6 +640,43 @@ impl ConnMut<'_> {
             .is_some_and(crate::connection::Connection::is_end_of_stream)
     }
 
+    /// The urgent octet that was not read yet: how many octets stand before it,
+    /// and where it is.
+    #[must_use]
+    pub fn urgent(&self) -> Option<(u32, BufferSpans)> {
+        let record = self.engine.connections.at(self.index)?;
+        let urgent = record.connection.as_ref()?.urgent()?;
+        let octet = Segment {
+            offset: record.rmb.offset.wrapping_add(urgent.offset),
+            length: 1,
+        };
+        Some((
+            urgent.ahead,
+            BufferSpans {
+                buffer: self.engine.buffer_id(record.rmb.buffer),
+                segments: [octet, Segment::default()],
+                eye_catcher_at: None,
+            },
+        ))
+    }
+
+    /// Notes that the urgent octet was copied out of line; reading steps over it.
+    ///
+    /// # Errors
+    /// [`ApiMisuse::NoUrgent`] if there is none.
+    pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
+        self.engine.begin(now);
+        self.engine
+            .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
+            .unwrap_or(Err(ApiMisuse::NoUrgent))
+    }
+
+    /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`].
+    pub fn set_urgent_inline(&mut self, inline: bool) {
+        self.engine
+            .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));
+    }
+
     /// State of the close machine (RFC 7609 4.8), `None` before the connection is
     /// established.
     #[must_use]

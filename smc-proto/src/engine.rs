@@ -308,7 +308,8 @@ impl<'a> Engine<'a> {
         if notices.contains(Notices::WRITABLE) {
             pending |= Pending::WRITABLE;
         }
-        if notices.contains(Notices::URGENT) {
+        //= URG-008
+        if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
         if !pending.is_empty() {
@@ -316,6 +317,10 @@ impl<'a> Engine<'a> {
         }
         if notices.contains(Notices::TCP_RESET) {
             self.command_tcp(index, TcpCommand::Reset);
+        }
+        //= CLOSE-033
+        if notices.contains(Notices::TCP_CLOSE) {
+            self.command_tcp(index, TcpCommand::Close);
         }
         if notices.contains(Notices::CLOSED) {
             self.on_closed(index);
@@ -339,12 +344,7 @@ impl<'a> Engine<'a> {
             .map_or(CloseReason::Normal, CloseReason::from);
         record.phase = Phase::Ended;
         record.end = Some(End::Closed(reason));
-        let reset = record.tcp == Some(TcpCommand::Reset);
         self.core.statistics.closed(reason);
-        if reason == CloseReason::Normal && !reset {
-            //= CLOSE-033
-            self.command_tcp(index, TcpCommand::Close);
-        }
         self.notify(index, Pending::END);
         self.release(index);
     }

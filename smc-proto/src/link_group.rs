@@ -77,7 +77,7 @@ pub(crate) mod handshake_list {
 
 /// Which side of the TCP connections of a group this endpoint is (LINK-023).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Role {
+pub(crate) enum Role {
     /// This side opens the connections.
     Client,
     /// This side accepts them, and decides about links.

@@ -53,6 +53,9 @@ pub struct ConnOptions {
     pub send_buffer: Option<BufferSize>,
     /// Send small writes at once instead of coalescing them (FLOW-023).
     pub nodelay: bool,
+    /// Read urgent octets in their place in the stream; otherwise reading stops
+    /// before one until it was taken.
+    pub urgent_inline: bool,
 }
 
 impl ConnOptions {
@@ -66,6 +69,7 @@ impl ConnOptions {
             receive_buffer: None,
             send_buffer: None,
             nodelay: false,
+            urgent_inline: true,
         }
     }
 }

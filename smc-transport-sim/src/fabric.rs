@@ -19,26 +19,27 @@
 //! them a scripted or hostile peer is made.
 
 mod adapter;
+mod buffers;
+mod config;
 mod control;
 mod data;
 mod event;
 mod fingerprint;
 mod queue_pair;
+mod route;
 mod settle;
 mod tcp_pipe;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use smc_proto::command::Segment;
-use smc_proto::id::DeviceId;
-use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::types::{Gid, Mac, Mtu};
+use smc_proto::time::Instant;
+use smc_proto::wire::types::Gid;
 
 use crate::clock::EventQueue;
 use crate::completion::FabricCompletion;
 use crate::fault::{FaultPlan, Trigger};
-use crate::memory::{Memory, MemoryError};
+use crate::memory::Memory;
 use crate::observe::{Observer, Observers};
 use crate::random::Random;
 use crate::tcp::{Tcp, TcpNotice};
@@ -46,6 +47,7 @@ use adapter::Names;
 use event::Event;
 use queue_pair::{QueuePair, QueuePairId};
 
+pub use config::{FabricConfig, PathConfig, PortConfig};
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
 
 /// A host of a fabric, numbered in the order of [`Fabric::add_host`].
@@ -55,81 +57,6 @@ pub struct HostId(pub u16);
 /// Name of a buffer of one host, chosen by that host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BufferKey(pub u64);
-
-/// A port of an RNIC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct PortConfig {
-    /// The RNIC.
-    pub device: DeviceId,
-    /// Its port, from 1.
-    pub port: u8,
-    /// The only GID of the port; its index is 0.
-    pub gid: Gid,
-    /// MAC of the port.
-    pub mac: Mac,
-    /// Active MTU.
-    pub mtu: Mtu,
-    /// Ports of one subnet reach each other.
-    pub subnet: u32,
-}
-
-/// The wire between two ports, the same in both directions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct PathConfig {
-    /// From the last octet sent to the last octet received.
-    pub latency: Duration,
-    /// Bandwidth; 0 means unlimited.
-    pub bits_per_second: u64,
-}
-
-impl Default for PathConfig {
-    /// 25 Gbit/s over a few metres.
-    fn default() -> Self {
-        Self {
-            latency: Duration::from_micros(2),
-            bits_per_second: 25_000_000_000,
-        }
-    }
-}
-
-/// Properties of all RNICs of a fabric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct FabricConfig {
-    /// Path of two ports for which none was set.
-    pub path: PathConfig,
-    /// From a control command to its answer.
-    pub control_latency: Duration,
-    /// Without an acknowledgement for so long, work is sent again.
-    pub retry_timeout: Duration,
-    /// How often work is sent again before the queue pair breaks.
-    pub retry_count: u8,
-    /// Pause after a peer was not ready to receive.
-    pub receiver_not_ready_delay: Duration,
-    /// How often such a pause is made before the queue pair breaks.
-    pub receiver_not_ready_count: u8,
-    /// Receives kept posted on each queue pair.
-    pub receives: u32,
-    /// Work requests under way on one queue pair before its RNIC takes no more.
-    pub send_queue_depth: usize,
-    /// One-way latency of TCP.
-    pub tcp_latency: Duration,
-}
-
-impl Default for FabricConfig {
-    fn default() -> Self {
-        Self {
-            path: PathConfig::default(),
-            control_latency: Duration::from_micros(50),
-            retry_timeout: Duration::from_millis(64),
-            retry_count: 7,
-            receiver_not_ready_delay: Duration::from_millis(1),
-            receiver_not_ready_count: 7,
-            receives: 64,
-            send_queue_depth: 256,
-            tcp_latency: Duration::from_micros(25),
-        }
-    }
-}
 
 /// A mistake of a host: something its RNIC's driver would have refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -233,6 +160,8 @@ impl Fabric {
 
     /// Gives a host a port of an RNIC. A GID must be used once.
     pub fn add_port(&mut self, host: HostId, config: PortConfig) {
+        self.observers
+            .each(|observer| observer.on_port(host, &config));
         self.port_of.insert(config.gid, self.ports.len());
         self.ports.push(Port {
             host,
@@ -283,6 +212,9 @@ impl Fabric {
         for (number, host) in self.hosts.iter().enumerate() {
             observer.on_host(HostId(number as u16), &host.name);
         }
+        for port in &self.ports {
+            observer.on_port(port.host, &port.config);
+        }
         self.observers.add(observer);
     }
 
@@ -311,70 +243,15 @@ impl Fabric {
         self.ports.iter().filter(of_host).map(|port| &port.config)
     }
 
+    /// Draws a number from the seed, for what is built on the fabric.
+    pub fn draw(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
     /// What hosts did wrong so far.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
-    }
-
-    /// Copies octets into pieces of a send buffer.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if the pieces are not there or not of that length.
-    pub fn fill_buffer(
-        &mut self,
-        host: HostId,
-        buffer: BufferKey,
-        spans: [Segment; 2],
-        octets: &[u8],
-    ) -> Result<(), MemoryError> {
-        self.memory_mut(host)?.fill(buffer, spans, octets)
-    }
-
-    /// Appends a copy of pieces of a buffer to `into`.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if the pieces are not there.
-    pub fn copy_buffer(
-        &self,
-        host: HostId,
-        buffer: BufferKey,
-        spans: [Segment; 2],
-        into: &mut Vec<u8>,
-    ) -> Result<(), MemoryError> {
-        let host = self
-            .hosts
-            .get(usize::from(host.0))
-            .ok_or(MemoryError::NoBuffer)?;
-        host.memory.copy_out(buffer, spans, into)
-    }
-
-    /// Buffers, queue pairs and registrations of a host: all 0 after it gave
-    /// everything back.
-    #[must_use]
-    pub fn in_use(&self, host: HostId) -> [usize; 3] {
-        let queue_pairs = || {
-            self.queue_pairs
-                .range(QueuePairId::all_of(host))
-                .map(|(_, q)| q)
-        };
-        [
-            self.hosts
-                .get(usize::from(host.0))
-                .map_or(0, |host| host.memory.len()),
-            queue_pairs().count(),
-            queue_pairs()
-                .map(|queue_pair| queue_pair.regions.len())
-                .sum(),
-        ]
-    }
-
-    fn memory_mut(&mut self, host: HostId) -> Result<&mut Memory, MemoryError> {
-        let host = self
-            .hosts
-            .get_mut(usize::from(host.0))
-            .ok_or(MemoryError::NoBuffer)?;
-        Ok(&mut host.memory)
     }
 
     fn violation(&mut self, host: HostId, what: impl Into<String>) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 
-use crate::fabric::HostId;
+use crate::fabric::{HostId, PortConfig};
 use crate::tcp::TcpId;
 
 /// One end of a queue pair's wire.
@@ -78,6 +78,8 @@ pub struct Acknowledgement {
     pub psn: Psn,
     /// What it says.
     pub outcome: Outcome,
+    /// Whether it answers an RDMA WRITE; else a SEND.
+    pub of_write: bool,
 }
 
 /// A segment of a TCP connection at its arrival.
@@ -118,6 +120,8 @@ pub struct TcpSegment<'a> {
 pub trait Observer {
     /// A host was added.
     fn on_host(&mut self, host: HostId, name: &str) {}
+    /// A host got a port.
+    fn on_port(&mut self, host: HostId, port: &PortConfig) {}
     /// A SYN or SYN/ACK arrived.
     fn on_tcp_syn(&mut self, segment: &TcpSegment<'_>) {}
     /// Any later segment arrived.
@@ -134,6 +138,9 @@ pub trait Observer {
 impl<T: Observer> Observer for Arc<Mutex<T>> {
     fn on_host(&mut self, host: HostId, name: &str) {
         with(self, |observer| observer.on_host(host, name));
+    }
+    fn on_port(&mut self, host: HostId, port: &PortConfig) {
+        with(self, |observer| observer.on_port(host, port));
     }
     fn on_tcp_syn(&mut self, segment: &TcpSegment<'_>) {
         with(self, |observer| observer.on_tcp_syn(segment));

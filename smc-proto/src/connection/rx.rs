@@ -89,6 +89,9 @@ impl Rx {
 
     /// Whether the peer needs a CDC message for the consumer cursor alone.
     pub(super) fn update_due(&self) -> bool {
+        if self.gain() == 0 {
+            return false;
+        }
         let used = self.received.since(self.published);
         let view = self.ring.usable().saturating_sub(used);
         // P without U: the writer waits for room for its urgent octet.

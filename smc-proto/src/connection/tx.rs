@@ -42,6 +42,8 @@ pub(super) struct Tx {
     pub(super) completed_sequence: u16,
     /// CDC messages emitted on this link and not completed.
     pub(super) outstanding: u16,
+    /// The free space was used up, and the application may wait for more.
+    pub(super) exhausted: bool,
     /// Counts changes of link, to tell late completions of the old one.
     pub(super) epoch: u8,
 }
@@ -74,6 +76,7 @@ impl Tx {
             sequence: 0,
             completed_sequence: 0,
             outstanding: 0,
+            exhausted: false,
             epoch: 0,
         }
     }
@@ -90,6 +93,7 @@ impl Tx {
 
     /// Takes `len` octets of the free space; the caller checked that they fit.
     pub(super) fn commit(&mut self, len: u32) {
+        self.exhausted = self.space() == len;
         self.produced = self.produced.wrapping_add(u64::from(len));
         self.head = self.buffer.count_after(self.head, len);
     }

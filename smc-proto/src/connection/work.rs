@@ -60,7 +60,16 @@ bitflags::bitflags! {
 impl Connection {
     /// Whether [`Connection::next_work`] would return something.
     #[must_use]
+    #[inline]
     pub fn wants_work(&self) -> bool {
+        // Most often everything committed is out and nothing was read since.
+        if self.tx.produced == self.tx.published && self.wants.is_empty() && self.rx.gain() == 0 {
+            return false;
+        }
+        self.wants_work_now()
+    }
+
+    fn wants_work_now(&self) -> bool {
         if self.silent {
             return false;
         }

@@ -150,13 +150,10 @@ impl Engine<'_> {
         let Some(g) = self.groups.at(group) else {
             return;
         };
-        match (g.flow, g.role) {
-            //= LINK-032
-            //= LLC-057
-            (Flow::DeleteGroup { all: true }, super::Role::Server) => {
-                self.end_group(group, CloseReason::LinksLost, None);
-            }
-            _ => {}
+        //= LINK-032
+        //= LLC-057
+        if g.flow == (Flow::DeleteGroup { all: true }) && g.role == super::Role::Server {
+            self.end_group(group, CloseReason::LinksLost, None);
         }
     }
 

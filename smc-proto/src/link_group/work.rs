@@ -151,16 +151,20 @@ impl Engine<'_> {
     /// Lets other links of the device have their turn.
     #[inline]
     fn rotate_link(&mut self, link: u32) {
-        let Some(device) = self
-            .links
-            .at(link)
-            .and_then(|l| self.core.devices.get_mut(usize::from(l.path.device.0)))
-        else {
+        let Some(state) = self.links.at(link) else {
             return;
         };
-        if !device.links.is_only(link) {
+        let wanted = state.wants_device();
+        if let Some(device) = self
+            .core
+            .devices
+            .get_mut(usize::from(state.path.device.0))
+            .filter(|device| !wanted || !device.links.is_only(link))
+        {
             device.links.remove(&mut self.links, link);
-            self.poke_link(link);
+            if wanted {
+                device.links.push_back(&mut self.links, link);
+            }
         }
     }
 

@@ -43,10 +43,8 @@ impl Engine<'_> {
         match state {
             State::Preparing => self.advance_preparing(handshake, conn, role),
             // Our word is still to be said: it becomes Decline if the group is gone.
-            State::Accepting | State::Confirming => {
-                if self.group_is_gone(conn) {
-                    self.decline(handshake, DiagnosisCode::LINK_READY, false);
-                }
+            State::Accepting | State::Confirming if self.group_is_gone(conn) => {
+                self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
             State::AwaitingConfirm => {
                 //= CLC-057
@@ -202,7 +200,8 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
-        let (conn, peer, early, nodelay) = (h.conn, h.peer, h.early, h.options.nodelay);
+        let (conn, peer, early) = (h.conn, h.peer, h.early);
+        let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
         let Some(peer) = peer else { return };
         let Some(record) = self.connections.at(conn) else {
             return;
@@ -230,7 +229,7 @@ impl Engine<'_> {
             peer: peer_ring,
             send_buffer: octets(send_buffer),
             nodelay,
-            urgent_inline: false,
+            urgent_inline,
         };
         self.drop_handshake(handshake);
         if let Some(record) = self.connections.at_mut(conn) {

@@ -1,20 +1,20 @@
 //! Control commands. Each takes effect when it is given and is answered later,
 //! so that a slow answer never hides a fast peer.
 
-use smc_proto::command::{BufferKind, QpAddress};
+use smc_proto::command::QpAddress;
 use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::types::{Mtu, Psn, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Mtu, Psn, Qpn};
 
 use super::event::Event;
 use super::queue_pair::{Peer, QueuePair, QueuePairId, QueuePairState};
-use super::{BufferKey, Fabric, HostId, QueuePairKey};
+use super::{Fabric, HostId, QueuePairKey};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
-use crate::memory::{Region, Regions};
+use crate::memory::Regions;
 
 /// The answer to a command, or why it is a mistake of the host.
-type Answer = Result<FabricCompletion, String>;
+pub(super) type Answer = Result<FabricCompletion, String>;
 
 impl Fabric {
     /// Creates a queue pair on a port and keeps receives of `receive_size` octets
@@ -143,105 +143,6 @@ impl Fabric {
         });
     }
 
-    /// Provides zeroed memory. Answer: `BufferAllocated`.
-    pub fn allocate_buffer(
-        &mut self,
-        host: HostId,
-        key: BufferKey,
-        kind: BufferKind,
-        elements: u8,
-        element_size: u32,
-    ) {
-        self.control_buffer(host, key, Operation::AllocateBuffer, |fabric| {
-            let memory = fabric.memory_mut(host).map_err(|_| "no such host")?;
-            if memory.describe(key).is_some() || elements == 0 {
-                return Err(format!("cannot allocate {key:?} of {elements} elements"));
-            }
-            memory.allocate(key, kind, elements, element_size);
-            Ok(Completion::BufferAllocated { buffer: key })
-        });
-    }
-
-    /// Registers a buffer with a queue pair. Answer: `BufferRegistered`, with a
-    /// key and an address that are different each time.
-    pub fn register_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
-        self.control_buffer(host, buffer, Operation::RegisterBuffer, |fabric| {
-            let described = fabric
-                .memory_mut(host)
-                .ok()
-                .and_then(|m| m.describe(buffer));
-            let (kind, length) = described.ok_or_else(|| format!("no {buffer:?}"))?;
-            let (id, _) = fabric
-                .queue_pair(host, key)
-                .ok_or_else(|| format!("no {key:?}"))?;
-            let rkey = fabric.fresh_rkey(host);
-            let address = 0x1000_0000_0000 + (fabric.random.below(1 << 32) << 12);
-            let region = Region {
-                buffer,
-                address,
-                length,
-                remote_write: kind == BufferKind::Rmb,
-            };
-            let queue_pair = fabric.queue_pairs.get_mut(&id).ok_or("no queue pair")?;
-            if queue_pair.regions.holds(buffer) || !queue_pair.regions.add(rkey, region) {
-                return Err(format!("{buffer:?} is registered with {key:?}"));
-            }
-            let rtoken = RToken { rkey, address };
-            Ok(Completion::BufferRegistered {
-                buffer,
-                link: key,
-                rtoken,
-            })
-        });
-    }
-
-    /// Undoes a registration. Answer: `BufferDeregistered`.
-    pub fn deregister_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
-        self.control_buffer(host, buffer, Operation::DeregisterBuffer, |fabric| {
-            let id = fabric.queue_pair(host, key).map(|(id, _)| id);
-            let queue_pair = id.and_then(|id| fabric.queue_pairs.get_mut(&id));
-            if !queue_pair.is_some_and(|queue_pair| queue_pair.regions.remove(buffer)) {
-                return Err(format!("{buffer:?} is not registered with {key:?}"));
-            }
-            Ok(Completion::BufferDeregistered { buffer, link: key })
-        });
-    }
-
-    /// Gives memory back. Answer: `BufferFreed`.
-    pub fn free_buffer(&mut self, host: HostId, buffer: BufferKey) {
-        self.control_buffer(host, buffer, Operation::FreeBuffer, |fabric| {
-            let mut mine = fabric.queue_pairs.range(QueuePairId::all_of(host));
-            if mine.any(|(_, queue_pair)| queue_pair.regions.holds(buffer)) {
-                return Err(format!("{buffer:?} freed while registered"));
-            }
-            if !fabric
-                .memory_mut(host)
-                .is_ok_and(|memory| memory.free(buffer))
-            {
-                return Err(format!("no {buffer:?}"));
-            }
-            Ok(Completion::BufferFreed { buffer })
-        });
-    }
-
-    /// Zeroes an element of a buffer. Answer: `ElementCleared`.
-    pub fn clear_element(
-        &mut self,
-        host: HostId,
-        buffer: BufferKey,
-        offset: u32,
-        length: u32,
-        eye_catcher: bool,
-    ) {
-        self.control_buffer(host, buffer, Operation::ClearElement, |fabric| {
-            fabric
-                .memory_mut(host)
-                .and_then(|memory| memory.clear_element(buffer, offset, length, eye_catcher))
-                .map_err(|error| format!("clearing {buffer:?}: {error:?}"))?;
-            Ok(Completion::ElementCleared { buffer, offset })
-        });
-    }
-
     fn control_link(
         &mut self,
         host: HostId,
@@ -253,21 +154,10 @@ impl Fabric {
         self.control(host, operation, refused, Duration::ZERO, effect);
     }
 
-    fn control_buffer(
-        &mut self,
-        host: HostId,
-        buffer: BufferKey,
-        operation: Operation,
-        effect: impl FnOnce(&mut Self) -> Answer,
-    ) {
-        let refused = Completion::BufferRefused { buffer };
-        self.control(host, operation, refused, Duration::ZERO, effect);
-    }
-
     /// Executes a command unless a fault refuses it, and answers it after the
     /// control latency, `at_least` and what faults add. A mistake of the host is
     /// recorded and refused.
-    fn control(
+    pub(super) fn control(
         &mut self,
         host: HostId,
         operation: Operation,
@@ -317,16 +207,6 @@ impl Fabric {
             let id = QueuePairId { host, qpn };
             if !self.queue_pairs.contains_key(&id) {
                 return id;
-            }
-        }
-    }
-
-    fn fresh_rkey(&mut self, host: HostId) -> RKey {
-        loop {
-            let rkey = RKey(self.random.next_u64() as u32);
-            let mut mine = self.queue_pairs.range(QueuePairId::all_of(host));
-            if mine.all(|(_, queue_pair)| queue_pair.regions.find(rkey).is_none()) {
-                return rkey;
             }
         }
     }

@@ -2,15 +2,15 @@
 
 use smc_proto::command::Segment;
 use smc_proto::id::WrId;
-use smc_proto::time::{Duration, Instant};
+use smc_proto::time::Duration;
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
-use super::queue_pair::{Order, Peer, QueuePair, QueuePairId, QueuePairState, Request, Work};
-use super::{BufferKey, Fabric, HostId, Lane, QueuePairKey, WorkOwner};
+use super::queue_pair::{Order, QueuePairId, QueuePairState, Request, Work};
+use super::{BufferKey, Fabric, HostId, QueuePairKey, WorkOwner};
 use crate::completion::Completion;
 use crate::fault::Operation;
-use crate::observe::{Arrival, Outcome, RdmaEnd, RdmaFlow};
+use crate::observe::{Arrival, Outcome, RdmaFlow};
 use smc_proto::completion::LinkFailure;
 
 /// What a packet takes on an Ethernet besides its payload: preamble, headers of
@@ -129,21 +129,6 @@ impl Fabric {
             .schedule(arrives, Event::Arrive { sender, number });
     }
 
-    /// The lane from a queue pair's port to its peer's port.
-    fn lane(&mut self, sender: QueuePairId) -> Option<&mut Lane> {
-        let queue_pair = self.queue_pairs.get(&sender)?;
-        let ends = (queue_pair.port, queue_pair.peer?.port?);
-        let (from, to) = (self.ports.get(ends.0)?, self.ports.get(ends.1)?);
-        if from.config.subnet != to.config.subnet {
-            return None;
-        }
-        let path = self.config.path;
-        Some(self.lanes.entry(ends).or_insert(Lane {
-            path,
-            busy_until: Instant::ZERO,
-        }))
-    }
-
     /// All packets of a request reached the peer's port.
     pub(super) fn arrive(&mut self, sender: QueuePairId, number: u64) {
         let Some(flow) = self.flow(sender) else {
@@ -259,70 +244,5 @@ impl Fabric {
             }
         };
         (outcome, Some(receiver))
-    }
-
-    /// The queue pair that a sender's packets reach and that listens to it.
-    fn reachable_peer(&self, sender: QueuePairId, flow: &RdmaFlow) -> Option<QueuePairId> {
-        let queue_pair = self.queue_pairs.get(&sender)?;
-        let receiver = self.peer_of(sender)?;
-        let target = self.queue_pairs.get(&receiver)?;
-        let bound = target.peer?.address;
-        let heard = self.ports.get(queue_pair.port)?.sends
-            && self.ports.get(target.port)?.receives
-            && Some(target.port) == queue_pair.peer?.port
-            && target.can_receive()
-            && (bound.qpn, bound.gid) == (flow.source.qpn, flow.source.gid);
-        heard.then_some(receiver)
-    }
-
-    /// The queue pair that a queue pair was connected to, if it exists.
-    pub(super) fn peer_of(&self, id: QueuePairId) -> Option<QueuePairId> {
-        let peer: Peer = self.queue_pairs.get(&id)?.peer?;
-        let host = self.ports.get(peer.port?)?.host;
-        let qpn = peer.address.qpn;
-        let peer = QueuePairId { host, qpn };
-        self.queue_pairs.contains_key(&peer).then_some(peer)
-    }
-
-    /// Addresses of a queue pair and its peer.
-    pub(super) fn flow(&self, id: QueuePairId) -> Option<RdmaFlow> {
-        let queue_pair = self.queue_pairs.get(&id)?;
-        let port = &self.ports.get(queue_pair.port)?.config;
-        let peer = queue_pair.peer?;
-        let host = peer.port.and_then(|port| Some(self.ports.get(port)?.host));
-        Some(RdmaFlow {
-            source: RdmaEnd {
-                host: Some(id.host),
-                gid: port.gid,
-                mac: port.mac,
-                qpn: id.qpn,
-            },
-            destination: RdmaEnd {
-                host,
-                gid: peer.address.gid,
-                mac: peer.address.mac,
-                qpn: peer.address.qpn,
-            },
-            mtu: peer.mtu,
-        })
-    }
-
-    pub(super) fn queue_pair(
-        &self,
-        host: HostId,
-        key: QueuePairKey,
-    ) -> Option<(QueuePairId, &QueuePair)> {
-        let id = *self.hosts.get(usize::from(host.0))?.queue_pairs.get(&key)?;
-        Some((id, self.queue_pairs.get(&id)?))
-    }
-}
-
-impl super::PathConfig {
-    fn time_for(&self, octets: u64) -> Duration {
-        let nanoseconds = u128::from(octets) * 8_000_000_000;
-        let time = nanoseconds
-            .checked_div(self.bits_per_second.into())
-            .unwrap_or(0);
-        Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
     }
 }

@@ -43,6 +43,7 @@ impl Fabric {
             },
             psn: Psn::new(request.first_psn.wrapping_add(request.packets - 1)),
             outcome,
+            of_write: matches!(work, Work::Write { .. }),
         };
         self.observers
             .each(|observer| observer.on_ack(&acknowledgement));

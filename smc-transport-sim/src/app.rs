@@ -1,0 +1,284 @@
+//! The application half of a connection: what it wants to write, what it read,
+//! and a check that nothing was lost, added or changed in between.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::random::{Random, StreamHash};
+
+/// One end of a connection, as its application sees it.
+#[derive(Clone, Debug, Default)]
+pub struct App {
+    to_write: VecDeque<Chunk>,
+    wanted: Ending,
+    done: Ending,
+    paused: bool,
+    forgets: bool,
+    received: Vec<u8>,
+    written_hash: StreamHash,
+    read_hash: StreamHash,
+    end_of_stream: bool,
+}
+
+/// How far an application ended its connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Ending {
+    /// Not at all.
+    #[default]
+    None,
+    /// It sends no more.
+    Finished,
+    /// It is done with it.
+    Closed,
+}
+
+#[derive(Clone, Debug)]
+enum Chunk {
+    Octets {
+        octets: Vec<u8>,
+        position: usize,
+    },
+    /// A block said over and over, from a position in it.
+    Pattern {
+        block: Arc<[u8]>,
+        position: usize,
+        left: u64,
+    },
+}
+
+/// Octets of a pattern before it repeats: a prime, so that no ring or segment
+/// size ever falls in step with it and hides a displacement.
+const PATTERN: usize = 65_521;
+
+impl App {
+    /// Queues octets to be written.
+    pub fn write(&mut self, octets: &[u8]) {
+        if !octets.is_empty() {
+            let octets = octets.to_vec();
+            self.to_write.push_back(Chunk::Octets {
+                octets,
+                position: 0,
+            });
+        }
+    }
+
+    /// Queues `length` octets that a seed gives, without keeping them all.
+    pub fn write_pattern(&mut self, seed: u64, length: u64) {
+        let mut random = Random::new(seed);
+        let block = (0..PATTERN).map(|_| random.next_u64() as u8).collect();
+        if length > 0 {
+            self.to_write.push_back(Chunk::Pattern {
+                block,
+                position: 0,
+                left: length,
+            });
+        }
+    }
+
+    /// Ends sending once everything queued was written, and closes once the peer
+    /// ended sending too and everything was read.
+    pub fn finish(&mut self) {
+        self.wanted = self.wanted.max(Ending::Finished);
+    }
+
+    /// Closes the connection once everything queued was written, whatever the
+    /// peer still sends.
+    pub fn close(&mut self) {
+        self.wanted = Ending::Closed;
+    }
+
+    /// Stops or goes on reading.
+    pub fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Keeps nothing of what is read but its length and its hash.
+    pub fn forget_octets(&mut self) {
+        self.forgets = true;
+    }
+
+    /// What was read and not taken.
+    #[must_use]
+    pub fn received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// Takes what was read.
+    pub fn take_received(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.received)
+    }
+
+    /// Octets handed to the connection so far, and their hash.
+    #[must_use]
+    pub const fn written(&self) -> &StreamHash {
+        &self.written_hash
+    }
+
+    /// Octets read from the connection so far, and their hash.
+    #[must_use]
+    pub const fn read(&self) -> &StreamHash {
+        &self.read_hash
+    }
+
+    /// Whether the peer's last octet was read.
+    #[must_use]
+    pub const fn is_at_end(&self) -> bool {
+        self.end_of_stream
+    }
+
+    /// Whether everything queued was handed to the connection.
+    #[must_use]
+    pub fn is_all_written(&self) -> bool {
+        self.to_write.is_empty()
+    }
+
+    /// Whether this side reads now.
+    #[must_use]
+    pub const fn wants_to_read(&self) -> bool {
+        !self.paused
+    }
+
+    /// The next step of ending the connection, if it is due; each comes once.
+    pub(crate) fn take_ending(&mut self) -> Option<Ending> {
+        let mut due = self.wanted;
+        if due == Ending::Finished && self.end_of_stream {
+            due = Ending::Closed;
+        }
+        if !self.to_write.is_empty() || due <= self.done {
+            return None;
+        }
+        self.done = due;
+        Some(due)
+    }
+
+    /// Appends the next octets to write to `into`, at most `most`.
+    pub(crate) fn take_to_write(&mut self, most: usize, into: &mut Vec<u8>) {
+        let start = into.len();
+        while let Some(chunk) = self.to_write.front_mut() {
+            let room = most - (into.len() - start);
+            if room == 0 {
+                break;
+            }
+            let done = match chunk {
+                Chunk::Octets { octets, position } => {
+                    let end = octets.len().min(position.saturating_add(room));
+                    into.extend_from_slice(octets.get(*position..end).unwrap_or_default());
+                    *position = end;
+                    end == octets.len()
+                }
+                Chunk::Pattern {
+                    block,
+                    position,
+                    left,
+                } => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX);
+                    let end = block.len().min(position.saturating_add(room.min(length)));
+                    into.extend_from_slice(block.get(*position..end).unwrap_or_default());
+                    *left -= (end - *position) as u64;
+                    *position = end % block.len();
+                    *left == 0
+                }
+            };
+            if done {
+                self.to_write.pop_front();
+            }
+        }
+        self.written_hash
+            .update(into.get(start..).unwrap_or_default());
+    }
+
+    pub(crate) fn on_octets(&mut self, octets: &[u8]) {
+        self.read_hash.update(octets);
+        if !self.forgets {
+            self.received.extend_from_slice(octets);
+        }
+    }
+
+    pub(crate) fn on_end(&mut self) {
+        self.end_of_stream = true;
+    }
+}
+
+/// Octets written at one end and not yet read at the other: what is read must
+/// be their beginning (reliability I2).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    octets: Vec<u8>,
+    read: usize,
+}
+
+impl InFlight {
+    pub(crate) fn on_written(&mut self, octets: &[u8]) {
+        if self.read * 2 > self.octets.len() {
+            self.octets.drain(..self.read);
+            self.read = 0;
+        }
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// Where the octets just read differ from those written, if they do.
+    pub(crate) fn on_read(&mut self, octets: &[u8]) -> Result<(), usize> {
+        let expected = self.octets.get(self.read..).unwrap_or_default();
+        let same = expected.get(..octets.len()) == Some(octets);
+        if same {
+            self.read += octets.len();
+            return Ok(());
+        }
+        let differs = expected
+            .iter()
+            .zip(octets)
+            .position(|(one, other)| one != other);
+        Err(differs.unwrap_or(expected.len()))
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.octets.len() - self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_queued_is_written_in_order() {
+        let mut app = App::default();
+        app.write(b"head");
+        app.write_pattern(1, 200_000);
+        app.write(b"tail");
+        app.finish();
+        let mut random = Random::new(2);
+        let mut octets = Vec::new();
+        while !app.is_all_written() {
+            assert_eq!(app.take_ending(), None);
+            app.take_to_write(random.below(40_000) as usize, &mut octets);
+        }
+        assert_eq!(app.take_ending(), Some(Ending::Finished));
+        assert_eq!(app.take_ending(), None);
+        app.on_end();
+        assert_eq!(app.take_ending(), Some(Ending::Closed));
+        assert_eq!(app.take_ending(), None);
+        assert_eq!(octets.len(), 200_008);
+        assert_eq!(
+            (&octets[..4], &octets[200_004..]),
+            (&b"head"[..], &b"tail"[..])
+        );
+        assert_eq!(octets[4..1004], octets[4 + PATTERN..1004 + PATTERN]);
+        let mut hash = StreamHash::new();
+        hash.update(&octets);
+        assert_eq!(*app.written(), hash);
+    }
+
+    #[test]
+    fn octets_in_flight_must_arrive_as_they_left() {
+        let mut flight = InFlight::default();
+        flight.on_written(b"abcdef");
+        assert_eq!(flight.on_read(b"abc"), Ok(()));
+        assert_eq!(flight.on_read(b"dx"), Err(1));
+        assert_eq!(flight.on_read(b"defg"), Err(3));
+        flight.on_written(b"gh");
+        assert_eq!(flight.on_read(b"defgh"), Ok(()));
+        assert_eq!(flight.len(), 0);
+        assert_eq!(flight.on_read(b"i"), Err(0));
+    }
+}

@@ -1,0 +1,284 @@
+//! The embedder's loop: what happened goes into the engines, what they want
+//! goes out, until nobody wants anything.
+
+use smc_proto::command::TcpCommand;
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
+use smc_proto::event::Event;
+use smc_proto::wire::clc::MAX_LENGTH;
+
+use super::socket::Clc;
+use super::*;
+use crate::tcp::{TcpNews, TcpNotice};
+
+impl<S: Storage> Simulation<S> {
+    /// Delivers and polls until nothing moves at this moment.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let mut moved = false;
+            for index in 0..self.hosts.len() {
+                moved |= self.deliver(index);
+                moved |= self.collect(index);
+            }
+            for index in 0..self.sockets.len() {
+                moved |= self.pump(index);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self, index: usize) -> bool {
+        let mut moved = false;
+        let now = self.fabric.now();
+        let Some(host) = self.hosts.get(index).map(|host| host.id) else {
+            return false;
+        };
+        while let Some(notice) = self.fabric.next_tcp_notice(host) {
+            moved = true;
+            self.on_tcp(host, notice);
+        }
+        while let Some(completion) = self.fabric.next_completion(host) {
+            moved = true;
+            if let Some(host) = self.hosts.get_mut(index) {
+                host.endpoint.handle_rdma(now, completion.as_ref());
+            }
+        }
+        moved
+    }
+
+    fn on_tcp(&mut self, host: HostId, notice: TcpNotice) {
+        let mine = |s: &Socket| s.host == host && s.tcp == notice.tcp && s.side == notice.side;
+        let Some(socket) = self.sockets.iter().position(mine) else {
+            return;
+        };
+        match notice.news {
+            TcpNews::Connected { smc } => self.on_connected(socket, smc),
+            TcpNews::Readable => self.show_clc(socket),
+            TcpNews::PeerFin => {
+                self.tell_tcp(socket, TcpEvent::PeerFin);
+            }
+            TcpNews::Reset => {
+                self.tell_tcp(socket, TcpEvent::PeerReset);
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    socket.state.tcp_reset = true;
+                }
+            }
+        }
+        if let Some(socket) = self.sockets.get_mut(socket) {
+            socket.awake = true;
+        }
+    }
+
+    fn tell_tcp(&mut self, socket: usize, event: TcpEvent) {
+        let now = self.fabric.now();
+        let Some(socket) = self.sockets.get(socket) else {
+            return;
+        };
+        let host = self.hosts.get_mut(usize::from(socket.host.0));
+        if let (Some(conn), Some(host)) = (socket.state.conn, host) {
+            host.endpoint.handle_tcp(now, conn, event);
+        }
+    }
+
+    fn on_connected(&mut self, index: usize, smc: bool) {
+        let now = self.fabric.now();
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let (id, tcp, side) = (socket.host, socket.tcp, socket.side);
+        let other_end = |s: &&Socket| s.tcp == tcp && s.side != side;
+        let peer = self
+            .sockets
+            .iter()
+            .find(other_end)
+            .map_or(id, |socket| socket.host);
+        let paths = self.paths(id, peer);
+        let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        let options = ConnOptions {
+            option_negotiated: smc,
+            ..host.policy.options.clone()
+        };
+        let opened = match side {
+            Side::Client => host.endpoint.connect(now, options, &paths),
+            Side::Server => host.endpoint.listen(now, options),
+        };
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        match opened {
+            Ok(conn) => {
+                host.conns.insert(conn, SocketId(index));
+                socket.state.conn = Some(conn);
+                socket.clc = Clc::Engine;
+            }
+            // No slot is free: the connection is what it was, plain TCP.
+            Err(_) => {
+                socket.state.carrier = Carrier::Tcp;
+                socket.clc = Clc::Over;
+            }
+        }
+    }
+
+    /// Shows octets of TCP to the engine while they may be CLC messages.
+    fn show_clc(&mut self, index: usize) {
+        let now = self.fabric.now();
+        while let Some(socket) = self.sockets.get_mut(index) {
+            let shown = matches!(socket.clc, Clc::Engine | Clc::Watching);
+            let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
+            let host = self.hosts.get_mut(usize::from(socket.host.0));
+            let (Some(conn), Some(host)) = (socket.state.conn, host) else {
+                return;
+            };
+            if !shown || octets.is_empty() {
+                return;
+            }
+            match host.endpoint.handle_clc(now, conn, octets) {
+                Ok(ClcProgress::NeedMore { .. }) => return,
+                Ok(ClcProgress::Consumed { len, next }) => {
+                    self.fabric.tcp_consume(socket.tcp, socket.side, len);
+                    if next == Next::Stop {
+                        socket.clc = Clc::Over;
+                    }
+                }
+                Ok(ClcProgress::NotClc) => socket.clc = Clc::Over,
+                // The engine resets the connection by a command of its own.
+                Err(_) => {
+                    socket.clc = Clc::Over;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn collect(&mut self, index: usize) -> bool {
+        let mut moved = false;
+        let now = self.fabric.now();
+        let mut message = [0; MAX_LENGTH];
+        loop {
+            let Some(host) = self.hosts.get_mut(index) else {
+                return moved;
+            };
+            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(&mut message) {
+                let socket = host
+                    .conns
+                    .get(&conn)
+                    .and_then(|socket| self.sockets.get(socket.0));
+                if let Some(socket) = socket {
+                    let octets = message.get(..length).unwrap_or_default();
+                    self.fabric.tcp_send(socket.tcp, socket.side, octets);
+                }
+            } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
+                if let Some(socket) = host.conns.get(&conn).copied() {
+                    self.on_tcp_command(socket, command);
+                }
+            } else if let Some(command) = host.devices.iter().find_map(|device| {
+                let ready = self.fabric.is_ready(host.id, *device);
+                ready
+                    .then(|| host.endpoint.poll_rdma(now, *device))
+                    .flatten()
+            }) {
+                self.fabric.execute(host.id, command);
+            } else if let Some(event) = host.endpoint.poll_event() {
+                self.on_event(index, event);
+            } else {
+                return moved;
+            }
+            moved = true;
+        }
+    }
+
+    fn on_tcp_command(&mut self, id: SocketId, command: TcpCommand) {
+        let Some(socket) = self.sockets.get_mut(id.0) else {
+            return;
+        };
+        socket.awake = true;
+        match command {
+            TcpCommand::HandOver { watch_for_decline } => {
+                socket.state.carrier = Carrier::Tcp;
+                socket.clc = if watch_for_decline {
+                    Clc::Watching
+                } else {
+                    Clc::Over
+                };
+                self.show_clc(id.0);
+            }
+            TcpCommand::Close => self.fabric.tcp_close(socket.tcp, socket.side),
+            TcpCommand::Reset => {
+                socket.state.tcp_reset = true;
+                self.fabric.tcp_reset(socket.tcp, socket.side);
+            }
+        }
+    }
+
+    fn on_event(&mut self, index: usize, event: Event) {
+        let Some(host) = self.hosts.get_mut(index) else {
+            return;
+        };
+        let conn = match event {
+            Event::GroupUp { group } => return host.groups.push(group),
+            Event::GroupDown { group } => return host.groups.retain(|known| *known != group),
+            Event::Proposed { conn }
+            | Event::Established { conn, .. }
+            | Event::FellBack { conn, .. }
+            | Event::Readable { conn }
+            | Event::Writable { conn }
+            | Event::Urgent { conn }
+            | Event::Closed { conn, .. } => conn,
+            _ => return,
+        };
+        let Some(id) = host.conns.get(&conn).copied() else {
+            return;
+        };
+        if let Event::Proposed { .. } = event {
+            return self.on_proposed(index, id, conn);
+        }
+        let Some(socket) = self.sockets.get_mut(id.0) else {
+            return;
+        };
+        socket.awake = true;
+        match event {
+            Event::Established { first_contact, .. } => {
+                socket.state.carrier = Carrier::Smc;
+                socket.state.first_contact = first_contact;
+                socket.clc = Clc::Over;
+            }
+            Event::FellBack { why, .. } => socket.state.fell_back = Some(why),
+            Event::Closed { reason, .. } => {
+                socket.state.closed = Some(reason);
+                socket.app.on_end();
+            }
+            _ => {}
+        }
+    }
+
+    fn on_proposed(&mut self, index: usize, id: SocketId, conn: ConnId) {
+        let now = self.fabric.now();
+        let Some(socket) = self.sockets.get(id.0) else {
+            return;
+        };
+        let (tcp, mine) = (socket.tcp, socket.host);
+        let client = self
+            .sockets
+            .iter()
+            .find(|s| s.tcp == tcp && s.side == Side::Client);
+        let paths = self.paths(mine, client.map_or(mine, |socket| socket.host));
+        let Some(host) = self.hosts.get_mut(index) else {
+            return;
+        };
+        let answered = match host.policy.decline {
+            Some(code) => host.endpoint.decline(now, conn, code),
+            None => host.endpoint.accept(now, conn, &paths),
+        };
+        if let Err(error) = answered {
+            self.finding(mine, format!("answer to a Proposal: {error}"));
+        }
+    }
+
+    pub(super) fn finding(&mut self, host: HostId, what: String) {
+        let at = self.fabric.now();
+        self.findings.push(Violation { at, host, what });
+    }
+}

@@ -1,0 +1,175 @@
+//! One end of a TCP connection that may become an SMC connection.
+
+use std::hash::{Hash, Hasher};
+
+use smc_proto::event::{CloseReason, FallbackReason};
+use smc_proto::id::ConnId;
+use smc_proto::storage::Storage;
+
+use super::Simulation;
+use crate::app::App;
+use crate::fabric::HostId;
+use crate::tcp::{Side, TcpId};
+
+/// An end of a connection, numbered in the order of `connect`, client first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SocketId(pub usize);
+
+/// What carries the application's octets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Carrier {
+    /// Nothing yet.
+    None,
+    /// RDMA.
+    Smc,
+    /// The TCP connection itself.
+    Tcp,
+}
+
+/// What is known of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketState {
+    /// What carries its octets.
+    pub carrier: Carrier,
+    /// The engine's handle, while there is one.
+    pub conn: Option<ConnId>,
+    /// Whether the connection created its link group.
+    pub first_contact: bool,
+    /// Why it is plain TCP, if the engine said so.
+    pub fell_back: Option<FallbackReason>,
+    /// How it ended, if it did as an SMC connection.
+    pub closed: Option<CloseReason>,
+    /// Whether its TCP connection was reset.
+    pub tcp_reset: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Socket {
+    pub(super) host: HostId,
+    pub(super) tcp: TcpId,
+    pub(super) side: Side,
+    pub(super) state: SocketState,
+    /// Whether octets of TCP are shown to the engine.
+    pub(super) clc: Clc,
+    pub(super) app: App,
+    /// Whether the application was told that it may go on.
+    pub(super) awake: bool,
+}
+
+/// To whom octets that arrive over TCP belong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Clc {
+    /// Nobody yet.
+    Unknown,
+    /// To the engine.
+    Engine,
+    /// To the engine if they are a Decline, else to the application.
+    Watching,
+    /// To the application, or to nobody if RDMA carries it.
+    Over,
+}
+
+impl Socket {
+    pub(super) fn new(host: HostId, tcp: TcpId, side: Side) -> Self {
+        Self {
+            host,
+            tcp,
+            side,
+            state: SocketState {
+                carrier: Carrier::None,
+                conn: None,
+                first_contact: false,
+                fell_back: None,
+                closed: None,
+                tcp_reset: false,
+            },
+            clc: Clc::Unknown,
+            app: App::default(),
+            awake: true,
+        }
+    }
+
+    pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
+        (self.state.carrier, self.clc, self.awake, self.state.closed).hash(hasher);
+        (self.app.is_all_written(), self.app.is_at_end()).hash(hasher);
+        self.app.wants_to_read().hash(hasher);
+    }
+}
+
+impl<S: Storage> Simulation<S> {
+    /// What is known of a socket.
+    #[must_use]
+    pub fn state(&self, socket: SocketId) -> Option<&SocketState> {
+        Some(&self.sockets.get(socket.0)?.state)
+    }
+
+    /// The application of a socket, to look at.
+    #[must_use]
+    pub fn app(&self, socket: SocketId) -> Option<&App> {
+        Some(&self.sockets.get(socket.0)?.app)
+    }
+
+    /// The application of a socket, to give it something to do.
+    pub fn app_mut(&mut self, socket: SocketId) -> Option<&mut App> {
+        let socket = self.sockets.get_mut(socket.0)?;
+        socket.awake = true;
+        Some(&mut socket.app)
+    }
+
+    /// Writes octets.
+    pub fn write(&mut self, socket: SocketId, octets: &[u8]) {
+        if let Some(app) = self.app_mut(socket) {
+            app.write(octets);
+        }
+    }
+
+    /// Ends sending after everything written was taken, and closes once the peer
+    /// did the same and everything was read.
+    pub fn finish(&mut self, socket: SocketId) {
+        if let Some(app) = self.app_mut(socket) {
+            app.finish();
+        }
+    }
+
+    /// Closes after everything written was taken.
+    pub fn close(&mut self, socket: SocketId) {
+        if let Some(app) = self.app_mut(socket) {
+            app.close();
+        }
+    }
+
+    /// Takes what was read.
+    pub fn read(&mut self, socket: SocketId) -> Vec<u8> {
+        self.app_mut(socket)
+            .map(App::take_received)
+            .unwrap_or_default()
+    }
+
+    /// Ends a connection at once.
+    pub fn abort(&mut self, socket: SocketId) {
+        let now = self.now();
+        let Some(socket) = self.sockets.get(socket.0) else {
+            return;
+        };
+        match socket.state.conn {
+            Some(conn) if socket.state.carrier != Carrier::Tcp => {
+                let host = self.hosts.get_mut(usize::from(socket.host.0));
+                if let Some(mut conn) = host.and_then(|host| host.endpoint.conn(conn)) {
+                    conn.abort(now);
+                }
+            }
+            _ => self.fabric.tcp_reset(socket.tcp, socket.side),
+        }
+    }
+
+    /// Octets written at the other end of a socket and not read at this one.
+    #[must_use]
+    pub fn in_flight_to(&self, socket: SocketId) -> usize {
+        let key = self
+            .sockets
+            .get(socket.0)
+            .map(|socket| (socket.tcp, socket.side.other()));
+        key.and_then(|key| self.flights.get(&key))
+            .map_or(0, crate::app::InFlight::len)
+    }
+}
