@@ -11,8 +11,6 @@
 
 use core::hash::{Hash, Hasher};
 
-use heapless::Deque;
-
 use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
 use crate::connection::NotifyRecord;
@@ -20,6 +18,7 @@ use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::LinkId;
 use crate::path::LocalPath;
+use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
@@ -61,9 +60,9 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
-    pub(crate) in_flight: Deque<SendRecord, SEND_SLOTS>,
+    pub(crate) in_flight: Queue<SendRecord, SEND_SLOTS>,
     pub(crate) next_wr: u32,
-    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
+    pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
     pub(crate) last_received: Instant,
@@ -152,9 +151,9 @@ impl Link {
             mtu: path.mtu,
             registrations: 0,
             ready: List::EMPTY,
-            in_flight: Deque::new(),
+            in_flight: Queue::new(),
             next_wr: 0,
-            replies: Deque::new(),
+            replies: Queue::new(),
             request: None,
             last_received: now,
             test: TestLinkState::Idle,
