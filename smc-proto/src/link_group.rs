@@ -20,7 +20,6 @@ mod link;
 mod llc;
 mod matching;
 mod remote_rmb;
-mod send_ring;
 mod teardown;
 mod work;
 

@@ -11,23 +11,23 @@
 
 use core::hash::{Hash, Hasher};
 
-use heapless::Deque;
-
 use super::LINKS_PER_GROUP;
-use super::send_ring::{SEND_SLOTS, SendRing};
 use crate::command::{QpAddress, RdmaCommand};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::LinkId;
 use crate::path::LocalPath;
+use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
 
-/// Send slots kept free for LLC.
-const LLC_RESERVE: u32 = 2;
+/// Most SENDs under way on a link; each may follow two WRITEs.
+const SEND_SLOTS: usize = 16;
+/// Of these, free for data; the others are kept for LLC.
+const DATA_SLOTS: u32 = 14;
 /// Most LLC replies that wait to be sent; one more request fails the link.
 pub(crate) const REPLY_SLOTS: usize = 8;
 
@@ -60,8 +60,8 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
-    pub(crate) in_flight: SendRing,
-    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
+    pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
+    pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
     pub(crate) last_received: Instant,
@@ -143,8 +143,8 @@ impl Link {
             mtu: path.mtu,
             registrations: 0,
             ready: List::EMPTY,
-            in_flight: SendRing::new(),
-            replies: Deque::new(),
+            in_flight: Queue::new(),
+            replies: Queue::new(),
             request: None,
             last_received: now,
             test: TestLinkState::Idle,
@@ -245,13 +245,13 @@ impl Link {
     pub(crate) fn wants_llc(&self) -> bool {
         (!self.replies.is_empty() || self.request.is_some() || self.test == TestLinkState::Due)
             && self.is_usable()
-            && self.in_flight.len() < SEND_SLOTS
+            && !self.in_flight.is_full()
     }
 
     /// Whether a connection may post its writes and the CDC message behind them.
     #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.in_flight.len() < SEND_SLOTS.saturating_sub(LLC_RESERVE)
+        self.is_usable() && self.in_flight.len() < DATA_SLOTS
     }
 
     /// Whether the device has anything to fetch from this link.
