@@ -12,6 +12,7 @@ use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
+use crate::path::PathEvent;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
 
@@ -178,6 +179,30 @@ impl Engine<'_> {
         } else {
             self.core.group_events.remove(&mut self.groups, group);
             self.groups.remove(group);
+        }
+    }
+
+    /// A port or an RNIC is gone: so are the links on it.
+    pub(crate) fn on_path(&mut self, event: PathEvent) {
+        let (device, port) = match event {
+            PathEvent::PortUp { .. } => return,
+            PathEvent::PortDown { device, port } => (device, Some(port)),
+            PathEvent::DeviceRemoved { device } => (device, None),
+        };
+        for index in 0..self.groups.capacity() {
+            let hit = self
+                .groups
+                .at(index)
+                .and_then(|g| self.links.at(g.link))
+                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
+            if hit {
+                self.step();
+                self.end_group(
+                    index,
+                    CloseReason::LinksLost,
+                    Some(DiagnosisCode::LINK_READY),
+                );
+            }
         }
     }
 }
