@@ -4,11 +4,11 @@
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
 use crate::command::TcpCommand;
-use crate::config::Config;
+use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
 use crate::event::CloseReason;
-use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, MAX_DEVICES, NONE};
+use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};

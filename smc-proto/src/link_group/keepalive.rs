@@ -28,7 +28,12 @@ impl Engine<'_> {
         match l.test {
             _ if !l.is_usable() => None,
             TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
-            TestLinkState::Due => None,
+            // A request that cannot even be posted counts as unanswered.
+            TestLinkState::Due => Some(
+                l.last_received
+                    .after(self.core.config.timeouts.keepalive)
+                    .after(self.core.config.timeouts.test_link_reply),
+            ),
             TestLinkState::Sent { deadline, .. } => Some(deadline),
         }
     }
@@ -52,7 +57,7 @@ impl Engine<'_> {
             //= KEEPALIVE-004
             //= KEEPALIVE-005
             //= TIMER-029
-            TestLinkState::Sent { .. } if due => {
+            TestLinkState::Sent { .. } | TestLinkState::Due if due => {
                 let group = l.group;
                 self.end_group(group, CloseReason::LinksLost, None);
                 return;

@@ -11,8 +11,8 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
+use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
@@ -23,13 +23,6 @@ use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
-
-/// Most SENDs under way on a link; each may follow two WRITEs.
-const SEND_SLOTS: usize = 16;
-/// Of these, free for data; the others are kept for LLC.
-const DATA_SLOTS: u32 = 14;
-/// Most LLC replies that wait to be sent; one more request fails the link.
-pub(crate) const REPLY_SLOTS: usize = 8;
 
 /// List kinds of links.
 pub(crate) mod list {
