@@ -89,12 +89,20 @@ pub(crate) enum QpGoal {
 pub(crate) enum TestLinkState {
     Idle,
     /// A request waits to be sent.
-    Due,
+    Due {
+        deadline: Instant,
+    },
     /// A request with this user data went out.
     Sent {
         user_data: [u8; 16],
         deadline: Instant,
     },
+}
+
+impl TestLinkState {
+    pub(crate) const fn is_due(self) -> bool {
+        matches!(self, Self::Due { .. })
+    }
 }
 
 /// Whose SEND it is.
@@ -159,8 +167,8 @@ impl Link {
         (self.request, self.path.device, self.path.port).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
-            TestLinkState::Due => 1u64.hash(hasher),
-            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+            TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
+            TestLinkState::Sent { deadline, .. } => (2, until(Some(deadline), now)).hash(hasher),
         }
     }
 
@@ -236,7 +244,7 @@ impl Link {
     /// Whether an LLC message waits to be sent and can be.
     #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        (!self.replies.is_empty() || self.request.is_some() || self.test == TestLinkState::Due)
+        (!self.replies.is_empty() || self.request.is_some() || self.test.is_due())
             && self.is_usable()
             && !self.in_flight.is_full()
     }
