@@ -97,17 +97,13 @@ impl Engine<'_> {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
-        while let Some(record) = self
-            .links
-            .at_mut(link)
-            .and_then(|l| l.in_flight.pop_front())
-        {
+        while let Some((_, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
             self.step();
             if let SendKind::Notify {
                 index,
                 generation,
                 record,
-            } = record.kind
+            } = kind
                 && self.connections.is_live(index, generation)
             {
                 self.with_connection(index, |connection, now, config| {
