@@ -144,7 +144,7 @@ impl Engine<'_> {
     pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
-            && !buffer.busy
+            && !buffer.is_busy()
             && buffer.memory != Memory::Present
         {
             self.remove_buffer(index);
