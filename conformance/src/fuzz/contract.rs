@@ -192,6 +192,14 @@ impl Contract {
         }
     }
 
+    /// Nothing of the device is left.
+    pub(super) fn check_empty(&self) {
+        let link = self.links.iter().find(|link| link.qp != Qp::Gone);
+        assert!(link.is_none(), "{link:?} was forgotten");
+        let buffer = self.buffers.iter().find(|buffer| !buffer.gone);
+        assert!(buffer.is_none(), "{:?} was forgotten", buffer.map(|b| b.id));
+    }
+
     /// A control command for a queue pair in this state, with none under way.
     fn control(&mut self, link: LinkId, state: Qp) -> &mut Link {
         let l = self.link(link);

@@ -282,6 +282,7 @@ impl Solo {
         if self.side.contract.trusted {
             let usage = self.side.endpoint.usage();
             assert!(self.side.is_empty(), "{usage:?} left");
+            self.side.contract.check_empty();
             let open = self.side.conns.iter().find(|c| c.end.is_none());
             assert!(open.is_none(), "{open:?} never ended");
         }
