@@ -68,10 +68,12 @@ impl Engine<'_> {
             next = members.next(&mut self.connections, conn);
             match self.connections.at(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => self.wake(conn),
-                Some(Phase::Active) => {
+                // One that ended may still wait to send its last CDC message.
+                Some(Phase::Active | Phase::Ended) => {
                     self.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
+                    self.release(conn);
                 }
                 _ => self.release(conn),
             }
