@@ -1,6 +1,7 @@
 //! What tests and benchmarks share. Not published.
 
 pub mod direct;
+pub mod fuzz;
 pub mod replay;
 
 /// The example in the README compiles.
