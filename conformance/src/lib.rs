@@ -1,3 +1,4 @@
 //! What tests and benchmarks share. Not published.
 
 pub mod direct;
+pub mod script;
