@@ -2,3 +2,8 @@
 
 pub mod direct;
 pub mod script;
+
+/// The example in the README compiles.
+#[doc = include_str!("../../README.md")]
+#[cfg(doctest)]
+pub struct Readme;

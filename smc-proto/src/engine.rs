@@ -196,14 +196,15 @@ impl<'a> Engine<'a> {
     /// Puts a link on its device's list if it has anything to fetch.
     #[inline]
     pub(crate) fn poke_link(&mut self, index: u32) {
-        let Some(link) = self.links.at(index) else {
+        let Some(link) = self.links.at_mut(index) else {
             return;
         };
-        if link.wants_device() {
-            let device = usize::from(link.path.device.0);
-            if let Some(device) = self.core.devices.get_mut(device) {
-                device.links.push_back(&mut self.links, index);
-            }
+        if Linked::<{ link_list::READY }>::links(link).is_linked() || !link.wants_device() {
+            return;
+        }
+        let device = usize::from(link.path.device.0);
+        if let Some(device) = self.core.devices.get_mut(device) {
+            device.links.push_back(&mut self.links, index);
         }
     }
 

@@ -29,7 +29,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
 pub use link::Link;
 pub(crate) use link::list as link_list;
-pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
+pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 
@@ -77,7 +77,7 @@ pub(crate) mod handshake_list {
 
 /// Which side of the TCP connections of a group this endpoint is (LINK-023).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Role {
+pub(crate) enum Role {
     /// This side opens the connections.
     Client,
     /// This side accepts them, and decides about links.

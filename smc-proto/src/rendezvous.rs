@@ -20,6 +20,7 @@ mod input;
 mod output;
 mod progress;
 mod server;
+mod tcp;
 
 use core::hash::{Hash, Hasher};
 

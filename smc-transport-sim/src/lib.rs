@@ -4,9 +4,38 @@
 //! Nothing here reads a clock, starts a thread or draws true randomness: the same
 //! seed and the same calls give the same run, octet for octet. Hosts share
 //! nothing; only octets cross.
+//!
+//! ```
+//! use smc_proto::config::Config;
+//! use smc_proto::id::DeviceId;
+//! use smc_proto::storage::Limits;
+//! use smc_proto::time::Duration;
+//! use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+//! use smc_transport_sim::fabric::{FabricConfig, PortConfig};
+//! use smc_transport_sim::sim::Simulation;
+//!
+//! let mut simulation = Simulation::new(FabricConfig::default(), 42);
+//! let [client, server] = [("client", 1), ("server", 2)].map(|(name, number)| {
+//!     let mac = Mac([2, 0, 0, 0, 0, number]);
+//!     let port = PortConfig {
+//!         device: DeviceId(0),
+//!         port: 1,
+//!         gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+//!         mac,
+//!         mtu: Mtu::M1024,
+//!         subnet: 0,
+//!     };
+//!     let config = Config::new(PeerId::new(number.into(), mac));
+//!     simulation.add_host(name, config, Limits::for_connections(4), &[port])
+//! });
+//! let (near, far) = simulation.connect(client, server);
+//! simulation.write(near, b"hello");
+//! simulation.run_for(Duration::from_secs(1));
+//! assert_eq!(simulation.read(far), b"hello");
+//! println!("{}", simulation.trace());
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-#![allow(clippy::std_instead_of_core)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod app;

@@ -9,6 +9,7 @@
 //! the earliest moment at which anything happens, lets it happen, and polls all
 //! endpoints until they want nothing more.
 
+mod policy;
 mod pump;
 mod socket;
 mod transfer;
@@ -18,20 +19,18 @@ use std::hash::Hasher;
 use std::sync::{Arc, Mutex};
 
 use smc_proto::config::Config;
-use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::event::Event;
+use smc_proto::endpoint::Endpoint;
 use smc_proto::id::{ConnId, DeviceId, GroupId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned, Storage};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
-use smc_proto::wire::types::DiagnosisCode;
 
 use crate::app::InFlight;
 use crate::fabric::{Fabric, FabricConfig, HostId, PortConfig, Violation};
 use crate::ladder::Ladder;
 use crate::tcp::{Side, SmcOption, TcpId};
 
+pub use policy::Policy;
 use socket::Socket;
 pub use socket::{Carrier, SocketId, SocketState};
 
@@ -56,24 +55,6 @@ struct Host<S> {
     policy: Policy,
     conns: BTreeMap<ConnId, SocketId>,
     groups: Vec<GroupId>,
-}
-
-/// How a host treats the connections it is asked for.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// Options of each connection.
-    pub options: ConnOptions,
-    /// As server: declines every Proposal with this code.
-    pub decline: Option<DiagnosisCode>,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            options: ConnOptions::new(Subnets::default()),
-            decline: None,
-        }
-    }
 }
 
 /// Why [`Simulation::drive`] returned.

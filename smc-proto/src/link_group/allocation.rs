@@ -365,10 +365,12 @@ impl Engine<'_> {
         }
         self.links.set_deadline(link, None);
         self.links.remove(link);
-        if let Some(g) = self.groups.at_mut(group)
-            && g.link == link
-        {
-            g.link = NONE;
+        if let Some(g) = self.groups.at_mut(group) {
+            for named in [&mut g.link, &mut g.second_link] {
+                if *named == link {
+                    *named = NONE;
+                }
+            }
         }
         self.try_free_group(group);
     }

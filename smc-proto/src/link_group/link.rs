@@ -11,8 +11,6 @@
 
 use core::hash::{Hash, Hasher};
 
-use heapless::Deque;
-
 use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
 use crate::connection::NotifyRecord;
@@ -20,15 +18,16 @@ use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::LinkId;
 use crate::path::LocalPath;
+use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
 
 /// Most SENDs under way on a link; each may follow two WRITEs.
-pub(crate) const SEND_SLOTS: usize = 16;
-/// Of these, kept free for LLC.
-pub(crate) const LLC_RESERVE: usize = 2;
+const SEND_SLOTS: usize = 16;
+/// Of these, free for data; the others are kept for LLC.
+const DATA_SLOTS: u32 = 14;
 /// Most LLC replies that wait to be sent; one more request fails the link.
 pub(crate) const REPLY_SLOTS: usize = 8;
 
@@ -61,9 +60,8 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
-    pub(crate) in_flight: Deque<SendRecord, SEND_SLOTS>,
-    pub(crate) next_wr: u32,
-    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
+    pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
+    pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
     pub(crate) last_received: Instant,
@@ -106,13 +104,6 @@ pub(crate) enum TestLinkState {
     },
 }
 
-/// A SEND under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SendRecord {
-    pub(crate) wr: u32,
-    pub(crate) kind: SendKind,
-}
-
 /// Whose SEND it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendKind {
@@ -152,9 +143,8 @@ impl Link {
             mtu: path.mtu,
             registrations: 0,
             ready: List::EMPTY,
-            in_flight: Deque::new(),
-            next_wr: 0,
-            replies: Deque::new(),
+            in_flight: Queue::new(),
+            replies: Queue::new(),
             request: None,
             last_received: now,
             test: TestLinkState::Idle,
@@ -187,15 +177,21 @@ impl Link {
     }
 
     /// Whether SENDs can be posted.
+    #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state == QpState::Rts && self.goal == QpGoal::Rts
     }
 
     /// The control command that leads towards the goal, if none is under way.
+    #[inline]
     pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        if self.busy {
+        if self.busy || self.is_usable() {
             return None;
         }
+        self.next_transition(link)
+    }
+
+    fn next_transition(&mut self, link: LinkId) -> Option<RdmaCommand> {
         let command = match (self.state, self.goal) {
             (QpState::Absent, QpGoal::Gone) => return None,
             (QpState::Absent, _) => RdmaCommand::CreateQp {
@@ -228,35 +224,40 @@ impl Link {
     }
 
     /// Whether [`Link::next_control`] would give a command.
+    #[inline]
     pub(crate) fn wants_control(&self) -> bool {
-        !self.busy
-            && match (self.state, self.goal) {
-                (QpState::Absent, goal) => goal != QpGoal::Gone,
-                (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
-                (QpState::Rtr, QpGoal::Rts) => true,
-                (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
-                (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
-                _ => false,
-            }
+        !self.busy && !self.is_usable() && self.wants_transition()
+    }
+
+    fn wants_transition(&self) -> bool {
+        match (self.state, self.goal) {
+            (QpState::Absent, goal) => goal != QpGoal::Gone,
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
+            (QpState::Rtr, QpGoal::Rts) => true,
+            (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
+            (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
+            _ => false,
+        }
     }
 
     /// Whether an LLC message waits to be sent and can be.
+    #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        self.is_usable()
+        (!self.replies.is_empty() || self.request.is_some() || self.test == TestLinkState::Due)
+            && self.is_usable()
             && !self.in_flight.is_full()
-            && (!self.replies.is_empty()
-                || self.request.is_some()
-                || self.test == TestLinkState::Due)
     }
 
     /// Whether a connection may post its writes and the CDC message behind them.
+    #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.in_flight.len() < SEND_SLOTS.saturating_sub(LLC_RESERVE)
+        self.is_usable() && self.in_flight.len() < DATA_SLOTS
     }
 
     /// Whether the device has anything to fetch from this link.
+    #[inline]
     pub(crate) fn wants_device(&self) -> bool {
-        self.wants_control() || self.wants_llc() || (self.has_data_slot() && !self.ready.is_empty())
+        (self.has_data_slot() && !self.ready.is_empty()) || self.wants_control() || self.wants_llc()
     }
 }
 

@@ -43,10 +43,8 @@ impl Engine<'_> {
         match state {
             State::Preparing => self.advance_preparing(handshake, conn, role),
             // Our word is still to be said: it becomes Decline if the group is gone.
-            State::Accepting | State::Confirming => {
-                if self.group_is_gone(conn) {
-                    self.decline(handshake, DiagnosisCode::LINK_READY, false);
-                }
+            State::Accepting | State::Confirming if self.group_is_gone(conn) => {
+                self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
             State::AwaitingConfirm => {
                 //= CLC-057

@@ -146,6 +146,10 @@ impl Engine<'_> {
             h.deadline = None;
         }
         if first_contact {
+            // From here on the client may decline as well, at the same time.
+            if let Some(h) = self.handshakes.at_mut(handshake) {
+                h.state = State::Forming;
+            }
             //= CLC-052
             //= CLC-053
             if !usable {
@@ -159,9 +163,6 @@ impl Engine<'_> {
             }
             //= RENDEZVOUS-020
             self.bind_link(link, &confirm, QpGoal::Rts);
-            if let Some(h) = self.handshakes.at_mut(handshake) {
-                h.state = State::Forming;
-            }
             self.arm_handshake(handshake);
             self.start_confirm_link(group);
         } else {

@@ -80,21 +80,21 @@ pub(super) struct QueuePair {
 
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Peer {
-    pub(super) address: QpAddressHash,
+    pub(super) address: PeerAddress,
     pub(super) mtu: Mtu,
     /// The port with the peer's GID, if there is one.
     pub(super) port: Option<usize>,
 }
 
-/// [`QpAddress`], which has no `Hash`, as its parts.
+/// Where a queue pair's peer is; unlike [`QpAddress`] without the PSN, and hashable.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct QpAddressHash {
+pub(super) struct PeerAddress {
     pub(super) qpn: Qpn,
     pub(super) gid: smc_proto::wire::types::Gid,
     pub(super) mac: smc_proto::wire::types::Mac,
 }
 
-impl From<QpAddress> for QpAddressHash {
+impl From<QpAddress> for PeerAddress {
     fn from(address: QpAddress) -> Self {
         Self {
             qpn: address.qpn,

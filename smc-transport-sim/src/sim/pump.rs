@@ -2,7 +2,9 @@
 //! goes out, until nobody wants anything.
 
 use smc_proto::command::TcpCommand;
-use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
+use smc_proto::event::Event;
+use smc_proto::wire::clc::MAX_LENGTH;
 
 use super::socket::Clc;
 use super::*;

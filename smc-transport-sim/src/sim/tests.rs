@@ -1,7 +1,7 @@
 mod sweep;
 
 use smc_proto::event::CloseReason;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
 
 use super::*;
 use crate::fault::{Ends, FaultAction, FaultPlan, Operation, Trigger};

@@ -14,6 +14,8 @@ fn magnitude(random: &mut Random, least: u64, most: u64) -> u64 {
     random.below(1 << bits)
 }
 
+/// A fault of any kind, except that what gives resources back is never refused:
+/// nobody could give them back then.
 fn fault(random: &mut Random) -> (Trigger, FaultAction) {
     let operations = [
         Operation::AnyControl,
@@ -55,7 +57,7 @@ fn fault(random: &mut Random) -> (Trigger, FaultAction) {
         (_, Operation::TcpOctet) => (nth, FaultAction::TcpReset),
         (_, Operation::Write | Operation::Send) => (nth, link),
         (_, Operation::Sent) => (nth, FaultAction::Delay(delay)),
-        (4, _) => (nth, FaultAction::Delay(delay)),
+        (4, _) | (_, Operation::AnyControl) => (nth, FaultAction::Delay(delay)),
         _ => (nth, FaultAction::Refuse),
     }
 }
@@ -138,6 +140,7 @@ fn sweep(seed: u64) -> Result<(), String> {
     ))
 }
 
+/// `SMC_SEEDS` sets the number of seeds, 100 otherwise.
 #[test]
 fn whatever_fails_everything_ends_and_is_given_back() {
     let seeds = std::env::var("SMC_SEEDS")
@@ -154,4 +157,23 @@ fn whatever_fails_everything_ends_and_is_given_back() {
         .filter_map(|failure| failure.split("FaultPlan").next());
     let what: String = what.collect();
     assert!(failed.is_empty(), "{} seeds failed: {what}", failed.len());
+}
+
+/// Both ends lose the link while the client's Confirm is on its way: both send
+/// Decline, and neither may reach an application (reliability A6).
+#[test]
+fn declines_that_cross_after_the_confirm() {
+    let (mut simulation, client, server) = pair(30_133);
+    let (device, ends, cause) = (None, Ends::Both, LinkFailure::Other);
+    let at = Trigger::At(Instant::ZERO.after(Duration::from_micros(312)));
+    let fail = FaultAction::FailLink {
+        device,
+        ends,
+        cause,
+    };
+    simulation
+        .fabric()
+        .set_faults(FaultPlan::none().with(at, client, fail));
+    let ends = simulation.connect(client, server);
+    exchange(&mut simulation, ends, 700);
 }
