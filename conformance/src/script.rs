@@ -27,6 +27,7 @@ mod adapter;
 mod expect;
 mod peer;
 mod stories;
+mod waiting;
 
 use core::fmt::Display;
 use std::collections::VecDeque;
@@ -46,6 +47,17 @@ use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+pub use waiting::Waiting;
+
+/// Compares what was found with what was expected; if they differ, fails with
+/// the conversation of the script.
+#[macro_export]
+macro_rules! check {
+    ($script:ident, $found:expr, $expected:expr $(,)?) => {{
+        let (found, expected) = ($found, $expected);
+        $script.expect_eq(found, expected);
+    }};
+}
 
 /// The only RNIC of the endpoint, with ports 1 and up.
 pub const DEVICE: DeviceId = DeviceId(0);

@@ -165,8 +165,10 @@ impl Script {
             } if of == conn => first_contact,
             other => self.fail(format_args!("{conn} is not established: {other:?}")),
         };
-        self.expect_event(Event::Writable { conn });
-        if first_contact && let Some(Event::GroupUp { .. }) = self.events.front() {
+        // What follows at once are hints, and news of the group.
+        while let Some(Event::Writable { .. } | Event::Readable { .. } | Event::GroupUp { .. }) =
+            self.events.front()
+        {
             self.events.pop_front();
         }
         first_contact
