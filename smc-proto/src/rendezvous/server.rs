@@ -177,7 +177,7 @@ impl Engine<'_> {
                     peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
                 });
             if !usable || !known || confirm.rmbe_index.0 == 0 {
-                let reason = if usable && !known {
+                let reason = if usable {
                     CloseReason::PeerMisbehaved
                 } else {
                     CloseReason::RendezvousFailed
