@@ -28,7 +28,7 @@ impl Engine<'_> {
                     });
                 }
             }
-            (Phase::Watching, _) => self.stop_watching(index),
+            (Phase::Watching, _) => self.give_up_watching(index),
             (Phase::Ended, _) => {}
         }
     }
