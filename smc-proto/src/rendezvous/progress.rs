@@ -6,7 +6,7 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{DeviceId, NONE};
 use crate::link_group::{Agreement, GroupState, Memory, QpState, Role};
 use crate::stats::count;
 use crate::wire::types::{DiagnosisCode, RToken};
@@ -66,6 +66,29 @@ impl Engine<'_> {
                 self.choose_group(conn, handshake);
             }
             _ => {}
+        }
+    }
+
+    /// Takes ports that are gone off the candidates of every rendezvous. Who has
+    /// the word and no port left declines; a client that waits for the Accept
+    /// goes on waiting (CLC-049).
+    //= CLC-049
+    //= RENDEZVOUS-015
+    pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
+        for index in 0..self.handshakes.capacity() {
+            let Some(h) = self.handshakes.at_mut(index) else {
+                continue;
+            };
+            let before = h.paths.len();
+            h.paths
+                .retain(|path| path.device != device || port.is_some_and(|p| path.port != p));
+            let lost_all = h.paths.is_empty() && before > 0;
+            let has_word = matches!(h.state, State::Proposing | State::Queued);
+            self.step();
+            if lost_all && has_word {
+                self.unqueue(index);
+                self.decline(index, DiagnosisCode::NO_SMCR_DEVICE, false);
+            }
         }
     }
 
