@@ -9,6 +9,7 @@ use crate::event::CloseReason;
 use crate::id::{DeviceId, NONE};
 use crate::link_group::{Agreement, GroupState, Memory, QpState, Role};
 use crate::stats::count;
+use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, RToken};
 
 /// How far the local preparations of a connection are.
@@ -124,7 +125,16 @@ impl Engine<'_> {
             .options
             .send_buffer
             .unwrap_or(self.core.config.send_buffer);
+        let peer = h.peer;
         self.enter_group(conn, group, link);
+        // A client knows the server's RMB by now; if there is no room for it, this
+        // is the last moment to say so.
+        if let Some(peer) = peer
+            && !self.knows_rmb(group, link, &peer)
+        {
+            self.decline(handshake, DiagnosisCode::RTOKEN, false);
+            return;
+        }
         //= RMB-013
         if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
             && self.acquire_buffer(conn, group, BufferKind::Send, send)
@@ -273,6 +283,13 @@ impl Engine<'_> {
         self.after_connection(conn);
     }
 
+    /// Finds or stores the peer's RMB: whether that was possible.
+    //= RENDEZVOUS-013
+    pub(super) fn knows_rmb(&mut self, group: u32, link: u32, peer: &AcceptConfirm) -> bool {
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        self.learn_rtoken(group, position, peer.rtoken).is_some()
+    }
+
     /// Finds or stores the peer's RMB and claims its element for a connection.
     //= RENDEZVOUS-013
     //= RENDEZVOUS-040
@@ -282,7 +299,7 @@ impl Engine<'_> {
         conn: u32,
         group: u32,
         link: u32,
-        peer: &crate::wire::clc::AcceptConfirm,
+        peer: &AcceptConfirm,
     ) -> Option<RemoteElement> {
         let position = self.links.at(link)?.position;
         let RToken { rkey, address } = peer.rtoken;

@@ -161,6 +161,10 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::INTERNAL, false);
                 return;
             }
+            if !self.knows_rmb(group, link, &confirm) {
+                self.decline(handshake, DiagnosisCode::RTOKEN, false);
+                return;
+            }
             //= RENDEZVOUS-020
             self.bind_link(link, &confirm, QpGoal::Rts);
             self.arm_handshake(handshake);
