@@ -36,6 +36,8 @@ pub struct Buffer {
     pending_position: u8,
     /// A control command is under way.
     pub(crate) busy: bool,
+    /// That command was a registration.
+    pub(crate) registering: bool,
     /// To be deregistered and freed.
     pub(crate) retired: bool,
     pub(crate) agreement: Agreement,
@@ -98,6 +100,7 @@ impl Buffer {
             rtokens: [RToken::default(); LINKS_PER_GROUP],
             pending_position: 0,
             busy: false,
+            registering: false,
             retired: false,
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
@@ -160,6 +163,7 @@ impl Buffer {
     ) -> Option<RdmaCommand> {
         let want = self.wanted(position, usable)?;
         self.busy = true;
+        self.registering = matches!(want, Want::Register);
         Some(match want {
             Want::Alloc => RdmaCommand::AllocBuffer {
                 buffer,

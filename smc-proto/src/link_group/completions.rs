@@ -444,7 +444,12 @@ impl Engine<'_> {
         let (group, waiter, retired) = (b.group, b.waiter, b.retired);
         let link = self.groups.at(group).map_or(NONE, |g| g.link);
         let position = self.links.at(link).map_or(0, |l| l.position);
-        if b.memory == Memory::Absent {
+        if core::mem::take(&mut b.registering) {
+            if let Some(l) = self.links.at_mut(link) {
+                l.registrations = l.registrations.saturating_sub(1);
+            }
+            self.poke_link(link);
+        } else if b.memory == Memory::Absent {
             b.memory = Memory::Gone;
         } else if retired {
             // It cannot be taken back: count it as gone, deregistered or freed.
@@ -460,10 +465,6 @@ impl Engine<'_> {
                 self.remove_buffer(index);
             }
             return;
-        } else if !b.is_registered(position)
-            && let Some(l) = self.links.at_mut(link)
-        {
-            l.registrations = l.registrations.saturating_sub(1);
         }
         if let Some(b) = self.buffers.at_mut(index) {
             b.retired = true;
