@@ -9,9 +9,9 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::wire::types::{Mtu, Qpn, RKey, RToken};
 
-/// Kinds of commands.
+/// Kinds of commands, named as the commands are.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "named as the commands are")]
 pub enum Kind {
     CreateQp,
     ConnectQp,

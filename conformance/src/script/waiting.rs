@@ -7,7 +7,6 @@ use super::Script;
 
 /// What the endpoint waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "named as the messages are")]
 pub enum Waiting {
     /// As client, without a group.
     Accept,
