@@ -1,6 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{LinkGroup, Role};
+use super::{Flow, LinkGroup, Role};
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::wire::clc::AcceptConfirm;
@@ -31,6 +31,7 @@ impl Engine<'_> {
         //= RMB-001
         let has_room = g.role == Role::Server
             && !g.is_ending()
+            && !matches!(g.flow, Flow::DeleteGroup { .. })
             && g.connection_count < limit
             && g.remote_rmb_count < 255;
         if let Some(list) = self.core.joinable.get_mut(bucket) {
