@@ -191,6 +191,7 @@ impl Engine<'_> {
             PathEvent::PortDown { device, port } => (device, Some(port)),
             PathEvent::DeviceRemoved { device } => (device, None),
         };
+        self.forget_paths(device, port);
         for index in 0..self.groups.capacity() {
             let hit = self
                 .groups
