@@ -24,6 +24,7 @@ impl Sink {
     }
 
     pub fn debug<T: fmt::Debug + ?Sized>(&mut self, value: &T) {
+        #[cfg(feature = "panics")]
         let _ = fmt::write(self, format_args!("{value:?} {value:#?}"));
     }
 
