@@ -11,9 +11,10 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::buffer_list;
 use super::remote_rmb::ElementSet;
-use super::{LINKS_PER_GROUP, buffer_list};
 use crate::command::{BufferKind, RdmaCommand};
+use crate::config::LINKS_PER_GROUP;
 use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};

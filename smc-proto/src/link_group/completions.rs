@@ -187,22 +187,16 @@ impl Engine<'_> {
         let Some(index) = self.live_link(link) else {
             return;
         };
-        // Numbers under way are consecutive; any other names nothing.
-        let known = self.links.at(index).is_some_and(|l| {
-            l.in_flight
-                .front()
-                .is_some_and(|first| wr_id.0.wrapping_sub(first.wr) < l.in_flight.len() as u32)
-        });
-        if !known {
+        if !self
+            .links
+            .at(index)
+            .is_some_and(|l| l.in_flight.contains(wr_id.0))
+        {
             return;
         }
-        while let Some(record) = self
-            .links
-            .at_mut(index)
-            .and_then(|l| l.in_flight.pop_front())
-        {
+        while let Some((number, kind)) = self.links.at_mut(index).and_then(|l| l.in_flight.pop()) {
             self.step();
-            match record.kind {
+            match kind {
                 SendKind::Notify {
                     index,
                     generation,
@@ -227,7 +221,7 @@ impl Engine<'_> {
                     self.on_llc_sent(group);
                 }
             }
-            if record.wr == wr_id.0 {
+            if number == wr_id.0 {
                 break;
             }
         }
