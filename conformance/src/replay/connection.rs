@@ -79,7 +79,11 @@ impl Connection {
 
     /// The first octet of the client names the application.
     pub(super) fn application(&self, as_client: bool) -> char {
-        let stream = if as_client { &self.sent } else { &self.received };
+        let stream = if as_client {
+            &self.sent
+        } else {
+            &self.received
+        };
         stream.first().map_or('?', |octet| char::from(*octet))
     }
 

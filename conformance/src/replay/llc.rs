@@ -98,9 +98,8 @@ impl Session<'_> {
     /// Our message of the same type. Withdrawing an RMB and answering the other
     /// end do not wait for each other, so these two may come in either order.
     fn take_own(&mut self, captured: &LlcMessage) -> Option<LlcMessage> {
-        let alike = |m: &LlcMessage| {
-            m.kind() == captured.kind() && m.is_reply() == captured.is_reply()
-        };
+        let alike =
+            |m: &LlcMessage| m.kind() == captured.kind() && m.is_reply() == captured.is_reply();
         let index = self.llc.iter().position(alike)?;
         let withdrawal = |m: &LlcMessage| m.kind() == kind::DELETE_RKEY;
         let in_order = self
@@ -178,11 +177,7 @@ impl Session<'_> {
     }
 
     /// The other end sent an LLC message.
-    pub(super) fn feed_llc(
-        &mut self,
-        message: &LlcMessage,
-        elsewhere: bool,
-    ) -> Result<(), String> {
+    pub(super) fn feed_llc(&mut self, message: &LlcMessage, elsewhere: bool) -> Result<(), String> {
         let theirs = self.ours.other();
         if elsewhere {
             self.note_foreign(message, theirs);

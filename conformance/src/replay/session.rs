@@ -311,10 +311,7 @@ impl<'a> Session<'a> {
             if acts.flags.contains(ConnectionFlags::SENDING_DONE) {
                 conn.shutdown(now, Shutdown::Write);
             }
-            if acts
-                .flags
-                .contains(ConnectionFlags::PEER_CONNECTION_CLOSED)
-            {
+            if acts.flags.contains(ConnectionFlags::PEER_CONNECTION_CLOSED) {
                 conn.shutdown(now, Shutdown::Both);
             }
             if acts.flags.contains(ConnectionFlags::ABNORMAL_CLOSE) && !killed {
