@@ -222,10 +222,8 @@ impl Connection {
     }
 
     fn note_writable(&mut self) {
-        if core::mem::take(&mut self.tx.exhausted) {
-            if self.may_send().is_ok() {
-                self.notices.insert(Notices::WRITABLE);
-            }
+        if core::mem::take(&mut self.tx.exhausted) && self.may_send().is_ok() {
+            self.notices.insert(Notices::WRITABLE);
         }
     }
 

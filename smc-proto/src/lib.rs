@@ -1,4 +1,114 @@
-//! Sans-IO SMC-R protocol engine (RFC 7609).
+//! SMC-R (RFC 7609) as a sans-IO engine: data in, data out.
+//!
+//! SMC lets an ordinary TCP connection carry its data by RDMA writes into the
+//! peer's memory. The peers agree on it over the TCP connection itself, and stay
+//! on TCP if one of them cannot. This crate holds every decision of that
+//! protocol and no I/O: no sockets, no verbs, no clock, no allocator.
+//!
+//! # The loop
+//!
+//! An [`Endpoint`](endpoint::Endpoint) is one SMC stack. Its embedder
+//!
+//! 1. tells it what happened: [`handle_clc`](endpoint::Endpoint::handle_clc) for
+//!    octets of a TCP connection in rendezvous,
+//!    [`handle_rdma`](endpoint::Endpoint::handle_rdma) for completions and
+//!    received messages, [`handle_timeout`](endpoint::Endpoint::handle_timeout)
+//!    for time;
+//! 2. then drains what it wants done, each until it gives nothing:
+//!    [`poll_clc`](endpoint::Endpoint::poll_clc),
+//!    [`poll_tcp`](endpoint::Endpoint::poll_tcp),
+//!    [`poll_rdma`](endpoint::Endpoint::poll_rdma) per device,
+//!    [`poll_event`](endpoint::Endpoint::poll_event);
+//! 3. and sleeps until [`poll_timeout`](endpoint::Endpoint::poll_timeout).
+//!
+//! Payload never passes through the engine. A writer fills
+//! [`send_space`](endpoint::ConnMut::send_space) in its own memory and commits;
+//! a reader copies [`readable`](endpoint::ConnMut::readable) out of it and
+//! consumes. The engine says which octets an RNIC must write where.
+//!
+//! # Example
+//!
+//! A client offers SMC-R; the server has no RNIC in the client's subnet, so both
+//! end up with plain TCP, and know why.
+//!
+//! ```
+//! use smc_proto::command::TcpCommand;
+//! use smc_proto::config::Config;
+//! use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
+//! use smc_proto::event::Event;
+//! use smc_proto::id::DeviceId;
+//! use smc_proto::path::LocalPath;
+//! use smc_proto::storage::Fixed;
+//! use smc_proto::time::Instant;
+//! use smc_proto::wire::clc::Subnets;
+//! use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
+//!
+//! // Room for 4 connections, all in rendezvous at once, 2 link groups, 4 links,
+//! // 8 buffers, 8 RMBs of peers: no allocator anywhere.
+//! type Tables = Fixed<4, 4, 2, 4, 8, 8>;
+//!
+//! let mac = Mac([2, 0, 0, 0, 0, 1]);
+//! let port = LocalPath {
+//!     device: DeviceId(0),
+//!     port: 1,
+//!     gid_index: 0,
+//!     gid: Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]),
+//!     mac,
+//!     mtu: Mtu::M1024,
+//!     subnet_match: false,
+//! };
+//! let mut client =
+//!     Endpoint::new(Config::new(PeerId::new(1, mac)), 0x5eed, Tables::new());
+//! let mut server =
+//!     Endpoint::new(Config::new(PeerId::new(2, Mac([2; 6]))), 0xfeed, Tables::new());
+//!
+//! // A TCP connection whose SYN and SYN-ACK carried the SMC option.
+//! let now = Instant::from_nanos(1);
+//! let options = ConnOptions::new(Subnets::default());
+//! let a = client.connect(now, options.clone(), &[port])?;
+//! let b = server.listen(now, options)?;
+//!
+//! // The client's Proposal crosses the TCP connection.
+//! let mut octets = [0; smc_proto::wire::clc::MAX_LENGTH];
+//! let (_, length) = client.poll_clc(&mut octets)?.expect("a Proposal");
+//! assert_eq!(
+//!     server.handle_clc(now, b, &octets[..length])?,
+//!     ClcProgress::Consumed { len: length, next: Next::Clc },
+//! );
+//! assert_eq!(server.poll_event(), Some(Event::Proposed { conn: b }));
+//!
+//! // None of the server's ports matches: Decline, and both fall back.
+//! server.accept(now, b, &[port])?;
+//! let (_, length) = server.poll_clc(&mut octets)?.expect("a Decline");
+//! let _ = client.handle_clc(now, a, &octets[..length])?;
+//! assert_eq!(client.poll_tcp(), Some((a, TcpCommand::HandOver { watch_for_decline: false })));
+//! match client.poll_event() {
+//!     Some(Event::FellBack { why, .. }) => {
+//!         assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::PREFIX_MISMATCH));
+//!     }
+//!     other => panic!("{other:?}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! - **No panic is reachable from the wire.** The crate forbids `unsafe`, denies
+//!   indexing, unchecked arithmetic, `unwrap` and `panic!`, and a program linked
+//!   from it alone has no panic symbol left.
+//! - **A peer cannot break the engine.** What it does wrong becomes a Decline, an
+//!   abnormal close or the end of its link group; other groups are untouched.
+//!   Every list a peer can grow is bounded, and so is the work of every call
+//!   ([`last_steps`](endpoint::Endpoint::last_steps)).
+//! - **Every requirement is cited.** Comments like `//= CLC-014` name the
+//!   requirement of RFC 7609 that a line decides, and the test that proves it.
+//!
+//! # Where things are
+//!
+//! Octets are in [`wire`], one message per file; decisions are with the state
+//! they touch: `rendezvous/` (CLC), `link_group/` (links, buffers, LLC),
+//! [`connection`] (cursors, window, urgent data, close); every number is in
+//! [`config`]; [`endpoint`] is the only facade.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -36,6 +146,7 @@ mod fingerprint;
 pub mod id;
 mod link_group;
 pub mod path;
+mod queue;
 mod rand;
 mod rendezvous;
 mod slots;

@@ -146,6 +146,10 @@ impl Engine<'_> {
             h.deadline = None;
         }
         if first_contact {
+            // From here on the client may decline as well, at the same time.
+            if let Some(h) = self.handshakes.at_mut(handshake) {
+                h.state = State::Forming;
+            }
             //= CLC-052
             //= CLC-053
             if !usable {
@@ -157,11 +161,12 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::INTERNAL, false);
                 return;
             }
+            if !self.knows_rmb(group, link, &confirm) {
+                self.decline(handshake, DiagnosisCode::RTOKEN, false);
+                return;
+            }
             //= RENDEZVOUS-020
             self.bind_link(link, &confirm, QpGoal::Rts);
-            if let Some(h) = self.handshakes.at_mut(handshake) {
-                h.state = State::Forming;
-            }
             self.arm_handshake(handshake);
             self.start_confirm_link(group);
         } else {
@@ -176,7 +181,7 @@ impl Engine<'_> {
                     peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
                 });
             if !usable || !known || confirm.rmbe_index.0 == 0 {
-                let reason = if usable && !known {
+                let reason = if usable {
                     CloseReason::PeerMisbehaved
                 } else {
                     CloseReason::RendezvousFailed

@@ -162,7 +162,6 @@ fn whatever_fails_everything_ends_and_is_given_back() {
 /// Both ends lose the link while the client's Confirm is on its way: both send
 /// Decline, and neither may reach an application (reliability A6).
 #[test]
-#[ignore = "the server declines after the Confirm without watching for the client's Decline"]
 fn declines_that_cross_after_the_confirm() {
     let (mut simulation, client, server) = pair(30_133);
     let (device, ends, cause) = (None, Ends::Both, LinkFailure::Other);
