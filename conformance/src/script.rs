@@ -356,7 +356,7 @@ impl Script {
     pub fn pump(&mut self) {
         let mut buffer = [0; MAX_LENGTH];
         loop {
-            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(&mut buffer) {
+            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
                 let parsed = ClcMessage::parse(&buffer[..length]);
                 let (message, _) = parsed.expect("what is emitted can be read");
                 self.note(format_args!("{conn} -> {message}"));

@@ -98,7 +98,7 @@ impl Host {
             let mut buffer = [0; MAX_LENGTH];
             while let Some((conn, length)) = self
                 .endpoint
-                .poll_clc(&mut buffer)
+                .poll_clc(self.now, &mut buffer)
                 .map_err(|e| format!("{e:?}"))?
             {
                 let octets = buffer.get(..length).unwrap_or_default();
