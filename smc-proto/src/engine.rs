@@ -313,7 +313,12 @@ impl<'a> Engine<'a> {
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
-        if !pending.is_empty() {
+        // The last event of a handle stays the last.
+        let ended = self
+            .connections
+            .at(index)
+            .is_none_or(|record| record.phase == Phase::Ended);
+        if !pending.is_empty() && !ended {
             self.notify(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {

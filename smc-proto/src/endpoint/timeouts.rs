@@ -38,7 +38,7 @@ impl Engine<'_> {
                 .at(index)
                 .is_some_and(|r| r.phase == Phase::Watching)
             {
-                self.stop_watching(index);
+                self.give_up_watching(index);
             } else {
                 self.with_connection(index, |connection, now, config| {
                     connection.on_timeout(now, &config.connection);

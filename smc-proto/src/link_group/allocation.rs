@@ -351,7 +351,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at(link)
             && l.state == super::QpState::Absent
             && l.goal == QpGoal::Gone
-            && !l.busy
+            && l.under_way.is_none()
         {
             self.remove_link(link);
         }

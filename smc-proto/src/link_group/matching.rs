@@ -1,6 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{LinkGroup, Role};
+use super::{Flow, LinkGroup, Role};
 use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
@@ -32,6 +32,7 @@ impl Engine<'_> {
         //= RMB-001
         let has_room = g.role == Role::Server
             && !g.is_ending()
+            && !matches!(g.flow, Flow::DeleteGroup { .. })
             && g.connection_count < limit
             && g.remote_rmb_count < RMBS_PER_GROUP;
         if let Some(list) = self.core.joinable.get_mut(bucket) {

@@ -69,10 +69,12 @@ impl Engine<'_> {
             next = members.next(&mut self.connections, conn);
             match self.connections.at(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => self.wake(conn),
-                Some(Phase::Active) => {
+                // One that ended may still wait to send its last CDC message.
+                Some(Phase::Active | Phase::Ended) => {
                     self.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
+                    self.release(conn);
                 }
                 _ => self.release(conn),
             }
@@ -145,7 +147,7 @@ impl Engine<'_> {
     pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
-            && !buffer.busy
+            && !buffer.is_busy()
             && buffer.memory != Memory::Present
         {
             self.remove_buffer(index);
@@ -189,6 +191,7 @@ impl Engine<'_> {
             PathEvent::PortDown { device, port } => (device, Some(port)),
             PathEvent::DeviceRemoved { device } => (device, None),
         };
+        self.forget_paths(device, port);
         for index in 0..self.groups.capacity() {
             let hit = self
                 .groups

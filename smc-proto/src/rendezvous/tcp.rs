@@ -1,5 +1,6 @@
 //! What happens to the TCP connection itself.
 
+use super::State;
 use crate::connection_record::{End, Phase};
 use crate::endpoint::TcpEvent;
 use crate::engine::Engine;
@@ -12,6 +13,19 @@ impl Engine<'_> {
             return;
         };
         match (phase, event) {
+            // A peer whose answer ended the first contact may have written, closed
+            // and sent FIN before that answer arrives over RDMA; the timers of LLC
+            // bound the wait.
+            //= CLOSE-034
+            (Phase::Rendezvous(handshake), TcpEvent::PeerFin) => {
+                let forming = self
+                    .handshakes
+                    .at(handshake)
+                    .is_some_and(|h| h.state == State::Forming);
+                if !forming {
+                    self.reset(index, CloseReason::TcpReset);
+                }
+            }
             (Phase::Rendezvous(_), _) => {
                 self.leave_founded_group(index, CloseReason::RendezvousFailed);
                 self.end(index, End::Closed(CloseReason::TcpReset));
@@ -28,7 +42,7 @@ impl Engine<'_> {
                     });
                 }
             }
-            (Phase::Watching, _) => self.stop_watching(index),
+            (Phase::Watching, _) => self.give_up_watching(index),
             (Phase::Ended, _) => {}
         }
     }
