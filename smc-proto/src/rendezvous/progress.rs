@@ -81,8 +81,15 @@ impl Engine<'_> {
                 continue;
             };
             let before = h.paths.len();
-            h.paths
-                .retain(|path| path.device != device || port.is_some_and(|p| path.port != p));
+            // Not `retain`: it counts in a way that could overflow, as far as the
+            // compiler knows.
+            let mut left = heapless::Vec::new();
+            for path in &h.paths {
+                if path.device != device || port.is_some_and(|p| path.port != p) {
+                    let _ = left.push(*path);
+                }
+            }
+            h.paths = left;
             let lost_all = h.paths.is_empty() && before > 0;
             let has_word = matches!(h.state, State::Proposing | State::Queued);
             self.step();
