@@ -90,8 +90,15 @@ impl Engine<'_> {
             let proposed = (h.role == Role::Client && h.state != State::Proposing)
                 .then(|| h.paths.first().copied())
                 .flatten();
-            h.paths
-                .retain(|path| path.device != device || port.is_some_and(|p| path.port != p));
+            // Not `retain`: it counts in a way that could overflow, as far as the
+            // compiler knows.
+            let mut left = heapless::Vec::new();
+            for path in &h.paths {
+                if path.device != device || port.is_some_and(|p| path.port != p) {
+                    let _ = left.push(*path);
+                }
+            }
+            h.paths = left;
             if proposed.is_some() && h.paths.first().copied() != proposed {
                 h.paths.clear();
             }
