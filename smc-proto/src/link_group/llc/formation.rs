@@ -408,7 +408,7 @@ impl Engine<'_> {
         self.core.group_events.push_back(&mut self.groups, group);
         self.arm_group(group);
         self.retire_second_link(group);
-        self.confirm_first_rmbs(group);
+        self.confirm_first_rmbs(group, founder);
         self.arm_keepalive(group);
         self.wake(founder);
         while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {

@@ -41,18 +41,29 @@ impl Engine<'_> {
     }
 
     /// The RMBs of the first contact were announced by Accept and Confirm.
-    pub(super) fn confirm_first_rmbs(&mut self, group: u32) {
+    pub(super) fn confirm_first_rmbs(&mut self, group: u32, founder: u32) {
+        let first_rmb = self
+            .connections
+            .at(founder)
+            .map_or(NONE, |record| record.rmb.buffer);
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };
         let mut next = list.first();
         while let Some(index) = next {
             next = list.next(&mut self.buffers, index);
-            if let Some(buffer) = self.buffers.at_mut(index) {
+            let Some(buffer) = self.buffers.at_mut(index) else {
+                continue;
+            };
+            let registered = buffer.is_registered(0);
+            if buffer.kind == BufferKind::Rmb && index == first_rmb {
+                buffer.agreement = Agreement::Confirmed;
                 buffer.waiter = NONE;
-                if buffer.kind == BufferKind::Rmb {
-                    buffer.agreement = Agreement::Confirmed;
-                }
+            } else if buffer.kind == BufferKind::Rmb && registered {
+                // Of a connection that joined while this side was still forming.
+                self.announce_rmb(group, index);
+            } else if registered {
+                buffer.waiter = NONE;
             }
             self.list_spare(index);
         }
