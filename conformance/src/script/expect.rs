@@ -195,6 +195,11 @@ impl Script {
         }
     }
 
+    /// The next LLC message, if there is one.
+    pub fn poll_llc(&mut self) -> Option<LlcMessage> {
+        self.llc.pop_front().map(|(_, message)| message)
+    }
+
     expect_llc! {
         /// A CONFIRM LINK request.
         expect_confirm_link, ConfirmLink, ConfirmLink, false;
