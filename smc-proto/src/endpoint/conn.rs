@@ -103,7 +103,9 @@ impl ConnMut<'_> {
         Some(BufferSpans {
             buffer: self.engine.buffer_id(record.rmb.buffer),
             segments: segments(spans, record.rmb.offset),
-            eye_catcher_at: (base != 0).then_some(record.rmb.offset),
+            // A peer that wants room for one does not make this side write one.
+            eye_catcher_at: (base != 0 && self.engine.core.config.eye_catcher)
+                .then_some(record.rmb.offset),
         })
     }
 

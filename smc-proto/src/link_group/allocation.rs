@@ -106,7 +106,14 @@ impl Engine<'_> {
             BufferKind::Send => 1,
         };
         let device = self.links.at(g.link)?.path.device;
-        let buffer = Buffer::new(group, device, kind, size, elements);
+        let buffer = Buffer::new(
+            group,
+            device,
+            kind,
+            size,
+            elements,
+            self.core.config.eye_catcher,
+        );
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {

@@ -45,6 +45,8 @@ pub struct Buffer {
     pub(crate) clean: ElementSet,
     /// Elements that must be zeroed first (RMB-016).
     pub(crate) dirty: ElementSet,
+    /// Elements that never got their eye catcher (RMB-015).
+    unmarked: ElementSet,
     /// Elements of connections.
     pub(crate) users: u8,
     /// The connection that waits for this buffer to become usable.
@@ -88,6 +90,7 @@ impl Buffer {
         kind: BufferKind,
         size: BufferSize,
         elements: u8,
+        eye_catcher: bool,
     ) -> Self {
         Self {
             group,
@@ -105,6 +108,11 @@ impl Buffer {
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
             dirty: ElementSet::EMPTY,
+            unmarked: if eye_catcher && matches!(kind, BufferKind::Rmb) {
+                ElementSet::up_to(elements)
+            } else {
+                ElementSet::EMPTY
+            },
             users: 0,
             waiter: NONE,
             idle_deadline: None,
@@ -115,7 +123,14 @@ impl Buffer {
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
         (self.registrations, self.busy, self.retired, self.agreement).hash(hasher);
-        (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
+        (
+            self.clean,
+            self.dirty,
+            self.unmarked,
+            self.users,
+            self.waiter,
+        )
+            .hash(hasher);
         until(self.idle_deadline, now).hash(hasher);
     }
 
@@ -206,7 +221,8 @@ impl Buffer {
                 None => Want::Free,
             }),
             Memory::Present => {
-                if let Some(index) = self.dirty.first() {
+                //= RMB-015
+                if let Some(index) = self.unmarked.first().or(self.dirty.first()) {
                     Some(Want::Clear(index))
                 } else {
                     (usable && !self.is_registered(position)).then_some(Want::Register)
@@ -252,10 +268,14 @@ impl Buffer {
 
     /// Notes that an element is zero.
     pub(crate) fn on_cleared(&mut self, offset: u32) {
-        if let Some(index) = self
-            .element_at(offset)
-            .filter(|index| self.dirty.contains(*index))
-        {
+        let Some(index) = self.element_at(offset).filter(|_| self.busy) else {
+            return;
+        };
+        if self.unmarked.contains(index) {
+            // It may belong to a connection already, which has not told anyone.
+            self.busy = false;
+            self.unmarked.remove(index);
+        } else if self.dirty.contains(index) {
             self.busy = false;
             self.dirty.remove(index);
             self.clean.insert(index);
