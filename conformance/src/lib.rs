@@ -2,6 +2,7 @@
 
 pub mod direct;
 pub mod script;
+pub mod world;
 
 /// The example in the README compiles.
 #[doc = include_str!("../../README.md")]

@@ -100,6 +100,9 @@ fn data_starts_at_the_eye_catcher_unless_both_sides_have_none() {
             (cdc.producer.count, cdc.consumer.count),
             (base + 10, base)
         );
+        if mine {
+            s.expect_story(&["command Alloc", "command Clear", "-> CLC Confirm"]);
+        }
         let rtoken = Peer::rtoken(1);
         check!(s, s.writes[0].1, rtoken.address + u64::from(base));
         s.end();
