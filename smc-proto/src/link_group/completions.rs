@@ -322,6 +322,9 @@ impl Engine<'_> {
                     self.retire_buffers_of_ending(group);
                 }
             }
+            // Another command of before the end: the queue pair is still to be
+            // stopped, until then the peer may write to memory.
+            (_, QpGoal::Gone) if !l.stopping => self.poke_link(index),
             (_, QpGoal::Gone) => {
                 self.set_qp_state(index, QpState::Drained);
                 self.on_drained(index);

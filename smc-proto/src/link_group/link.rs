@@ -52,6 +52,8 @@ pub struct Link {
     pub(crate) goal: QpGoal,
     /// A control command is under way.
     pub(crate) busy: bool,
+    /// The queue pair was told to stop.
+    pub(crate) stopping: bool,
     pub(crate) qpn: Qpn,
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
@@ -137,6 +139,7 @@ impl Link {
             state: QpState::Absent,
             goal: QpGoal::Init,
             busy: false,
+            stopping: false,
             qpn: Qpn::new(0),
             psn,
             peer: None,
@@ -211,6 +214,7 @@ impl Link {
                 psn: self.psn,
             },
             (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
+                self.stopping = true;
                 RdmaCommand::QpToError { link }
             }
             // Memory regions go before the protection domain they stand in.
