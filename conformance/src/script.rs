@@ -355,6 +355,19 @@ impl Script {
         self.pump();
     }
 
+    /// Has the adapter refuse what it held back.
+    pub fn refuse_held(&mut self) {
+        self.adapter.hold = None;
+        for command in std::mem::take(&mut self.adapter.held) {
+            self.note(format_args!("late refusal: {}", Kind::of(&command)));
+            self.adapter.on_refused(&command);
+            if let Some(completion) = Adapter::refusal(&command) {
+                self.endpoint.handle_rdma(self.now, completion);
+            }
+        }
+        self.pump();
+    }
+
     /// Lets the adapter answer the first thing it held back, and holds on.
     pub fn release_one(&mut self) {
         if !self.adapter.held.is_empty() {

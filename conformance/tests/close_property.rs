@@ -97,6 +97,13 @@ fn play(seed: u64, [reset_aborts, open_first]: [bool; 2], acts: &[Act]) {
     for side in [false, true] {
         world.sim.close(end(side));
     }
+    world.sim.run_for(Duration::from_secs(200));
+    // Who waits until everything is written needs a reader at the other end.
+    for side in [false, true] {
+        if let Some(app) = world.sim.app_mut(end(side)) {
+            app.pause(false);
+        }
+    }
     world.end(&[ends.0, ends.1]);
 }
 
@@ -109,7 +116,7 @@ proptest! {
         settings in any::<[bool; 2]>(),
         acts in prop::collection::vec(act(), 0..16),
     ) {
-        //= CLOSE-031 test
+        //= CLOSE-039 test
         //= TIMER-032 test
         //= TIMER-033 test
         play(seed, settings, &acts);

@@ -192,6 +192,30 @@ fn an_answer_after_the_end_frees_what_it_brings() {
 }
 
 #[test]
+fn a_refusal_after_the_end_leaves_nothing_either() {
+    for kind in Kind::CONTROL {
+        for waiting in [Waiting::Accept, Waiting::SubsequentAccept] {
+            let (mut s, conn) = waiting.reach();
+            if UP.contains(&kind) {
+                s.adapter.hold = Some(kind);
+            }
+            let accept = match waiting {
+                Waiting::Accept => s.peer.accept(1),
+                _ => s.peer.subsequent(2),
+            };
+            s.accept(conn, accept);
+            s.adapter.hold = Some(kind);
+            s.path(PathEvent::DeviceRemoved { device: DEVICE });
+            s.refuse_held();
+            s.note(kind);
+            let usage = s.endpoint.usage();
+            check!(s, (usage.links, usage.buffers), (0, 0));
+            s.end();
+        }
+    }
+}
+
+#[test]
 fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
     //= CLC-052 test
     //= CLC-058 test

@@ -73,7 +73,7 @@ fn rings_of_any_sizes_carry_a_stream_both_ways() {
 
 #[test]
 fn writes_of_any_size_carry_a_stream() {
-    //= CDC-031 test
+    //= CLOSE-037 test
     for size in [
         1,
         2,
@@ -135,7 +135,8 @@ fn tcp_in_pieces_and_slow_wires_change_nothing() {
 
 #[test]
 fn one_side_sends_on_after_the_other_is_done() {
-    //= CLOSE-002 test
+    //= CLOSE-016 test
+    //= CLOSE-024 test
     for flip in [false, true] {
         let mut world = World::new(20);
         let ends = world.open();
@@ -174,7 +175,10 @@ fn a_close_with_unread_octets_aborts_the_peer() {
 
 #[test]
 fn an_abort_of_either_side_ends_both() {
-    //= ABORT-001 test
+    //= ABORT-002 test
+    //= ABORT-005 test
+    //= ABORT-008 test
+    //= ABORT-009 test
     for flip in [false, true] {
         for octets in [0, 10, 200_000] {
             let mut world = World::new(22);
