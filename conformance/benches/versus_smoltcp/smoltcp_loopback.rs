@@ -9,7 +9,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
 /// Two connected sockets.
-pub struct Loopback {
+pub(crate) struct Loopback {
     interface: Interface,
     device: Device,
     sockets: SocketSet<'static>,
@@ -20,7 +20,7 @@ pub struct Loopback {
 
 impl Loopback {
     /// The buffer size at which it streams fastest on this machine.
-    pub fn best_buffer() -> usize {
+    pub(crate) fn best_buffer() -> usize {
         let time = |size| {
             (0..3)
                 .map(|_| Self::new(size).stream(64 << 10, 64 << 20))
@@ -33,7 +33,7 @@ impl Loopback {
             .unwrap()
     }
 
-    pub fn new(buffer: usize) -> Self {
+    pub(crate) fn new(buffer: usize) -> Self {
         let mut device = Device::new(Medium::Ip);
         let mut interface =
             Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::ZERO);
@@ -85,7 +85,7 @@ impl Loopback {
     }
 
     /// Time of one round trip.
-    pub fn ping_pong(mut self, size: usize, rounds: u32) -> Duration {
+    pub(crate) fn ping_pong(mut self, size: usize, rounds: u32) -> Duration {
         let data = vec![7u8; size];
         let mut octets = vec![0u8; size];
         let start = Clock::now();
@@ -103,7 +103,7 @@ impl Loopback {
     }
 
     /// Time for `total` octets in writes of `write`.
-    pub fn stream(mut self, write: usize, total: usize) -> Duration {
+    pub(crate) fn stream(mut self, write: usize, total: usize) -> Duration {
         let data = vec![7u8; write];
         let mut octets = vec![0u8; write];
         let start = Clock::now();
