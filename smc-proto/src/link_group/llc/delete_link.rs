@@ -19,6 +19,11 @@ impl Engine<'_> {
             self.end_group(group, CloseReason::LinksLost, None);
             return;
         }
+        if g.flow == (Flow::DeleteGroup { all: true }) {
+            // It is said already. A Linux client that hears it says the same,
+            // and that may be here before our SEND is reported complete.
+            return;
+        }
         g.flow = Flow::DeleteGroup { all: true };
         self.withdraw_group(group);
         let message = LlcMessage::DeleteLink(DeleteLink {
