@@ -1,14 +1,14 @@
 //! Our end: an endpoint, its memory and an RNIC that does at once what it is
 //! asked, with everything the endpoint says kept in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use smc_proto::command::{QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId};
+use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -44,13 +44,16 @@ pub(super) struct Host {
     /// What it is bound to.
     pub(super) bound: Option<(QpAddress, Mtu)>,
     pub(super) outputs: Vec<Output>,
+    /// Whether SENDs complete only when asked to.
+    late: bool,
+    posted: VecDeque<(LinkId, WrId)>,
     memory: BTreeMap<BufferId, Vec<u8>>,
     registered: BTreeMap<RKey, (BufferId, u64)>,
     numbers: u32,
 }
 
 impl Host {
-    pub(super) fn new(config: Config, path: LocalPath) -> Self {
+    pub(super) fn new(config: Config, path: LocalPath, late: bool) -> Self {
         Self {
             endpoint: Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(32))),
             now: Instant::ZERO,
@@ -58,6 +61,8 @@ impl Host {
             carrier: None,
             bound: None,
             outputs: Vec::new(),
+            late,
+            posted: VecDeque::new(),
             memory: BTreeMap::new(),
             registered: BTreeMap::new(),
             numbers: 0,
@@ -141,6 +146,7 @@ impl Host {
                 if self.carrier == Some(link) {
                     self.carrier = None;
                 }
+                self.posted.retain(|(posted, _)| *posted != link);
                 RdmaCompletion::QpDrained { link }
             }
             RdmaCommand::DestroyQp { link } => RdmaCompletion::QpDestroyed { link },
@@ -216,6 +222,10 @@ impl Host {
                     Output::Llc(LlcMessage::parse(&payload).map_err(|e| e.to_string())?)
                 };
                 self.outputs.push(output);
+                if self.late {
+                    self.posted.push_back((link, wr_id));
+                    return Ok(());
+                }
                 RdmaCompletion::Sent { link, wr_id }
             }
         };
@@ -237,6 +247,20 @@ impl Host {
             octets.extend_from_slice(self.slice(buffer, offset, length)?);
         }
         Ok(octets)
+    }
+
+    /// SENDs that are posted and not completed.
+    pub(super) fn posted(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Completes the oldest `count` SENDs.
+    pub(super) fn complete(&mut self, count: usize) -> Result<(), String> {
+        for (link, wr_id) in self.posted.drain(..count) {
+            self.endpoint
+                .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
+        }
+        self.pump()
     }
 
     /// Gives a SEND of the peer to the endpoint; `false` if no queue pair is left.
@@ -292,6 +316,12 @@ impl Host {
             conn.commit(now, length)
         }
         .map_err(|e| format!("{e:?}"))
+    }
+
+    /// How many octets the application can read.
+    pub(super) fn readable(&mut self, id: ConnId) -> usize {
+        let spans = self.endpoint.conn(id).and_then(|conn| conn.readable());
+        spans.map_or(0, |spans| spans.len() as usize)
     }
 
     /// The application reads so many octets.

@@ -59,7 +59,9 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// SYN or SYN-ACK with the SMC option.
-    Option { stream: u64 },
+    Option {
+        stream: u64,
+    },
     Clc {
         stream: u64,
         message: Box<ClcMessage>,
@@ -252,7 +254,12 @@ impl Builder {
         let known = |gid| self.gids.get(gid).copied();
         known(&path.source)
             .or_else(|| known(&path.destination).map(End::other))
-            .ok_or_else(|| format!("a RoCE packet between strangers: {}", Path::Roce(path.clone())))
+            .ok_or_else(|| {
+                format!(
+                    "a RoCE packet between strangers: {}",
+                    Path::Roce(path.clone())
+                )
+            })
     }
 
     /// Puts the FINs and RSTs of the followed connections between the steps.
