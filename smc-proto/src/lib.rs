@@ -146,6 +146,7 @@ mod fingerprint;
 pub mod id;
 mod link_group;
 pub mod path;
+mod queue;
 mod rand;
 mod rendezvous;
 mod slots;

@@ -29,7 +29,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Memory};
 pub use link::Link;
 pub(crate) use link::list as link_list;
-pub(crate) use link::{QpGoal, QpState, SendKind, SendRecord};
+pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 
@@ -41,9 +41,6 @@ use crate::fingerprint::until;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::types::{DiagnosisCode, PeerId};
-
-/// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
-pub(crate) const LINKS_PER_GROUP: usize = 9;
 
 /// List kinds of link groups.
 pub(crate) mod list {

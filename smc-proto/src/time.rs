@@ -46,8 +46,28 @@ impl fmt::Debug for Instant {
 }
 
 impl fmt::Display for Instant {
+    /// As `Duration` prints itself, without the code for widths and roundings
+    /// that may panic there.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", Duration::from_nanos(self.0))
+        let (unit, name) = match self.0 {
+            1_000_000_000.. => (1_000_000_000, "s"),
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "µs"),
+            _ => (1, "ns"),
+        };
+        let (mut rest, mut place) = (self.0, unit);
+        // The point stands behind the units, if anything does.
+        let mut point = "";
+        while let (Some(digits), Some(below)) = (rest.checked_div(place), rest.checked_rem(place)) {
+            write!(f, "{point}{digits}")?;
+            if below == 0 {
+                break;
+            }
+            point = if place == unit { "." } else { "" };
+            rest = below;
+            place /= 10;
+        }
+        f.write_str(name)
     }
 }
 
@@ -57,5 +77,30 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, None) => a,
         (None, b) => b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_print_as_durations_do() {
+        let mut nanoseconds = 1u64;
+        for step in 0..2000u64 {
+            for n in [
+                nanoseconds,
+                nanoseconds / 1000 * 1000,
+                step,
+                step * 1_000_000,
+            ] {
+                assert_eq!(
+                    std::format!("{}", Instant::from_nanos(n)),
+                    std::format!("{:?}", Duration::from_nanos(n))
+                );
+            }
+            nanoseconds = nanoseconds.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (step % 64);
+        }
+        assert_eq!(std::format!("{}", Instant::ZERO), "0ns");
     }
 }

@@ -62,6 +62,27 @@ impl App {
         }
     }
 
+    /// Queues octets to be written without copying them.
+    pub fn write_owned(&mut self, octets: Vec<u8>) {
+        if !octets.is_empty() {
+            let chunk = Chunk::Octets {
+                octets,
+                position: 0,
+            };
+            self.to_write.push_back(chunk);
+        }
+    }
+
+    /// Octets queued and not yet handed to the connection.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        let left = |chunk: &Chunk| match chunk {
+            Chunk::Octets { octets, position } => (octets.len() - position) as u64,
+            Chunk::Pattern { left, .. } => *left,
+        };
+        self.to_write.iter().map(left).sum()
+    }
+
     /// Queues `length` octets that a seed gives, without keeping them all.
     pub fn write_pattern(&mut self, seed: u64, length: u64) {
         let mut random = Random::new(seed);

@@ -11,26 +11,18 @@
 
 use core::hash::{Hash, Hasher};
 
-use heapless::Deque;
-
-use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
+use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::LinkId;
 use crate::path::LocalPath;
+use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
-
-/// Most SENDs under way on a link; each may follow two WRITEs.
-pub(crate) const SEND_SLOTS: usize = 16;
-/// Of these, kept free for LLC.
-pub(crate) const LLC_RESERVE: usize = 2;
-/// Most LLC replies that wait to be sent; one more request fails the link.
-pub(crate) const REPLY_SLOTS: usize = 8;
 
 /// List kinds of links.
 pub(crate) mod list {
@@ -51,8 +43,8 @@ pub struct Link {
     pub(crate) user_id: LinkUserId,
     pub(crate) state: QpState,
     pub(crate) goal: QpGoal,
-    /// A control command is under way.
-    pub(crate) busy: bool,
+    /// What the control command under way leads to, `Absent` if that is the end.
+    pub(crate) under_way: Option<QpState>,
     pub(crate) qpn: Qpn,
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
@@ -61,9 +53,8 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
-    pub(crate) in_flight: Deque<SendRecord, SEND_SLOTS>,
-    pub(crate) next_wr: u32,
-    pub(crate) replies: Deque<[u8; LLC_LENGTH], REPLY_SLOTS>,
+    pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
+    pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
     pub(crate) last_received: Instant,
@@ -98,7 +89,9 @@ pub(crate) enum QpGoal {
 pub(crate) enum TestLinkState {
     Idle,
     /// A request waits to be sent.
-    Due,
+    Due {
+        deadline: Instant,
+    },
     /// A request with this user data went out.
     Sent {
         user_data: [u8; 16],
@@ -106,11 +99,10 @@ pub(crate) enum TestLinkState {
     },
 }
 
-/// A SEND under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SendRecord {
-    pub(crate) wr: u32,
-    pub(crate) kind: SendKind,
+impl TestLinkState {
+    pub(crate) const fn is_due(self) -> bool {
+        matches!(self, Self::Due { .. })
+    }
 }
 
 /// Whose SEND it is.
@@ -145,16 +137,15 @@ impl Link {
             user_id,
             state: QpState::Absent,
             goal: QpGoal::Init,
-            busy: false,
+            under_way: None,
             qpn: Qpn::new(0),
             psn,
             peer: None,
             mtu: path.mtu,
             registrations: 0,
             ready: List::EMPTY,
-            in_flight: Deque::new(),
-            next_wr: 0,
-            replies: Deque::new(),
+            in_flight: Queue::new(),
+            replies: Queue::new(),
             request: None,
             last_received: now,
             test: TestLinkState::Idle,
@@ -169,15 +160,15 @@ impl Link {
             self.number,
             self.state,
             self.goal,
-            self.busy,
+            self.under_way,
         )
             .hash(hasher);
         (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
-            TestLinkState::Due => 1u64.hash(hasher),
-            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+            TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
+            TestLinkState::Sent { deadline, .. } => (2, until(Some(deadline), now)).hash(hasher),
         }
     }
 
@@ -187,76 +178,93 @@ impl Link {
     }
 
     /// Whether SENDs can be posted.
+    #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state == QpState::Rts && self.goal == QpGoal::Rts
     }
 
     /// The control command that leads towards the goal, if none is under way.
+    #[inline]
     pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        if self.busy {
+        if self.under_way.is_some() || self.is_usable() {
             return None;
         }
-        let command = match (self.state, self.goal) {
+        self.next_transition(link)
+    }
+
+    fn next_transition(&mut self, link: LinkId) -> Option<RdmaCommand> {
+        let (leads_to, command) = match (self.state, self.goal) {
             (QpState::Absent, QpGoal::Gone) => return None,
-            (QpState::Absent, _) => RdmaCommand::CreateQp {
-                link,
-                device: self.path.device,
-                port: self.path.port,
-                gid_index: self.path.gid_index,
-                receive_size: 44,
-            },
-            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => RdmaCommand::ConnectQp {
-                link,
-                peer: self.peer?,
-                mtu: self.mtu,
-            },
-            (QpState::Rtr, QpGoal::Rts) => RdmaCommand::ActivateQp {
-                link,
-                psn: self.psn,
-            },
+            (QpState::Absent, _) => {
+                let command = RdmaCommand::CreateQp {
+                    link,
+                    device: self.path.device,
+                    port: self.path.port,
+                    gid_index: self.path.gid_index,
+                    receive_size: 44,
+                };
+                (QpState::Init, command)
+            }
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => {
+                let command = RdmaCommand::ConnectQp {
+                    link,
+                    peer: self.peer?,
+                    mtu: self.mtu,
+                };
+                (QpState::Rtr, command)
+            }
+            (QpState::Rtr, QpGoal::Rts) => {
+                let psn = self.psn;
+                (QpState::Rts, RdmaCommand::ActivateQp { link, psn })
+            }
             (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
-                RdmaCommand::QpToError { link }
+                (QpState::Drained, RdmaCommand::QpToError { link })
             }
             // Memory regions go before the protection domain they stand in.
             (QpState::Drained, QpGoal::Gone) if self.registrations == 0 => {
-                RdmaCommand::DestroyQp { link }
+                (QpState::Absent, RdmaCommand::DestroyQp { link })
             }
             _ => return None,
         };
-        self.busy = true;
+        self.under_way = Some(leads_to);
         Some(command)
     }
 
     /// Whether [`Link::next_control`] would give a command.
+    #[inline]
     pub(crate) fn wants_control(&self) -> bool {
-        !self.busy
-            && match (self.state, self.goal) {
-                (QpState::Absent, goal) => goal != QpGoal::Gone,
-                (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
-                (QpState::Rtr, QpGoal::Rts) => true,
-                (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
-                (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
-                _ => false,
-            }
+        self.under_way.is_none() && !self.is_usable() && self.wants_transition()
+    }
+
+    fn wants_transition(&self) -> bool {
+        match (self.state, self.goal) {
+            (QpState::Absent, goal) => goal != QpGoal::Gone,
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
+            (QpState::Rtr, QpGoal::Rts) => true,
+            (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
+            (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
+            _ => false,
+        }
     }
 
     /// Whether an LLC message waits to be sent and can be.
+    #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        self.is_usable()
+        (!self.replies.is_empty() || self.request.is_some() || self.test.is_due())
+            && self.is_usable()
             && !self.in_flight.is_full()
-            && (!self.replies.is_empty()
-                || self.request.is_some()
-                || self.test == TestLinkState::Due)
     }
 
     /// Whether a connection may post its writes and the CDC message behind them.
+    #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.in_flight.len() < SEND_SLOTS.saturating_sub(LLC_RESERVE)
+        self.is_usable() && self.in_flight.len() < DATA_SLOTS
     }
 
     /// Whether the device has anything to fetch from this link.
+    #[inline]
     pub(crate) fn wants_device(&self) -> bool {
-        self.wants_control() || self.wants_llc() || (self.has_data_slot() && !self.ready.is_empty())
+        (self.has_data_slot() && !self.ready.is_empty()) || self.wants_control() || self.wants_llc()
     }
 }
 

@@ -96,7 +96,7 @@ impl Engine<'_> {
         let queued = self
             .links
             .at_mut(link)
-            .is_some_and(|l| l.replies.push_back(message.emit()).is_ok());
+            .is_some_and(|l| l.replies.push(message.emit()).is_some());
         if queued {
             self.poke_link(link);
         } else {
@@ -116,7 +116,7 @@ impl Engine<'_> {
     /// The next LLC message of a link: replies, then the keepalive, then the request.
     pub(crate) fn next_llc(&mut self, link: u32) -> Option<([u8; LLC_LENGTH], SendKind)> {
         let l = self.links.at_mut(link)?;
-        if let Some(reply) = l.replies.pop_front() {
+        if let Some((_, reply)) = l.replies.pop() {
             return Some((reply, SendKind::Llc));
         }
         if let Some(test) = self.next_test_link(link) {
@@ -152,7 +152,11 @@ impl Engine<'_> {
         };
         //= LINK-032
         //= LLC-057
-        if g.flow == (Flow::DeleteGroup { all: true }) && g.role == super::Role::Server {
+        // An older request may complete while DELETE LINK still waits.
+        let waits = self.links.at(link).is_none_or(|l| {
+            l.request.is_some() || l.in_flight.iter().any(|kind| kind == SendKind::Request)
+        });
+        if g.flow == (Flow::DeleteGroup { all: true }) && g.role == super::Role::Server && !waits {
             self.end_group(group, CloseReason::LinksLost, None);
         }
     }

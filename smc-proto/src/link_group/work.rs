@@ -1,6 +1,6 @@
 //! What a device is asked to do next: control commands, LLC, then data.
 
-use super::{SendKind, SendRecord};
+use super::SendKind;
 use crate::command::{RdmaCommand, Segment};
 use crate::connection::{Spans, Work};
 use crate::engine::Engine;
@@ -177,9 +177,7 @@ impl Engine<'_> {
         payload: [u8; 44],
     ) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
-        let wr = state.next_wr;
-        state.in_flight.push_back(SendRecord { wr, kind }).ok()?;
-        state.next_wr = wr.wrapping_add(1);
+        let wr = state.in_flight.push(kind)?;
         Some(RdmaCommand::Send {
             link: id,
             wr_id: WrId(wr),
