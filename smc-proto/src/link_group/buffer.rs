@@ -33,17 +33,8 @@ pub struct Buffer {
     pub(crate) memory: Memory,
     registrations: [Registration; LINKS_PER_GROUP],
     rtokens: [RToken; LINKS_PER_GROUP],
-<<<<<<< HEAD
     /// The control command under way.
     under_way: Option<Control>,
-=======
-    /// Link position of the registration command under way.
-    pending_position: u8,
-    /// A control command is under way.
-    pub(crate) busy: bool,
-    /// That command was a registration.
-    pub(crate) registering: bool,
->>>>>>> proto
     /// To be deregistered and freed.
     pub(crate) retired: bool,
     pub(crate) agreement: Agreement,
@@ -104,13 +95,7 @@ impl Buffer {
             memory: Memory::Absent,
             registrations: [Registration::None; LINKS_PER_GROUP],
             rtokens: [RToken::default(); LINKS_PER_GROUP],
-<<<<<<< HEAD
             under_way: None,
-=======
-            pending_position: 0,
-            busy: false,
-            registering: false,
->>>>>>> proto
             retired: false,
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
@@ -177,18 +162,10 @@ impl Buffer {
         usable: bool,
         eye_catcher: bool,
     ) -> Option<RdmaCommand> {
-<<<<<<< HEAD
         let wanted = self.wanted(position, usable)?;
         self.under_way = Some(wanted);
         Some(match wanted {
             Control::Alloc => RdmaCommand::AllocBuffer {
-=======
-        let want = self.wanted(position, usable)?;
-        self.busy = true;
-        self.registering = matches!(want, Want::Register);
-        Some(match want {
-            Want::Alloc => RdmaCommand::AllocBuffer {
->>>>>>> proto
                 buffer,
                 kind: self.kind,
                 elements: self.elements,

@@ -438,7 +438,6 @@ impl Engine<'_> {
         };
         let Some(refused) = b.take_refused() else {
             return;
-<<<<<<< HEAD
         };
         let (group, waiter) = (b.group, b.waiter);
         match refused {
@@ -454,34 +453,6 @@ impl Engine<'_> {
                 self.remove_buffer(index);
                 return;
             }
-=======
-        }
-        b.busy = false;
-        let (group, waiter, retired) = (b.group, b.waiter, b.retired);
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
-        let position = self.links.at(link).map_or(0, |l| l.position);
-        if core::mem::take(&mut b.registering) {
-            if let Some(l) = self.links.at_mut(link) {
-                l.registrations = l.registrations.saturating_sub(1);
-            }
-            self.poke_link(link);
-        } else if b.memory == Memory::Absent {
-            b.memory = Memory::Gone;
-        } else if retired {
-            // It cannot be taken back: count it as gone, deregistered or freed.
-            if b.is_registered(position) {
-                b.busy = true;
-                b.on_deregistered(position);
-                if let Some(l) = self.links.at_mut(link) {
-                    l.registrations = l.registrations.saturating_sub(1);
-                }
-                self.poke_buffer(index);
-                self.poke_link(link);
-            } else {
-                self.remove_buffer(index);
-            }
-            return;
->>>>>>> proto
         }
         if let Some(b) = self.buffers.at_mut(index) {
             b.retired = true;

@@ -1,11 +1,7 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-<<<<<<< HEAD
-use super::{LinkGroup, Role};
-use crate::config::RMBS_PER_GROUP;
-=======
 use super::{Flow, LinkGroup, Role};
->>>>>>> proto
+use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::wire::clc::AcceptConfirm;

@@ -21,8 +21,7 @@ impl Engine<'_> {
             return;
         }
         if g.flow == (Flow::DeleteGroup { all: true }) {
-            // It is said already. A Linux client that hears it says the same,
-            // and that may be here before our SEND is reported complete.
+            // It is said already; saying it again would put off the end.
             return;
         }
         g.flow = Flow::DeleteGroup { all: true };
