@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use conformance::replay::{
     Completions, Counts, Deviation, End, Failure, Reader, Report, Rmbs, Setup, replay,
 };
-use smc_proto::config::ProposalVersion;
+use smc_proto::config::{Config, ProposalVersion};
 use smc_proto::event::CloseReason;
+use smc_proto::time::Duration;
 use smc_proto::wire::types::BufferSize;
 
 const ONE_LINK: &str = "linux612-v1-onelink.pcap.gz";
@@ -324,7 +325,7 @@ fn a_difference_fails_with_the_transcript() {
             End::Server,
             Setup {
                 rmbs: Rmbs::Withdrawn,
-                configure: |config| config.timeouts.rmb_idle = core::time::Duration::from_secs(60),
+                configure: |config| config.timeouts.rmb_idle = Duration::from_secs(60),
                 ..Setup::new(End::Server)
             },
             329,
@@ -340,6 +341,29 @@ fn a_difference_fails_with_the_transcript() {
         let line = format!("{frame:>6} captured ");
         assert!(what.contains(&line), "{what}");
         assert!(what.contains("       ours     "), "{what}");
+    }
+}
+
+#[test]
+fn settings_that_no_peer_can_see_change_nothing() {
+    let settings: [fn(&mut Config); 4] = [
+        |config| config.elements_per_rmb = 4,
+        |config| config.send_buffer = BufferSize::K512,
+        |config| config.timeouts.confirm_link_delay = Duration::ZERO,
+        |config| config.connection.coalesce_limit = 0,
+    ];
+    for capture in [ONE_LINK, TWO_LINKS] {
+        for ours in [End::Client, End::Server] {
+            let plain = Setup::new(ours);
+            let usual = run(capture, plain).unwrap_or_else(|failure| panic!("{failure}"));
+            for configure in settings {
+                let report = run(capture, Setup { configure, ..plain })
+                    .unwrap_or_else(|failure| panic!("{failure}"));
+                assert_eq!(report.connections, usual.connections);
+                assert_eq!(report.counts, usual.counts);
+                assert_eq!(report.deviations, usual.deviations);
+            }
+        }
     }
 }
 

@@ -333,7 +333,8 @@ impl<'a> Session<'a> {
             }
             Event::FellBack { why, .. } => return Err(format!("our end falls back: {why}")),
             Event::GroupUp { group } => {
-                if self.group.replace(group).is_some() {
+                let other = self.group.replace(group);
+                if other.is_some() {
                     return Err("our end makes a second link group".into());
                 }
             }
