@@ -25,6 +25,7 @@ impl Session<'_> {
         if usage != Usage::default() {
             return Err(format!("left over: {usage:?}"));
         }
+        self.host.check_psn()?;
         let statistics = self.host.endpoint.statistics();
         let bad = [
             ("violations", statistics.violations),

@@ -15,7 +15,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Mtu, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
 
 const DEVICE: DeviceId = DeviceId(0);
 
@@ -44,6 +44,11 @@ pub(super) struct Host {
     /// What it is bound to.
     pub(super) bound: Option<(QpAddress, Mtu)>,
     pub(super) outputs: Vec<Output>,
+    /// Numbers of our queue pairs, in the order of their making.
+    qpns: Vec<Qpn>,
+    /// First packet number in Accept or Confirm, and of the queue pair.
+    told_psn: Option<Psn>,
+    psn: Option<Psn>,
     /// Whether SENDs complete only when asked to.
     late: bool,
     posted: VecDeque<(LinkId, WrId)>,
@@ -61,6 +66,9 @@ impl Host {
             carrier: None,
             bound: None,
             outputs: Vec::new(),
+            qpns: Vec::new(),
+            told_psn: None,
+            psn: None,
             late,
             posted: VecDeque::new(),
             memory: BTreeMap::new(),
@@ -128,10 +136,9 @@ impl Host {
         let completion = match *command {
             RdmaCommand::CreateQp { link, .. } => {
                 self.numbers += 1;
-                RdmaCompletion::QpCreated {
-                    link,
-                    qpn: Qpn::new(0x00a5_0000 + self.numbers),
-                }
+                let qpn = Qpn::new(0x00a5_0000 + self.numbers);
+                self.qpns.push(qpn);
+                RdmaCompletion::QpCreated { link, qpn }
             }
             RdmaCommand::ConnectQp { link, peer, mtu } => {
                 if self.carrier.is_some() {
@@ -141,7 +148,10 @@ impl Host {
                 self.bound = Some((peer, mtu));
                 RdmaCompletion::QpConnected { link }
             }
-            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
+            RdmaCommand::ActivateQp { link, psn } => {
+                self.psn = Some(psn);
+                RdmaCompletion::QpActive { link }
+            }
             RdmaCommand::QpToError { link } => {
                 if self.carrier == Some(link) {
                     self.carrier = None;
@@ -232,6 +242,85 @@ impl Host {
         self.endpoint.handle_rdma(self.now, completion);
         Ok(())
     }
+
+    // ---- identities --------------------------------------------------------
+
+    /// Whether a CLC message of ours names our own objects.
+    pub(super) fn check_clc(&mut self, ours: &ClcMessage) -> Result<(), String> {
+        match ours {
+            ClcMessage::Proposal(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_port(m.gid, m.mac)
+            }
+            ClcMessage::Accept(m) | ClcMessage::Confirm(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 0)?;
+                if *self.told_psn.get_or_insert(m.psn) != m.psn {
+                    return Err(format!("another packet number: {}", m.psn));
+                }
+                match self.registered.get(&m.rtoken.rkey) {
+                    Some((_, address)) if *address == m.rtoken.address => Ok(()),
+                    _ => Err(format!("{} is not registered", m.rtoken)),
+                }
+            }
+            ClcMessage::Decline(_) => Ok(()),
+        }
+    }
+
+    /// The same for an LLC message.
+    pub(super) fn check_llc(&self, ours: &LlcMessage) -> Result<(), String> {
+        match ours {
+            LlcMessage::ConfirmLink(m) => {
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 0)
+            }
+            LlcMessage::AddLink(m) if m.rejection.is_none() => {
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 1)
+            }
+            LlcMessage::AddLink(m) => self.check_port(m.gid, m.mac),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether our queue pair begins with the packet number that we told.
+    pub(super) fn check_psn(&self) -> Result<(), String> {
+        if self.psn.is_some() && self.psn == self.told_psn {
+            Ok(())
+        } else {
+            Err(format!(
+                "packet numbers: {:?}, {:?}",
+                self.psn, self.told_psn
+            ))
+        }
+    }
+
+    fn check_peer_id(&self, peer_id: PeerId) -> Result<(), String> {
+        if peer_id == self.endpoint.config().peer_id {
+            Ok(())
+        } else {
+            Err(format!("our peer ID is not {peer_id}"))
+        }
+    }
+
+    fn check_port(&self, gid: Gid, mac: Mac) -> Result<(), String> {
+        if (gid, mac) == (self.path.gid, self.path.mac) {
+            Ok(())
+        } else {
+            Err(format!("our port is not {gid}, {mac}"))
+        }
+    }
+
+    fn check_qpn(&self, qpn: Qpn, link: usize) -> Result<(), String> {
+        if self.qpns.get(link) == Some(&qpn) {
+            Ok(())
+        } else {
+            Err(format!("our queue pair is not {qpn}"))
+        }
+    }
+
+    // ---- memory ------------------------------------------------------------
 
     fn slice(&mut self, buffer: BufferId, offset: u32, length: u32) -> Result<&mut [u8], String> {
         let (start, length) = (offset as usize, length as usize);

@@ -77,6 +77,7 @@ impl Session<'_> {
         let Some(ours) = self.take_own(captured) else {
             return self.own_missing(captured);
         };
+        self.host.check_llc(&ours)?;
         let mut paired = self.identities.pair_llc(captured, &ours);
         if let (LlcMessage::ConfirmRkey(paired), LlcMessage::ConfirmRkey(captured)) =
             (&mut paired, captured)

@@ -234,10 +234,8 @@ impl<'a> Session<'a> {
             .clc
             .pop_front()
             .ok_or("our end sends no CLC message here")?;
-        let octets = self
-            .identities
-            .pair_clc(message, &ours)
-            .ok_or_else(|| format!("ours is {ours}"))?;
+        self.host.check_clc(&ours)?;
+        let octets = self.identities.pair_clc(message, &ours)?;
         if octets != step.octets {
             return Err(format!("ours is {ours}"));
         }
