@@ -169,6 +169,10 @@ impl Script {
     /// A connection carried by SMC-R; on first contact the group is up as well.
     #[track_caller]
     pub fn expect_established(&mut self, conn: ConnId) -> bool {
+        // A group is up before its first connection.
+        while let Some(Event::GroupUp { .. }) = self.events.front() {
+            self.events.pop_front();
+        }
         let first_contact = match self.next_event() {
             Event::Established {
                 conn: of,
@@ -177,10 +181,8 @@ impl Script {
             } if of == conn => first_contact,
             other => self.fail(format_args!("{conn} is not established: {other:?}")),
         };
-        // What follows at once are hints, and news of the group.
-        while let Some(Event::Writable { .. } | Event::Readable { .. } | Event::GroupUp { .. }) =
-            self.events.front()
-        {
+        // What follows at once are hints.
+        while let Some(Event::Writable { .. } | Event::Readable { .. }) = self.events.front() {
             self.events.pop_front();
         }
         first_contact
