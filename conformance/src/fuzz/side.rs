@@ -13,7 +13,7 @@ use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, Mtu, PeerId};
 
 use super::contract::Contract;
 use super::trace;
@@ -67,6 +67,8 @@ pub(super) struct Side {
     pub(super) sent: Vec<(LinkId, WrId)>,
     /// CLC messages that were not delivered.
     pub(super) clc: VecDeque<(ConnId, Vec<u8>)>,
+    /// Alert tokens given out in Accept and Confirm.
+    pub(super) tokens: Vec<(ConnId, AlertToken)>,
     /// Proposals that were not answered.
     pub(super) proposed: Vec<ConnId>,
 }
@@ -93,6 +95,9 @@ impl Side {
         let mut config = Config::new(PeerId::new(u16::from(number), path.mac));
         config.receive_buffer = BufferSize::K16;
         config.send_buffer = BufferSize::K16;
+        // A group outlives its connections by one TEST LINK and no more.
+        config.timeouts.group_idle_server = Duration::from_secs(40);
+        config.timeouts.group_idle_client = Duration::from_secs(50);
         configure(&mut config);
         Self {
             endpoint: Endpoint::new(config, u64::from(number), Owned::new(LIMITS)),
@@ -105,6 +110,7 @@ impl Side {
             wire: VecDeque::new(),
             sent: Vec::new(),
             clc: VecDeque::new(),
+            tokens: Vec::new(),
             proposed: Vec::new(),
         }
     }
@@ -251,6 +257,9 @@ impl Side {
             assert_eq!(parsed.1, length);
             assert!(self.is_open(conn), "a CLC message of {conn}, which ended");
             trace(format_args!("  {conn}: {}", parsed.0));
+            if let ClcMessage::Accept(half) | ClcMessage::Confirm(half) = parsed.0 {
+                self.tokens.push((conn, half.alert_token));
+            }
             self.clc.push_back((conn, buffer[..length].to_vec()));
         }
         for _ in 0..commands {
