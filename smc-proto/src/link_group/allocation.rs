@@ -332,12 +332,10 @@ impl Engine<'_> {
         });
     }
 
-    /// The group's link will never carry anything again for this reason.
+    /// Gives the second link of a group up. The group keeps it until it is gone,
+    /// so that what is reported of it meanwhile meets no other group.
     pub(crate) fn retire_second_link(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        let second = core::mem::replace(&mut g.second_link, NONE);
+        let second = self.groups.at(group).map_or(NONE, |g| g.second_link);
         if let Some(link) = self.links.at_mut(second) {
             link.goal = QpGoal::Gone;
             self.drop_absent_link(second);
