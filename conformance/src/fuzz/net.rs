@@ -6,7 +6,7 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::id::{ConnId, LinkId};
-use smc_proto::time::Duration;
+use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::RKey;
 
 use super::contract::{BASE, Qp};
@@ -27,8 +27,9 @@ struct Stream {
     application: Vec<u8>,
     /// The receiving engine wants to see no more.
     stopped: bool,
-    /// The sending engine's last command.
+    /// The sending engine's last command, and when it came.
     command: Option<TcpCommand>,
+    commanded_at: Instant,
 }
 
 /// A TCP connection between the two hosts, by sending side.
@@ -90,6 +91,7 @@ impl Net {
             let command = self.sides[side].conn(self.tcp[at].ids[side]).tcp;
             if command != self.tcp[at].streams[side].command {
                 self.tcp[at].streams[side].command = command;
+                self.tcp[at].streams[side].commanded_at = self.sides[side].now;
                 self.obey(at, side, command);
                 obeyed = true;
             }
@@ -133,8 +135,15 @@ impl Net {
     fn feed(&mut self, at: usize, to: usize) {
         let id = self.tcp[at].ids[to];
         loop {
-            let command = self.tcp[at].streams[to].command;
-            let stream = &mut self.tcp[at].streams[1 - to];
+            let tcp = &mut self.tcp[at];
+            let Stream {
+                command,
+                commanded_at,
+                ..
+            } = tcp.streams[to];
+            let waited = self.sides[to].now.since(commanded_at);
+            let late = waited >= self.sides[to].endpoint.config().timeouts.rendezvous;
+            let stream = &mut tcp.streams[1 - to];
             if stream.arrived.is_empty() {
                 return;
             }
@@ -145,6 +154,9 @@ impl Net {
                         stream.application.append(&mut stream.arrived);
                         return;
                     }
+                    // The watch ends with its deadline: a Decline that took longer
+                    // is not told from application octets.
+                    tcp.disturbed |= late;
                     true
                 }
                 Some(_) => return,
