@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use conformance::fuzz::{TARGETS, Target};
 
 /// Random inputs for each body.
-const RANDOM_INPUTS: u32 = 1_000;
+const RANDOM_INPUTS: u32 = 2_000;
 
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
