@@ -2,6 +2,8 @@
 
 pub mod direct;
 pub mod fuzz;
+pub mod replay;
+pub mod script;
 
 /// The example in the README compiles.
 #[doc = include_str!("../../README.md")]

@@ -1,17 +1,21 @@
 //! The facade: every input, every output, and nothing that decides.
 
+mod conn;
+mod events;
+mod timeouts;
+
+pub use conn::{BufferSpans, ConnMut};
+
 use core::fmt;
 use core::hash::Hasher;
 
-use crate::command::{RdmaCommand, Segment, TcpCommand};
+use crate::command::{RdmaCommand, TcpCommand};
 use crate::completion::RdmaCompletion;
 use crate::config::Config;
-use crate::connection::{ApiMisuse, CloseState, Shutdown};
-use crate::connection_record::{End, Pending, Phase};
 use crate::engine::{Core, Engine};
-use crate::event::{CloseReason, Event};
-use crate::id::{BufferId, ConnId, DeviceId, GroupId};
-use crate::link_group::{GroupNotices, Role, segments};
+use crate::event::Event;
+use crate::id::{ConnId, DeviceId, GroupId};
+use crate::link_group::Role;
 use crate::path::{LocalPath, PathEvent};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
 use crate::stats::Statistics;
@@ -85,33 +89,6 @@ pub enum TcpEvent {
     PeerReset,
     /// The connection timed out or failed in another way.
     Failed,
-}
-
-/// Pieces of a buffer in the embedder's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BufferSpans {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// One or two pieces in stream order; an unused one has length 0.
-    pub segments: [Segment; 2],
-    /// First octet of the connection's element in an RMB with eye catcher, to be
-    /// compared with [`EYE_CATCHER`](crate::command::EYE_CATCHER) before reading.
-    pub eye_catcher_at: Option<u32>,
-}
-
-impl BufferSpans {
-    /// Octets in both pieces.
-    #[must_use]
-    pub const fn len(&self) -> u32 {
-        let [first, second] = self.segments;
-        first.length.saturating_add(second.length)
-    }
-
-    /// Whether there is nothing.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl<S: Storage> Endpoint<S> {
@@ -282,9 +259,10 @@ impl<S: Storage> Endpoint<S> {
     /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) octets always suffices.
     pub fn poll_clc(
         &mut self,
+        now: Instant,
         buffer: &mut [u8],
     ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.engine(now);
         let result = engine.next_clc(buffer);
         engine.run_wakes();
         result
@@ -312,7 +290,7 @@ impl<S: Storage> Endpoint<S> {
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.core.connection_events.is_empty() && self.core.group_events.is_empty() {
+        if !self.core.has_events() {
             return None;
         }
         self.quiet_engine().next_event()
@@ -398,334 +376,4 @@ pub struct Usage {
     pub buffers: u32,
     /// RMBs of peers.
     pub remote_rmbs: u32,
-}
-
-impl Engine<'_> {
-    fn on_tcp(&mut self, index: u32, event: TcpEvent) {
-        let Some(phase) = self.connections.at(index).map(|record| record.phase) else {
-            return;
-        };
-        match (phase, event) {
-            (Phase::Rendezvous(_), _) => {
-                self.leave_founded_group(index, CloseReason::RendezvousFailed);
-                self.end(index, End::Closed(CloseReason::TcpReset));
-            }
-            // RDMA carries the connection now; FIN never ends it (decision 5).
-            //= CLOSE-034
-            (Phase::Active, TcpEvent::PeerFin) => {}
-            //= ABORT-010
-            //= ABORT-016
-            (Phase::Active, TcpEvent::PeerReset | TcpEvent::Failed) => {
-                if self.core.config.tcp_reset_aborts {
-                    self.with_connection(index, |connection, now, config| {
-                        connection.on_tcp_reset(now, &config.connection);
-                    });
-                }
-            }
-            (Phase::Watching, _) => self.stop_watching(index),
-            (Phase::Ended, _) => {}
-        }
-    }
-
-    fn on_path(&mut self, event: PathEvent) {
-        let (device, port) = match event {
-            PathEvent::PortUp { .. } => return,
-            PathEvent::PortDown { device, port } => (device, Some(port)),
-            PathEvent::DeviceRemoved { device } => (device, None),
-        };
-        for index in 0..self.groups.capacity() {
-            let hit = self
-                .groups
-                .at(index)
-                .and_then(|g| self.links.at(g.link))
-                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
-            if hit {
-                self.step();
-                self.end_group(
-                    index,
-                    CloseReason::LinksLost,
-                    Some(DiagnosisCode::LINK_READY),
-                );
-            }
-        }
-    }
-
-    fn on_timeout(&mut self) {
-        let now = self.now();
-        let due = |first: Option<(Instant, u32)>| {
-            first
-                .filter(|(deadline, _)| *deadline <= now)
-                .map(|(_, owner)| owner)
-        };
-        // Each round moves the first deadline of a table or clears it.
-        while let Some(index) = due(self.links.earliest()) {
-            self.step();
-            self.on_link_timeout(index);
-        }
-        while let Some(index) = due(self.groups.earliest()) {
-            self.step();
-            self.on_group_timeout(index);
-        }
-        while let Some(index) = due(self.buffers.earliest()) {
-            self.step();
-            self.on_buffer_timeout(index);
-        }
-        while let Some(index) = due(self.handshakes.earliest()) {
-            self.step();
-            self.on_handshake_timeout(index);
-            self.run_wakes();
-        }
-        while let Some(index) = due(self.connections.earliest()) {
-            self.step();
-            self.connections.set_deadline(index, None);
-            if self
-                .connections
-                .at(index)
-                .is_some_and(|r| r.phase == Phase::Watching)
-            {
-                self.stop_watching(index);
-            } else {
-                self.with_connection(index, |connection, now, config| {
-                    connection.on_timeout(now, &config.connection);
-                });
-            }
-        }
-    }
-
-    #[inline]
-    fn next_event(&mut self) -> Option<Event> {
-        while let Some(index) = self.core.connection_events.first() {
-            let conn = self.conn_id(index);
-            let record = self.connections.at_mut(index)?;
-            let pending = record.notices;
-            let Some(next) = pending.first() else {
-                self.core
-                    .connection_events
-                    .remove(&mut self.connections, index);
-                self.release(index);
-                continue;
-            };
-            record.notices.remove(next);
-            let (group, first_contact, end) = (record.group, record.first_contact, record.end);
-            if record.notices.is_empty() {
-                self.core
-                    .connection_events
-                    .remove(&mut self.connections, index);
-                self.release(index);
-            }
-            return Some(match next {
-                Pending::PROPOSED => Event::Proposed { conn },
-                Pending::ESTABLISHED => Event::Established {
-                    conn,
-                    group: self.group_id(group),
-                    first_contact,
-                },
-                Pending::URGENT => Event::Urgent { conn },
-                Pending::READABLE => Event::Readable { conn },
-                Pending::WRITABLE => Event::Writable { conn },
-                _ => match end {
-                    Some(End::FellBack(why)) => Event::FellBack { conn, why },
-                    Some(End::Closed(reason)) => Event::Closed { conn, reason },
-                    None => continue,
-                },
-            });
-        }
-        let index = self.core.group_events.first()?;
-        let group = self.group_id(index);
-        let g = self.groups.at_mut(index)?;
-        let up = g.notices.contains(GroupNotices::UP);
-        g.notices.remove(if up {
-            GroupNotices::UP
-        } else {
-            GroupNotices::DOWN
-        });
-        if g.notices.is_empty() {
-            self.core.group_events.remove(&mut self.groups, index);
-        }
-        if up {
-            return Some(Event::GroupUp { group });
-        }
-        self.groups.remove(index);
-        Some(Event::GroupDown { group })
-    }
-}
-
-/// One connection, for reading, writing and closing.
-pub struct ConnMut<'a> {
-    engine: Engine<'a>,
-    index: u32,
-}
-
-impl ConnMut<'_> {
-    /// Where the next octets to send can be put: free space of the send buffer.
-    #[inline]
-    #[must_use]
-    pub fn send_space(&self) -> Option<BufferSpans> {
-        let record = self.engine.connections.at(self.index)?;
-        let spans = record.connection.as_ref()?.send_space();
-        Some(BufferSpans {
-            buffer: self.engine.buffer_id(record.send_buffer),
-            segments: segments(spans, 0),
-            eye_catcher_at: None,
-        })
-    }
-
-    /// Sends the next `len` octets, which were put into [`ConnMut::send_space`].
-    ///
-    /// # Errors
-    /// [`ApiMisuse`]: nothing was sent.
-    #[inline]
-    pub fn commit(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, now, config| {
-                c.commit(now, &config.connection, len)
-            })
-            .unwrap_or(Err(ApiMisuse::SendClosed))
-    }
-
-    /// The same; the last of these octets is urgent (URG-001).
-    ///
-    /// # Errors
-    /// [`ApiMisuse`]: nothing was sent.
-    pub fn commit_urgent(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, now, config| {
-                c.commit_urgent(now, &config.connection, len)
-            })
-            .unwrap_or(Err(ApiMisuse::SendClosed))
-    }
-
-    /// Where received octets stand, in stream order.
-    ///
-    /// The peer's RNIC may write to this memory at any time outside of these
-    /// pieces: copy out of it, never keep a reference.
-    #[inline]
-    #[must_use]
-    pub fn readable(&self) -> Option<BufferSpans> {
-        let record = self.engine.connections.at(self.index)?;
-        let spans = record.connection.as_ref()?.readable();
-        let base = self
-            .engine
-            .groups
-            .at(record.group)
-            .map_or(0, |g| g.ring_base);
-        Some(BufferSpans {
-            buffer: self.engine.buffer_id(record.rmb.buffer),
-            segments: segments(spans, record.rmb.offset),
-            eye_catcher_at: (base != 0).then_some(record.rmb.offset),
-        })
-    }
-
-    /// Frees the first `len` readable octets, which were copied out.
-    ///
-    /// # Errors
-    /// [`ApiMisuse`]: nothing was freed.
-    #[inline]
-    pub fn consume(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, _, _| c.consume(len))
-            .unwrap_or(Err(ApiMisuse::Closed))
-    }
-
-    /// Whether the peer sends no more and everything was read.
-    #[must_use]
-    pub fn is_end_of_stream(&self) -> bool {
-        self.engine
-            .connections
-            .at(self.index)
-            .and_then(|record| record.connection.as_ref())
-            .is_some_and(crate::connection::Connection::is_end_of_stream)
-    }
-
-    /// The urgent octet that was not read yet: how many octets stand before it,
-    /// and where it is.
-    #[must_use]
-    pub fn urgent(&self) -> Option<(u32, BufferSpans)> {
-        let record = self.engine.connections.at(self.index)?;
-        let urgent = record.connection.as_ref()?.urgent()?;
-        let octet = Segment {
-            offset: record.rmb.offset.wrapping_add(urgent.offset),
-            length: 1,
-        };
-        Some((
-            urgent.ahead,
-            BufferSpans {
-                buffer: self.engine.buffer_id(record.rmb.buffer),
-                segments: [octet, Segment::default()],
-                eye_catcher_at: None,
-            },
-        ))
-    }
-
-    /// Notes that the urgent octet was copied out of line; reading steps over it.
-    ///
-    /// # Errors
-    /// [`ApiMisuse::NoUrgent`] if there is none.
-    pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
-            .unwrap_or(Err(ApiMisuse::NoUrgent))
-    }
-
-    /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`].
-    pub fn set_urgent_inline(&mut self, inline: bool) {
-        self.engine
-            .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));
-    }
-
-    /// State of the close machine (RFC 7609 4.8), `None` before the connection is
-    /// established.
-    #[must_use]
-    pub fn state(&self) -> Option<CloseState> {
-        Some(
-            self.engine
-                .connections
-                .at(self.index)?
-                .connection
-                .as_ref()?
-                .state(),
-        )
-    }
-
-    /// Ends one direction, or both in order.
-    pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
-        self.engine.begin(now);
-        self.end_rendezvous_or(|c, now, config| c.shutdown(now, &config.connection, how));
-    }
-
-    /// Ends the connection at once.
-    pub fn abort(&mut self, now: Instant) {
-        self.engine.begin(now);
-        self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
-    }
-
-    fn end_rendezvous_or(
-        &mut self,
-        change: impl FnOnce(&mut crate::connection::Connection, Instant, &Config),
-    ) {
-        let phase = self
-            .engine
-            .connections
-            .at(self.index)
-            .map(|record| record.phase);
-        if let Some(Phase::Rendezvous(_)) = phase {
-            // Nothing was promised to the application yet.
-            self.engine.reset(self.index, CloseReason::LocalAbort);
-        } else {
-            self.engine.with_connection(self.index, change);
-        }
-        self.engine.run_wakes();
-    }
-}
-
-impl fmt::Debug for ConnMut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnMut")
-            .field("index", &self.index)
-            .finish_non_exhaustive()
-    }
 }

@@ -11,9 +11,10 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::buffer_list;
 use super::remote_rmb::ElementSet;
-use super::{LINKS_PER_GROUP, buffer_list};
 use crate::command::{BufferKind, RdmaCommand};
+use crate::config::LINKS_PER_GROUP;
 use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
@@ -169,6 +170,7 @@ impl Buffer {
                 kind: self.kind,
                 elements: self.elements,
                 element_size: self.size.octets(),
+                eye_catcher: eye_catcher && self.kind == BufferKind::Rmb,
             },
             Control::Register(_) => RdmaCommand::RegisterBuffer { buffer, link },
             Control::Clear(index) => RdmaCommand::ClearElement {
@@ -204,6 +206,9 @@ impl Buffer {
         match self.memory {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
+            // Whoever has an element gives it back first: the slot, and with it
+            // the memory, must not become somebody else's before.
+            Memory::Present if self.retired && self.users > 0 => None,
             Memory::Present if self.retired => Some(match self.first_registered() {
                 Some(position) => Control::Deregister(position),
                 None => Control::Free,

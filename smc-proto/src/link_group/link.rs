@@ -11,8 +11,8 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
+use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
@@ -23,13 +23,6 @@ use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
-
-/// Most SENDs under way on a link; each may follow two WRITEs.
-const SEND_SLOTS: usize = 16;
-/// Of these, free for data; the others are kept for LLC.
-const DATA_SLOTS: u32 = 14;
-/// Most LLC replies that wait to be sent; one more request fails the link.
-pub(crate) const REPLY_SLOTS: usize = 8;
 
 /// List kinds of links.
 pub(crate) mod list {
@@ -96,12 +89,20 @@ pub(crate) enum QpGoal {
 pub(crate) enum TestLinkState {
     Idle,
     /// A request waits to be sent.
-    Due,
+    Due {
+        deadline: Instant,
+    },
     /// A request with this user data went out.
     Sent {
         user_data: [u8; 16],
         deadline: Instant,
     },
+}
+
+impl TestLinkState {
+    pub(crate) const fn is_due(self) -> bool {
+        matches!(self, Self::Due { .. })
+    }
 }
 
 /// Whose SEND it is.
@@ -166,8 +167,8 @@ impl Link {
         (self.request, self.path.device, self.path.port).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
-            TestLinkState::Due => 1u64.hash(hasher),
-            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+            TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
+            TestLinkState::Sent { deadline, .. } => (2, until(Some(deadline), now)).hash(hasher),
         }
     }
 
@@ -249,7 +250,7 @@ impl Link {
     /// Whether an LLC message waits to be sent and can be.
     #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        (!self.replies.is_empty() || self.request.is_some() || self.test == TestLinkState::Due)
+        (!self.replies.is_empty() || self.request.is_some() || self.test.is_due())
             && self.is_usable()
             && !self.in_flight.is_full()
     }

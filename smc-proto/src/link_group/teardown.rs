@@ -6,12 +6,13 @@
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{GroupNotices, GroupState, Memory, QpGoal, SendKind};
+use super::{GroupState, Memory, QpGoal, SendKind, Told};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
+use crate::path::PathEvent;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
 
@@ -146,6 +147,7 @@ impl Engine<'_> {
     pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
+            && buffer.users == 0
             && !buffer.is_busy()
             && buffer.memory != Memory::Present
         {
@@ -171,15 +173,37 @@ impl Engine<'_> {
             self.remove_remote_rmb(group, rmb);
         }
         // Only a group that was told to be up is told to be down.
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
+        match self.groups.at(group).map(|g| g.told) {
+            Some(Told::Up) => self.core.groups_down.push_back(&mut self.groups, group),
+            Some(Told::Nothing) => {
+                self.groups.remove(group);
+            }
+            _ => {}
+        }
+    }
+
+    /// A port or an RNIC is gone: so are the links on it.
+    pub(crate) fn on_path(&mut self, event: PathEvent) {
+        let (device, port) = match event {
+            PathEvent::PortUp { .. } => return,
+            PathEvent::PortDown { device, port } => (device, Some(port)),
+            PathEvent::DeviceRemoved { device } => (device, None),
         };
-        if g.told_up {
-            g.notices |= GroupNotices::DOWN;
-            self.core.group_events.push_back(&mut self.groups, group);
-        } else {
-            self.core.group_events.remove(&mut self.groups, group);
-            self.groups.remove(group);
+        self.forget_paths(device, port);
+        for index in 0..self.groups.capacity() {
+            let hit = self
+                .groups
+                .at(index)
+                .and_then(|g| self.links.at(g.link))
+                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
+            if hit {
+                self.step();
+                self.end_group(
+                    index,
+                    CloseReason::LinksLost,
+                    Some(DiagnosisCode::LINK_READY),
+                );
+            }
         }
     }
 }

@@ -77,6 +77,14 @@ impl Engine<'_> {
         let Some(record) = self.connections.at(index) else {
             return Ok(ClcProgress::NotClc);
         };
+        if octets.is_empty() {
+            return Ok(match record.phase {
+                Phase::Rendezvous(_) | Phase::Watching => ClcProgress::NeedMore {
+                    total: HEADER_LENGTH,
+                },
+                Phase::Active | Phase::Ended => ClcProgress::NotClc,
+            });
+        }
         match record.phase {
             //= CLC-077
             Phase::Ended => Ok(ClcProgress::NotClc),
@@ -236,6 +244,20 @@ impl Engine<'_> {
         };
         self.stop_watching(index);
         progress
+    }
+
+    /// No Decline will come any more. Octets held back because they began like
+    /// one are the application's, which the embedder is told by a second
+    /// `HandOver`.
+    //= CLC-051
+    pub(crate) fn give_up_watching(&mut self, index: u32) {
+        self.command_tcp(
+            index,
+            TcpCommand::HandOver {
+                watch_for_decline: false,
+            },
+        );
+        self.stop_watching(index);
     }
 
     pub(crate) fn stop_watching(&mut self, index: u32) {

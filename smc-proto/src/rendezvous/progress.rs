@@ -6,9 +6,10 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{DeviceId, NONE};
 use crate::link_group::{Agreement, GroupState, Memory, QpState, Role};
 use crate::stats::count;
+use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, RToken};
 
 /// How far the local preparations of a connection are.
@@ -52,8 +53,13 @@ impl Engine<'_> {
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
-                if !first_contact && self.group_is_gone(conn) {
-                    self.reset(conn, CloseReason::LinksLost);
+                if self.group_is_gone(conn) {
+                    if first_contact {
+                        // The Confirm is awaited, and then declined (CLC-053).
+                        self.detach(conn);
+                    } else {
+                        self.reset(conn, CloseReason::LinksLost);
+                    }
                 }
             }
             State::Forming => self.advance_forming(handshake, conn),
@@ -66,6 +72,43 @@ impl Engine<'_> {
                 self.choose_group(conn, handshake);
             }
             _ => {}
+        }
+    }
+
+    /// Takes ports that are gone off the candidates of every rendezvous. Who has
+    /// the word and no port left declines; a client that waits for the Accept
+    /// goes on waiting (CLC-049).
+    //= CLC-049
+    //= RENDEZVOUS-015
+    pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
+        for index in 0..self.handshakes.capacity() {
+            let Some(h) = self.handshakes.at_mut(index) else {
+                continue;
+            };
+            let before = h.paths.len();
+            // The Proposal named a port, which the server counts on.
+            let proposed = (h.role == Role::Client && h.state != State::Proposing)
+                .then(|| h.paths.first().copied())
+                .flatten();
+            // Not `retain`: it counts in a way that could overflow, as far as the
+            // compiler knows.
+            let mut left = heapless::Vec::new();
+            for path in &h.paths {
+                if path.device != device || port.is_some_and(|p| path.port != p) {
+                    let _ = left.push(*path);
+                }
+            }
+            h.paths = left;
+            if proposed.is_some() && h.paths.first().copied() != proposed {
+                h.paths.clear();
+            }
+            let lost_all = h.paths.is_empty() && before > 0;
+            let has_word = matches!(h.state, State::Proposing | State::Queued);
+            self.step();
+            if lost_all && has_word {
+                self.unqueue(index);
+                self.decline(index, DiagnosisCode::NO_SMCR_DEVICE, false);
+            }
         }
     }
 
@@ -101,7 +144,16 @@ impl Engine<'_> {
             .options
             .send_buffer
             .unwrap_or(self.core.config.send_buffer);
+        let peer = h.peer;
         self.enter_group(conn, group, link);
+        // A client knows the server's RMB by now; if there is no room for it, this
+        // is the last moment to say so.
+        if let Some(peer) = peer
+            && !self.knows_rmb(group, link, &peer)
+        {
+            self.decline(handshake, DiagnosisCode::RTOKEN, false);
+            return;
+        }
         //= RMB-013
         if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
             && self.acquire_buffer(conn, group, BufferKind::Send, send)
@@ -231,11 +283,13 @@ impl Engine<'_> {
             nodelay,
             urgent_inline,
         };
+        let home = self.group_id(group);
         self.drop_handshake(handshake);
         if let Some(record) = self.connections.at_mut(conn) {
             record.connection = Some(Connection::new(&params, &self.core.config.connection));
             record.remote = remote;
             record.phase = Phase::Active;
+            record.home = Some(home);
         }
         count(&mut self.core.statistics.established);
         if first_contact {
@@ -244,10 +298,26 @@ impl Engine<'_> {
         self.notify(conn, Pending::ESTABLISHED | Pending::WRITABLE);
         //= RENDEZVOUS-050
         //= CDC-033
-        if let Some(cdc) = early {
-            self.apply_cdc(conn, &cdc);
+        for cdc in early.iter().flatten() {
+            self.apply_cdc(conn, cdc);
         }
         self.after_connection(conn);
+        let shutdown = self
+            .connections
+            .at_mut(conn)
+            .and_then(|r| r.shutdown.take());
+        if let Some(how) = shutdown {
+            self.with_connection(conn, |c, now, config| {
+                c.shutdown(now, &config.connection, how);
+            });
+        }
+    }
+
+    /// Finds or stores the peer's RMB: whether that was possible.
+    //= RENDEZVOUS-013
+    pub(super) fn knows_rmb(&mut self, group: u32, link: u32, peer: &AcceptConfirm) -> bool {
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        self.learn_rtoken(group, position, peer.rtoken).is_some()
     }
 
     /// Finds or stores the peer's RMB and claims its element for a connection.
@@ -259,7 +329,7 @@ impl Engine<'_> {
         conn: u32,
         group: u32,
         link: u32,
-        peer: &crate::wire::clc::AcceptConfirm,
+        peer: &AcceptConfirm,
     ) -> Option<RemoteElement> {
         let position = self.links.at(link)?.position;
         let RToken { rkey, address } = peer.rtoken;
