@@ -75,9 +75,10 @@ impl Net {
         for at in 0..self.tcp.len() {
             let command = self.sides[side].conn(self.tcp[at].ids[side]).tcp;
             if command != self.tcp[at].streams[side].command {
-                self.tcp[at].streams[side].command = command;
-                self.tcp[at].streams[side].commanded_at = self.sides[side].now;
-                self.obey(at, side, command);
+                let stream = &mut self.tcp[at].streams[side];
+                let first = stream.command.is_none();
+                stream.command = command;
+                self.obey(at, side, command, first);
                 obeyed = true;
             }
         }

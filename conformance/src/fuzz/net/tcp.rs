@@ -2,7 +2,6 @@
 
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
-use smc_proto::time::Instant;
 
 use super::super::stream::show;
 use super::Net;
@@ -21,20 +20,31 @@ pub(super) struct Stream {
     pub(super) application: Vec<u8>,
     /// The receiving engine wants to see no more.
     pub(super) stopped: bool,
-    /// The sending engine's last command, and when it came.
+    /// The sending engine's last command.
     pub(super) command: Option<TcpCommand>,
-    pub(super) commanded_at: Instant,
 }
 
 impl Net {
-    pub(super) fn obey(&mut self, at: usize, side: usize, command: Option<TcpCommand>) {
+    pub(super) fn obey(
+        &mut self,
+        at: usize,
+        side: usize,
+        command: Option<TcpCommand>,
+        first: bool,
+    ) {
         let id = self.tcp[at].ids[1 - side];
         let other = &mut self.sides[1 - side];
         let now = other.now;
         match command {
             None => {}
             Some(TcpCommand::HandOver { .. }) => {
-                self.tcp[at].streams[side].sent.extend(GREETING);
+                if first {
+                    self.tcp[at].streams[side].sent.extend(GREETING);
+                } else {
+                    // A Decline that took longer than the watch is not told from
+                    // application octets.
+                    self.tcp[at].disturbed = true;
+                }
                 self.feed(at, side);
             }
             Some(TcpCommand::Close) => other.endpoint.handle_tcp(now, id, TcpEvent::PeerFin),
@@ -64,13 +74,7 @@ impl Net {
         let id = self.tcp[at].ids[to];
         loop {
             let tcp = &mut self.tcp[at];
-            let Stream {
-                command,
-                commanded_at,
-                ..
-            } = tcp.streams[to];
-            let waited = self.sides[to].now.since(commanded_at);
-            let late = waited >= self.sides[to].endpoint.config().timeouts.rendezvous;
+            let command = tcp.streams[to].command;
             let stream = &mut tcp.streams[1 - to];
             if stream.arrived.is_empty() {
                 return;
@@ -82,9 +86,6 @@ impl Net {
                         stream.application.append(&mut stream.arrived);
                         return;
                     }
-                    // The watch ends with its deadline: a Decline that took longer
-                    // is not told from application octets.
-                    tcp.disturbed |= late;
                     true
                 }
                 Some(_) => return,

@@ -1,6 +1,6 @@
 //! What an endpoint says, and what must hold of it.
 
-use smc_proto::command::RdmaCommand;
+use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::event::Event;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 
@@ -52,7 +52,18 @@ impl Side {
             round();
             trace(format_args!("  {id}: {command:?}"));
             let conn = self.conn(id);
-            assert_eq!(conn.tcp, None, "{command:?} after it for {id}");
+            // One command, but for the end of the watch for a Decline.
+            let watching = Some(TcpCommand::HandOver {
+                watch_for_decline: true,
+            });
+            let unwatched = TcpCommand::HandOver {
+                watch_for_decline: false,
+            };
+            assert!(
+                conn.tcp.is_none() || conn.tcp == watching && command == unwatched,
+                "{command:?} after {:?} for {id}",
+                conn.tcp
+            );
             conn.tcp = Some(command);
         }
         while let Some(event) = self.endpoint.poll_event() {
