@@ -20,6 +20,8 @@ mod contract;
 mod net;
 pub mod pair;
 mod reader;
+#[cfg(test)]
+mod regressions;
 mod side;
 pub mod solo;
 pub mod stream;
