@@ -151,6 +151,9 @@ impl fmt::Display for Outcome {
         if let Some(why) = self.fell_back {
             write!(f, "; {why}")?;
         }
+        if self.behind_clc > 0 {
+            write!(f, "; {} octets came with the last one", self.behind_clc)?;
+        }
         if let Some(reason) = self.closed {
             write!(f, "; {reason}")?;
         }
@@ -188,7 +191,7 @@ mod tests {
         assert!(third.behind_clc > 0, "the Decline came alone");
         let why = third.fell_back.expect("it was declined");
         assert_eq!(why.code, DiagnosisCode::PEER_DECLINED);
-        assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::NO_DEVICE));
+        assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::NO_SMCR_DEVICE));
 
         assert_eq!((fourth.carrier, fourth.octets), (Carrier::Tcp, 2000));
         assert_eq!(fourth.clc_octets, 0);
