@@ -79,6 +79,8 @@ pub(crate) trait Measured {
 struct Workload<'a> {
     title: &'a str,
     definition: &'a [&'a str],
+    /// Ratio the project set itself, if any.
+    aim: Option<f64>,
     rings: &'a [usize],
     /// Of one round.
     amount: usize,
@@ -114,7 +116,8 @@ impl Workload<'_> {
                 .map(|(.., sockets)| (self.run)(sockets.as_mut(), self.amount));
             times.push((ours, theirs.collect::<Vec<_>>()));
         }
-        println!("\n{}", self.title);
+        let aim = self.aim.map(|aim| format!(" (aim: ratio {aim})"));
+        println!("\n{}{}", self.title, aim.unwrap_or_default());
         for line in self.definition {
             println!("  {line}");
         }
@@ -180,6 +183,7 @@ fn main() {
     Workload {
         title: "Round trip of 64 octets",
         definition: &["Each side copies its octets in and out."],
+        aim: Some(4.0),
         rings: &RINGS,
         amount: 1_024 / divisor,
         run: &|ends, amount| ends.ping_pong(PING, amount),
@@ -213,6 +217,7 @@ fn main() {
                 theirs,
                 "Checksums read it 2 times more; the loopback device also clears each packet.",
             ],
+            aim: Some(1.7),
             rings: &RINGS,
             amount: (8 << 20) / divisor,
             run: &|ends, amount| ends.stream(WRITE, amount, produce),
@@ -228,6 +233,7 @@ fn main() {
             "given back and zeroed; without the TCP connection beneath, which comes on top.",
             "smoltcp: three-way handshake, FIN of both sides, no wait in TIME-WAIT.",
         ],
+        aim: None,
         rings: &[16 << 10, 64 << 10],
         amount: 128 / divisor,
         run: &|ends, amount| ends.connect_and_close(amount),
