@@ -1,6 +1,9 @@
 //! What tests and benchmarks share. Not published.
 
 pub mod direct;
+pub mod fuzz;
+pub mod replay;
+pub mod script;
 
 /// The example in the README compiles.
 #[doc = include_str!("../../README.md")]

@@ -167,7 +167,8 @@ pub enum TcpCommand {
         /// A Decline that crossed ours may still stand before the peer's first
         /// application octet: show received octets to `handle_clc` until it
         /// answers `Next::Stop` or `NotClc`, and give
-        /// the application only what it did not consume.
+        /// the application only what it did not consume. A second `HandOver`
+        /// without this tells that no Decline can come any more.
         watch_for_decline: bool,
     },
     /// The SMC connection ended in order: close the TCP connection (FIN).

@@ -4,11 +4,11 @@
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
 use crate::command::TcpCommand;
-use crate::config::Config;
+use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
 use crate::event::CloseReason;
-use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, MAX_DEVICES, NONE};
+use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};
@@ -313,7 +313,12 @@ impl<'a> Engine<'a> {
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
-        if !pending.is_empty() {
+        // The last event of a handle stays the last.
+        let ended = self
+            .connections
+            .at(index)
+            .is_none_or(|record| record.phase == Phase::Ended);
+        if !pending.is_empty() && !ended {
             self.notify(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {

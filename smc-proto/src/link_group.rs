@@ -42,9 +42,6 @@ use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::types::{DiagnosisCode, PeerId};
 
-/// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
-pub(crate) const LINKS_PER_GROUP: usize = 9;
-
 /// List kinds of link groups.
 pub(crate) mod list {
     /// Has room for connections, by hash of the peer.

@@ -3,9 +3,6 @@
 use crate::id::DeviceId;
 use crate::wire::types::{Gid, Mac, Mtu};
 
-/// Most candidate paths considered for one connection.
-pub const MAX_PATHS: usize = 4;
-
 /// A port of an RNIC through which a connection's peer may be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct LocalPath {

@@ -60,6 +60,14 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         Some(number)
     }
 
+    /// The values that are in, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        (0..self.len()).filter_map(|offset| {
+            let number = self.first.wrapping_add(offset);
+            *self.slots.get((number & Self::MASK) as usize)?
+        })
+    }
+
     /// Takes the oldest value out, with its number.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, T)> {

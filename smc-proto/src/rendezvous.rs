@@ -20,15 +20,17 @@ mod input;
 mod output;
 mod progress;
 mod server;
+mod tcp;
 
 use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
+use crate::config::MAX_PATHS;
 use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
-use crate::path::{LocalPath, MAX_PATHS};
+use crate::path::LocalPath;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::cdc::Cdc;

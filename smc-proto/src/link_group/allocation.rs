@@ -3,6 +3,7 @@
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
+use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
 use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
@@ -100,7 +101,7 @@ impl Engine<'_> {
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
             //= RMB-001
-            BufferKind::Rmb if g.rmb_count >= 255 => return None,
+            BufferKind::Rmb if g.rmb_count >= RMBS_PER_GROUP => return None,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
@@ -253,7 +254,7 @@ impl Engine<'_> {
                 == Some(rtoken);
             return same.then_some(known);
         }
-        if g.remote_rmb_count >= 255 {
+        if g.remote_rmb_count >= RMBS_PER_GROUP {
             return None;
         }
         let (index, _) = self.remote_rmbs.insert(RemoteRmb::new(position, rtoken))?;
@@ -350,7 +351,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at(link)
             && l.state == super::QpState::Absent
             && l.goal == QpGoal::Gone
-            && !l.busy
+            && l.under_way.is_none()
         {
             self.remove_link(link);
         }

@@ -152,7 +152,11 @@ impl Engine<'_> {
         };
         //= LINK-032
         //= LLC-057
-        if g.flow == (Flow::DeleteGroup { all: true }) && g.role == super::Role::Server {
+        // An older request may complete while DELETE LINK still waits.
+        let waits = self.links.at(link).is_none_or(|l| {
+            l.request.is_some() || l.in_flight.iter().any(|kind| kind == SendKind::Request)
+        });
+        if g.flow == (Flow::DeleteGroup { all: true }) && g.role == super::Role::Server && !waits {
             self.end_group(group, CloseReason::LinksLost, None);
         }
     }

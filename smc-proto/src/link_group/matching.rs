@@ -1,6 +1,7 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{LinkGroup, Role};
+use super::{Flow, LinkGroup, Role};
+use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::wire::clc::AcceptConfirm;
@@ -31,8 +32,9 @@ impl Engine<'_> {
         //= RMB-001
         let has_room = g.role == Role::Server
             && !g.is_ending()
+            && !matches!(g.flow, Flow::DeleteGroup { .. })
             && g.connection_count < limit
-            && g.remote_rmb_count < 255;
+            && g.remote_rmb_count < RMBS_PER_GROUP;
         if let Some(list) = self.core.joinable.get_mut(bucket) {
             if has_room {
                 list.push_back(&mut self.groups, group);

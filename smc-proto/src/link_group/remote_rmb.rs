@@ -1,6 +1,6 @@
 //! The peer's RMBs: one RToken per link, and which elements are in use.
 
-use super::LINKS_PER_GROUP;
+use crate::config::LINKS_PER_GROUP;
 use crate::id::NONE;
 use crate::slots::{Linked, Links, Pool};
 use crate::wire::types::{RKey, RToken};

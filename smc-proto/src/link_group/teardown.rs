@@ -12,6 +12,7 @@ use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
+use crate::path::PathEvent;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
 
@@ -68,10 +69,12 @@ impl Engine<'_> {
             next = members.next(&mut self.connections, conn);
             match self.connections.at(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => self.wake(conn),
-                Some(Phase::Active) => {
+                // One that ended may still wait to send its last CDC message.
+                Some(Phase::Active | Phase::Ended) => {
                     self.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
+                    self.release(conn);
                 }
                 _ => self.release(conn),
             }
@@ -144,7 +147,7 @@ impl Engine<'_> {
     pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
-            && !buffer.busy
+            && !buffer.is_busy()
             && buffer.memory != Memory::Present
         {
             self.remove_buffer(index);
@@ -178,6 +181,31 @@ impl Engine<'_> {
         } else {
             self.core.group_events.remove(&mut self.groups, group);
             self.groups.remove(group);
+        }
+    }
+
+    /// A port or an RNIC is gone: so are the links on it.
+    pub(crate) fn on_path(&mut self, event: PathEvent) {
+        let (device, port) = match event {
+            PathEvent::PortUp { .. } => return,
+            PathEvent::PortDown { device, port } => (device, Some(port)),
+            PathEvent::DeviceRemoved { device } => (device, None),
+        };
+        self.forget_paths(device, port);
+        for index in 0..self.groups.capacity() {
+            let hit = self
+                .groups
+                .at(index)
+                .and_then(|g| self.links.at(g.link))
+                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
+            if hit {
+                self.step();
+                self.end_group(
+                    index,
+                    CloseReason::LinksLost,
+                    Some(DiagnosisCode::LINK_READY),
+                );
+            }
         }
     }
 }

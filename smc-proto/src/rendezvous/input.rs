@@ -238,6 +238,20 @@ impl Engine<'_> {
         progress
     }
 
+    /// No Decline will come any more. Octets held back because they began like
+    /// one are the application's, which the embedder is told by a second
+    /// `HandOver`.
+    //= CLC-051
+    pub(crate) fn give_up_watching(&mut self, index: u32) {
+        self.command_tcp(
+            index,
+            TcpCommand::HandOver {
+                watch_for_decline: false,
+            },
+        );
+        self.stop_watching(index);
+    }
+
     pub(crate) fn stop_watching(&mut self, index: u32) {
         if let Some(record) = self.connections.at_mut(index)
             && record.phase == Phase::Watching

@@ -6,9 +6,10 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{DeviceId, NONE};
 use crate::link_group::{Agreement, GroupState, Memory, QpState, Role};
 use crate::stats::count;
+use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, RToken};
 
 /// How far the local preparations of a connection are.
@@ -69,6 +70,29 @@ impl Engine<'_> {
         }
     }
 
+    /// Takes ports that are gone off the candidates of every rendezvous. Who has
+    /// the word and no port left declines; a client that waits for the Accept
+    /// goes on waiting (CLC-049).
+    //= CLC-049
+    //= RENDEZVOUS-015
+    pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
+        for index in 0..self.handshakes.capacity() {
+            let Some(h) = self.handshakes.at_mut(index) else {
+                continue;
+            };
+            let before = h.paths.len();
+            h.paths
+                .retain(|path| path.device != device || port.is_some_and(|p| path.port != p));
+            let lost_all = h.paths.is_empty() && before > 0;
+            let has_word = matches!(h.state, State::Proposing | State::Queued);
+            self.step();
+            if lost_all && has_word {
+                self.unqueue(index);
+                self.decline(index, DiagnosisCode::NO_SMCR_DEVICE, false);
+            }
+        }
+    }
+
     fn group_is_gone(&self, conn: u32) -> bool {
         let group = self
             .connections
@@ -101,7 +125,16 @@ impl Engine<'_> {
             .options
             .send_buffer
             .unwrap_or(self.core.config.send_buffer);
+        let peer = h.peer;
         self.enter_group(conn, group, link);
+        // A client knows the server's RMB by now; if there is no room for it, this
+        // is the last moment to say so.
+        if let Some(peer) = peer
+            && !self.knows_rmb(group, link, &peer)
+        {
+            self.decline(handshake, DiagnosisCode::RTOKEN, false);
+            return;
+        }
         //= RMB-013
         if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
             && self.acquire_buffer(conn, group, BufferKind::Send, send)
@@ -250,6 +283,13 @@ impl Engine<'_> {
         self.after_connection(conn);
     }
 
+    /// Finds or stores the peer's RMB: whether that was possible.
+    //= RENDEZVOUS-013
+    pub(super) fn knows_rmb(&mut self, group: u32, link: u32, peer: &AcceptConfirm) -> bool {
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        self.learn_rtoken(group, position, peer.rtoken).is_some()
+    }
+
     /// Finds or stores the peer's RMB and claims its element for a connection.
     //= RENDEZVOUS-013
     //= RENDEZVOUS-040
@@ -259,7 +299,7 @@ impl Engine<'_> {
         conn: u32,
         group: u32,
         link: u32,
-        peer: &crate::wire::clc::AcceptConfirm,
+        peer: &AcceptConfirm,
     ) -> Option<RemoteElement> {
         let position = self.links.at(link)?.position;
         let RToken { rkey, address } = peer.rtoken;

@@ -161,6 +161,10 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::INTERNAL, false);
                 return;
             }
+            if !self.knows_rmb(group, link, &confirm) {
+                self.decline(handshake, DiagnosisCode::RTOKEN, false);
+                return;
+            }
             //= RENDEZVOUS-020
             self.bind_link(link, &confirm, QpGoal::Rts);
             self.arm_handshake(handshake);
@@ -177,7 +181,7 @@ impl Engine<'_> {
                     peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
                 });
             if !usable || !known || confirm.rmbe_index.0 == 0 {
-                let reason = if usable && !known {
+                let reason = if usable {
                     CloseReason::PeerMisbehaved
                 } else {
                     CloseReason::RendezvousFailed

@@ -2,6 +2,7 @@
 
 use super::super::{GroupState, Role};
 use super::Flow;
+use super::SendKind;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
@@ -36,6 +37,12 @@ impl Engine<'_> {
             return;
         };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
+        // The client asks for what is under way: its request crossed ours, or it
+        // repeats itself, which must not put off the end (reliability H17).
+        //= LLCSER-020
+        if g.role == Role::Server && matches!(g.flow, Flow::DeleteGroup { .. }) {
+            return;
+        }
         let number = self.links.at(link).map(|l| l.number);
         match (g.role, all) {
             //= LINK-033
@@ -103,7 +110,9 @@ impl Engine<'_> {
             return;
         };
         let answered = g.role == Role::Client && g.flow == Flow::DeleteGroup { all: false };
-        let pending = self.links.at(g.link).is_some_and(|l| !l.replies.is_empty());
+        let pending = self.links.at(g.link).is_some_and(|l| {
+            !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
+        });
         if answered && !pending {
             self.end_group(group, CloseReason::LinksLost, None);
         }

@@ -5,14 +5,8 @@ use super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::time::Duration;
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LlcMessage, RkeyFlags};
 use crate::wire::types::RToken;
-
-/// Pause before a CONFIRM RKEY that the peer refused "for now" is repeated.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// How often it is repeated before the RMB is given up.
-const RETRIES: u8 = 20;
 
 impl Engine<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
@@ -103,10 +97,11 @@ impl Engine<'_> {
         if !reply.flags.contains(RkeyFlags::NEGATIVE) {
             self.settle_agreement(buffer, Agreement::Confirmed);
             self.end_flow(group);
-        } else if reply.flags.contains(RkeyFlags::RETRY) && attempts < RETRIES {
+        } else if reply.flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries
+        {
             //= LLC-064
             //= LLC-067
-            let until = self.now().after(RETRY_PAUSE);
+            let until = self.now().after(self.core.config.timeouts.rkey_retry);
             if let Some(g) = self.groups.at_mut(group) {
                 g.flow = Flow::RetryConfirmRkey {
                     buffer,

@@ -1,0 +1,474 @@
+//! One real endpoint against a peer that a test plays by hand.
+//!
+//! A test reads like the conversation it is about:
+//!
+//! ```
+//! use conformance::script::Script;
+//!
+//! let mut s = Script::client();
+//! let conn = s.connect();
+//! s.expect_proposal(conn);
+//! s.accept(conn, s.peer.accept(1));
+//! s.expect_confirm(conn);
+//! s.send(s.peer.confirm_link());
+//! s.expect_confirm_link_reply();
+//! s.send(s.peer.add_link());
+//! s.expect_add_link_rejection();
+//! s.expect_established(conn);
+//! s.end();
+//! ```
+//!
+//! Time is virtual. RDMA commands are carried out at once by an [`Adapter`] that
+//! checks their order; a test may have it refuse or hold some. Whatever the engine says
+//! waits until the test expects it, in order per kind. A failed expectation prints
+//! the conversation so far.
+
+mod adapter;
+mod expect;
+mod peer;
+mod stories;
+mod waiting;
+
+use core::fmt::Display;
+use std::collections::VecDeque;
+
+pub use adapter::{Adapter, Kind};
+pub use peer::Peer;
+use smc_proto::command::{RdmaCommand, TcpCommand};
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::config::Config;
+use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
+use smc_proto::event::Event;
+use smc_proto::id::{ConnId, DeviceId, LinkId};
+use smc_proto::path::{LocalPath, PathEvent};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+pub use waiting::Waiting;
+
+/// Compares what was found with what was expected; if they differ, fails with
+/// the conversation of the script.
+#[macro_export]
+macro_rules! check {
+    ($script:ident, $found:expr, $expected:expr $(,)?) => {{
+        let (found, expected) = ($found, $expected);
+        $script.expect_eq(found, expected);
+    }};
+}
+
+/// The only RNIC of the endpoint, with ports 1 and up.
+pub const DEVICE: DeviceId = DeviceId(0);
+
+/// An endpoint, its adapter and the peer played by the test.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The engine under test.
+    pub endpoint: Endpoint<Owned>,
+    /// Who carries out its RDMA commands.
+    pub adapter: Adapter,
+    /// What the peer says of itself unless the test says otherwise.
+    pub peer: Peer,
+    /// Ports given to `connect` and `accept`.
+    pub paths: Vec<LocalPath>,
+    /// Virtual time.
+    pub now: Instant,
+    story: Vec<String>,
+    clc: VecDeque<(ConnId, ClcMessage)>,
+    tcp: VecDeque<(ConnId, TcpCommand)>,
+    llc: VecDeque<(LinkId, LlcMessage)>,
+    cdc: VecDeque<(LinkId, Cdc)>,
+    events: VecDeque<Event>,
+    /// Octets the engine wrote into the peer's memory: key, address, length.
+    pub writes: Vec<(u32, u64, u32)>,
+}
+
+/// How much an endpoint of a script can hold.
+pub const LIMITS: Limits = Limits {
+    connections: 300,
+    handshakes: 300,
+    groups: 16,
+    links: 32,
+    buffers: 620,
+    remote_rmbs: 620,
+};
+
+impl Script {
+    /// An endpoint with default settings whose peer is a server.
+    #[must_use]
+    pub fn client() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// An endpoint with default settings whose peer is a client.
+    #[must_use]
+    pub fn server() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// An endpoint with these settings.
+    #[must_use]
+    pub fn with(configure: impl FnOnce(&mut Config)) -> Self {
+        Self::limited(LIMITS, configure)
+    }
+
+    /// An endpoint with tables of these sizes.
+    #[must_use]
+    pub fn limited(limits: Limits, configure: impl FnOnce(&mut Config)) -> Self {
+        let path = path(1);
+        let mut config = Config::new(PeerId::new(1, path.mac));
+        // Scripts say what happens; a pause would only be waited for.
+        config.timeouts.confirm_link_delay = Duration::ZERO;
+        configure(&mut config);
+        Self {
+            endpoint: Endpoint::new(config, 7, Owned::new(limits)),
+            adapter: Adapter::default(),
+            peer: Peer::default(),
+            paths: vec![path],
+            now: Instant::ZERO,
+            story: Vec::new(),
+            clc: VecDeque::new(),
+            tcp: VecDeque::new(),
+            llc: VecDeque::new(),
+            cdc: VecDeque::new(),
+            events: VecDeque::new(),
+            writes: Vec::new(),
+        }
+    }
+
+    /// Adds a line to the conversation.
+    pub fn note(&mut self, line: impl Display) {
+        // A flood needs no story of its own.
+        if self.story.len() < 5_000 {
+            let at = format!("{:?}", self.now);
+            self.story.push(format!("{at:>12}  {line}"));
+        }
+    }
+
+    /// The conversation so far.
+    #[must_use]
+    pub fn story(&self) -> String {
+        self.story.join("\n")
+    }
+
+    // ---- what the endpoint's host does ---------------------------------------
+
+    /// Opens a connection as client.
+    #[track_caller]
+    pub fn connect(&mut self) -> ConnId {
+        self.connect_with(ConnOptions::new(Subnets::default()))
+    }
+
+    /// Opens a connection as client with these options.
+    #[track_caller]
+    pub fn connect_with(&mut self, options: ConnOptions) -> ConnId {
+        let paths = self.paths.clone();
+        let opened = self.endpoint.connect(self.now, options, &paths);
+        let conn = opened.expect("a free slot");
+        self.note(format_args!("connect {conn}"));
+        self.pump();
+        conn
+    }
+
+    /// Accepts a TCP connection as server.
+    #[track_caller]
+    pub fn listen(&mut self) -> ConnId {
+        self.listen_with(ConnOptions::new(Subnets::default()))
+    }
+
+    /// Accepts a TCP connection as server with these options.
+    #[track_caller]
+    pub fn listen_with(&mut self, options: ConnOptions) -> ConnId {
+        let opened = self.endpoint.listen(self.now, options);
+        let conn = opened.expect("a free slot");
+        self.note(format_args!("listen {conn}"));
+        self.pump();
+        conn
+    }
+
+    /// Answers a Proposal with all ports.
+    #[track_caller]
+    pub fn take_proposal(&mut self, conn: ConnId) {
+        self.expect_event(Event::Proposed { conn });
+        let paths = self.paths.clone();
+        let answer = self.endpoint.accept(self.now, conn, &paths);
+        answer.expect("a Proposal that waits");
+        self.pump();
+    }
+
+    /// Sends `length` octets on a connection.
+    #[track_caller]
+    pub fn write(&mut self, conn: ConnId, length: u32) {
+        self.note(format_args!("{conn} writes {length}"));
+        let now = self.now;
+        let mut c = self.endpoint.conn(conn).expect("a live connection");
+        c.commit(now, length).expect("space");
+        self.pump();
+    }
+
+    /// Octets that can be read.
+    pub fn readable(&mut self, conn: ConnId) -> u32 {
+        let spans = self.endpoint.conn(conn).and_then(|c| c.readable());
+        spans.map_or(0, |spans| spans.len())
+    }
+
+    /// Calls a method of a connection, then does what follows.
+    #[track_caller]
+    pub fn on<R>(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut smc_proto::endpoint::ConnMut<'_>, Instant) -> R,
+    ) -> R {
+        let now = self.now;
+        let mut c = self.endpoint.conn(conn).expect("a live connection");
+        let result = act(&mut c, now);
+        self.pump();
+        result
+    }
+
+    /// Tells what happened to TCP.
+    pub fn tcp(&mut self, conn: ConnId, event: TcpEvent) {
+        self.note(format_args!("{conn} TCP {event:?}"));
+        self.endpoint.handle_tcp(self.now, conn, event);
+        self.pump();
+    }
+
+    /// Tells of a port.
+    pub fn path(&mut self, event: PathEvent) {
+        self.note(format_args!("{event:?}"));
+        self.endpoint.handle_path(self.now, event);
+        self.pump();
+    }
+
+    // ---- what the peer does --------------------------------------------------
+
+    /// Sends a CLC message, which must be taken: what comes behind it.
+    #[track_caller]
+    pub fn clc(&mut self, conn: ConnId, message: &ClcMessage) -> Next {
+        let octets = Peer::octets(message);
+        self.note(format_args!("{conn} <- {message}"));
+        match self.feed(conn, &octets) {
+            Ok(ClcProgress::Consumed { len, next }) if len == octets.len() => next,
+            other => self.fail(format_args!("the message was not taken: {other:?}")),
+        }
+    }
+
+    /// Sends an Accept.
+    #[track_caller]
+    pub fn accept(&mut self, conn: ConnId, accept: AcceptConfirm) {
+        let _ = self.clc(conn, &ClcMessage::Accept(accept));
+    }
+
+    /// Sends a Confirm.
+    #[track_caller]
+    pub fn confirm(&mut self, conn: ConnId, confirm: AcceptConfirm) {
+        let _ = self.clc(conn, &ClcMessage::Confirm(confirm));
+    }
+
+    /// Sends octets over TCP: what the engine makes of them.
+    pub fn octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+        self.note(format_args!(
+            "{conn} <- {} octets {:02x?}",
+            octets.len(),
+            &octets[..octets.len().min(12)]
+        ));
+        let result = self.feed(conn, octets);
+        self.note(format_args!("{conn} {result:?}"));
+        result
+    }
+
+    fn feed(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+        let result = self.endpoint.handle_clc(self.now, conn, octets);
+        self.pump();
+        result
+    }
+
+    /// Sends an LLC message on the latest link.
+    #[track_caller]
+    pub fn send(&mut self, message: LlcMessage) {
+        let link = self.link();
+        self.send_on(link, message);
+    }
+
+    /// Sends an LLC message on a link.
+    pub fn send_on(&mut self, link: LinkId, message: LlcMessage) {
+        self.note(format_args!("{link} <- {message}"));
+        self.send_raw(link, &message.emit());
+    }
+
+    /// Sends a CDC message on a link.
+    pub fn send_cdc(&mut self, link: LinkId, cdc: Cdc) {
+        self.note(format_args!("{link} <- {cdc}"));
+        self.send_raw(link, &cdc.emit());
+    }
+
+    /// Sends any octets on a link.
+    pub fn send_raw(&mut self, link: LinkId, payload: &[u8]) {
+        let received = RdmaCompletion::Received { link, payload };
+        self.endpoint.handle_rdma(self.now, received);
+        self.pump();
+    }
+
+    /// The first link there is: the one that carries connections.
+    #[track_caller]
+    pub fn link(&self) -> LinkId {
+        match self.adapter.links().next() {
+            Some(link) => link,
+            None => self.fail("there is no link"),
+        }
+    }
+
+    // ---- time and work -------------------------------------------------------
+
+    /// Lets time pass; timers fire when they are due.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while let Some(deadline) = self.endpoint.poll_timeout()
+            && deadline <= end
+        {
+            self.now = self.now.max(deadline);
+            self.endpoint.handle_timeout(self.now);
+            self.pump();
+        }
+        self.now = end;
+    }
+
+    /// Reports a completion.
+    pub fn complete(&mut self, completion: RdmaCompletion<'_>) {
+        self.note(format_args!("{completion:?}"));
+        self.endpoint.handle_rdma(self.now, completion);
+        self.pump();
+    }
+
+    /// Lets the adapter answer what it held back.
+    pub fn release(&mut self) {
+        self.adapter.hold = None;
+        for command in std::mem::take(&mut self.adapter.held) {
+            self.note(format_args!("late: {}", Kind::of(&command)));
+            self.carry_out(&command);
+        }
+        self.pump();
+    }
+
+    /// Does everything the endpoint asks for.
+    pub fn pump(&mut self) {
+        let mut buffer = [0; MAX_LENGTH];
+        loop {
+            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(&mut buffer) {
+                let parsed = ClcMessage::parse(&buffer[..length]);
+                let (message, _) = parsed.expect("what is emitted can be read");
+                self.note(format_args!("{conn} -> {message}"));
+                self.clc.push_back((conn, message));
+            } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
+                self.note(format_args!("{conn} TCP {command:?}"));
+                self.tcp.push_back((conn, command));
+            } else if let Some(command) = self.endpoint.poll_rdma(self.now, DEVICE) {
+                self.execute(&command);
+            } else if let Some(event) = self.endpoint.poll_event() {
+                self.note(format_args!("event {event:?}"));
+                self.events.push_back(event);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn execute(&mut self, command: &RdmaCommand) {
+        let kind = Kind::of(command);
+        match command {
+            RdmaCommand::Send { link, payload, .. } => match LlcMessage::parse(payload) {
+                Ok(message) => {
+                    self.note(format_args!("{link} -> {message}"));
+                    self.llc.push_back((*link, message));
+                }
+                Err(_) => {
+                    let cdc = Cdc::parse(payload).expect("what is emitted can be read");
+                    self.note(format_args!("{link} -> {cdc}"));
+                    self.cdc.push_back((*link, cdc));
+                }
+            },
+            RdmaCommand::Write {
+                source,
+                rkey,
+                address,
+                ..
+            } => {
+                let length = source.iter().map(|piece| piece.length).sum();
+                self.note(format_args!("WRITE {length} to {rkey}@{address:x}"));
+                self.writes.push((rkey.0, *address, length));
+            }
+            _ => self.note(format_args!("command {kind}")),
+        }
+        if let Err(error) = self.adapter.check(command) {
+            self.fail(error);
+        }
+        if self.adapter.must_refuse(kind) {
+            self.note(format_args!("refused: {kind}"));
+            self.adapter.on_refused(command);
+            if let Some(completion) = Adapter::refusal(command) {
+                self.endpoint.handle_rdma(self.now, completion);
+            }
+        } else if self.adapter.hold == Some(kind) {
+            self.adapter.held.push(*command);
+        } else {
+            self.carry_out(command);
+        }
+    }
+
+    fn carry_out(&mut self, command: &RdmaCommand) {
+        if let Some(completion) = self.adapter.carry_out(command) {
+            self.endpoint.handle_rdma(self.now, completion);
+        }
+    }
+
+    // ---- the end -------------------------------------------------------------
+
+    /// Lets everything run out, timers included, and finds nothing left (I11):
+    /// no object in the endpoint's tables, nothing at the adapter.
+    #[track_caller]
+    pub fn end(mut self) {
+        self.run_out();
+        let usage = self.endpoint.usage();
+        if usage != Usage::default() {
+            self.fail(format_args!("something is left: {usage:?}"));
+        }
+        if let Err(left) = self.adapter.is_empty() {
+            self.fail(format_args!("the adapter still has {left}"));
+        }
+    }
+
+    /// Lets time pass until nothing is due any more.
+    #[track_caller]
+    pub fn run_out(&mut self) {
+        self.release();
+        for _ in 0..10_000 {
+            match self.endpoint.poll_timeout() {
+                Some(deadline) => self.wait(deadline.since(self.now)),
+                None => return,
+            }
+        }
+        self.fail("timers never end");
+    }
+
+    /// Fails the test with the conversation so far.
+    #[track_caller]
+    pub fn fail(&self, why: impl Display) -> ! {
+        panic!("{why}\n{}\n", self.story());
+    }
+}
+
+/// A port of the endpoint's RNIC.
+#[must_use]
+pub fn path(port: u8) -> LocalPath {
+    LocalPath {
+        device: DEVICE,
+        port,
+        gid_index: 0,
+        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, port]),
+        mac: Mac([2, 0, 0, 0, 0, port]),
+        mtu: Mtu::M1024,
+        subnet_match: true,
+    }
+}

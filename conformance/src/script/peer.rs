@@ -1,0 +1,300 @@
+//! What the peer of a script says by default. Change a field, or a message.
+
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::clc::{
+    AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, OfferedPath, PeerOs, Proposal,
+    Subnets,
+};
+use smc_proto::wire::llc::{
+    AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, DeleteRkey,
+    LlcMessage, RkeyFlags, TestLink,
+};
+use smc_proto::wire::types::{
+    AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
+    LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
+};
+
+/// The peer's identity and its end of the link.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Identity.
+    pub id: PeerId,
+    /// GID of its port.
+    pub gid: Gid,
+    /// MAC of its port.
+    pub mac: Mac,
+    /// Its queue pair.
+    pub qpn: Qpn,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        let mac = Mac([2, 0, 0, 0, 1, 1]);
+        Self {
+            id: PeerId::new(9, mac),
+            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 1]),
+            mac,
+            qpn: Qpn::new(0x4711),
+        }
+    }
+}
+
+impl Peer {
+    /// Octets of a CLC message.
+    #[must_use]
+    pub fn octets(message: &ClcMessage) -> Vec<u8> {
+        let mut octets = vec![0; MAX_LENGTH];
+        let length = message.emit(&mut octets).expect("room for any message");
+        octets.truncate(length);
+        octets
+    }
+
+    /// A Proposal of RFC 7609's form.
+    #[must_use]
+    pub fn proposal(&self) -> ClcMessage {
+        ClcMessage::Proposal(Proposal {
+            version: ClcVersion::V1,
+            v1: OfferedPath::SmcR,
+            peer_id: self.id,
+            gid: self.gid,
+            mac: self.mac,
+            ism: None,
+            subnets: Subnets::default(),
+            v2_offer: None,
+        })
+    }
+
+    /// A first-contact Accept or Confirm that gives the connection the peer's RMB
+    /// of this number, whose key, address and token follow from it.
+    #[must_use]
+    pub fn accept(&self, rmb: u32) -> AcceptConfirm {
+        AcceptConfirm {
+            first_contact: true,
+            peer_id: self.id,
+            gid: self.gid,
+            mac: self.mac,
+            qpn: self.qpn,
+            rtoken: Self::rtoken(rmb),
+            rmbe_index: RmbeIndex(1),
+            alert_token: AlertToken(0xa000_0000 | rmb),
+            buffer_size: BufferSize::K64,
+            mtu: Mtu::M1024,
+            psn: Psn::new(0x77),
+        }
+    }
+
+    /// The same for a connection on an existing group.
+    #[must_use]
+    pub fn subsequent(&self, rmb: u32) -> AcceptConfirm {
+        AcceptConfirm {
+            first_contact: false,
+            ..self.accept(rmb)
+        }
+    }
+
+    /// RToken of the peer's RMB of this number.
+    #[must_use]
+    pub fn rtoken(rmb: u32) -> RToken {
+        RToken {
+            rkey: RKey(0x100 + rmb),
+            address: 0x10_0000 * u64::from(rmb),
+        }
+    }
+
+    /// A Decline.
+    #[must_use]
+    pub fn decline(&self) -> ClcMessage {
+        self.decline_with(false)
+    }
+
+    /// A Decline with or without the out-of-sync bit.
+    #[must_use]
+    pub fn decline_with(&self, out_of_sync: bool) -> ClcMessage {
+        ClcMessage::Decline(Decline {
+            version: ClcVersion::V1,
+            out_of_sync,
+            peer_id: self.id,
+            diagnosis: DiagnosisCode::CONFIGURATION,
+            os: PeerOs::UNKNOWN,
+        })
+    }
+
+    fn link_information(&self, reply: bool) -> ConfirmLink {
+        ConfirmLink {
+            reply,
+            flags: ConfirmLinkFlags::all(),
+            mac: self.mac,
+            gid: self.gid,
+            qpn: self.qpn,
+            link: LinkNumber(1),
+            user_id: LinkUserId(0x55),
+            max_links: 2,
+        }
+    }
+
+    /// CONFIRM LINK of link 1.
+    #[must_use]
+    pub fn confirm_link(&self) -> LlcMessage {
+        LlcMessage::ConfirmLink(self.link_information(false))
+    }
+
+    /// CONFIRM LINK of link 1, changed.
+    #[must_use]
+    pub fn confirm_link_with(&self, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+        let mut message = self.link_information(false);
+        change(&mut message);
+        LlcMessage::ConfirmLink(message)
+    }
+
+    /// The answer to CONFIRM LINK of link 1.
+    #[must_use]
+    pub fn confirm_link_reply(&self) -> LlcMessage {
+        LlcMessage::ConfirmLink(self.link_information(true))
+    }
+
+    /// ADD LINK of link 2 on the same RNIC.
+    #[must_use]
+    pub fn add_link(&self) -> LlcMessage {
+        LlcMessage::AddLink(self.link_offer(false, None))
+    }
+
+    /// ADD LINK with this MTU code.
+    #[must_use]
+    pub fn add_link_mtu(&self, code: u8) -> LlcMessage {
+        LlcMessage::AddLink(AddLink {
+            mtu: Mtu::from_code(code),
+            ..self.link_offer(false, None)
+        })
+    }
+
+    /// The answer that rejects link 2.
+    #[must_use]
+    pub fn add_link_rejection(&self) -> LlcMessage {
+        LlcMessage::AddLink(self.link_offer(true, Some(AddLinkRejectReason::NO_ALTERNATE_PATH)))
+    }
+
+    /// The answer that accepts link 2.
+    #[must_use]
+    pub fn add_link_acceptance(&self) -> LlcMessage {
+        LlcMessage::AddLink(self.link_offer(true, None))
+    }
+
+    fn link_offer(&self, reply: bool, rejection: Option<AddLinkRejectReason>) -> AddLink {
+        AddLink {
+            reply,
+            rejection,
+            mac: Mac([2, 0, 0, 0, 1, 2]),
+            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 2]),
+            qpn: Qpn::new(0x4712),
+            link: LinkNumber(2),
+            mtu: Mtu::M1024,
+            psn: Psn::new(1),
+        }
+    }
+
+    /// DELETE LINK of one link, orderly.
+    #[must_use]
+    pub fn delete_link(number: u8) -> LlcMessage {
+        Self::delete_link_with(DeleteLinkFlags::ORDERLY, number, false)
+    }
+
+    /// DELETE LINK of all.
+    #[must_use]
+    pub fn delete_all() -> LlcMessage {
+        Self::delete_link_with(DeleteLinkFlags::ALL | DeleteLinkFlags::ORDERLY, 0, false)
+    }
+
+    /// DELETE LINK.
+    #[must_use]
+    pub fn delete_link_with(flags: DeleteLinkFlags, number: u8, reply: bool) -> LlcMessage {
+        LlcMessage::DeleteLink(DeleteLink {
+            reply,
+            flags,
+            link: LinkNumber(number),
+            reason: DeleteLinkReason::PROGRAM,
+        })
+    }
+
+    /// CONFIRM RKEY of the peer's RMB of this number.
+    #[must_use]
+    pub fn confirm_rkey(rmb: u32) -> LlcMessage {
+        LlcMessage::ConfirmRkey(ConfirmRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            rtoken: Self::rtoken(rmb),
+            other_links: 0,
+            others: Default::default(),
+        })
+    }
+
+    /// DELETE RKEY of the peer's RMBs of these numbers.
+    #[must_use]
+    pub fn delete_rkey(rmbs: &[u32]) -> LlcMessage {
+        LlcMessage::DeleteRkey(DeleteRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            error_mask: 0,
+            rkeys: rmbs.iter().map(|rmb| Self::rtoken(*rmb).rkey).collect(),
+        })
+    }
+
+    /// The same message as an answer.
+    #[must_use]
+    pub fn reply_to(message: &LlcMessage) -> LlcMessage {
+        let mut octets = message.emit();
+        octets[3] |= 0x80;
+        LlcMessage::parse(&octets).expect("a message of the same kind")
+    }
+
+    /// The same CONFIRM RKEY as an answer with these flags.
+    #[must_use]
+    pub fn rkey_reply(message: &LlcMessage, flags: RkeyFlags) -> LlcMessage {
+        match message {
+            LlcMessage::ConfirmRkey(m) => LlcMessage::ConfirmRkey(ConfirmRkey {
+                reply: true,
+                flags,
+                ..m.clone()
+            }),
+            LlcMessage::DeleteRkey(m) => LlcMessage::DeleteRkey(DeleteRkey {
+                reply: true,
+                flags,
+                error_mask: 0x80,
+                ..m.clone()
+            }),
+            other => panic!("{other} is not about an RKey"),
+        }
+    }
+
+    /// TEST LINK.
+    #[must_use]
+    pub fn test_link(octet: u8, reply: bool) -> LlcMessage {
+        LlcMessage::TestLink(TestLink {
+            reply,
+            user_data: [octet; 16],
+        })
+    }
+
+    /// A CDC message to the connection with this token that publishes `produced`
+    /// octets and has read `consumed`; rings start at 0.
+    #[must_use]
+    pub fn cdc(token: AlertToken, sequence: u16, produced: u32, consumed: u32) -> Cdc {
+        let cursor = |count| Cursor { wrap: 0, count };
+        Cdc {
+            sequence,
+            alert_token: token,
+            producer: cursor(produced),
+            consumer: cursor(consumed),
+            producer_flags: ProducerFlags::empty(),
+            connection_flags: ConnectionFlags::empty(),
+        }
+    }
+
+    /// A CDC message with connection flags.
+    #[must_use]
+    pub fn cdc_flags(token: AlertToken, sequence: u16, flags: ConnectionFlags) -> Cdc {
+        Cdc {
+            connection_flags: flags,
+            ..Self::cdc(token, sequence, 0, 0)
+        }
+    }
+}

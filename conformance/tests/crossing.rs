@@ -1,0 +1,118 @@
+//! Declines that cross (reliability A6, AMB-46): no CLC octet ever reaches the
+//! application, and no octet of the application is swallowed.
+
+use conformance::check;
+use conformance::script::{Peer, Script, Waiting};
+use smc_proto::command::TcpCommand;
+use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
+use smc_proto::id::ConnId;
+use smc_proto::time::Duration;
+use smc_proto::wire::types::DiagnosisCode;
+
+const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\nand a little more";
+
+/// A client that has just declined because CONFIRM LINK did not come.
+fn declined() -> (Script, ConnId) {
+    let (mut s, conn) = Waiting::ConfirmLink.reach();
+    s.wait(Duration::from_secs(5));
+    s.expect_clc();
+    let watching = s.expect_fallback(conn, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
+    check!(s, watching, true);
+    (s, conn)
+}
+
+#[test]
+fn a_crossing_decline_is_swallowed_however_it_is_cut() {
+    //= CLC-064 test
+    let decline = Peer::octets(&Peer::default().decline());
+    for cut in 1..decline.len() {
+        let (mut s, conn) = declined();
+        let held = s.octets(conn, &decline[..cut]);
+        let total = if cut < 8 { 8 } else { 28 };
+        check!(s, held, Ok(ClcProgress::NeedMore { total }));
+        let mut all = decline.clone();
+        all.extend_from_slice(GET);
+        let (len, next) = (28, Next::Stop);
+        check!(
+            s,
+            s.octets(conn, &all),
+            Ok(ClcProgress::Consumed { len, next })
+        );
+        check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+        s.end();
+    }
+}
+
+#[test]
+fn a_decline_that_stands_before_ours_left_is_swallowed_too() {
+    let (mut s, conn) = Waiting::ConfirmLink.reach();
+    let late = s.now.after(Duration::from_secs(5));
+    s.now = late;
+    // Ours is decided, and not fetched.
+    s.endpoint.handle_timeout(late);
+    let decline = s.peer.decline();
+    check!(s, s.clc(conn, &decline), Next::Stop);
+    let (_, command) = s.expect_tcp();
+    let watch_for_decline = false;
+    check!(s, command, TcpCommand::HandOver { watch_for_decline });
+    check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+    s.end();
+}
+
+#[test]
+fn what_does_not_begin_like_a_decline_is_the_applications_at_once() {
+    //= CLC-051 test
+    //= CLC-077 test
+    let decline = Peer::octets(&Peer::default().decline());
+    for place in 0..5 {
+        let (mut s, conn) = declined();
+        let mut octets = decline[..=place].to_vec();
+        octets[place] ^= 1;
+        check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+        s.end();
+    }
+    for octets in [
+        Peer::octets(&Peer::default().proposal()),
+        decline[..8].iter().chain(&[0; 20]).copied().collect(),
+    ] {
+        let (mut s, conn) = declined();
+        check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+        s.end();
+    }
+}
+
+#[test]
+fn only_one_decline_is_swallowed() {
+    let (mut s, conn) = declined();
+    let mut two = Peer::octets(&s.peer.decline());
+    two.extend_from_within(..);
+    let (len, next) = (28, Next::Stop);
+    check!(
+        s,
+        s.octets(conn, &two),
+        Ok(ClcProgress::Consumed { len, next })
+    );
+    check!(s, s.octets(conn, &two[28..]), Ok(ClcProgress::NotClc));
+    s.end();
+}
+
+#[test]
+fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
+    // Two octets of an application that happens to speak EBCDIC, and no more.
+    let ends: [fn(&mut Script, ConnId); 3] = [
+        |s, _| s.wait(Duration::from_secs(60)),
+        |s, conn| s.tcp(conn, TcpEvent::PeerFin),
+        |s, conn| s.tcp(conn, TcpEvent::PeerReset),
+    ];
+    for end in ends {
+        let (mut s, conn) = declined();
+        let held = s.octets(conn, &[0xe2, 0xd4]);
+        check!(s, held, Ok(ClcProgress::NeedMore { total: 8 }));
+        end(&mut s, conn);
+        let watch_for_decline = false;
+        let command = TcpCommand::HandOver { watch_for_decline };
+        check!(s, s.expect_tcp(), (conn, command));
+        check!(s, s.octets(conn, &[0xe2, 0xd4]), Ok(ClcProgress::NotClc));
+        s.end();
+    }
+}

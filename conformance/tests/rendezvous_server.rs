@@ -1,0 +1,318 @@
+//! The server's rendezvous (RFC 7609 3.5.1, 3.5.2, 3.5.3).
+
+use conformance::check;
+use conformance::script::{Peer, Script};
+use smc_proto::connection::Shutdown;
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::id::ConnId;
+use smc_proto::time::Duration;
+use smc_proto::wire::cdc::ConnectionFlags;
+use smc_proto::wire::clc::AcceptConfirm;
+use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, Qpn};
+
+/// Up to `Event::Proposed`, answered with all ports.
+fn propose(s: &mut Script) -> ConnId {
+    let conn = s.listen();
+    let proposal = s.peer.proposal();
+    let _ = s.clc(conn, &proposal);
+    s.take_proposal(conn);
+    conn
+}
+
+#[test]
+fn the_first_contact_of_a_server_is_told_in_order() {
+    //= RENDEZVOUS-009 test
+    //= RENDEZVOUS-020 test
+    //= RENDEZVOUS-021 test
+    //= RENDEZVOUS-023 test
+    //= RENDEZVOUS-026 test
+    //= RENDEZVOUS-028 test
+    let mut s = Script::server();
+    let conn = propose(&mut s);
+    let accept = s.expect_accept(conn);
+    check!(s, (accept.first_contact, accept.rmbe_index.0), (true, 1));
+    s.expect_silence();
+    let confirm = AcceptConfirm {
+        mtu: Mtu::M4096,
+        ..s.peer.accept(1)
+    };
+    s.confirm(conn, confirm);
+    let request = s.expect_confirm_link();
+    check!(s, (request.qpn, request.gid), (accept.qpn, accept.gid));
+    check!(s, (request.mac, request.link.0), (accept.mac, 1));
+    check!(s, request.max_links, 2);
+    s.expect_silence();
+    s.send(s.peer.confirm_link_reply());
+    let offer = s.expect_add_link();
+    check!(s, offer.link.0, 2);
+    check!(s, offer.qpn == accept.qpn, false);
+    s.expect_silence();
+    s.send(s.peer.add_link_rejection());
+    check!(s, s.expect_established(conn), true);
+    let (to, mtu) = s.adapter.connected[0];
+    check!(
+        s,
+        (to.qpn, to.psn, mtu),
+        (confirm.qpn, confirm.psn, Mtu::M1024)
+    );
+    check!(s, s.adapter.queue_pairs(), 1);
+    s.expect_story(&[
+        "<- CLC Proposal",
+        "command CreateQp",
+        "command Register",
+        "-> CLC Accept",
+        "<- CLC Confirm",
+        "command ConnectQp",
+        "command ActivateQp",
+        "-> LLC CONFIRM LINK request",
+        "<- LLC CONFIRM LINK reply",
+        "command CreateQp",
+        "-> LLC ADD LINK request",
+        "<- LLC ADD LINK reply",
+        "command DestroyQp",
+        "Established",
+    ]);
+    s.end();
+}
+
+#[test]
+fn a_proposal_reserves_nothing_before_the_answer() {
+    //= RENDEZVOUS-007 test
+    let mut s = Script::server();
+    let conn = s.listen();
+    let proposal = s.peer.proposal();
+    let _ = s.clc(conn, &proposal);
+    s.expect_event(Event::Proposed { conn });
+    check!(
+        s,
+        (s.endpoint.usage().groups, s.adapter.queue_pairs()),
+        (0, 0)
+    );
+    check!(
+        s,
+        s.endpoint.proposal(conn).map(|p| p.peer_id),
+        Some(s.peer.id)
+    );
+    s.endpoint
+        .decline(s.now, conn, DiagnosisCode::CONFIGURATION)
+        .unwrap();
+    s.pump();
+    s.expect_decline(conn, DiagnosisCode::CONFIGURATION);
+    s.end();
+}
+
+#[test]
+fn an_accepted_second_link_is_undone_before_data_flows() {
+    //= RENDEZVOUS-029 test
+    //= RENDEZVOUS-030 test
+    //= RENDEZVOUS-032 test
+    //= RENDEZVOUS-033 test
+    let mut s = Script::server();
+    let (conn, accept) = s.server_adds_link();
+    let link = s.link();
+    s.send(s.peer.add_link_acceptance());
+    let request = s.expect_delete_link();
+    check!(s, request.link.0, 2);
+    s.send_cdc(link, Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.expect_silence();
+    check!(s, s.readable(conn), 0);
+    s.send(Peer::delete_link_with(request.flags, 2, true));
+    s.expect_established(conn);
+    check!(s, s.readable(conn), 30);
+    check!(s, s.adapter.queue_pairs(), 1);
+    s.end();
+}
+
+#[test]
+fn a_subsequent_contact_announces_its_rmb_before_the_accept() {
+    //= RENDEZVOUS-036 test
+    //= RENDEZVOUS-038 test
+    //= RENDEZVOUS-045 test
+    //= RENDEZVOUS-049 test
+    //= LLC-059 test
+    let mut s = Script::server();
+    let (_, first) = s.server_first_contact();
+    let conn = propose(&mut s);
+    let request = s.expect_confirm_rkey();
+    s.expect_silence();
+    let request = smc_proto::wire::llc::LlcMessage::ConfirmRkey(request);
+    s.send(Peer::reply_to(&request));
+    let accept = s.expect_accept(conn);
+    check!(s, accept.first_contact, false);
+    check!(s, accept.alert_token == first, false);
+    s.confirm(conn, s.peer.subsequent(2));
+    check!(s, s.expect_established(conn), false);
+    s.expect_silence();
+    s.end();
+}
+
+#[test]
+fn data_that_overtakes_the_confirm_is_held() {
+    //= RENDEZVOUS-050 test
+    //= RENDEZVOUS-051 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    let (conn, accept) = s.server_accepts();
+    let link = s.link();
+    s.send_cdc(link, Peer::cdc(accept.alert_token, 1, 12, 0));
+    s.expect_silence();
+    check!(s, s.readable(conn), 0);
+    s.confirm(conn, s.peer.subsequent(2));
+    s.expect_established(conn);
+    check!(s, s.readable(conn), 12);
+    s.end();
+}
+
+#[test]
+fn even_the_close_may_overtake_the_confirm() {
+    //= RENDEZVOUS-050 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    let (conn, accept) = s.server_accepts();
+    let link = s.link();
+    let mut cdc = Peer::cdc(accept.alert_token, 4, 12, 0);
+    cdc.connection_flags = ConnectionFlags::PEER_CONNECTION_CLOSED;
+    s.send_cdc(link, cdc);
+    s.confirm(conn, s.peer.subsequent(2));
+    check!(s, s.readable(conn), 12);
+    s.on(conn, |c, now| {
+        c.consume(now, 12).unwrap();
+        c.shutdown(now, Shutdown::Both);
+    });
+    let events = s.take_events();
+    let reason = CloseReason::Normal;
+    check!(s, events.contains(&Event::Closed { conn, reason }), true);
+    s.end();
+}
+
+#[test]
+fn a_subsequent_confirm_of_no_active_link_breaks_the_connection() {
+    //= RENDEZVOUS-043 test
+    //= RENDEZVOUS-044 test
+    //= CLC-055 test
+    let changes: [fn(&mut AcceptConfirm); 4] = [
+        |c| c.qpn = Qpn::new(1),
+        |c| c.gid.0[15] ^= 1,
+        |c| c.mac.0[5] ^= 1,
+        |c| c.rmbe_index.0 = 0,
+    ];
+    for change in changes {
+        let mut s = Script::server();
+        s.server_first_contact();
+        let (conn, _) = s.server_accepts();
+        let mut confirm = s.peer.subsequent(2);
+        change(&mut confirm);
+        s.confirm(conn, confirm);
+        s.expect_reset(conn, CloseReason::PeerMisbehaved);
+        check!(s, s.endpoint.usage().groups, 1);
+        s.end();
+    }
+}
+
+#[test]
+fn a_full_group_gets_a_parallel_one() {
+    //= RENDEZVOUS-002 test
+    //= RENDEZVOUS-053 test
+    //= RENDEZVOUS-054 test
+    //= RMB-001 test
+    let mut s = Script::with(|config| config.connections_per_group = 2);
+    s.server_first_contact();
+    s.server_joins(2);
+    let (conn, accept) = s.server_accepts();
+    check!(s, accept.first_contact, true);
+    let link = s.adapter.links().nth(1).expect("a second queue pair");
+    s.confirm(conn, s.peer.accept(3));
+    s.expect_confirm_link();
+    s.send_on(link, s.peer.confirm_link_reply());
+    s.expect_add_link();
+    s.send_on(link, s.peer.add_link_rejection());
+    s.expect_established(conn);
+    check!(s, s.endpoint.usage().groups, 2);
+    let (_, accept) = s.server_accepts();
+    check!(s, accept.first_contact, false);
+    s.end();
+}
+
+#[test]
+fn another_client_or_vlan_is_another_group() {
+    //= RENDEZVOUS-001 test
+    //= LINK-004 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    let me = s.peer.id;
+    s.peer.id = PeerId::new(10, s.peer.mac);
+    check!(s, s.server_accepts().1.first_contact, true);
+    s.peer.id = me;
+    let mut options = smc_proto::endpoint::ConnOptions::new(Default::default());
+    options.vlan = Some(7);
+    let conn = s.listen_with(options);
+    let proposal = s.peer.proposal();
+    let _ = s.clc(conn, &proposal);
+    s.take_proposal(conn);
+    check!(s, s.expect_accept(conn).first_contact, true);
+    s.end();
+}
+
+#[test]
+fn a_proposal_waits_for_the_group_that_is_being_formed() {
+    //= RENDEZVOUS-057 test
+    let mut s = Script::server();
+    let (first, _) = s.server_adds_link();
+    let second = propose(&mut s);
+    let third = propose(&mut s);
+    s.expect_silence();
+    s.send(s.peer.add_link_rejection());
+    s.expect_established(first);
+    for conn in [second, third] {
+        s.agree_to_rmb();
+        check!(s, s.expect_accept(conn).first_contact, false);
+    }
+    check!(s, s.endpoint.usage().groups, 1);
+    s.end();
+}
+
+#[test]
+fn a_queued_proposal_founds_a_group_if_the_other_fails() {
+    //= RENDEZVOUS-057 test
+    //= CLC-066 test
+    let mut s = Script::server();
+    let (first, _) = s.server_asks_to_confirm();
+    let second = propose(&mut s);
+    s.expect_silence();
+    let decline = s.peer.decline();
+    let _ = s.clc(first, &decline);
+    s.expect_fallback(first, DiagnosisCode::PEER_DECLINED);
+    check!(s, s.expect_accept(second).first_contact, true);
+    s.end();
+}
+
+#[test]
+fn a_queued_proposal_founds_a_group_if_the_other_takes_too_long() {
+    //= RENDEZVOUS-057 test
+    let mut s = Script::server();
+    s.server_accepts();
+    let second = propose(&mut s);
+    s.wait(Duration::from_secs(3));
+    check!(s, s.expect_accept(second).first_contact, true);
+    check!(s, s.endpoint.usage().groups, 2);
+    s.end();
+}
+
+#[test]
+fn a_freed_element_is_cleared_and_used_again_without_asking() {
+    //= RMB-016 test
+    //= SEC-008 test
+    //= RENDEZVOUS-008 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    let (conn, token) = s.server_joins(2);
+    let link = s.link();
+    let closed = ConnectionFlags::PEER_CONNECTION_CLOSED;
+    s.send_cdc(link, Peer::cdc_flags(token, 1, closed));
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
+    s.skip();
+    let conn = propose(&mut s);
+    s.expect_accept(conn);
+    s.expect_story(&["command Clear", "<- CLC Proposal", "-> CLC Accept"]);
+    s.end();
+}

@@ -1,0 +1,49 @@
+//! What happens to the TCP connection itself.
+
+use super::State;
+use crate::connection_record::{End, Phase};
+use crate::endpoint::TcpEvent;
+use crate::engine::Engine;
+use crate::event::CloseReason;
+
+impl Engine<'_> {
+    /// FIN, RST or the failure of a connection's TCP connection.
+    pub(crate) fn on_tcp(&mut self, index: u32, event: TcpEvent) {
+        let Some(phase) = self.connections.at(index).map(|record| record.phase) else {
+            return;
+        };
+        match (phase, event) {
+            // A peer whose answer ended the first contact may have written, closed
+            // and sent FIN before that answer arrives over RDMA; the timers of LLC
+            // bound the wait.
+            //= CLOSE-034
+            (Phase::Rendezvous(handshake), TcpEvent::PeerFin) => {
+                let forming = self
+                    .handshakes
+                    .at(handshake)
+                    .is_some_and(|h| h.state == State::Forming);
+                if !forming {
+                    self.reset(index, CloseReason::TcpReset);
+                }
+            }
+            (Phase::Rendezvous(_), _) => {
+                self.leave_founded_group(index, CloseReason::RendezvousFailed);
+                self.end(index, End::Closed(CloseReason::TcpReset));
+            }
+            // RDMA carries the connection now; FIN never ends it (decision 5).
+            //= CLOSE-034
+            (Phase::Active, TcpEvent::PeerFin) => {}
+            //= ABORT-010
+            //= ABORT-016
+            (Phase::Active, TcpEvent::PeerReset | TcpEvent::Failed) => {
+                if self.core.config.tcp_reset_aborts {
+                    self.with_connection(index, |connection, now, config| {
+                        connection.on_tcp_reset(now, &config.connection);
+                    });
+                }
+            }
+            (Phase::Watching, _) => self.give_up_watching(index),
+            (Phase::Ended, _) => {}
+        }
+    }
+}
