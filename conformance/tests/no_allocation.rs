@@ -186,7 +186,9 @@ impl Bare {
         loop {
             let mut idle = true;
             for side in 0..2 {
-                while let Some((conn, len)) = self.ends[side].poll_clc(&mut message).unwrap() {
+                while let Some((conn, len)) =
+                    self.ends[side].poll_clc(self.now, &mut message).unwrap()
+                {
                     idle = false;
                     // Opened in step, the connection has the same handle at both ends.
                     let progress = self.ends[1 - side].handle_clc(self.now, conn, &message[..len]);

@@ -109,6 +109,8 @@ pub struct Timeouts {
     pub group_idle_client: Duration,
     /// Life of an RMB without connections before DELETE RKEY (RMB-029).
     pub rmb_idle: Duration,
+    /// For a free send slot, before the link counts as failed (Linux: 10 s).
+    pub send_slot: Duration,
     /// Pause before a CONFIRM RKEY that the peer refused "for now" is repeated (LLC-067).
     pub rkey_retry: Duration,
 }
@@ -171,6 +173,7 @@ impl Timeouts {
         group_idle_server: Duration::from_secs(600),
         group_idle_client: Duration::from_secs(610),
         rmb_idle: Duration::from_secs(60),
+        send_slot: Duration::from_secs(10),
         rkey_retry: Duration::from_millis(50),
     };
 }

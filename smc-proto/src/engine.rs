@@ -34,7 +34,8 @@ pub(crate) struct Core {
     pub(crate) wakes: List<{ handshake_list::WAKE }>,
     pub(crate) tcp_out: List<{ connection_list::TCP }>,
     pub(crate) connection_events: List<{ connection_list::EVENTS }>,
-    pub(crate) group_events: List<{ group_list::EVENTS }>,
+    pub(crate) groups_up: List<{ group_list::EVENTS }>,
+    pub(crate) groups_down: List<{ group_list::EVENTS }>,
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
     pub(crate) next_group_number: u32,
@@ -64,7 +65,8 @@ impl Core {
             wakes: List::EMPTY,
             tcp_out: List::EMPTY,
             connection_events: List::EMPTY,
-            group_events: List::EMPTY,
+            groups_up: List::EMPTY,
+            groups_down: List::EMPTY,
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_group_number: 1,
@@ -75,6 +77,14 @@ impl Core {
 }
 
 impl Core {
+    /// Whether there is an event to poll.
+    #[inline]
+    pub(crate) const fn has_events(&self) -> bool {
+        !self.connection_events.is_empty()
+            || !self.groups_up.is_empty()
+            || !self.groups_down.is_empty()
+    }
+
     /// Whether a device may have something to do.
     #[inline]
     pub(crate) fn has_work(&self, device: DeviceId) -> bool {

@@ -277,16 +277,15 @@ impl Host {
                 buffer,
                 elements,
                 element_size,
+                eye_catcher,
                 ..
             } => {
                 let needed = u32::from(elements).saturating_mul(element_size) as usize;
                 let memory = self.buffer(buffer.index())?;
                 if needed <= memory.len() {
                     memory.fill(0);
-                    // The command does not tell whether elements begin with one;
-                    // harmless where they do not.
                     for element in memory.chunks_mut(element_size.max(1) as usize) {
-                        if let Some(head) = element.first_chunk_mut() {
+                        if eye_catcher && let Some(head) = element.first_chunk_mut() {
                             *head = EYE_CATCHER;
                         }
                     }
@@ -467,11 +466,11 @@ impl Pair {
         let (host, other) = self.side(side);
         let mut buffer = [0; MAX_LENGTH];
         let mut moved = false;
-        if host.endpoint.poll_clc(&mut []).is_err() {
+        if host.endpoint.poll_clc(now, &mut []).is_err() {
             // Nothing happened: it comes again.
             moved = true;
         }
-        while let Ok(Some((conn, length))) = host.endpoint.poll_clc(&mut buffer) {
+        while let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut buffer) {
             let Some(peer) = host.known(conn).peer else {
                 return Err(Failure::NoSuchConnection);
             };

@@ -130,6 +130,7 @@ impl Contract {
                 kind,
                 elements,
                 element_size,
+                ..
             } => {
                 assert!(self.buffers.iter().all(|b| b.id != buffer));
                 assert!(elements >= 1 && (kind == BufferKind::Rmb || elements == 1));

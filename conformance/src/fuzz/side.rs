@@ -245,7 +245,9 @@ impl Side {
             rounds += 1;
             assert!(rounds <= MAX_OUTPUTS, "outputs without end");
         };
-        while let Some((conn, length)) = self.endpoint.poll_clc(&mut buffer).expect("room") {
+        while let Some((conn, length)) =
+            self.endpoint.poll_clc(self.now, &mut buffer).expect("room")
+        {
             round();
             let parsed = ClcMessage::parse(&buffer[..length]).expect("own messages parse");
             assert_eq!(parsed.1, length);

@@ -11,7 +11,8 @@
 
 use core::fmt;
 
-use smc_proto::command::TcpCommand;
+use smc_proto::command::{EYE_CATCHER, RdmaCommand, TcpCommand};
+use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
@@ -285,7 +286,7 @@ impl Host {
         loop {
             if let Some((conn, length)) = self
                 .engine
-                .poll_clc(&mut octets)
+                .poll_clc(now, &mut octets)
                 .expect("MAX_LENGTH octets suffice")
             {
                 self.send_clc(now, conn, &octets[..length]);
@@ -336,8 +337,8 @@ impl Host {
         }
     }
 
-    fn show_llc(&self, now: Instant, command: &smc_proto::command::RdmaCommand) {
-        if let smc_proto::command::RdmaCommand::Send { payload, .. } = command
+    fn show_llc(&self, now: Instant, command: &RdmaCommand) {
+        if let RdmaCommand::Send { payload, .. } = command
             && payload[0] != CDC_TYPE
             && let Ok(message) = LlcMessage::parse(payload)
         {
@@ -539,9 +540,18 @@ impl World {
                 let Some(readable) = connection.readable() else {
                     return 0;
                 };
-                // With `Config::eye_catcher` the four octets at `eye_catcher_at`
-                // would be compared first.
                 let memory = self.network.rnic(host).memory(readable.buffer);
+                // Only with `Config::eye_catcher`: something wrote before the
+                // start of the element, and nothing in it can be trusted.
+                if let Some(at) = readable.eye_catcher_at
+                    && memory[at as usize..][..EYE_CATCHER.len()] != EYE_CATCHER
+                {
+                    if let Some(conn) = c.conn {
+                        let damaged = RdmaCompletion::EyeCatcherDamaged { conn };
+                        engine.handle_rdma(self.now, damaged);
+                    }
+                    return 0;
+                }
                 let mut read = 0;
                 for piece in readable.segments {
                     let n = (data.len() - read).min(piece.length as usize);

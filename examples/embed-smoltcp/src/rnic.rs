@@ -152,8 +152,12 @@ impl Rnic {
                 kind,
                 elements,
                 element_size,
+                eye_catcher,
             } => {
-                let octets = vec![0; usize::from(elements) * element_size as usize];
+                let mut octets = vec![0; usize::from(elements) * element_size as usize];
+                for element in octets.chunks_exact_mut(element_size as usize) {
+                    prepare(element, eye_catcher);
+                }
                 self.memory.insert(buffer, Memory { kind, octets });
                 RdmaCompletion::BufferAllocated { buffer }
             }
@@ -195,10 +199,7 @@ impl Rnic {
                 eye_catcher,
             } => match slice_mut(self.memory(buffer), u64::from(offset), length as usize) {
                 Some(element) => {
-                    element.fill(0);
-                    if eye_catcher && let Some(start) = element.first_chunk_mut() {
-                        *start = EYE_CATCHER;
-                    }
+                    prepare(element, eye_catcher);
                     RdmaCompletion::ElementCleared { buffer, offset }
                 }
                 None => RdmaCompletion::BufferRefused { buffer },
@@ -233,6 +234,14 @@ impl Rnic {
             return None;
         }
         slice_mut(&mut memory.octets, offset, length)
+    }
+}
+
+/// Makes an element ready for its next use.
+fn prepare(element: &mut [u8], eye_catcher: bool) {
+    element.fill(0);
+    if eye_catcher && let Some(start) = element.first_chunk_mut() {
+        *start = EYE_CATCHER;
     }
 }
 

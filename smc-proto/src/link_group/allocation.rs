@@ -231,6 +231,7 @@ impl Engine<'_> {
             buffer.idle_deadline = Some(deadline);
             self.buffers.set_deadline(index, Some(deadline));
         }
+        self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.list_spare(index);
     }
@@ -254,7 +255,9 @@ impl Engine<'_> {
                 == Some(rtoken);
             return same.then_some(known);
         }
-        if g.remote_rmb_count >= RMBS_PER_GROUP {
+        // One peer must not use up the table of all (reliability H15, H22).
+        let limit = g.connection_count.saturating_mul(2).saturating_add(8);
+        if g.remote_rmb_count >= limit.min(RMBS_PER_GROUP) {
             return None;
         }
         let (index, _) = self.remote_rmbs.insert(RemoteRmb::new(position, rtoken))?;
@@ -333,12 +336,9 @@ impl Engine<'_> {
         });
     }
 
-    /// The group's link will never carry anything again for this reason.
+    /// Gives the second link up. The group names it until it is gone.
     pub(crate) fn retire_second_link(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        let second = core::mem::replace(&mut g.second_link, NONE);
+        let second = self.groups.at(group).map_or(NONE, |g| g.second_link);
         if let Some(link) = self.links.at_mut(second) {
             link.goal = QpGoal::Gone;
             self.drop_absent_link(second);

@@ -170,6 +170,9 @@ impl Buffer {
                 kind: self.kind,
                 elements: self.elements,
                 element_size: self.size.octets(),
+                //= RMB-014
+                //= RMB-015
+                eye_catcher: eye_catcher && self.kind == BufferKind::Rmb,
             },
             Control::Register(_) => RdmaCommand::RegisterBuffer { buffer, link },
             Control::Clear(index) => RdmaCommand::ClearElement {
@@ -205,6 +208,9 @@ impl Buffer {
         match self.memory {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
+            // Whoever has an element gives it back first: the slot, and with it
+            // the memory, must not become somebody else's before.
+            Memory::Present if self.retired && self.users > 0 => None,
             Memory::Present if self.retired => Some(match self.first_registered() {
                 Some(position) => Control::Deregister(position),
                 None => Control::Free,

@@ -155,7 +155,7 @@ impl Engine<'_> {
             //= RENDEZVOUS-050
             Some(Phase::Rendezvous(handshake)) => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.early = Some(*cdc);
+                    h.keep_early(cdc);
                 }
             }
             _ => count(&mut self.core.statistics.cdc_unknown),
@@ -362,6 +362,7 @@ impl Engine<'_> {
             .is_some_and(|g| g.second_link == index)
         {
             self.retire_second_link(group);
+            self.on_second_link_refused(group);
             return;
         }
         if cause == LinkFailure::RemoteAccess
@@ -442,7 +443,17 @@ impl Engine<'_> {
         let (group, waiter) = (b.group, b.waiter);
         match refused {
             Control::Alloc => b.memory = Memory::Gone,
-            Control::Clear(_) => {}
+            // The element is lost, the RMB is not; without users it goes, but in
+            // order, because the peer knows its key (RMB-030).
+            Control::Clear(element) => {
+                b.dirty.remove(element);
+                if b.users == 0 {
+                    b.idle_deadline = Some(self.core.now);
+                    self.buffers.set_deadline(index, Some(self.core.now));
+                }
+                self.poke_buffer(index);
+                return;
+            }
             Control::Register(_) => self.end_registration(group),
             // What cannot be taken back counts as gone.
             Control::Deregister(position) => {

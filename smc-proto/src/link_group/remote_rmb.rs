@@ -80,7 +80,8 @@ impl ElementSet {
         )
     }
 
-    pub(crate) fn contains(&self, index: u8) -> bool {
+    #[cfg(test)]
+    fn contains(&self, index: u8) -> bool {
         let (word, bit) = Self::word(index);
         self.0.get(word).is_some_and(|w| w & bit != 0)
     }

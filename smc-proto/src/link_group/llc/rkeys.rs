@@ -34,21 +34,33 @@ impl Engine<'_> {
         self.start_flow(group);
     }
 
-    /// The RMBs of the first contact were announced by Accept and Confirm.
-    pub(super) fn confirm_first_rmbs(&mut self, group: u32) {
+    /// The group is formed: the founder's RMB was announced by Accept or Confirm,
+    /// those of connections that joined meanwhile are announced now.
+    pub(super) fn announce_first_rmbs(&mut self, group: u32, founder: u32) {
+        let first = self
+            .connections
+            .at(founder)
+            .map_or(NONE, |record| record.rmb.buffer);
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };
+        let position = self.registration_target(group).0;
         let mut next = list.first();
         while let Some(index) = next {
             next = list.next(&mut self.buffers, index);
-            if let Some(buffer) = self.buffers.at_mut(index) {
-                buffer.waiter = NONE;
-                if buffer.kind == BufferKind::Rmb {
+            if index == first {
+                if let Some(buffer) = self.buffers.at_mut(index) {
+                    buffer.waiter = NONE;
                     buffer.agreement = Agreement::Confirmed;
                 }
+                self.list_spare(index);
+            } else if self
+                .buffers
+                .at(index)
+                .is_some_and(|b| b.is_registered(position))
+            {
+                self.announce_rmb(group, index);
             }
-            self.list_spare(index);
         }
     }
 
