@@ -36,8 +36,8 @@ pub struct Buffer {
     pending_position: u8,
     /// A control command is under way.
     pub(crate) busy: bool,
-    /// That command was a registration.
-    pub(crate) registering: bool,
+    /// Which.
+    doing: Option<Want>,
     /// To be deregistered and freed.
     pub(crate) retired: bool,
     pub(crate) agreement: Agreement,
@@ -103,7 +103,7 @@ impl Buffer {
             rtokens: [RToken::default(); LINKS_PER_GROUP],
             pending_position: 0,
             busy: false,
-            registering: false,
+            doing: None,
             retired: false,
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
@@ -178,7 +178,7 @@ impl Buffer {
     ) -> Option<RdmaCommand> {
         let want = self.wanted(position, usable)?;
         self.busy = true;
-        self.registering = matches!(want, Want::Register);
+        self.doing = Some(want);
         Some(match want {
             Want::Alloc => RdmaCommand::AllocBuffer {
                 buffer,
@@ -282,6 +282,35 @@ impl Buffer {
         }
     }
 
+    /// Notes that the command under way failed, as far as the buffer itself goes.
+    pub(crate) fn on_refused(&mut self) -> Option<Refused> {
+        if !core::mem::take(&mut self.busy) {
+            return None;
+        }
+        Some(match self.doing? {
+            Want::Alloc => {
+                self.memory = Memory::Gone;
+                Refused::Unusable { registering: false }
+            }
+            Want::Register => Refused::Unusable { registering: true },
+            // The element is lost. Its RMB is not, unless the element was about to
+            // be used for the first time: then somebody waits for it.
+            Want::Clear(index) if !self.unmarked.contains(index) => {
+                self.dirty.remove(index);
+                Refused::Element
+            }
+            Want::Clear(_) => Refused::Unusable { registering: false },
+            // It cannot be taken back: count it as gone.
+            Want::Deregister(position) => {
+                if let Some(registration) = self.registrations.get_mut(usize::from(position)) {
+                    *registration = Registration::None;
+                }
+                Refused::Deregister
+            }
+            Want::Free => Refused::Free,
+        })
+    }
+
     /// Takes a clean element for a connection.
     pub(crate) fn take_element(&mut self) -> Option<u8> {
         let index = self.clean.first()?;
@@ -303,7 +332,20 @@ impl Buffer {
     }
 }
 
-#[derive(Clone, Copy)]
+/// What a failed command means for the group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The buffer cannot be used.
+    Unusable { registering: bool },
+    /// One of its elements cannot be used again.
+    Element,
+    /// The registration counts as undone.
+    Deregister,
+    /// The memory counts as given back.
+    Free,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Want {
     Alloc,
     Register,

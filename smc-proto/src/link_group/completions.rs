@@ -1,6 +1,7 @@
 //! What devices answer, and what peers send.
 
-use super::{Memory, QpGoal, QpState, SendKind};
+use super::buffer::Refused;
+use super::{QpGoal, QpState, SendKind};
 use crate::completion::{LinkFailure, RdmaCompletion};
 use crate::connection::{CdcOutcome, FatalCause};
 use crate::connection_record::Phase;
@@ -440,34 +441,29 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
-        if !b.busy {
+        let (group, waiter) = (b.group, b.waiter);
+        let Some(refused) = b.on_refused() else {
             return;
-        }
-        b.busy = false;
-        let (group, waiter, retired) = (b.group, b.waiter, b.retired);
+        };
         let link = self.groups.at(group).map_or(NONE, |g| g.link);
-        let position = self.links.at(link).map_or(0, |l| l.position);
-        if core::mem::take(&mut b.registering) {
-            if let Some(l) = self.links.at_mut(link) {
-                l.registrations = l.registrations.saturating_sub(1);
-            }
-            self.poke_link(link);
-        } else if b.memory == Memory::Absent {
-            b.memory = Memory::Gone;
-        } else if retired {
-            // It cannot be taken back: count it as gone, deregistered or freed.
-            if b.is_registered(position) {
-                b.busy = true;
-                b.on_deregistered(position);
-                if let Some(l) = self.links.at_mut(link) {
-                    l.registrations = l.registrations.saturating_sub(1);
-                }
+        if matches!(
+            refused,
+            Refused::Unusable { registering: true } | Refused::Deregister
+        ) && let Some(l) = self.links.at_mut(link)
+        {
+            l.registrations = l.registrations.saturating_sub(1);
+        }
+        self.poke_link(link);
+        match refused {
+            Refused::Unusable { .. } => {}
+            Refused::Element | Refused::Deregister => {
                 self.poke_buffer(index);
-                self.poke_link(link);
-            } else {
-                self.remove_buffer(index);
+                return;
             }
-            return;
+            Refused::Free => {
+                self.remove_buffer(index);
+                return;
+            }
         }
         if let Some(b) = self.buffers.at_mut(index) {
             b.retired = true;
