@@ -29,7 +29,7 @@ def strip_arguments(path):
             depth -= 1
         elif depth == 0:
             kept.append(letter)
-    return "".join(kept).replace("::::", "::")
+    return "".join(kept).replace("::::", "::").removesuffix("::")
 
 
 def split_symbol(symbol):

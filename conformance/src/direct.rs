@@ -149,6 +149,7 @@ impl Host {
                 elements,
                 element_size,
                 kind,
+                ..
             } => {
                 let index = buffer.index() as usize;
                 if self.buffers.len() <= index {
@@ -260,7 +261,8 @@ impl Pair {
     fn pump_clc(&mut self, side: usize) -> bool {
         let mut buffer = [0; smc_proto::wire::clc::MAX_LENGTH];
         let mut moved = false;
-        while let Ok(Some((conn, len))) = self.hosts[side].endpoint.poll_clc(&mut buffer) {
+        while let Ok(Some((conn, len))) = self.hosts[side].endpoint.poll_clc(self.now, &mut buffer)
+        {
             moved = true;
             let other = &mut self.hosts[1 - side].endpoint;
             let progress = other.handle_clc(self.now, conn, &buffer[..len]);

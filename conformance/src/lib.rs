@@ -1,6 +1,8 @@
 //! What tests and benchmarks share. Not published.
 
 pub mod direct;
+pub mod fuzz;
+pub mod replay;
 pub mod script;
 pub mod world;
 

@@ -382,7 +382,7 @@ impl Script {
     pub fn pump(&mut self) {
         let mut buffer = [0; MAX_LENGTH];
         loop {
-            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(&mut buffer) {
+            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
                 let parsed = ClcMessage::parse(&buffer[..length]);
                 let (message, _) = parsed.expect("what is emitted can be read");
                 self.note(format_args!("{conn} -> {message}"));
@@ -428,6 +428,9 @@ impl Script {
                 self.note(format_args!("WRITE {length} to {rkey}@{address:x}"));
                 self.writes.push((rkey.0, *address, length));
             }
+            RdmaCommand::AllocBuffer {
+                eye_catcher: true, ..
+            } => self.note("command Alloc with eye catcher"),
             _ => self.note(format_args!("command {kind}")),
         }
         if let Err(error) = self.adapter.check(command) {

@@ -1,7 +1,7 @@
 //! Adapters that refuse or dawdle, links and ports that fail, at each phase.
 
 use conformance::check;
-use conformance::script::{DEVICE, Kind, Script, Waiting};
+use conformance::script::{DEVICE, Kind, Peer, Script, Waiting};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::{CloseReason, Event};
@@ -138,6 +138,10 @@ fn an_element_that_cannot_be_cleared_is_never_used_again() {
     s.adapter.refuse(Kind::Clear, 1);
     s.on(conn, |c, now| c.abort(now));
     s.wait(Duration::from_secs(6));
+    // Its RMB is withdrawn.
+    while let Some(message) = s.poll_llc() {
+        s.send(Peer::reply_to(&message));
+    }
     s.skip();
     s.client_joins(3);
     s.expect_story(&["refused: Clear", "command Alloc", "-> CLC Confirm"]);
@@ -211,7 +215,7 @@ fn a_refusal_after_the_end_leaves_nothing_either() {
 #[test]
 fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
     //= CLC-052 test
-    //= CLC-058 test
+    //= CLC-059 test
     //= CLC-060 test
     //= CLC-063 test
     //= TIMER-007 test
@@ -222,7 +226,7 @@ fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
             device: DEVICE,
             port: 1,
         });
-        if waiting == Waiting::AddLinkReply {
+        if matches!(waiting, Waiting::AddLink | Waiting::AddLinkReply) {
             s.expect_reset(conn, CloseReason::LinksLost);
         } else {
             s.expect_clc();
@@ -249,7 +253,7 @@ fn a_broken_queue_pair_is_declined_before_the_point_of_no_return() {
             cause: LinkFailure::RetriesExhausted,
             conn: None,
         });
-        if waiting == Waiting::AddLinkReply {
+        if matches!(waiting, Waiting::AddLink | Waiting::AddLinkReply) {
             s.expect_reset(conn, CloseReason::LinksLost);
         } else {
             s.expect_clc();

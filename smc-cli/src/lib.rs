@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod decode;
+pub mod demo;
 pub mod output;
 
 use std::ffi::OsString;
@@ -13,11 +14,24 @@ use std::io::{self, Write};
 
 use clap::{CommandFactory, Parser};
 
-use cli::{Cli, Command};
-use output::Failure;
+use cli::{Cli, Command, DemoArguments};
+use output::{Failure, Screen};
 
-/// Runs the command.
+/// Runs the command, without a terminal.
 pub fn run<I>(arguments: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8
+where
+    I: IntoIterator<Item = OsString>,
+{
+    run_on(&Screen::default(), arguments, stdout, stderr)
+}
+
+/// Runs the command; `screen` tells what kind of streams these are.
+pub fn run_on<I>(
+    screen: &Screen,
+    arguments: I,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> u8
 where
     I: IntoIterator<Item = OsString>,
 {
@@ -28,13 +42,8 @@ where
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
         Some(Command::Completions { shell }) => completions(shell, stdout),
-        None => {
-            let error = Cli::command().error(
-                clap::error::ErrorKind::MissingSubcommand,
-                "a command is needed, for example: smcx decode capture.pcap",
-            );
-            return usage(&error, stdout, stderr);
-        }
+        Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
+        None => demo::run(&DemoArguments::default(), screen, stdout),
     };
     match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {
         Ok(()) => 0,

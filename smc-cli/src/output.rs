@@ -1,7 +1,7 @@
 //! What goes to the user: failures as one sentence, records as JSON or text.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IsTerminal};
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -79,5 +79,60 @@ pub fn plain(value: &Value) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         Value::Number(number) => number.to_string(),
+    }
+}
+
+/// What kind of streams the command talks to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Screen {
+    /// Whether the output may have colours.
+    pub colours: bool,
+    /// Whether the error stream may show progress.
+    pub progress: bool,
+    /// Columns of the output, if it is a terminal.
+    pub width: Option<usize>,
+}
+
+impl Screen {
+    /// Asks the standard streams; `NO_COLOR` is respected.
+    #[must_use]
+    pub fn detect() -> Self {
+        let terminal = io::stdout().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let size = console::Term::stdout().size_checked();
+        Self {
+            colours: terminal && !plain,
+            progress: io::stderr().is_terminal(),
+            width: size.filter(|_| terminal).map(|(_, columns)| columns.into()),
+        }
+    }
+}
+
+/// A number with commas between groups of three digits.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of octets in the unit that suits it.
+#[must_use]
+pub fn size(octets: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fitting = units.into_iter().find(|(_, shift)| octets >> shift > 0);
+    match fitting {
+        Some((unit, shift)) if octets.is_multiple_of(1 << shift) => {
+            format!("{} {unit}", octets >> shift)
+        }
+        Some((unit, shift)) => format!("{:.1} {unit}", octets as f64 / f64::from(1 << shift)),
+        None if octets == 1 => "1 octet".to_owned(),
+        None => format!("{octets} octets"),
     }
 }

@@ -63,6 +63,9 @@ pub enum RdmaCommand {
         elements: u8,
         /// Octets of each element.
         element_size: u32,
+        /// Whether to write [`EYE_CATCHER`] to the first four octets of each
+        /// element.
+        eye_catcher: bool,
     },
     /// Register a buffer in the protection domain of a link. RMBs allow remote
     /// writes. Answer: `BufferRegistered`.

@@ -3,6 +3,23 @@
 use crate::time::Duration;
 use crate::wire::types::{BufferSize, PeerId};
 
+/// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
+pub(crate) const LINKS_PER_GROUP: usize = 9;
+/// Most RMBs of each side in a group (RMB-001).
+pub(crate) const RMBS_PER_GROUP: u16 = 255;
+/// Most SENDs under way on a link, a power of two; each may follow two WRITEs.
+/// Linux has as many.
+pub(crate) const SEND_SLOTS: usize = 16;
+/// Of these, free for data; the others are kept for LLC (CDC-003).
+pub(crate) const DATA_SLOTS: u32 = 14;
+/// Most LLC replies that wait on a link, a power of two; a peer that asks for one
+/// more without waiting for answers loses the link (reliability H14).
+pub(crate) const REPLY_SLOTS: usize = 8;
+/// Most candidate paths considered for one connection.
+pub const MAX_PATHS: usize = 4;
+/// Most RNICs of one endpoint.
+pub const MAX_DEVICES: usize = 16;
+
 /// Settings of one endpoint. [`Config::new`] gives the interoperable defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -21,6 +38,9 @@ pub struct Config {
     /// Elements of each RMB this side allocates, 1 to 255 (RMB-002). One element
     /// gives each connection its own memory region, as Linux does.
     pub elements_per_rmb: u8,
+    /// How often a CONFIRM RKEY that the peer refused "for now" is repeated before
+    /// the RMB is given up.
+    pub rkey_retries: u8,
     /// Most links in one link group as announced in CONFIRM LINK, 2 to 8 (LINK-012).
     pub max_links: u8,
     /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
@@ -89,6 +109,10 @@ pub struct Timeouts {
     pub group_idle_client: Duration,
     /// Life of an RMB without connections before DELETE RKEY (RMB-029).
     pub rmb_idle: Duration,
+    /// For a free send slot, before the link counts as failed (Linux: 10 s).
+    pub send_slot: Duration,
+    /// Pause before a CONFIRM RKEY that the peer refused "for now" is repeated (LLC-067).
+    pub rkey_retry: Duration,
 }
 
 /// Data path and closing of connections.
@@ -120,6 +144,7 @@ impl Config {
             eye_catcher: false,
             connections_per_group: 255,
             elements_per_rmb: 1,
+            rkey_retries: 20,
             max_links: 2,
             receive_buffer: BufferSize::K64,
             send_buffer: BufferSize::K64,
@@ -148,6 +173,8 @@ impl Timeouts {
         group_idle_server: Duration::from_secs(600),
         group_idle_client: Duration::from_secs(610),
         rmb_idle: Duration::from_secs(60),
+        send_slot: Duration::from_secs(10),
+        rkey_retry: Duration::from_millis(50),
     };
 }
 

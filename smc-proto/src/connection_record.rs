@@ -3,9 +3,9 @@
 use core::hash::{Hash, Hasher};
 
 use crate::command::TcpCommand;
-use crate::connection::Connection;
+use crate::connection::{Connection, Shutdown};
 use crate::event::{CloseReason, FallbackReason};
-use crate::id::NONE;
+use crate::id::{GroupId, NONE};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
@@ -42,6 +42,10 @@ pub struct ConnectionRecord {
     pub(crate) end: Option<End>,
     pub(crate) tcp: Option<TcpCommand>,
     pub(crate) first_contact: bool,
+    /// The group it was established in, for as long as the handle lives.
+    pub(crate) home: Option<GroupId>,
+    /// What the application shut down while the rendezvous was under way.
+    pub(crate) shutdown: Option<Shutdown>,
     links: [Links; 4],
 }
 
@@ -142,6 +146,8 @@ impl ConnectionRecord {
             end: None,
             tcp: None,
             first_contact: false,
+            home: None,
+            shutdown: None,
             links: [Links::UNLINKED; 4],
         }
     }

@@ -259,9 +259,10 @@ impl<S: Storage> Endpoint<S> {
     /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) octets always suffices.
     pub fn poll_clc(
         &mut self,
+        now: Instant,
         buffer: &mut [u8],
     ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.engine(now);
         let result = engine.next_clc(buffer);
         engine.run_wakes();
         result
@@ -289,7 +290,7 @@ impl<S: Storage> Endpoint<S> {
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.core.connection_events.is_empty() && self.core.group_events.is_empty() {
+        if !self.core.has_events() {
             return None;
         }
         self.quiet_engine().next_event()

@@ -4,11 +4,11 @@
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
 use crate::command::TcpCommand;
-use crate::config::Config;
+use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
 use crate::event::CloseReason;
-use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, MAX_DEVICES, NONE};
+use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};
@@ -34,7 +34,8 @@ pub(crate) struct Core {
     pub(crate) wakes: List<{ handshake_list::WAKE }>,
     pub(crate) tcp_out: List<{ connection_list::TCP }>,
     pub(crate) connection_events: List<{ connection_list::EVENTS }>,
-    pub(crate) group_events: List<{ group_list::EVENTS }>,
+    pub(crate) groups_up: List<{ group_list::EVENTS }>,
+    pub(crate) groups_down: List<{ group_list::EVENTS }>,
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
     pub(crate) next_group_number: u32,
@@ -64,7 +65,8 @@ impl Core {
             wakes: List::EMPTY,
             tcp_out: List::EMPTY,
             connection_events: List::EMPTY,
-            group_events: List::EMPTY,
+            groups_up: List::EMPTY,
+            groups_down: List::EMPTY,
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_group_number: 1,
@@ -75,6 +77,14 @@ impl Core {
 }
 
 impl Core {
+    /// Whether there is an event to poll.
+    #[inline]
+    pub(crate) const fn has_events(&self) -> bool {
+        !self.connection_events.is_empty()
+            || !self.groups_up.is_empty()
+            || !self.groups_down.is_empty()
+    }
+
     /// Whether a device may have something to do.
     #[inline]
     pub(crate) fn has_work(&self, device: DeviceId) -> bool {
@@ -313,7 +323,12 @@ impl<'a> Engine<'a> {
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
-        if !pending.is_empty() {
+        // The last event of a handle stays the last.
+        let ended = self
+            .connections
+            .at(index)
+            .is_none_or(|record| record.phase == Phase::Ended);
+        if !pending.is_empty() && !ended {
             self.notify(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {

@@ -51,12 +51,10 @@ handle! {
     BufferId "buffer";
 }
 
-/// An RNIC of this host, numbered by the embedder from 0 to [`MAX_DEVICES`] - 1.
+/// An RNIC of this host, numbered by the embedder from 0 to
+/// [`MAX_DEVICES`](crate::config::MAX_DEVICES) - 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct DeviceId(pub u8);
-
-/// Most RNICs of one endpoint.
-pub const MAX_DEVICES: usize = 16;
 
 /// Number of a SEND work request, counted per link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

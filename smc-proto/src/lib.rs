@@ -70,7 +70,7 @@
 //!
 //! // The client's Proposal crosses the TCP connection.
 //! let mut octets = [0; smc_proto::wire::clc::MAX_LENGTH];
-//! let (_, length) = client.poll_clc(&mut octets)?.expect("a Proposal");
+//! let (_, length) = client.poll_clc(now, &mut octets)?.expect("a Proposal");
 //! assert_eq!(
 //!     server.handle_clc(now, b, &octets[..length])?,
 //!     ClcProgress::Consumed { len: length, next: Next::Clc },
@@ -79,7 +79,7 @@
 //!
 //! // None of the server's ports matches: Decline, and both fall back.
 //! server.accept(now, b, &[port])?;
-//! let (_, length) = server.poll_clc(&mut octets)?.expect("a Decline");
+//! let (_, length) = server.poll_clc(now, &mut octets)?.expect("a Decline");
 //! let _ = client.handle_clc(now, a, &octets[..length])?;
 //! assert_eq!(client.poll_tcp(), Some((a, TcpCommand::HandOver { watch_for_decline: false })));
 //! match client.poll_event() {

@@ -40,10 +40,7 @@ use crate::event::CloseReason;
 use crate::fingerprint::until;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
-use crate::wire::types::{DiagnosisCode, PeerId};
-
-/// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
-pub(crate) const LINKS_PER_GROUP: usize = 9;
+use crate::wire::types::{DiagnosisCode, Gid, Mac, PeerId};
 
 /// List kinds of link groups.
 pub(crate) mod list {
@@ -95,6 +92,10 @@ pub struct LinkGroup {
     pub(crate) link: u32,
     /// The further link the server tries to add while the group is formed.
     pub(crate) second_link: u32,
+    /// Most links, as CONFIRM LINK settled it (LINK-016).
+    pub(crate) max_links: u8,
+    /// GID and MAC that the client proposed, until its Confirm.
+    pub(crate) proposed: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
     pub(crate) members: List<MEMBERS>,
@@ -116,9 +117,7 @@ pub struct LinkGroup {
     pub(crate) idle_deadline: Option<Instant>,
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
-    pub(crate) notices: GroupNotices,
-    /// `GroupUp` was, or will be, polled.
-    pub(crate) told_up: bool,
+    pub(crate) told: Told,
     links: [Links; 2],
 }
 
@@ -133,13 +132,15 @@ pub(crate) enum GroupState {
     Ending(CloseReason),
 }
 
-bitflags::bitflags! {
-    /// Group events that wait to be polled.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) struct GroupNotices: u8 {
-        const UP = 1;
-        const DOWN = 2;
-    }
+/// What the application was told of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Told {
+    /// Nothing: a group that never came up goes without a word.
+    Nothing,
+    /// `GroupUp` waits to be polled.
+    Rising,
+    /// `GroupUp` was polled.
+    Up,
 }
 
 impl LinkGroup {
@@ -156,6 +157,8 @@ impl LinkGroup {
             state: GroupState::Forming(formation),
             link: crate::id::NONE,
             second_link: crate::id::NONE,
+            max_links: 2,
+            proposed: None,
             ring_base: 4,
             members: List::EMPTY,
             connection_count: 0,
@@ -171,8 +174,7 @@ impl LinkGroup {
             founder: crate::id::NONE,
             idle_deadline: None,
             decline: None,
-            notices: GroupNotices::empty(),
-            told_up: false,
+            told: Told::Nothing,
             links: [Links::UNLINKED; 2],
         }
     }
@@ -202,7 +204,7 @@ impl LinkGroup {
             self.flow,
         )
             .hash(hasher);
-        (self.remote_rmb_count, self.decline, self.notices.bits()).hash(hasher);
+        (self.remote_rmb_count, self.decline, self.told).hash(hasher);
         until(self.next_deadline(), now).hash(hasher);
     }
 

@@ -1,10 +1,8 @@
 //! What the embedder tells of its RNICs: facts, from which the engine decides.
 
+use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;
 use crate::wire::types::{Gid, Mac, Mtu};
-
-/// Most candidate paths considered for one connection.
-pub const MAX_PATHS: usize = 4;
 
 /// A port of an RNIC through which a connection's peer may be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -24,6 +22,13 @@ pub struct LocalPath {
     /// Server: whether this port is in the client's subnet or has one of its
     /// prefixes, as its Proposal gives them (RENDEZVOUS-004, RENDEZVOUS-005).
     pub subnet_match: bool,
+}
+
+impl LocalPath {
+    /// Whether the endpoint has room for this device.
+    pub(crate) const fn is_usable(&self) -> bool {
+        (self.device.0 as usize) < MAX_DEVICES
+    }
 }
 
 /// A change of a port or an RNIC.

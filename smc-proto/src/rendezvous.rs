@@ -26,13 +26,14 @@ use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
+use crate::config::MAX_PATHS;
 use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
-use crate::path::{LocalPath, MAX_PATHS};
+use crate::path::LocalPath;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
-use crate::wire::cdc::Cdc;
+use crate::wire::cdc::{Cdc, ProducerFlags};
 use crate::wire::clc::{AcceptConfirm, Proposal, Subnets};
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
@@ -89,8 +90,9 @@ pub struct Handshake {
     pub(crate) peer: Option<AcceptConfirm>,
     /// The group whose forming is waited for.
     pub(crate) queued_on: u32,
-    /// The newest CDC message that came before its time (RENDEZVOUS-050).
-    pub(crate) early: Option<Cdc>,
+    /// The newest CDC message that came before its time (RENDEZVOUS-050), and
+    /// before it the last one with urgent data.
+    pub(crate) early: [Option<Cdc>; 2],
     /// End of the present wait.
     pub(crate) deadline: Option<Instant>,
     /// End of the whole rendezvous.
@@ -133,11 +135,31 @@ impl Handshake {
             proposal: None,
             peer: None,
             queued_on: NONE,
-            early: None,
+            early: [None; 2],
             deadline: None,
             overall,
             links: [Links::UNLINKED; 3],
         }
+    }
+
+    /// Keeps a CDC message that came before its time. A newer one says all that
+    /// an older one said, except where urgent data ended.
+    //= CDC-033
+    pub(crate) fn keep_early(&mut self, cdc: &Cdc) {
+        let [urgent, newest] = &mut self.early;
+        let stale = newest
+            .is_some_and(|kept| cdc.sequence.wrapping_sub(kept.sequence).wrapping_sub(1) >= 0x7fff);
+        if stale
+            || cdc
+                .producer_flags
+                .contains(ProducerFlags::FAILOVER_VALIDATION)
+        {
+            return;
+        }
+        if cdc.producer_flags.contains(ProducerFlags::URGENT_PRESENT) {
+            *urgent = Some(*cdc);
+        }
+        *newest = Some(*cdc);
     }
 
     /// Whether a CLC message waits to be sent.

@@ -173,7 +173,8 @@ impl<'a, T> Pool<'a, T> {
 
     /// All objects, in slot order; for statistics and fingerprints, not for the data path.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0u32..)
+        // Not `0..`: that could overflow, as far as the compiler knows.
+        (0..self.capacity())
             .zip(self.slots.iter())
             .filter_map(|(i, slot)| Some((i, slot.value.as_ref()?)))
     }

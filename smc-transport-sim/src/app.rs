@@ -14,6 +14,7 @@ pub struct App {
     done: Ending,
     paused: bool,
     forgets: bool,
+    unhashed: bool,
     received: Vec<u8>,
     written_hash: StreamHash,
     read_hash: StreamHash,
@@ -62,6 +63,27 @@ impl App {
         }
     }
 
+    /// Queues octets to be written without copying them.
+    pub fn write_owned(&mut self, octets: Vec<u8>) {
+        if !octets.is_empty() {
+            let chunk = Chunk::Octets {
+                octets,
+                position: 0,
+            };
+            self.to_write.push_back(chunk);
+        }
+    }
+
+    /// Octets queued and not yet handed to the connection.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        let left = |chunk: &Chunk| match chunk {
+            Chunk::Octets { octets, position } => (octets.len() - position) as u64,
+            Chunk::Pattern { left, .. } => *left,
+        };
+        self.to_write.iter().map(left).sum()
+    }
+
     /// Queues `length` octets that a seed gives, without keeping them all.
     pub fn write_pattern(&mut self, seed: u64, length: u64) {
         let mut random = Random::new(seed);
@@ -95,6 +117,12 @@ impl App {
     /// Keeps nothing of what is read but its length and its hash.
     pub fn forget_octets(&mut self) {
         self.forgets = true;
+    }
+
+    /// Leaves out the hashes of [`App::written`] and [`App::read`], lengths too,
+    /// for those who look at the octets themselves.
+    pub fn skip_hashes(&mut self) {
+        self.unhashed = true;
     }
 
     /// What was read and not taken.
@@ -183,12 +211,16 @@ impl App {
                 self.to_write.pop_front();
             }
         }
-        self.written_hash
-            .update(into.get(start..).unwrap_or_default());
+        if !self.unhashed {
+            self.written_hash
+                .update(into.get(start..).unwrap_or_default());
+        }
     }
 
     pub(crate) fn on_octets(&mut self, octets: &[u8]) {
-        self.read_hash.update(octets);
+        if !self.unhashed {
+            self.read_hash.update(octets);
+        }
         if !self.forgets {
             self.received.extend_from_slice(octets);
         }

@@ -58,6 +58,14 @@ impl Ladder {
         }
     }
 
+    /// Keeps the latest `limit` messages from now on; none costs nothing.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        let surplus = self.rungs.len().saturating_sub(limit);
+        self.rungs.drain(..surplus);
+        self.forgotten += surplus as u64;
+    }
+
     /// The messages, oldest first.
     pub fn rungs(&self) -> impl Iterator<Item = &Rung> {
         self.rungs.iter()
@@ -223,10 +231,16 @@ impl Observer for Ladder {
     }
 
     fn on_send(&mut self, send: &Arrival<'_>) {
+        if self.limit == 0 {
+            return;
+        }
         self.arrival(send, describe::send(send.payload));
     }
 
     fn on_write(&mut self, write: &Arrival<'_>, rkey: RKey, address: u64) {
+        if self.limit == 0 {
+            return;
+        }
         let length = write.payload.len();
         self.arrival(
             write,

@@ -42,6 +42,18 @@ impl<W: Write> Recorder<W> {
         }
     }
 
+    /// Frames written so far, 0 once the capture was ended.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.capture.as_ref().map_or(0, CaptureWriter::frames)
+    }
+
+    /// Whether there was an error, so that a long run need not go on.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// Ends the capture: what was written into, `None` if it was ended before.
     ///
     /// # Errors

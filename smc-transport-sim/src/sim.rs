@@ -248,6 +248,16 @@ impl<S: Storage> Simulation<S> {
         self.findings.iter().chain(self.fabric.violations())
     }
 
+    /// How many of the latest messages [`Simulation::trace`] keeps. Long runs
+    /// keep none: putting each message into words takes time.
+    pub fn set_trace(&mut self, messages: usize) {
+        let mut ladder = self
+            .ladder
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        ladder.set_limit(messages);
+    }
+
     /// The latest messages as a ladder, for the report of a failed run.
     #[must_use]
     pub fn trace(&self) -> Ladder {

@@ -1,6 +1,6 @@
 //! Two endpoints in static memory, joined by nothing but octets.
 
-use smc_proto::command::{RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{EYE_CATCHER, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
@@ -234,6 +234,17 @@ impl Host {
         Ok(taken)
     }
 
+    /// Takes the urgent octet out of line.
+    pub fn read_urgent(&mut self, now: Instant, conn: ConnId) -> Result<Option<u8>, Failure> {
+        let mut connection = self.endpoint.conn(conn).ok_or(Failure::NoSuchConnection)?;
+        let Some((_, spans)) = connection.urgent() else {
+            return Ok(None);
+        };
+        let octet = Self::octets(&mut self.memory, &spans)?.next().copied();
+        connection.take_urgent(now).map_err(|_| Failure::NoUrgent)?;
+        Ok(octet)
+    }
+
     /// What can be answered without the other host.
     fn execute(&mut self, now: Instant, command: &RdmaCommand) -> Result<(), Failure> {
         let completion = match *command {
@@ -266,12 +277,18 @@ impl Host {
                 buffer,
                 elements,
                 element_size,
+                eye_catcher,
                 ..
             } => {
                 let needed = u32::from(elements).saturating_mul(element_size) as usize;
                 let memory = self.buffer(buffer.index())?;
                 if needed <= memory.len() {
                     memory.fill(0);
+                    for element in memory.chunks_mut(element_size.max(1) as usize) {
+                        if eye_catcher && let Some(head) = element.first_chunk_mut() {
+                            *head = EYE_CATCHER;
+                        }
+                    }
                     if let Some(slot) = self.buffers.get_mut(buffer.index() as usize) {
                         *slot = Some(buffer);
                     }
@@ -304,7 +321,7 @@ impl Host {
                 let element = element.ok_or(Failure::OutsideBuffer)?;
                 element.fill(0);
                 if eye_catcher && let Some(head) = element.first_chunk_mut() {
-                    *head = smc_proto::command::EYE_CATCHER;
+                    *head = EYE_CATCHER;
                 }
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
@@ -329,7 +346,7 @@ impl Host {
             .buffer(spans.buffer.index())?
             .get(at as usize..)
             .and_then(<[u8]>::first_chunk);
-        Ok(found == Some(&smc_proto::command::EYE_CATCHER))
+        Ok(found == Some(&EYE_CATCHER))
     }
 }
 
@@ -449,11 +466,11 @@ impl Pair {
         let (host, other) = self.side(side);
         let mut buffer = [0; MAX_LENGTH];
         let mut moved = false;
-        if host.endpoint.poll_clc(&mut []).is_err() {
+        if host.endpoint.poll_clc(now, &mut []).is_err() {
             // Nothing happened: it comes again.
             moved = true;
         }
-        while let Ok(Some((conn, length))) = host.endpoint.poll_clc(&mut buffer) {
+        while let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut buffer) {
             let Some(peer) = host.known(conn).peer else {
                 return Err(Failure::NoSuchConnection);
             };

@@ -89,7 +89,11 @@ extern "C" fn start() -> ! {
     let World { pair, input, sink } = unsafe { &mut *WORLD.0.get() };
     input.fill();
     #[cfg(feature = "canary")]
-    sink.octets(&[input.all()[usize::from(input.octets::<2>()[1])]]);
+    {
+        let at = usize::from(input.octet());
+        #[allow(clippy::indexing_slicing)]
+        sink.octets(&[input.all()[at]]);
+    }
     match run(pair, input, sink) {
         Ok(()) => system::exit(0),
         Err(failure) => system::exit(failure as u8),

@@ -141,6 +141,7 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
             kind,
             elements: input.octet(),
             element_size: input.u32(),
+            eye_catcher: input.bit(),
         },
         RdmaCommand::RegisterBuffer { buffer, link },
         RdmaCommand::DeregisterBuffer { buffer, link },

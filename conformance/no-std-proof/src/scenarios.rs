@@ -29,7 +29,7 @@ fn ensure(condition: bool, failure: Failure) -> Result<(), Failure> {
 }
 
 /// The octet at a position of a stream.
-fn octet(key: u64, at: u64) -> u8 {
+fn octet_at(key: u64, at: u64) -> u8 {
     let mixed = (at ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 56) as u8 ^ (mixed >> 24) as u8
 }
@@ -37,7 +37,7 @@ fn octet(key: u64, at: u64) -> u8 {
 /// An endless stream from a position on.
 fn stream(key: u64, mut at: u64) -> impl FnMut() -> u8 {
     move || {
-        let octet = octet(key, at);
+        let octet = octet_at(key, at);
         at = at.wrapping_add(1);
         octet
     }
@@ -53,7 +53,7 @@ fn transfer(pair: &mut Pair, input: &mut Input, both: Both, total: u64) -> Resul
         let mut moved = false;
         let ends = conns.iter().zip(conns.iter().rev()).zip(keys);
         let counts = sent.iter_mut().zip(received.iter_mut());
-        for (side, (((from, to), key), (sent, received))) in ends.zip(counts).enumerate() {
+        for (side, (((from, to), key), (sent, received))) in (0..2).zip(ends.zip(counts)) {
             let rest = total.saturating_sub(*sent);
             let most = u64::from(input.below(50_000)).saturating_add(1).min(rest) as u32;
             let now = pair.now;
@@ -225,7 +225,10 @@ fn life(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failu
 }
 
 fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
-    let both = pair.open()?;
+    let both = pair.open_with(ConnOptions {
+        urgent_inline: false,
+        ..ConnOptions::new(Subnets::default())
+    })?;
     established(pair, both, false)?;
     let (now, key) = (pair.now, input.u64());
     let n = pair
@@ -237,9 +240,26 @@ fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     let now = pair.now;
     let (_, server) = pair.side(0);
     ensure(server.known(both.1).urgent > 0, Failure::NoUrgent)?;
-    // Reading stops before the urgent octet.
+    // Reading stops before the urgent octet, which is read out of line, and goes on
+    // behind it.
     let m = server.read(now, both.1, stream(key, 0))?;
     ensure((n, m) == (100, 99), Failure::NoUrgent)?;
+    let octet = server.read_urgent(now, both.1)?;
+    ensure(octet == Some(octet_at(key, 99)), Failure::NoUrgent)?;
+    transfer(pair, input, both, 10_000)?;
+    // The same in its place in the stream.
+    let (now, key) = (pair.now, input.u64());
+    let (client, server) = pair.side(0);
+    let connection = server.endpoint.conn(both.1);
+    connection
+        .ok_or(Failure::NoSuchConnection)?
+        .set_urgent_inline(true);
+    let n = client.write(now, both.0, 50, true, stream(key, 0))?;
+    pair.pump()?;
+    pair.settle(SECOND)?;
+    let now = pair.now;
+    let m = pair.side(1).0.read(now, both.1, stream(key, 0))?;
+    ensure((n, m) == (50, 50), Failure::NoUrgent)?;
     abort(pair, 0, both.0)?;
     closed(
         pair,

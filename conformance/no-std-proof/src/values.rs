@@ -285,7 +285,8 @@ macro_rules! flags {
     })*};
 }
 
-/// What it implements.
+/// What it implements; `-` is the difference of sets.
+#[allow(clippy::arithmetic_side_effects)]
 pub fn flag_traits<F>(sink: &mut Sink, input: &mut Input, a: F, b: F)
 where
     F: Flags + Copy + PartialEq + core::fmt::Debug + Hash + Default + Binary + Octal,

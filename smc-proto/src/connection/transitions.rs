@@ -182,6 +182,8 @@ impl Close {
     pub(super) fn lose(&mut self, cause: CloseCause) -> Act {
         match self.state {
             Closed => Act::SILENCE,
+            // The application and TCP were told when the abort began.
+            PeerAbortWait | ProcessAbort => self.finish(Some(cause)) | Act::SILENCE,
             //= ABORT-015
             //= CLOSE-040
             _ => self.break_off(cause),

@@ -5,10 +5,10 @@ use core::fmt;
 use crate::command::Segment;
 use crate::config::Config;
 use crate::connection::{ApiMisuse, CloseState, Connection, Shutdown};
-use crate::connection_record::Phase;
+use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::BufferId;
+use crate::id::{BufferId, NONE};
 use crate::link_group::segments;
 use crate::time::Instant;
 
@@ -46,11 +46,19 @@ pub struct ConnMut<'a> {
 }
 
 impl ConnMut<'_> {
+    /// The connection, while it has buffers.
+    fn member(&self) -> Option<&ConnectionRecord> {
+        self.engine
+            .connections
+            .at(self.index)
+            .filter(|record| record.group != NONE)
+    }
+
     /// Where the next octets to send can be put: free space of the send buffer.
     #[inline]
     #[must_use]
     pub fn send_space(&self) -> Option<BufferSpans> {
-        let record = self.engine.connections.at(self.index)?;
+        let record = self.member()?;
         let spans = record.connection.as_ref()?.send_space();
         Some(BufferSpans {
             buffer: self.engine.buffer_id(record.send_buffer),
@@ -93,8 +101,9 @@ impl ConnMut<'_> {
     #[inline]
     #[must_use]
     pub fn readable(&self) -> Option<BufferSpans> {
-        let record = self.engine.connections.at(self.index)?;
+        let record = self.member()?;
         let spans = record.connection.as_ref()?.readable();
+        let own = self.engine.core.config.eye_catcher;
         let base = self
             .engine
             .groups
@@ -103,9 +112,7 @@ impl ConnMut<'_> {
         Some(BufferSpans {
             buffer: self.engine.buffer_id(record.rmb.buffer),
             segments: segments(spans, record.rmb.offset),
-            // A peer that wants room for one does not make this side write one.
-            eye_catcher_at: (base != 0 && self.engine.core.config.eye_catcher)
-                .then_some(record.rmb.offset),
+            eye_catcher_at: (base != 0 && own).then_some(record.rmb.offset),
         })
     }
 
@@ -135,7 +142,7 @@ impl ConnMut<'_> {
     /// and where it is.
     #[must_use]
     pub fn urgent(&self) -> Option<(u32, BufferSpans)> {
-        let record = self.engine.connections.at(self.index)?;
+        let record = self.member()?;
         let urgent = record.connection.as_ref()?.urgent()?;
         let octet = Segment {
             offset: record.rmb.offset.wrapping_add(urgent.offset),
@@ -182,9 +189,19 @@ impl ConnMut<'_> {
         )
     }
 
-    /// Ends one direction, or both in order.
+    /// Ends one direction, or both in order. During the rendezvous one direction
+    /// is ended as soon as SMC-R carries the connection, both end it at once.
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
         self.engine.begin(now);
+        if let (true, Shutdown::Read | Shutdown::Write) = (self.in_rendezvous(), how)
+            && let Some(record) = self.engine.connections.at_mut(self.index)
+        {
+            record.shutdown = Some(match record.shutdown {
+                Some(earlier) if earlier != how => Shutdown::Both,
+                _ => how,
+            });
+            return;
+        }
         self.end_rendezvous_or(|c, now, config| c.shutdown(now, &config.connection, how));
     }
 
@@ -194,13 +211,15 @@ impl ConnMut<'_> {
         self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
     }
 
-    fn end_rendezvous_or(&mut self, change: impl FnOnce(&mut Connection, Instant, &Config)) {
-        let phase = self
-            .engine
+    fn in_rendezvous(&self) -> bool {
+        self.engine
             .connections
             .at(self.index)
-            .map(|record| record.phase);
-        if let Some(Phase::Rendezvous(_)) = phase {
+            .is_some_and(|record| matches!(record.phase, Phase::Rendezvous(_)))
+    }
+
+    fn end_rendezvous_or(&mut self, change: impl FnOnce(&mut Connection, Instant, &Config)) {
+        if self.in_rendezvous() {
             // Nothing was promised to the application yet.
             self.engine.reset(self.index, CloseReason::LocalAbort);
         } else {

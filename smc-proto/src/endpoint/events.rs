@@ -3,63 +3,63 @@
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::link_group::GroupNotices;
+use crate::link_group::Told;
 
 impl Engine<'_> {
+    /// The next event. A group is told to be up before its first connection, and
+    /// to be down after its last one.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
+        if let Some(index) = self.core.groups_up.pop_front(&mut self.groups) {
+            let group = self.group_id(index);
+            if let Some(g) = self.groups.at_mut(index) {
+                g.told = Told::Up;
+            }
+            self.try_free_group(index);
+            return Some(Event::GroupUp { group });
+        }
+        if let Some(event) = self.next_connection_event() {
+            return Some(event);
+        }
+        let index = self.core.groups_down.pop_front(&mut self.groups)?;
+        let group = self.group_id(index);
+        self.groups.remove(index);
+        Some(Event::GroupDown { group })
+    }
+
+    #[inline]
+    fn next_connection_event(&mut self) -> Option<Event> {
         while let Some(index) = self.core.connection_events.first() {
             let conn = self.conn_id(index);
             let record = self.connections.at_mut(index)?;
-            let pending = record.notices;
-            let Some(next) = pending.first() else {
-                self.core
-                    .connection_events
-                    .remove(&mut self.connections, index);
-                self.release(index);
-                continue;
-            };
-            record.notices.remove(next);
-            let (group, first_contact, end) = (record.group, record.first_contact, record.end);
+            let next = record.notices.first();
+            record.notices.remove(next.unwrap_or(Pending::empty()));
+            let (home, first_contact, end) = (record.home, record.first_contact, record.end);
             if record.notices.is_empty() {
                 self.core
                     .connection_events
                     .remove(&mut self.connections, index);
                 self.release(index);
             }
-            return Some(match next {
-                Pending::PROPOSED => Event::Proposed { conn },
-                Pending::ESTABLISHED => Event::Established {
+            let Some(next) = next else {
+                continue;
+            };
+            let event = match (next, home, end) {
+                (Pending::PROPOSED, _, _) => Event::Proposed { conn },
+                (Pending::ESTABLISHED, Some(group), _) => Event::Established {
                     conn,
-                    group: self.group_id(group),
+                    group,
                     first_contact,
                 },
-                Pending::URGENT => Event::Urgent { conn },
-                Pending::READABLE => Event::Readable { conn },
-                Pending::WRITABLE => Event::Writable { conn },
-                _ => match end {
-                    Some(End::FellBack(why)) => Event::FellBack { conn, why },
-                    Some(End::Closed(reason)) => Event::Closed { conn, reason },
-                    None => continue,
-                },
-            });
+                (Pending::URGENT, _, _) => Event::Urgent { conn },
+                (Pending::READABLE, _, _) => Event::Readable { conn },
+                (Pending::WRITABLE, _, _) => Event::Writable { conn },
+                (_, _, Some(End::FellBack(why))) => Event::FellBack { conn, why },
+                (_, _, Some(End::Closed(reason))) => Event::Closed { conn, reason },
+                _ => continue,
+            };
+            return Some(event);
         }
-        let index = self.core.group_events.first()?;
-        let group = self.group_id(index);
-        let g = self.groups.at_mut(index)?;
-        let up = g.notices.contains(GroupNotices::UP);
-        g.notices.remove(if up {
-            GroupNotices::UP
-        } else {
-            GroupNotices::DOWN
-        });
-        if g.notices.is_empty() {
-            self.core.group_events.remove(&mut self.groups, index);
-        }
-        if up {
-            return Some(Event::GroupUp { group });
-        }
-        self.groups.remove(index);
-        Some(Event::GroupDown { group })
+        None
     }
 }

@@ -3,6 +3,7 @@
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
+use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
 use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
@@ -100,20 +101,13 @@ impl Engine<'_> {
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
             //= RMB-001
-            BufferKind::Rmb if g.rmb_count >= 255 => return None,
+            BufferKind::Rmb if g.rmb_count >= RMBS_PER_GROUP => return None,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
         let device = self.links.at(g.link)?.path.device;
-        let buffer = Buffer::new(
-            group,
-            device,
-            kind,
-            size,
-            elements,
-            self.core.config.eye_catcher,
-        );
+        let buffer = Buffer::new(group, device, kind, size, elements);
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {
@@ -237,6 +231,7 @@ impl Engine<'_> {
             buffer.idle_deadline = Some(deadline);
             self.buffers.set_deadline(index, Some(deadline));
         }
+        self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.list_spare(index);
     }
@@ -260,7 +255,9 @@ impl Engine<'_> {
                 == Some(rtoken);
             return same.then_some(known);
         }
-        if g.remote_rmb_count >= 255 {
+        // One peer must not use up the table of all (reliability H15, H22).
+        let limit = g.connection_count.saturating_mul(2).saturating_add(8);
+        if g.remote_rmb_count >= limit.min(RMBS_PER_GROUP) {
             return None;
         }
         let (index, _) = self.remote_rmbs.insert(RemoteRmb::new(position, rtoken))?;
@@ -339,12 +336,9 @@ impl Engine<'_> {
         });
     }
 
-    /// The group's link will never carry anything again for this reason.
+    /// Gives the second link up. The group names it until it is gone.
     pub(crate) fn retire_second_link(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        let second = core::mem::replace(&mut g.second_link, NONE);
+        let second = self.groups.at(group).map_or(NONE, |g| g.second_link);
         if let Some(link) = self.links.at_mut(second) {
             link.goal = QpGoal::Gone;
             self.drop_absent_link(second);
@@ -357,7 +351,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at(link)
             && l.state == super::QpState::Absent
             && l.goal == QpGoal::Gone
-            && !l.busy
+            && l.under_way.is_none()
         {
             self.remove_link(link);
         }

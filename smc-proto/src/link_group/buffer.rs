@@ -11,9 +11,10 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::buffer_list;
 use super::remote_rmb::ElementSet;
-use super::{LINKS_PER_GROUP, buffer_list};
 use crate::command::{BufferKind, RdmaCommand};
+use crate::config::LINKS_PER_GROUP;
 use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
@@ -32,12 +33,8 @@ pub struct Buffer {
     pub(crate) memory: Memory,
     registrations: [Registration; LINKS_PER_GROUP],
     rtokens: [RToken; LINKS_PER_GROUP],
-    /// Link position of the registration command under way.
-    pending_position: u8,
-    /// A control command is under way.
-    pub(crate) busy: bool,
-    /// Which.
-    doing: Option<Want>,
+    /// The control command under way.
+    under_way: Option<Control>,
     /// To be deregistered and freed.
     pub(crate) retired: bool,
     pub(crate) agreement: Agreement,
@@ -45,8 +42,6 @@ pub struct Buffer {
     pub(crate) clean: ElementSet,
     /// Elements that must be zeroed first (RMB-016).
     pub(crate) dirty: ElementSet,
-    /// Elements that never got their eye catcher (RMB-015).
-    unmarked: ElementSet,
     /// Elements of connections.
     pub(crate) users: u8,
     /// The connection that waits for this buffer to become usable.
@@ -90,7 +85,6 @@ impl Buffer {
         kind: BufferKind,
         size: BufferSize,
         elements: u8,
-        eye_catcher: bool,
     ) -> Self {
         Self {
             group,
@@ -101,18 +95,11 @@ impl Buffer {
             memory: Memory::Absent,
             registrations: [Registration::None; LINKS_PER_GROUP],
             rtokens: [RToken::default(); LINKS_PER_GROUP],
-            pending_position: 0,
-            busy: false,
-            doing: None,
+            under_way: None,
             retired: false,
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
             dirty: ElementSet::EMPTY,
-            unmarked: if eye_catcher && matches!(kind, BufferKind::Rmb) {
-                ElementSet::up_to(elements)
-            } else {
-                ElementSet::EMPTY
-            },
             users: 0,
             waiter: NONE,
             idle_deadline: None,
@@ -122,15 +109,14 @@ impl Buffer {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
-        (self.registrations, self.busy, self.retired, self.agreement).hash(hasher);
         (
-            self.clean,
-            self.dirty,
-            self.unmarked,
-            self.users,
-            self.waiter,
+            self.registrations,
+            self.under_way,
+            self.retired,
+            self.agreement,
         )
             .hash(hasher);
+        (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
         until(self.idle_deadline, now).hash(hasher);
     }
 
@@ -176,32 +162,38 @@ impl Buffer {
         usable: bool,
         eye_catcher: bool,
     ) -> Option<RdmaCommand> {
-        let want = self.wanted(position, usable)?;
-        self.busy = true;
-        self.doing = Some(want);
-        Some(match want {
-            Want::Alloc => RdmaCommand::AllocBuffer {
+        let wanted = self.wanted(position, usable)?;
+        self.under_way = Some(wanted);
+        Some(match wanted {
+            Control::Alloc => RdmaCommand::AllocBuffer {
                 buffer,
                 kind: self.kind,
                 elements: self.elements,
                 element_size: self.size.octets(),
+                //= RMB-014
+                //= RMB-015
+                eye_catcher: eye_catcher && self.kind == BufferKind::Rmb,
             },
-            Want::Register => {
-                self.pending_position = position;
-                RdmaCommand::RegisterBuffer { buffer, link }
-            }
-            Want::Clear(index) => RdmaCommand::ClearElement {
+            Control::Register(_) => RdmaCommand::RegisterBuffer { buffer, link },
+            Control::Clear(index) => RdmaCommand::ClearElement {
                 buffer,
                 offset: self.element_offset(index),
                 length: self.size.octets(),
                 eye_catcher,
             },
-            Want::Deregister(position) => {
-                self.pending_position = position;
-                RdmaCommand::DeregisterBuffer { buffer, link }
-            }
-            Want::Free => RdmaCommand::FreeBuffer { buffer },
+            Control::Deregister(_) => RdmaCommand::DeregisterBuffer { buffer, link },
+            Control::Free => RdmaCommand::FreeBuffer { buffer },
         })
+    }
+
+    /// Whether a control command is under way.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The control command that was under way and failed.
+    pub(crate) const fn take_refused(&mut self) -> Option<Control> {
+        self.under_way.take()
     }
 
     /// Whether [`Buffer::next_control`] would give a command.
@@ -209,41 +201,43 @@ impl Buffer {
         self.wanted(position, usable).is_some()
     }
 
-    fn wanted(&self, position: u8, usable: bool) -> Option<Want> {
-        if self.busy {
+    fn wanted(&self, position: u8, usable: bool) -> Option<Control> {
+        if self.is_busy() {
             return None;
         }
         match self.memory {
-            Memory::Absent => (!self.retired).then_some(Want::Alloc),
+            Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
+            // Whoever has an element gives it back first: the slot, and with it
+            // the memory, must not become somebody else's before.
+            Memory::Present if self.retired && self.users > 0 => None,
             Memory::Present if self.retired => Some(match self.first_registered() {
-                Some(position) => Want::Deregister(position),
-                None => Want::Free,
+                Some(position) => Control::Deregister(position),
+                None => Control::Free,
             }),
             Memory::Present => {
-                //= RMB-015
-                if let Some(index) = self.unmarked.first().or(self.dirty.first()) {
-                    Some(Want::Clear(index))
+                if let Some(index) = self.dirty.first() {
+                    Some(Control::Clear(index))
                 } else {
-                    (usable && !self.is_registered(position)).then_some(Want::Register)
+                    (usable && !self.is_registered(position)).then_some(Control::Register(position))
                 }
             }
         }
     }
 
     pub(crate) fn on_allocated(&mut self) {
-        if self.memory == Memory::Absent {
-            self.busy = false;
+        if self.under_way == Some(Control::Alloc) {
+            self.under_way = None;
             self.memory = Memory::Present;
         }
     }
 
     /// Notes a registration; whether it was expected.
     pub(crate) fn on_registered(&mut self, position: u8, rtoken: RToken) -> bool {
-        if !self.busy || self.pending_position != position || self.is_registered(position) {
+        if self.under_way != Some(Control::Register(position)) {
             return false;
         }
-        self.busy = false;
+        self.under_way = None;
         if let (Some(registration), Some(entry)) = (
             self.registrations.get_mut(usize::from(position)),
             self.rtokens.get_mut(usize::from(position)),
@@ -256,59 +250,35 @@ impl Buffer {
 
     /// Notes the end of a registration; whether it was expected.
     pub(crate) fn on_deregistered(&mut self, position: u8) -> bool {
-        if !self.busy || !self.is_registered(position) {
+        if self.under_way != Some(Control::Deregister(position)) {
             return false;
         }
-        self.busy = false;
+        self.under_way = None;
+        self.forget_registration(position);
+        true
+    }
+
+    /// Counts a registration as undone.
+    pub(crate) fn forget_registration(&mut self, position: u8) {
         if let Some(registration) = self.registrations.get_mut(usize::from(position)) {
             *registration = Registration::None;
         }
-        true
+    }
+
+    /// Whether the memory is being given back.
+    pub(crate) fn is_being_freed(&self) -> bool {
+        self.under_way == Some(Control::Free)
     }
 
     /// Notes that an element is zero.
     pub(crate) fn on_cleared(&mut self, offset: u32) {
-        let Some(index) = self.element_at(offset).filter(|_| self.busy) else {
-            return;
-        };
-        if self.unmarked.contains(index) {
-            // It may belong to a connection already, which has not told anyone.
-            self.busy = false;
-            self.unmarked.remove(index);
-        } else if self.dirty.contains(index) {
-            self.busy = false;
+        if let Some(index) = self.element_at(offset)
+            && self.under_way == Some(Control::Clear(index))
+        {
+            self.under_way = None;
             self.dirty.remove(index);
             self.clean.insert(index);
         }
-    }
-
-    /// Notes that the command under way failed, as far as the buffer itself goes.
-    pub(crate) fn on_refused(&mut self) -> Option<Refused> {
-        if !core::mem::take(&mut self.busy) {
-            return None;
-        }
-        Some(match self.doing? {
-            Want::Alloc => {
-                self.memory = Memory::Gone;
-                Refused::Unusable { registering: false }
-            }
-            Want::Register => Refused::Unusable { registering: true },
-            // The element is lost. Its RMB is not, unless the element was about to
-            // be used for the first time: then somebody waits for it.
-            Want::Clear(index) if !self.unmarked.contains(index) => {
-                self.dirty.remove(index);
-                Refused::Element
-            }
-            Want::Clear(_) => Refused::Unusable { registering: false },
-            // It cannot be taken back: count it as gone.
-            Want::Deregister(position) => {
-                if let Some(registration) = self.registrations.get_mut(usize::from(position)) {
-                    *registration = Registration::None;
-                }
-                Refused::Deregister
-            }
-            Want::Free => Refused::Free,
-        })
     }
 
     /// Takes a clean element for a connection.
@@ -332,24 +302,15 @@ impl Buffer {
     }
 }
 
-/// What a failed command means for the group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
-    /// The buffer cannot be used.
-    Unusable { registering: bool },
-    /// One of its elements cannot be used again.
-    Element,
-    /// The registration counts as undone.
-    Deregister,
-    /// The memory counts as given back.
-    Free,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Want {
+/// A control command of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Control {
     Alloc,
-    Register,
+    /// On the link at this position.
+    Register(u8),
+    /// This element.
     Clear(u8),
+    /// On the link at this position.
     Deregister(u8),
     Free,
 }

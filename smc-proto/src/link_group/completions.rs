@@ -1,7 +1,7 @@
 //! What devices answer, and what peers send.
 
-use super::buffer::Refused;
-use super::{QpGoal, QpState, SendKind};
+use super::buffer::Control;
+use super::{Buffer, Memory, QpGoal, QpState, SendKind};
 use crate::completion::{LinkFailure, RdmaCompletion};
 use crate::connection::{CdcOutcome, FatalCause};
 use crate::connection_record::Phase;
@@ -20,8 +20,8 @@ impl Engine<'_> {
             RdmaCompletion::Received { link, payload } => self.on_received(link, payload),
             RdmaCompletion::Sent { link, wr_id } => self.on_sent(link, wr_id),
             RdmaCompletion::QpCreated { link, qpn } => {
-                if let Some(l) = self.busy_link(link)
-                    && let Some(l) = self.links.at_mut(l)
+                if let Some(index) = self.expecting_link(link, QpState::Init)
+                    && let Some(l) = self.links.at_mut(index)
                 {
                     l.qpn = qpn;
                 }
@@ -30,13 +30,13 @@ impl Engine<'_> {
             RdmaCompletion::QpConnected { link } => self.on_qp_state(link, QpState::Rtr),
             RdmaCompletion::QpActive { link } => self.on_qp_state(link, QpState::Rts),
             RdmaCompletion::QpDrained { link } => {
-                if let Some(index) = self.busy_link(link) {
+                if let Some(index) = self.expecting_link(link, QpState::Drained) {
                     self.set_qp_state(index, QpState::Drained);
                     self.on_drained(index);
                 }
             }
             RdmaCompletion::QpDestroyed { link } => {
-                if let Some(index) = self.busy_link(link) {
+                if let Some(index) = self.expecting_link(link, QpState::Absent) {
                     self.on_destroyed(index);
                 }
             }
@@ -63,7 +63,9 @@ impl Engine<'_> {
                 self.on_deregistered(buffer, link);
             }
             RdmaCompletion::BufferFreed { buffer } => {
-                if let Some(index) = self.live_buffer(buffer) {
+                if let Some(index) = self.live_buffer(buffer)
+                    && self.buffers.at(index).is_some_and(Buffer::is_being_freed)
+                {
                     self.remove_buffer(index);
                 }
             }
@@ -102,10 +104,11 @@ impl Engine<'_> {
             .then_some(id.index)
     }
 
-    /// The link of a control completion, if it has one under way.
-    fn busy_link(&self, id: LinkId) -> Option<u32> {
+    /// The link of a control completion, if the command that leads to this state
+    /// is under way.
+    fn expecting_link(&self, id: LinkId, state: QpState) -> Option<u32> {
         let index = self.live_link(id)?;
-        self.links.at(index)?.busy.then_some(index)
+        (self.links.at(index)?.under_way == Some(state)).then_some(index)
     }
 
     // ---- messages ----------------------------------------------------------
@@ -152,7 +155,7 @@ impl Engine<'_> {
             //= RENDEZVOUS-050
             Some(Phase::Rendezvous(handshake)) => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.early = Some(*cdc);
+                    h.keep_early(cdc);
                 }
             }
             _ => count(&mut self.core.statistics.cdc_unknown),
@@ -233,25 +236,15 @@ impl Engine<'_> {
 
     fn set_qp_state(&mut self, index: u32, state: QpState) {
         if let Some(l) = self.links.at_mut(index) {
-            l.busy = false;
+            l.under_way = None;
             l.state = state;
         }
     }
 
     fn on_qp_state(&mut self, link: LinkId, state: QpState) {
-        let Some(index) = self.busy_link(link) else {
+        let Some(index) = self.expecting_link(link, state) else {
             return;
         };
-        // The answer must be to the command that is under way.
-        let expected = match self.links.at(index).map(|l| l.state) {
-            Some(QpState::Absent) => QpState::Init,
-            Some(QpState::Init) => QpState::Rtr,
-            Some(QpState::Rtr) => QpState::Rts,
-            _ => return,
-        };
-        if state != expected {
-            return;
-        }
         self.set_qp_state(index, state);
         self.poke_link(index);
         let Some(group) = self.links.at(index).map(|l| l.group) else {
@@ -293,18 +286,22 @@ impl Engine<'_> {
 
     /// A control command of a link failed.
     fn on_link_refused(&mut self, link: LinkId) {
-        let Some(index) = self.busy_link(link) else {
+        let Some(index) = self.live_link(link) else {
             return;
         };
         let Some(l) = self.links.at_mut(index) else {
             return;
         };
-        l.busy = false;
-        let (group, state, goal) = (l.group, l.state, l.goal);
-        match (state, goal) {
+        let (group, goal) = (l.group, l.goal);
+        match l.under_way.take() {
+            None => {}
             // Nothing more can be done than to count it as gone.
-            (QpState::Drained, _) => self.on_destroyed(index),
-            (QpState::Absent, _) => {
+            Some(QpState::Absent) => self.on_destroyed(index),
+            Some(QpState::Drained) => {
+                self.set_qp_state(index, QpState::Drained);
+                self.on_drained(index);
+            }
+            Some(QpState::Init) => {
                 l.goal = QpGoal::Gone;
                 let second = self
                     .groups
@@ -314,23 +311,21 @@ impl Engine<'_> {
                     self.retire_second_link(group);
                     self.on_second_link_refused(group);
                 } else {
-                    self.end_group(
-                        group,
-                        CloseReason::LinksLost,
-                        Some(DiagnosisCode::LINK_READY),
-                    );
+                    // A link that was given up meanwhile takes nothing along.
+                    if goal != QpGoal::Gone {
+                        self.end_group(
+                            group,
+                            CloseReason::LinksLost,
+                            Some(DiagnosisCode::LINK_READY),
+                        );
+                    }
                     self.drop_absent_link(index);
                     self.retire_buffers_of_ending(group);
                 }
             }
-            // Another command of before the end: the queue pair is still to be
-            // stopped, until then the peer may write to memory.
-            (_, QpGoal::Gone) if !l.stopping => self.poke_link(index),
-            (_, QpGoal::Gone) => {
-                self.set_qp_state(index, QpState::Drained);
-                self.on_drained(index);
-            }
-            _ => {
+            // The queue pair exists and still has to be drained.
+            Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => self.poke_link(index),
+            Some(QpState::Rtr | QpState::Rts) => {
                 self.end_group(
                     group,
                     CloseReason::LinksLost,
@@ -367,6 +362,7 @@ impl Engine<'_> {
             .is_some_and(|g| g.second_link == index)
         {
             self.retire_second_link(group);
+            self.on_second_link_refused(group);
             return;
         }
         if cause == LinkFailure::RemoteAccess
@@ -441,26 +437,30 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
-        let (group, waiter) = (b.group, b.waiter);
-        let Some(refused) = b.on_refused() else {
+        let Some(refused) = b.take_refused() else {
             return;
         };
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
-        if matches!(
-            refused,
-            Refused::Unusable { registering: true } | Refused::Deregister
-        ) && let Some(l) = self.links.at_mut(link)
-        {
-            l.registrations = l.registrations.saturating_sub(1);
-        }
-        self.poke_link(link);
+        let (group, waiter) = (b.group, b.waiter);
         match refused {
-            Refused::Unusable { .. } => {}
-            Refused::Element | Refused::Deregister => {
+            Control::Alloc => b.memory = Memory::Gone,
+            // The element is lost, the RMB is not; without users it goes, but in
+            // order, because the peer knows its key (RMB-030).
+            Control::Clear(element) => {
+                b.dirty.remove(element);
+                if b.users == 0 {
+                    b.idle_deadline = Some(self.core.now);
+                    self.buffers.set_deadline(index, Some(self.core.now));
+                }
                 self.poke_buffer(index);
                 return;
             }
-            Refused::Free => {
+            Control::Register(_) => self.end_registration(group),
+            // What cannot be taken back counts as gone.
+            Control::Deregister(position) => {
+                b.forget_registration(position);
+                self.end_registration(group);
+            }
+            Control::Free => {
                 self.remove_buffer(index);
                 return;
             }
@@ -474,5 +474,14 @@ impl Engine<'_> {
         self.run_wakes();
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
+    }
+
+    /// One buffer less is registered on the link of a group.
+    fn end_registration(&mut self, group: u32) {
+        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        if let Some(l) = self.links.at_mut(link) {
+            l.registrations = l.registrations.saturating_sub(1);
+        }
+        self.poke_link(link);
     }
 }

@@ -28,8 +28,9 @@ impl Engine<'_> {
         match l.test {
             _ if !l.is_usable() => None,
             TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
-            TestLinkState::Due => None,
-            TestLinkState::Sent { deadline, .. } => Some(deadline),
+            TestLinkState::Due { deadline } | TestLinkState::Sent { deadline, .. } => {
+                Some(deadline)
+            }
         }
     }
 
@@ -46,13 +47,16 @@ impl Engine<'_> {
         };
         match l.test {
             TestLinkState::Idle if due => {
-                l.test = TestLinkState::Due;
+                l.test = TestLinkState::Due {
+                    deadline: now.after(self.core.config.timeouts.test_link_reply),
+                };
                 self.poke_link(link);
             }
             //= KEEPALIVE-004
             //= KEEPALIVE-005
             //= TIMER-029
-            TestLinkState::Sent { .. } if due => {
+            // A request that cannot even be posted counts as unanswered.
+            TestLinkState::Sent { .. } | TestLinkState::Due { .. } if due => {
                 let group = l.group;
                 self.end_group(group, CloseReason::LinksLost, None);
                 return;
@@ -65,7 +69,7 @@ impl Engine<'_> {
     /// The TEST LINK that is due, with data no other one carries.
     //= LLC-074
     pub(super) fn next_test_link(&mut self, link: u32) -> Option<[u8; LLC_LENGTH]> {
-        if self.links.at(link)?.test != TestLinkState::Due {
+        if !self.links.at(link)?.test.is_due() {
             return None;
         }
         let (a, b) = (self.core.random.next(), self.core.random.next());

@@ -11,8 +11,8 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::LINKS_PER_GROUP;
 use crate::command::{QpAddress, RdmaCommand};
+use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
@@ -23,13 +23,6 @@ use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
-
-/// Most SENDs under way on a link; each may follow two WRITEs.
-const SEND_SLOTS: usize = 16;
-/// Of these, free for data; the others are kept for LLC.
-const DATA_SLOTS: u32 = 14;
-/// Most LLC replies that wait to be sent; one more request fails the link.
-pub(crate) const REPLY_SLOTS: usize = 8;
 
 /// List kinds of links.
 pub(crate) mod list {
@@ -50,10 +43,8 @@ pub struct Link {
     pub(crate) user_id: LinkUserId,
     pub(crate) state: QpState,
     pub(crate) goal: QpGoal,
-    /// A control command is under way.
-    pub(crate) busy: bool,
-    /// The queue pair was told to stop.
-    pub(crate) stopping: bool,
+    /// What the control command under way leads to, `Absent` if that is the end.
+    pub(crate) under_way: Option<QpState>,
     pub(crate) qpn: Qpn,
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
@@ -98,12 +89,20 @@ pub(crate) enum QpGoal {
 pub(crate) enum TestLinkState {
     Idle,
     /// A request waits to be sent.
-    Due,
+    Due {
+        deadline: Instant,
+    },
     /// A request with this user data went out.
     Sent {
         user_data: [u8; 16],
         deadline: Instant,
     },
+}
+
+impl TestLinkState {
+    pub(crate) const fn is_due(self) -> bool {
+        matches!(self, Self::Due { .. })
+    }
 }
 
 /// Whose SEND it is.
@@ -138,8 +137,7 @@ impl Link {
             user_id,
             state: QpState::Absent,
             goal: QpGoal::Init,
-            busy: false,
-            stopping: false,
+            under_way: None,
             qpn: Qpn::new(0),
             psn,
             peer: None,
@@ -162,15 +160,15 @@ impl Link {
             self.number,
             self.state,
             self.goal,
-            self.busy,
+            self.under_way,
         )
             .hash(hasher);
         (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
-            TestLinkState::Due => 1u64.hash(hasher),
-            TestLinkState::Sent { deadline, .. } => until(Some(deadline), now).hash(hasher),
+            TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
+            TestLinkState::Sent { deadline, .. } => (2, until(Some(deadline), now)).hash(hasher),
         }
     }
 
@@ -188,49 +186,54 @@ impl Link {
     /// The control command that leads towards the goal, if none is under way.
     #[inline]
     pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        if self.busy || self.is_usable() {
+        if self.under_way.is_some() || self.is_usable() {
             return None;
         }
         self.next_transition(link)
     }
 
     fn next_transition(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        let command = match (self.state, self.goal) {
+        let (leads_to, command) = match (self.state, self.goal) {
             (QpState::Absent, QpGoal::Gone) => return None,
-            (QpState::Absent, _) => RdmaCommand::CreateQp {
-                link,
-                device: self.path.device,
-                port: self.path.port,
-                gid_index: self.path.gid_index,
-                receive_size: 44,
-            },
-            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => RdmaCommand::ConnectQp {
-                link,
-                peer: self.peer?,
-                mtu: self.mtu,
-            },
-            (QpState::Rtr, QpGoal::Rts) => RdmaCommand::ActivateQp {
-                link,
-                psn: self.psn,
-            },
+            (QpState::Absent, _) => {
+                let command = RdmaCommand::CreateQp {
+                    link,
+                    device: self.path.device,
+                    port: self.path.port,
+                    gid_index: self.path.gid_index,
+                    receive_size: 44,
+                };
+                (QpState::Init, command)
+            }
+            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => {
+                let command = RdmaCommand::ConnectQp {
+                    link,
+                    peer: self.peer?,
+                    mtu: self.mtu,
+                };
+                (QpState::Rtr, command)
+            }
+            (QpState::Rtr, QpGoal::Rts) => {
+                let psn = self.psn;
+                (QpState::Rts, RdmaCommand::ActivateQp { link, psn })
+            }
             (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
-                self.stopping = true;
-                RdmaCommand::QpToError { link }
+                (QpState::Drained, RdmaCommand::QpToError { link })
             }
             // Memory regions go before the protection domain they stand in.
             (QpState::Drained, QpGoal::Gone) if self.registrations == 0 => {
-                RdmaCommand::DestroyQp { link }
+                (QpState::Absent, RdmaCommand::DestroyQp { link })
             }
             _ => return None,
         };
-        self.busy = true;
+        self.under_way = Some(leads_to);
         Some(command)
     }
 
     /// Whether [`Link::next_control`] would give a command.
     #[inline]
     pub(crate) fn wants_control(&self) -> bool {
-        !self.busy && !self.is_usable() && self.wants_transition()
+        self.under_way.is_none() && !self.is_usable() && self.wants_transition()
     }
 
     fn wants_transition(&self) -> bool {
@@ -247,7 +250,7 @@ impl Link {
     /// Whether an LLC message waits to be sent and can be.
     #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        (!self.replies.is_empty() || self.request.is_some() || self.test == TestLinkState::Due)
+        (!self.replies.is_empty() || self.request.is_some() || self.test.is_due())
             && self.is_usable()
             && !self.in_flight.is_full()
     }

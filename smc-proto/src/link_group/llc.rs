@@ -107,9 +107,17 @@ impl Engine<'_> {
 
     /// Sets the request of the group's exchange.
     pub(crate) fn request(&mut self, link: u32, message: &LlcMessage) {
-        if let Some(l) = self.links.at_mut(link) {
-            l.request = Some(message.emit());
+        let wait = self.now().after(self.core.config.timeouts.send_slot);
+        let Some(l) = self.links.at_mut(link) else {
+            return;
+        };
+        l.request = Some(message.emit());
+        let group = l.group;
+        // Until it is posted; then the wait for the answer begins (TIMER-001).
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow_deadline = Some(wait);
         }
+        self.arm_group(group);
         self.poke_link(link);
     }
 

@@ -1,6 +1,7 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
 use super::{Flow, LinkGroup, Role};
+use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::wire::clc::AcceptConfirm;
@@ -33,7 +34,7 @@ impl Engine<'_> {
             && !g.is_ending()
             && !matches!(g.flow, Flow::DeleteGroup { .. })
             && g.connection_count < limit
-            && g.remote_rmb_count < 255;
+            && g.remote_rmb_count < RMBS_PER_GROUP;
         if let Some(list) = self.core.joinable.get_mut(bucket) {
             if has_room {
                 list.push_back(&mut self.groups, group);
@@ -61,8 +62,10 @@ impl Engine<'_> {
     pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
         let h = self.handshakes.at(handshake)?;
         let proposal = h.proposal.as_ref()?;
-        let (peer_id, vlan, gid) = (proposal.peer_id, h.options.vlan, proposal.gid);
+        let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
+        let port = Some((proposal.gid, proposal.mac));
         let list = *self.core.joinable.get(peer_bucket(peer_id))?;
+        let mut forming = None;
         let mut next = list.first();
         while let Some(index) = next {
             self.core.steps = self.core.steps.wrapping_add(1);
@@ -71,14 +74,19 @@ impl Engine<'_> {
                 && g.vlan == vlan
                 && let Some(link) = self.links.at(g.link)
                 && h.paths.iter().any(|path| path.device == link.path.device)
-                // A host without a v1 RNIC has a zero peer ID: not unique.
-                && (peer_id != PeerId::default() || link.peer.is_none_or(|p| p.gid == gid))
+                // A peer ID alone is not unique: hosts without an RNIC of version 1
+                // have none, and a second instance may share it. Without this a
+                // stranger's Decline would end the group of another (CLC-046).
+                && link.peer.map(|peer| (peer.gid, peer.mac)).or(g.proposed) == port
             {
-                return Some(index);
+                if g.is_active() {
+                    return Some(index);
+                }
+                forming = forming.or(Some(index));
             }
             next = list.next(&mut self.groups, index);
         }
-        None
+        forming
     }
 
     /// Lists a link under its peer's queue pair number.

@@ -1,6 +1,6 @@
 //! The peer's RMBs: one RToken per link, and which elements are in use.
 
-use super::LINKS_PER_GROUP;
+use crate::config::LINKS_PER_GROUP;
 use crate::id::NONE;
 use crate::slots::{Linked, Links, Pool};
 use crate::wire::types::{RKey, RToken};
@@ -80,7 +80,8 @@ impl ElementSet {
         )
     }
 
-    pub(crate) fn contains(&self, index: u8) -> bool {
+    #[cfg(test)]
+    fn contains(&self, index: u8) -> bool {
         let (word, bit) = Self::word(index);
         self.0.get(word).is_some_and(|w| w & bit != 0)
     }

@@ -6,7 +6,7 @@
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{GroupNotices, GroupState, Memory, QpGoal, SendKind};
+use super::{GroupState, Memory, QpGoal, SendKind, Told};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -69,10 +69,12 @@ impl Engine<'_> {
             next = members.next(&mut self.connections, conn);
             match self.connections.at(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => self.wake(conn),
-                Some(Phase::Active) => {
+                // One that ended may still wait to send its last CDC message.
+                Some(Phase::Active | Phase::Ended) => {
                     self.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
+                    self.release(conn);
                 }
                 _ => self.release(conn),
             }
@@ -145,7 +147,8 @@ impl Engine<'_> {
     pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
-            && !buffer.busy
+            && buffer.users == 0
+            && !buffer.is_busy()
             && buffer.memory != Memory::Present
         {
             self.remove_buffer(index);
@@ -170,15 +173,12 @@ impl Engine<'_> {
             self.remove_remote_rmb(group, rmb);
         }
         // Only a group that was told to be up is told to be down.
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if g.told_up {
-            g.notices |= GroupNotices::DOWN;
-            self.core.group_events.push_back(&mut self.groups, group);
-        } else {
-            self.core.group_events.remove(&mut self.groups, group);
-            self.groups.remove(group);
+        match self.groups.at(group).map(|g| g.told) {
+            Some(Told::Up) => self.core.groups_down.push_back(&mut self.groups, group),
+            Some(Told::Nothing) => {
+                self.groups.remove(group);
+            }
+            _ => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::id::NONE;
 use crate::link_group::{Formation, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::clc::AcceptConfirm;
-use crate::wire::types::{DiagnosisCode, Mtu};
+use crate::wire::types::{AlertToken, DiagnosisCode, Mtu};
 
 impl Engine<'_> {
     /// Starts the rendezvous of a TCP connection this side opened or accepted.
@@ -49,21 +49,28 @@ impl Engine<'_> {
             return Err(OpenError::Full);
         };
         let token = self.token_key().seal(conn, generation);
+        if token == AlertToken(0) {
+            // Reserved by deployed peers; the next use of the slot has another.
+            self.handshakes.remove(handshake);
+            self.connections.remove(conn);
+            return Err(OpenError::Full);
+        }
         if let Some(record) = self.connections.at_mut(conn) {
             record.phase = Phase::Rendezvous(handshake);
             record.token = token;
         }
         let wait = self.now().after(self.core.config.timeouts.clc_message);
         if let Some(h) = self.handshakes.at_mut(handshake) {
-            for path in paths {
+            for path in paths.iter().filter(|path| path.is_usable()) {
                 // More candidates than there is room for are not considered.
                 let _ = h.paths.push(*path);
             }
             match role {
                 //= CLC-020
                 Role::Client => {
+                    let reachable = !h.paths.is_empty();
                     self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                    if paths.is_empty() {
+                    if !reachable {
                         self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
                     }
                 }

@@ -77,6 +77,14 @@ impl Engine<'_> {
         let Some(record) = self.connections.at(index) else {
             return Ok(ClcProgress::NotClc);
         };
+        if octets.is_empty() {
+            return Ok(match record.phase {
+                Phase::Rendezvous(_) | Phase::Watching => ClcProgress::NeedMore {
+                    total: HEADER_LENGTH,
+                },
+                Phase::Active | Phase::Ended => ClcProgress::NotClc,
+            });
+        }
         match record.phase {
             //= CLC-077
             Phase::Ended => Ok(ClcProgress::NotClc),

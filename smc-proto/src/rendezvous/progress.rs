@@ -53,8 +53,13 @@ impl Engine<'_> {
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
-                if !first_contact && self.group_is_gone(conn) {
-                    self.reset(conn, CloseReason::LinksLost);
+                if self.group_is_gone(conn) {
+                    if first_contact {
+                        // The Confirm is awaited, and then declined (CLC-053).
+                        self.detach(conn);
+                    } else {
+                        self.reset(conn, CloseReason::LinksLost);
+                    }
                 }
             }
             State::Forming => self.advance_forming(handshake, conn),
@@ -81,8 +86,22 @@ impl Engine<'_> {
                 continue;
             };
             let before = h.paths.len();
-            h.paths
-                .retain(|path| path.device != device || port.is_some_and(|p| path.port != p));
+            // The Proposal named a port, which the server counts on.
+            let proposed = (h.role == Role::Client && h.state != State::Proposing)
+                .then(|| h.paths.first().copied())
+                .flatten();
+            // Not `retain`: it counts in a way that could overflow, as far as the
+            // compiler knows.
+            let mut left = heapless::Vec::new();
+            for path in &h.paths {
+                if path.device != device || port.is_some_and(|p| path.port != p) {
+                    let _ = left.push(*path);
+                }
+            }
+            h.paths = left;
+            if proposed.is_some() && h.paths.first().copied() != proposed {
+                h.paths.clear();
+            }
             let lost_all = h.paths.is_empty() && before > 0;
             let has_word = matches!(h.state, State::Proposing | State::Queued);
             self.step();
@@ -264,11 +283,13 @@ impl Engine<'_> {
             nodelay,
             urgent_inline,
         };
+        let home = self.group_id(group);
         self.drop_handshake(handshake);
         if let Some(record) = self.connections.at_mut(conn) {
             record.connection = Some(Connection::new(&params, &self.core.config.connection));
             record.remote = remote;
             record.phase = Phase::Active;
+            record.home = Some(home);
         }
         count(&mut self.core.statistics.established);
         if first_contact {
@@ -277,10 +298,19 @@ impl Engine<'_> {
         self.notify(conn, Pending::ESTABLISHED | Pending::WRITABLE);
         //= RENDEZVOUS-050
         //= CDC-033
-        if let Some(cdc) = early {
-            self.apply_cdc(conn, &cdc);
+        for cdc in early.iter().flatten() {
+            self.apply_cdc(conn, cdc);
         }
         self.after_connection(conn);
+        let shutdown = self
+            .connections
+            .at_mut(conn)
+            .and_then(|r| r.shutdown.take());
+        if let Some(how) = shutdown {
+            self.with_connection(conn, |c, now, config| {
+                c.shutdown(now, &config.connection, how);
+            });
+        }
     }
 
     /// Finds or stores the peer's RMB: whether that was possible.

@@ -17,7 +17,7 @@ impl Engine<'_> {
         if let Some(h) = self.handshakes.at_mut(handshake) {
             h.paths.clear();
             //= RENDEZVOUS-003
-            for path in paths.iter().filter(|path| path.subnet_match) {
+            for path in paths.iter().filter(|p| p.subnet_match && p.is_usable()) {
                 let _ = h.paths.push(*path);
             }
         }
@@ -116,6 +116,7 @@ impl Engine<'_> {
             return;
         };
         let (conn, peer_id, vlan) = (h.conn, proposal.peer_id, h.options.vlan);
+        let proposed = Some((proposal.gid, proposal.mac));
         h.state = State::Preparing;
         h.deadline = None;
         let formation = Formation::Preparing;
@@ -126,6 +127,7 @@ impl Engine<'_> {
         let link = self.groups.at(group).map_or(NONE, |g| g.link);
         if let Some(g) = self.groups.at_mut(group) {
             g.founder = conn;
+            g.proposed = proposed;
         }
         if let Some(record) = self.connections.at_mut(conn) {
             record.first_contact = true;

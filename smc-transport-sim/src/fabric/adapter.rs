@@ -101,9 +101,17 @@ impl Fabric {
                 kind,
                 elements,
                 element_size,
+                eye_catcher,
             } => {
                 self.name(host, |names| names.buffers.insert(buffer.index(), buffer));
                 self.allocate_buffer(host, buffer.into(), kind, elements, element_size);
+                if eye_catcher && let Ok(memory) = self.memory_mut(host) {
+                    for element in 0..u32::from(elements) {
+                        let offset = element.saturating_mul(element_size);
+                        // Refused memory has no elements to mark.
+                        let _ = memory.clear_element(buffer.into(), offset, element_size, true);
+                    }
+                }
             }
             RdmaCommand::RegisterBuffer { buffer, link } => {
                 self.register_buffer(host, buffer.into(), link.into());

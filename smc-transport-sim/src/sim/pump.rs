@@ -161,7 +161,7 @@ impl<S: Storage> Simulation<S> {
             let Some(host) = self.hosts.get_mut(index) else {
                 return moved;
             };
-            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(&mut message) {
+            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut message) {
                 let socket = host
                     .conns
                     .get(&conn)

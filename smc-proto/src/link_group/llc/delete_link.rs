@@ -1,8 +1,8 @@
 //! DELETE LINK. A group of one link ends with it.
 
 use super::super::{GroupState, Role};
-use super::Flow;
 use super::SendKind;
+use super::{Flow, Formation};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
@@ -44,7 +44,11 @@ impl Engine<'_> {
             return;
         }
         let number = self.links.at(link).map(|l| l.number);
+        let second = self.links.at(g.second_link).map(|l| l.number);
         match (g.role, all) {
+            // That one is being cleaned up already.
+            //= LLC-056
+            (Role::Server, false) if second == Some(request.link) => {}
             //= LINK-033
             //= LLC-057
             //= LLCSER-011
@@ -57,6 +61,10 @@ impl Engine<'_> {
                 self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             }
             // The last link: its end is the end of the group (AMB-42).
+            (Role::Client, false) if !g.is_active() => {
+                self.end_group(group, CloseReason::LinksLost, None);
+            }
+            (Role::Client, false) if g.flow == (Flow::DeleteGroup { all: false }) => {}
             (Role::Client, false) => {
                 //= LLC-047
                 //= LLC-048
@@ -106,9 +114,14 @@ impl Engine<'_> {
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
     pub(crate) fn on_llc_sent(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.groups.at_mut(group) else {
             return;
         };
+        // The answer to CONFIRM LINK left: no way back to TCP (CLC-059).
+        //= CLC-059
+        if g.state == GroupState::Forming(Formation::AwaitingAddLink) {
+            g.decline = None;
+        }
         let answered = g.role == Role::Client && g.flow == Flow::DeleteGroup { all: false };
         let pending = self.links.at(g.link).is_some_and(|l| {
             !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
@@ -118,12 +131,12 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn on_delete_link_reply(&mut self, group: u32, _reply: &DeleteLink) {
+    pub(super) fn on_delete_link_reply(&mut self, group: u32, reply: &DeleteLink) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
         match (g.state, g.flow) {
-            (GroupState::Forming(_), _) => self.on_second_link_deleted(group),
+            (GroupState::Forming(_), _) => self.on_second_link_deleted(group, reply.link),
             //= LLC-046
             (_, Flow::DeleteGroup { .. }) => {
                 self.end_group(group, CloseReason::LinksLost, None);

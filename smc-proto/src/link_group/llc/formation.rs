@@ -13,7 +13,7 @@
 //!      active                                        active
 //! ```
 
-use super::super::{GroupNotices, GroupState, QpGoal, Role};
+use super::super::{GroupState, QpGoal, Role, Told};
 use crate::config::{OnSilence, Timeouts};
 use crate::engine::Engine;
 use crate::event::CloseReason;
@@ -163,7 +163,13 @@ impl Engine<'_> {
             user_id: l.user_id,
             //= LINK-012
             //= LINK-013
-            max_links: config.max_links.clamp(2, 8),
+            //= LINK-014
+            //= LINK-015
+            max_links: if reply {
+                self.groups.at(l.group)?.max_links
+            } else {
+                config.max_links.clamp(2, 8)
+            },
         }))
     }
 
@@ -180,7 +186,7 @@ impl Engine<'_> {
             self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
             return;
         }
-        self.settle_ring_base(group, reply);
+        self.settle_group(group, reply);
         self.try_second_link(group);
     }
 
@@ -194,11 +200,21 @@ impl Engine<'_> {
             })
     }
 
-    /// Eye catchers are left out only if both sides have none (decision 3).
-    fn settle_ring_base(&mut self, group: u32, peer: &ConfirmLink) {
+    /// What CONFIRM LINK settles for the group's life: eye catchers are left out
+    /// only if both sides have none (decision 3), and the lower limit of links
+    /// holds; a client that names none accepts the server's (AMB-21).
+    //= LINK-016
+    //= LINK-017
+    fn settle_group(&mut self, group: u32, peer: &ConfirmLink) {
+        let own = self.core.config.max_links.clamp(2, 8);
         let none = !self.core.config.eye_catcher && peer.announces_no_eye_catcher();
         if let Some(g) = self.groups.at_mut(group) {
             g.ring_base = if none { 0 } else { 4 };
+            g.max_links = if peer.max_links == 0 {
+                own
+            } else {
+                own.min(peer.max_links).max(2)
+            };
         }
     }
 
@@ -252,7 +268,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn on_add_link_reply(&mut self, link: u32, group: u32, reply: &AddLink) {
-        if self.formation(group) != Some(Formation::AwaitingAddLinkReply) {
+        if self.formation(group) != Some(Formation::AwaitingAddLinkReply)
+            || reply.link != SECOND_LINK
+        {
             return;
         }
         if reply.rejection.is_some() {
@@ -283,8 +301,8 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn on_second_link_deleted(&mut self, group: u32) {
-        if self.formation(group) == Some(Formation::DeletingSecond) {
+    pub(super) fn on_second_link_deleted(&mut self, group: u32, link: LinkNumber) {
+        if self.formation(group) == Some(Formation::DeletingSecond) && link == SECOND_LINK {
             self.group_formed(group);
         }
     }
@@ -310,8 +328,12 @@ impl Engine<'_> {
     pub(super) fn on_confirm_link(&mut self, link: u32, group: u32, request: &ConfirmLink) {
         match self.formation(group) {
             Some(Formation::AwaitingConfirmLink) => {}
-            // The same request again is the same answer (reliability D5).
-            Some(Formation::AwaitingAddLink) if self.names_peer(link, request) => return,
+            // The same request again changes nothing (reliability D5).
+            Some(Formation::Activating | Formation::AwaitingAddLink) | None
+                if self.names_peer(link, request) =>
+            {
+                return;
+            }
             _ => {
                 self.violation(link);
                 return;
@@ -322,7 +344,7 @@ impl Engine<'_> {
             self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
             return;
         }
-        self.settle_ring_base(group, request);
+        self.settle_group(group, request);
         if let Some(l) = self.links.at_mut(link) {
             //= LINK-025
             //= LINK-026
@@ -403,12 +425,11 @@ impl Engine<'_> {
         g.state = GroupState::Active;
         g.flow_deadline = None;
         g.decline = None;
-        g.notices |= GroupNotices::UP;
-        g.told_up = true;
-        self.core.group_events.push_back(&mut self.groups, group);
+        g.told = Told::Rising;
+        self.core.groups_up.push_back(&mut self.groups, group);
         self.arm_group(group);
         self.retire_second_link(group);
-        self.confirm_first_rmbs(group, founder);
+        self.announce_first_rmbs(group, founder);
         self.arm_keepalive(group);
         self.wake(founder);
         while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {

@@ -5,14 +5,8 @@ use super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::time::Duration;
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LlcMessage, RkeyFlags};
 use crate::wire::types::RToken;
-
-/// Pause before a CONFIRM RKEY that the peer refused "for now" is repeated.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// How often it is repeated before the RMB is given up.
-const RETRIES: u8 = 20;
 
 impl Engine<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
@@ -40,32 +34,33 @@ impl Engine<'_> {
         self.start_flow(group);
     }
 
-    /// The RMBs of the first contact were announced by Accept and Confirm.
-    pub(super) fn confirm_first_rmbs(&mut self, group: u32, founder: u32) {
-        let first_rmb = self
+    /// The group is formed: the founder's RMB was announced by Accept or Confirm,
+    /// those of connections that joined meanwhile are announced now.
+    pub(super) fn announce_first_rmbs(&mut self, group: u32, founder: u32) {
+        let first = self
             .connections
             .at(founder)
             .map_or(NONE, |record| record.rmb.buffer);
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };
+        let position = self.registration_target(group).0;
         let mut next = list.first();
         while let Some(index) = next {
             next = list.next(&mut self.buffers, index);
-            let Some(buffer) = self.buffers.at_mut(index) else {
-                continue;
-            };
-            let registered = buffer.is_registered(0);
-            if buffer.kind == BufferKind::Rmb && index == first_rmb {
-                buffer.agreement = Agreement::Confirmed;
-                buffer.waiter = NONE;
-            } else if buffer.kind == BufferKind::Rmb && registered {
-                // Of a connection that joined while this side was still forming.
+            if index == first {
+                if let Some(buffer) = self.buffers.at_mut(index) {
+                    buffer.waiter = NONE;
+                    buffer.agreement = Agreement::Confirmed;
+                }
+                self.list_spare(index);
+            } else if self
+                .buffers
+                .at(index)
+                .is_some_and(|b| b.is_registered(position))
+            {
                 self.announce_rmb(group, index);
-            } else if registered {
-                buffer.waiter = NONE;
             }
-            self.list_spare(index);
         }
     }
 
@@ -114,10 +109,11 @@ impl Engine<'_> {
         if !reply.flags.contains(RkeyFlags::NEGATIVE) {
             self.settle_agreement(buffer, Agreement::Confirmed);
             self.end_flow(group);
-        } else if reply.flags.contains(RkeyFlags::RETRY) && attempts < RETRIES {
+        } else if reply.flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries
+        {
             //= LLC-064
             //= LLC-067
-            let until = self.now().after(RETRY_PAUSE);
+            let until = self.now().after(self.core.config.timeouts.rkey_retry);
             if let Some(g) = self.groups.at_mut(group) {
                 g.flow = Flow::RetryConfirmRkey {
                     buffer,

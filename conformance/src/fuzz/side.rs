@@ -1,0 +1,344 @@
+//! One endpoint with an adapter that answers when it is told to, and the
+//! invariants that hold after every input.
+
+use std::collections::VecDeque;
+
+use smc_proto::command::{RdmaCommand, TcpCommand};
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::config::Config;
+use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::event::{CloseReason, Event, FallbackReason};
+use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
+use smc_proto::path::LocalPath;
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
+use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+
+use super::contract::Contract;
+use super::trace;
+
+/// The only RNIC.
+pub(super) const DEVICE: DeviceId = DeviceId(0);
+/// Tables small enough to run full.
+pub(super) const LIMITS: Limits = Limits {
+    connections: 5,
+    handshakes: 3,
+    groups: 3,
+    links: 5,
+    buffers: 9,
+    remote_rmbs: 6,
+};
+/// Most steps of one input with these tables, whatever the peer sends.
+const MAX_STEPS: u32 = 400;
+/// Most outputs of one kind that one input can cause.
+const MAX_OUTPUTS: usize = 200;
+
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    FellBack(FallbackReason),
+    Closed(CloseReason),
+}
+
+/// What is known of a handle that was given out.
+#[derive(Clone, Debug)]
+pub(super) struct Conn {
+    pub(super) id: ConnId,
+    pub(super) established: bool,
+    pub(super) end: Option<End>,
+    pub(super) tcp: Option<TcpCommand>,
+}
+
+/// An endpoint and its device.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    pub(super) endpoint: Endpoint<Owned>,
+    pub(super) contract: Contract,
+    pub(super) now: Instant,
+    pub(super) path: LocalPath,
+    pub(super) conns: Vec<Conn>,
+    pub(super) groups: Vec<GroupId>,
+    /// Control commands that were not answered.
+    pub(super) pending: Vec<RdmaCommand>,
+    /// WRITEs and SENDs that were not executed.
+    pub(super) wire: VecDeque<RdmaCommand>,
+    /// SENDs that were executed and not reported.
+    pub(super) sent: Vec<(LinkId, WrId)>,
+    /// CLC messages that were not delivered.
+    pub(super) clc: VecDeque<(ConnId, Vec<u8>)>,
+    /// Proposals that were not answered.
+    pub(super) proposed: Vec<ConnId>,
+}
+
+/// The port of a host.
+fn path(number: u8) -> LocalPath {
+    let mut gid = [0; 16];
+    gid[10..12].fill(0xff);
+    gid[12..].copy_from_slice(&[10, 0, 0, number]);
+    LocalPath {
+        device: DEVICE,
+        port: 1,
+        gid_index: 0,
+        gid: Gid(gid),
+        mac: Mac([2, 0, 0, 0, 0, number]),
+        mtu: Mtu::M1024,
+        subnet_match: true,
+    }
+}
+
+impl Side {
+    pub(super) fn new(number: u8, configure: impl FnOnce(&mut Config)) -> Self {
+        let path = path(number);
+        let mut config = Config::new(PeerId::new(u16::from(number), path.mac));
+        config.receive_buffer = BufferSize::K16;
+        config.send_buffer = BufferSize::K16;
+        configure(&mut config);
+        Self {
+            endpoint: Endpoint::new(config, u64::from(number), Owned::new(LIMITS)),
+            contract: Contract::new(u32::from(number) << 16),
+            now: Instant::ZERO,
+            path,
+            conns: Vec::new(),
+            groups: Vec::new(),
+            pending: Vec::new(),
+            wire: VecDeque::new(),
+            sent: Vec::new(),
+            clc: VecDeque::new(),
+            proposed: Vec::new(),
+        }
+    }
+
+    /// Opens a connection, if there is room.
+    pub(super) fn open(&mut self, client: bool, options: ConnOptions) -> Option<ConnId> {
+        let paths = [self.path];
+        let opened = match client {
+            true => self.endpoint.connect(self.now, options, &paths),
+            false => self.endpoint.listen(self.now, options),
+        };
+        self.check();
+        let id = opened.ok()?;
+        assert!(self.conns.iter().all(|c| c.id != id), "{id} twice");
+        self.conns.push(Conn {
+            id,
+            established: false,
+            end: None,
+            tcp: None,
+        });
+        Some(id)
+    }
+
+    pub(super) fn conn(&mut self, id: ConnId) -> &mut Conn {
+        let conn = self.conns.iter_mut().find(|c| c.id == id);
+        conn.expect("a handle that was given out")
+    }
+
+    /// Whether the handle still names a connection that has not ended.
+    pub(super) fn is_open(&self, id: ConnId) -> bool {
+        self.conns.iter().any(|c| c.id == id && c.end.is_none())
+    }
+
+    /// What holds after every input and command.
+    pub(super) fn check(&mut self) {
+        let steps = self.endpoint.last_steps();
+        assert!(steps <= MAX_STEPS, "{steps} steps");
+        let usage = self.endpoint.usage();
+        assert!(
+            usage.connections as usize <= LIMITS.connections
+                && usage.handshakes <= usage.connections
+                && usage.groups as usize <= LIMITS.groups
+                && usage.links <= 2 * usage.groups
+                && usage.links as usize <= LIMITS.links
+                && usage.buffers as usize <= LIMITS.buffers
+                && usage.remote_rmbs as usize <= LIMITS.remote_rmbs,
+            "{usage:?}"
+        );
+    }
+
+    /// What holds for every connection that can be read and written.
+    pub(super) fn check_conns(&mut self) {
+        for at in 0..self.conns.len() {
+            let Some(conn) = self.endpoint.conn(self.conns[at].id) else {
+                continue;
+            };
+            let (space, readable) = (conn.send_space(), conn.readable());
+            for spans in [space, readable].into_iter().flatten() {
+                if spans.is_empty() || !self.contract.trusted {
+                    continue;
+                }
+                let memory = self.contract.buffer(spans.buffer).memory.len();
+                assert!(spans.len() <= BufferSize::K16.octets(), "{spans:?}");
+                for piece in spans.segments {
+                    assert!(piece.offset as usize + piece.length as usize <= memory);
+                }
+            }
+        }
+    }
+
+    /// Gives the engine what an RNIC says.
+    pub(super) fn rdma(&mut self, completion: RdmaCompletion<'_>) {
+        trace(format_args!("{:?} {completion:?}", self.now));
+        self.endpoint.handle_rdma(self.now, completion);
+        self.check();
+    }
+
+    /// Answers a control command.
+    pub(super) fn complete(&mut self, at: usize, success: bool) {
+        if at >= self.pending.len() {
+            return;
+        }
+        let command = self.pending.remove(at);
+        let ended = match command {
+            RdmaCommand::QpToError { link } | RdmaCommand::DestroyQp { link } => Some(link),
+            _ => None,
+        };
+        if let Some(gone) = ended {
+            let of = |command: &RdmaCommand| match *command {
+                RdmaCommand::Write { link, .. } | RdmaCommand::Send { link, .. } => link == gone,
+                _ => false,
+            };
+            self.wire.retain(|command| !of(command));
+            self.sent.retain(|(link, _)| *link != gone);
+        }
+        let completion = match success {
+            true => self.contract.done(&command),
+            false => self.contract.refused(&command),
+        };
+        self.rdma(completion.expect("a control command"));
+    }
+
+    /// Reports a SEND, and with it all before it on its link.
+    pub(super) fn report(&mut self, at: usize) {
+        if at >= self.sent.len() {
+            return;
+        }
+        let (link, wr_id) = self.sent.remove(at);
+        self.contract.sent(link, wr_id);
+        self.rdma(RdmaCompletion::Sent { link, wr_id });
+    }
+
+    /// Moves the time and lets timers fire.
+    pub(super) fn advance(&mut self, by: Duration) {
+        self.now = self.now.after(by);
+        trace(format_args!("time {:?}", self.now));
+        self.endpoint.handle_timeout(self.now);
+        self.check();
+        let next = self.endpoint.poll_timeout();
+        assert!(
+            next.is_none_or(|deadline| deadline > self.now),
+            "{next:?} is due after handle_timeout at {:?}",
+            self.now
+        );
+    }
+
+    /// Time until the next deadline.
+    pub(super) fn until_next(&mut self) -> Option<Duration> {
+        let deadline = self.endpoint.poll_timeout()?;
+        Some(deadline.since(self.now))
+    }
+
+    /// Drains every output, of commands at most `commands`.
+    pub(super) fn poll(&mut self, commands: usize) {
+        let mut buffer = [0; MAX_LENGTH];
+        let mut rounds = 0;
+        let mut round = || {
+            rounds += 1;
+            assert!(rounds <= MAX_OUTPUTS, "outputs without end");
+        };
+        while let Some((conn, length)) =
+            self.endpoint.poll_clc(self.now, &mut buffer).expect("room")
+        {
+            round();
+            let parsed = ClcMessage::parse(&buffer[..length]).expect("own messages parse");
+            assert_eq!(parsed.1, length);
+            assert!(self.is_open(conn), "a CLC message of {conn}, which ended");
+            trace(format_args!("  {conn}: {}", parsed.0));
+            self.clc.push_back((conn, buffer[..length].to_vec()));
+        }
+        for _ in 0..commands {
+            let Some(command) = self.endpoint.poll_rdma(self.now, DEVICE) else {
+                break;
+            };
+            round();
+            trace(format_args!("  {command:?}"));
+            self.contract.issue(&command);
+            match command {
+                RdmaCommand::Write { conn, .. } => {
+                    assert!(self.is_open(conn), "a WRITE of {conn}, which ended");
+                    self.wire.push_back(command);
+                }
+                RdmaCommand::Send { .. } => self.wire.push_back(command),
+                _ => self.pending.push(command),
+            }
+        }
+        while let Some((id, command)) = self.endpoint.poll_tcp() {
+            round();
+            trace(format_args!("  {id}: {command:?}"));
+            let conn = self.conn(id);
+            // A watch for a crossing Decline ends with a second HandOver.
+            let watching = conn.tcp
+                == Some(TcpCommand::HandOver {
+                    watch_for_decline: true,
+                });
+            let ends_watch = command
+                == TcpCommand::HandOver {
+                    watch_for_decline: false,
+                };
+            assert!(
+                conn.tcp.is_none() || (watching && ends_watch),
+                "{command:?} after {:?} for {id}",
+                conn.tcp
+            );
+            conn.tcp = Some(command);
+        }
+        while let Some(event) = self.endpoint.poll_event() {
+            round();
+            trace(format_args!("  {event:?}"));
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        let (id, end) = match event {
+            Event::FellBack { conn, why } => (conn, Some(End::FellBack(why))),
+            Event::Closed { conn, reason } => (conn, Some(End::Closed(reason))),
+            Event::Proposed { conn } => {
+                self.proposed.push(conn);
+                (conn, None)
+            }
+            Event::Established { conn, .. }
+            | Event::Readable { conn }
+            | Event::Writable { conn }
+            | Event::Urgent { conn } => (conn, None),
+            Event::GroupUp { group } => {
+                assert!(!self.groups.contains(&group), "{group} is up twice");
+                self.groups.push(group);
+                return;
+            }
+            Event::GroupDown { group } => {
+                assert!(self.groups.contains(&group), "{group} was never up");
+                self.groups.retain(|g| *g != group);
+                return;
+            }
+            _ => return,
+        };
+        let conn = self.conn(id);
+        assert_eq!(conn.end, None, "{event:?} after the end");
+        conn.end = end;
+        match event {
+            Event::Established { .. } => {
+                assert!(!conn.established, "{event:?} twice");
+                conn.established = true;
+            }
+            Event::FellBack { .. } => assert!(!conn.established, "{event:?}"),
+            _ => {}
+        }
+    }
+
+    /// What is left of the engine when everything ended.
+    pub(super) fn is_empty(&mut self) -> bool {
+        let usage = self.endpoint.usage();
+        let objects = usage.links + usage.buffers + usage.remote_rmbs;
+        usage.connections + usage.handshakes + usage.groups + objects == 0
+    }
+}

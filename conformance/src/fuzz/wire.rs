@@ -1,0 +1,127 @@
+//! Bodies over LLC and CDC messages and the TCP option alone.
+
+use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
+use smc_proto::wire::tcp_option::{OPTION, find_in_options};
+use smc_proto::wire::types::{AlertToken, Cursor};
+
+use super::Reader;
+use super::clc::print;
+
+/// Any octets as an LLC message: 44 octets and no more are looked at, an error
+/// fits the octets it speaks of, and what was parsed is emitted, parses to
+/// itself and is emitted the same again.
+pub fn llc_v1(data: &[u8]) {
+    let kind = data.first().copied();
+    match LlcMessage::parse(data) {
+        Ok(message) => {
+            print(&message);
+            assert_eq!(Some(message.kind()), kind);
+            assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
+            assert_eq!(
+                LlcMessage::parse(&data[..LLC_LENGTH]),
+                Ok(message.clone()),
+                "the octets behind the message were looked at"
+            );
+            let octets = message.emit();
+            assert_eq!(octets[..2], data[..2]);
+            assert_eq!(LlcMessage::parse(&octets), Ok(message));
+        }
+        Err(error) => {
+            print(&error);
+            match error {
+                LlcParseError::TooShort { have } => {
+                    assert_eq!(have, data.len());
+                    assert!(have < LLC_LENGTH);
+                }
+                LlcParseError::BadLength { length } => {
+                    assert_eq!(data.get(1), Some(&length));
+                    assert_ne!(usize::from(length), LLC_LENGTH);
+                }
+                LlcParseError::UnknownOptional { kind: k } => {
+                    assert_eq!((Some(k), k & 0xc0), (kind, 0x80));
+                }
+                LlcParseError::UnknownMandatory { kind: k } => {
+                    assert_eq!((Some(k), k & 0x80), (kind, 0));
+                }
+                LlcParseError::Cdc { kind: k } => assert_eq!((Some(k), k & 0xc0), (kind, 0xc0)),
+                LlcParseError::CountOutOfRange {
+                    kind: k,
+                    count,
+                    least,
+                    most,
+                } => {
+                    assert_eq!((Some(&k), Some(&count)), (data.first(), data.get(4)));
+                    assert!(!(least..=most).contains(&count));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Any octets as a CDC message, and a CDC message made of the input.
+pub fn cdc_any(data: &[u8]) {
+    match Cdc::parse(data) {
+        Ok(cdc) => {
+            print(&cdc);
+            assert_eq!(Cdc::parse(&data[..CDC_LENGTH]), Ok(cdc));
+            let octets = cdc.emit();
+            assert_eq!(octets[..8], data[..8], "sequence or token changed");
+            assert_eq!(Cdc::parse(&octets), Ok(cdc));
+        }
+        Err(error) => {
+            print(&error);
+            match error {
+                CdcError::TooShort { have } => {
+                    assert!(have == data.len() && have < CDC_LENGTH);
+                }
+                CdcError::NotCdc { kind } => {
+                    assert!(kind == data[0] && kind != CDC_TYPE);
+                }
+                CdcError::BadLength { length } => {
+                    assert!(length == data[1] && usize::from(length) != CDC_LENGTH);
+                }
+                _ => {}
+            }
+        }
+    }
+    let cdc = cdc(&mut Reader::new(data));
+    assert_eq!(Cdc::parse(&cdc.emit()), Ok(cdc));
+}
+
+fn cdc(r: &mut Reader<'_>) -> Cdc {
+    let mut cursor = || Cursor {
+        wrap: r.u16(),
+        count: r.u32(),
+    };
+    let (producer, consumer) = (cursor(), cursor());
+    Cdc {
+        sequence: r.u16(),
+        alert_token: AlertToken(r.u32()),
+        producer,
+        consumer,
+        producer_flags: ProducerFlags::from_bits_truncate(r.u8()),
+        connection_flags: ConnectionFlags::from_bits_truncate(r.u8()),
+    }
+}
+
+/// Any octets as the options of a TCP header: the option is found exactly where
+/// a walk written differently finds it.
+pub fn tcp_option(data: &[u8]) {
+    let mut at = 0;
+    let mut expected = false;
+    while at + 1 < data.len() && data[at] != 0 {
+        let length = match data[at] {
+            1 => 1,
+            _ => usize::from(data[at + 1]),
+        };
+        let end = at + length;
+        if end > data.len() || length == 0 || (length == 1 && data[at] != 1) {
+            break;
+        }
+        expected |= data[at..end] == OPTION;
+        at = end;
+    }
+    assert_eq!(find_in_options(data), expected, "{data:02x?}");
+}

@@ -1,0 +1,169 @@
+//! Replays a captured conversation of two kernels with one of them replaced by
+//! the engine.
+//!
+//! ```text
+//!   capture:   Linux client ───────── Linux server
+//!                    │                      │ compared
+//!   replay:    its octets ──────────► our endpoint       (and the other way round)
+//! ```
+//!
+//! * What the other end sent is fed in, octet for octet; only what refers to an
+//!   object of the replaced end is rewritten, by a map learnt from our output.
+//! * What the replaced end sent is what our output is compared with. CLC and LLC
+//!   messages must be equal but for their identities. Data, cursors and flags
+//!   must have reached the same places at every CDC message that moves data or
+//!   sets a flag; how many messages tell of consumed octets is each end's choice.
+//! * The application behind our endpoint does what the captured one did: it
+//!   writes, reads, shuts down and closes when the captured CDC messages show so.
+//!
+//! The clock is the capture's. Where our end acts differently for a reason, the
+//! replay notes a [`Deviation`]; everything else that differs is a [`Failure`].
+
+mod connection;
+mod host;
+mod identity;
+mod llc;
+mod script;
+mod session;
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use smc_proto::event::CloseReason;
+use smc_proto::stats::Statistics;
+
+pub use script::End;
+
+/// How our endpoint is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rmbs {
+    /// As by default: an RMB stays announced when its connection ends, and the
+    /// next connection has it.
+    Kept,
+    /// As Linux does: an RMB is withdrawn with DELETE RKEY when its connection
+    /// ends, and announced with CONFIRM RKEY for the next.
+    Withdrawn,
+}
+
+/// Why our end does not do what the captured one did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Deviation {
+    /// The RMB stays announced: no DELETE RKEY and no CONFIRM RKEY, and no
+    /// answers to them ([`Rmbs::Kept`]).
+    RmbKept,
+    /// It concerns a second link, which our groups do not have.
+    OtherLink,
+    /// The captured client took the second link; ours has no other RNIC.
+    SecondLinkRejected,
+    /// The captured client took the second link that our server offered; our
+    /// server takes it down again, and the replay gives the client's answer.
+    SecondLinkUndone,
+    /// DELETE LINK of all links: ours is orderly and names the program as the
+    /// reason, Linux's module removal is neither.
+    GroupDeletion,
+    /// A Linux client that is told of the end of its group says the same; RFC
+    /// 7609 3.5.5.3 has no answer.
+    DeletionNotEchoed,
+    /// Linux ends a group with an abort, also on connections whose close is out
+    /// already; for us that was the last word (RFC 7609 4.8.2).
+    AbortAfterClose,
+    /// Our end answers an abort with its own (RFC 7609 4.8.2); the captured one
+    /// had lost its link by then.
+    AbortAnswered,
+    /// It comes after the end of our link group.
+    AfterEnd,
+    /// The captured end said that its writer is blocked in a message without
+    /// data, though it was no longer, or ours did.
+    BlockedFlag,
+}
+
+/// What happened to one connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replayed {
+    /// The first octet the client sent, which names the application.
+    pub application: char,
+    /// Whether it created the link group.
+    pub first_contact: bool,
+    /// How it ended.
+    pub reason: CloseReason,
+    /// Octets our application sent.
+    pub sent: u64,
+    /// Octets our application read.
+    pub received: u64,
+}
+
+/// How much was fed in and compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// CLC messages fed in.
+    pub clc_fed: u32,
+    /// CLC messages of ours, equal to the captured ones.
+    pub clc_equal: u32,
+    /// LLC messages fed in.
+    pub llc_fed: u32,
+    /// LLC messages of ours, equal to the captured ones.
+    pub llc_equal: u32,
+    /// CDC messages fed in.
+    pub cdc_fed: u32,
+    /// CDC messages of the captured end that one of ours matches in cursors and flags.
+    pub cdc_equal: u32,
+    /// CDC messages of the captured end that only told of consumed octets, and
+    /// that ours told of later.
+    pub cdc_later: u32,
+    /// CDC messages that our end sent where the captured one sent none.
+    pub cdc_more: u32,
+    /// RDMA WRITEs carried out in our memory.
+    pub writes_fed: u32,
+    /// RDMA WRITEs of ours; all of them went where, and held what, the captured ones did.
+    pub writes: u32,
+    /// FINs of the other end.
+    pub fins_fed: u32,
+    /// Messages made by the replay.
+    pub made: u32,
+}
+
+/// A replay that came to its end.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The connections, in the order in which they were opened.
+    pub connections: Vec<Replayed>,
+    /// How much was replayed.
+    pub counts: Counts,
+    /// Frames at which our end deviates, by reason.
+    pub deviations: BTreeMap<Deviation, Vec<u64>>,
+    /// Counters of our endpoint.
+    pub statistics: Statistics,
+    /// What was fed in and said, line by line.
+    pub transcript: Vec<String>,
+}
+
+/// Our end did what no deviation explains.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was wrong.
+    pub what: String,
+    /// What was fed in and said until then, line by line.
+    pub transcript: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.transcript {
+            writeln!(f, "{line}")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// Replays a capture with our endpoint in the place of one end.
+///
+/// # Errors
+/// [`Failure`], with everything that happened before it.
+pub fn replay(capture: &Path, ours: End, rmbs: Rmbs) -> Result<Report, Failure> {
+    let script = script::Script::read(capture).map_err(|what| Failure {
+        what: format!("{}: {what}", capture.display()),
+        transcript: Vec::new(),
+    })?;
+    session::Session::new(&script, ours, rmbs).run()
+}

@@ -1,0 +1,7 @@
+//! Calls `conformance::fuzz::conn_pair::close_pair`, which says what it checks.
+#![no_main]
+
+use conformance::fuzz::conn_pair::close_pair;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| close_pair(data));

@@ -1,0 +1,7 @@
+//! Calls `conformance::fuzz::solo::linkgroup_ops`, which says what it checks.
+#![no_main]
+
+use conformance::fuzz::solo::linkgroup_ops;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| linkgroup_ops(data));

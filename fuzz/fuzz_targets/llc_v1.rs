@@ -1,0 +1,7 @@
+//! Calls `conformance::fuzz::wire::llc_v1`, which says what it checks.
+#![no_main]
+
+use conformance::fuzz::wire::llc_v1;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| llc_v1(data));

@@ -1,0 +1,218 @@
+//! `smcx demo`: a file through two SMC stacks and back.
+
+mod carry;
+mod hosts;
+mod ladder;
+mod report;
+mod source;
+mod tally;
+mod watch;
+mod words;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use smc_proto::wire::types::BufferSize;
+use smc_transport_sim::capture::CaptureError;
+use smc_transport_sim::capture::writer::CaptureWriter;
+use smc_transport_sim::record::Recorder;
+use smc_transport_sim::tcp::SmcOption;
+
+use crate::cli::DemoArguments;
+use crate::output::{Failure, Screen, grouped, reason, size};
+
+pub use carry::{Hooks, Outcome, Place, Setup, carry};
+pub use source::Source;
+pub use tally::{Family, Kind, Tally};
+
+/// Data up to which a capture holds all of it unless told otherwise.
+const WHOLE: u64 = 16 << 20;
+/// Payload octets of each WRITE packet that a capture of more holds.
+const SNAP: usize = 64;
+
+/// Runs the demo and reports to `stdout`.
+///
+/// # Errors
+/// [`Failure`] if anything at all went wrong; above all if octets changed.
+pub fn run(
+    arguments: &DemoArguments,
+    screen: &Screen,
+    stdout: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut source = match &arguments.file {
+        Some(path) => Source::file(path)?,
+        None => Source::seeded(arguments.seed, arguments.bytes),
+    };
+    let setup = Setup {
+        seed: arguments.seed,
+        ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
+        option: SmcOption::BOTH,
+    };
+    let capture = capture(arguments, &source)?;
+    let text = !arguments.json && !arguments.quiet;
+    if text {
+        title(arguments, &source, stdout)?;
+        stdout.flush()?;
+    }
+    let bar = progress(text && screen.progress, source.length());
+    let outcome = carry(
+        &setup,
+        &mut source,
+        capture.as_ref(),
+        &mut Hooks {
+            progress: &mut |octets| bar.set_position(octets),
+            on_read: &mut |_, _| {},
+        },
+    );
+    bar.finish_and_clear();
+    report(&outcome?, arguments, screen, stdout)
+}
+
+/// Shows what a run was, and fails if octets changed in it.
+///
+/// # Errors
+/// [`Failure::Problem`] if octets changed, [`Failure::Output`] if this cannot be
+/// shown.
+pub fn report(
+    outcome: &Outcome,
+    arguments: &DemoArguments,
+    screen: &Screen,
+    stdout: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut show = || -> Result<(), Failure> {
+        if arguments.json {
+            report::json(outcome, arguments, stdout)?;
+        } else if !arguments.quiet {
+            if !arguments.no_ladder {
+                ladder::show(&carry::lock(&outcome.watch), screen, stdout)?;
+            }
+            report::tables(outcome, arguments, screen, stdout)?;
+        }
+        Ok(())
+    };
+    let shown = show();
+    report::verdict(outcome)?;
+    shown
+}
+
+fn title(
+    arguments: &DemoArguments,
+    source: &Source,
+    stdout: &mut dyn Write,
+) -> std::io::Result<()> {
+    let what = match source.length() {
+        Some(length) => format!("{} of {}", size(length), source.name()),
+        None => source.name().to_owned(),
+    };
+    let (seed, ring) = (arguments.seed, &arguments.ring);
+    writeln!(
+        stdout,
+        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)\n",
+    )
+}
+
+fn progress(shown: bool, length: Option<u64>) -> ProgressBar {
+    if !shown {
+        return ProgressBar::hidden();
+    }
+    let (template, draw) = (
+        match length {
+            Some(_) => "{bar:50} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta}",
+            None => "{spinner} {bytes}  {bytes_per_sec}",
+        },
+        ProgressDrawTarget::stderr_with_hz(10),
+    );
+    let bar = ProgressBar::with_draw_target(length, draw);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("━╸ ")),
+        Err(_) => bar,
+    }
+}
+
+/// A capture that is being written.
+pub struct Capture {
+    recorder: carry::FileRecorder,
+    name: String,
+}
+
+fn capture(arguments: &DemoArguments, source: &Source) -> Result<Option<Capture>, Failure> {
+    let Some(path) = &arguments.pcap else {
+        return Ok(None);
+    };
+    let same = |file: &Path| match (file.canonicalize(), path.canonicalize()) {
+        (Ok(file), Ok(path)) => file == path && path.is_file(),
+        _ => false,
+    };
+    if arguments.file.as_deref().is_some_and(same) {
+        let name = path.display();
+        let sentence = format!("{name}: the capture would overwrite the file to be carried");
+        return Err(Failure::Problem(sentence));
+    }
+    let large = source.length().is_none_or(|length| length > WHOLE);
+    let snap = arguments.snap.or(large.then_some(SNAP));
+    Capture::create(path, snap).map(Some)
+}
+
+impl Capture {
+    /// Begins a capture; `snap` limits the payload of each WRITE packet in it.
+    ///
+    /// # Errors
+    /// [`Failure::Problem`] if the file cannot be written.
+    pub fn create(path: &Path, snap: Option<usize>) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| unwritable(&name, &error.into()))?;
+        let buffered = BufWriter::with_capacity(1 << 18, file);
+        let mut writer = CaptureWriter::new(buffered).map_err(|error| unwritable(&name, &error))?;
+        writer.limit_write_payload(snap);
+        Ok(Self {
+            recorder: Arc::new(Mutex::new(Recorder::new(writer))),
+            name,
+        })
+    }
+
+    /// Whether all could be written so far.
+    fn check(&self) -> Result<(), Failure> {
+        let mut recorder = carry::lock(&self.recorder);
+        if !recorder.has_failed() {
+            return Ok(());
+        }
+        match recorder.finish() {
+            Err(error) => Err(unwritable(&self.name, &error)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Writes what is left: how many frames there are.
+    fn finish(&self) -> Result<u64, Failure> {
+        let mut recorder = carry::lock(&self.recorder);
+        let frames = recorder.frames();
+        match recorder.finish() {
+            Ok(_) => Ok(frames),
+            Err(error) => Err(unwritable(&self.name, &error)),
+        }
+    }
+}
+
+fn unwritable(name: &str, error: &CaptureError) -> Failure {
+    let reason = match error {
+        CaptureError::Io(error) => reason(error),
+        error => error.to_string(),
+    };
+    Failure::Problem(format!("{name}: the capture cannot be written: {reason}"))
+}
+
+fn hex(digest: &[u8; 32]) -> String {
+    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn bytes(octets: u64) -> String {
+    let (exact, short) = (grouped(octets), size(octets));
+    if short.ends_with("octets") || short.ends_with("octet") {
+        short
+    } else {
+        format!("{exact} octets ({short})")
+    }
+}

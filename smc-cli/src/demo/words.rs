@@ -1,0 +1,169 @@
+//! Messages in few words, for the ladder.
+
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
+use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
+use smc_proto::wire::types::{Mtu, RToken};
+use smc_transport_sim::capture::frame::gid_address;
+use smc_transport_sim::observe::TcpSegment;
+
+use crate::output::grouped;
+
+pub(super) fn syn(segment: &TcpSegment<'_>) -> String {
+    let name = if segment.ack { "SYN-ACK" } else { "SYN" };
+    let option = if segment.smc_option {
+        "with the SMC option (kind 254, \"SMCR\" in EBCDIC)"
+    } else {
+        "without the SMC option"
+    };
+    format!("TCP {name} {option}")
+}
+
+pub(super) fn clc(message: &ClcMessage) -> String {
+    match message {
+        ClcMessage::Proposal(proposal) => format!(
+            "CLC Proposal: {}, GID {}, net {}/{}",
+            proposal.v1,
+            gid_address(proposal.gid),
+            proposal.subnets.network,
+            proposal.subnets.prefix_length,
+        ),
+        ClcMessage::Accept(contact) => format!("CLC Accept: {}", side(contact)),
+        ClcMessage::Confirm(contact) => format!("CLC Confirm: {}", side(contact)),
+        ClcMessage::Decline(decline) => format!("CLC Decline: {}", decline.diagnosis),
+    }
+}
+
+fn side(contact: &AcceptConfirm) -> String {
+    format!(
+        "{}, QP {}, RKey {}, ring {} KiB",
+        if contact.first_contact {
+            "first contact"
+        } else {
+            "known peer"
+        },
+        contact.qpn,
+        contact.rtoken.rkey,
+        contact.buffer_size.octets() >> 10,
+    )
+}
+
+fn mtu(mtu: Mtu) -> String {
+    mtu.octets()
+        .map_or_else(|| mtu.to_string(), |octets| octets.to_string())
+}
+
+const fn turn(reply: bool) -> &'static str {
+    if reply { "reply" } else { "request" }
+}
+
+pub(super) fn llc(message: &LlcMessage) -> String {
+    let turn = turn(message.is_reply());
+    match message {
+        LlcMessage::ConfirmLink(confirm) => format!(
+            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, at most {} links",
+            confirm.link,
+            gid_address(confirm.gid),
+            confirm.qpn,
+            confirm.max_links,
+        ),
+        LlcMessage::AddLink(add) => {
+            let outcome = match add.rejection {
+                Some(reason) => format!("rejected, {reason}"),
+                None => format!("QP {}, MTU {}", add.qpn, mtu(add.mtu)),
+            };
+            let gid = gid_address(add.gid);
+            format!(
+                "LLC ADD LINK {turn}: link {}, GID {gid}, {outcome}",
+                add.link
+            )
+        }
+        LlcMessage::AddLinkContinuation(more) => format!(
+            "LLC ADD LINK CONTINUATION {turn}: link {}, {}",
+            more.link,
+            many(more.pairs.len(), "RMB key"),
+        ),
+        LlcMessage::DeleteLink(delete) => {
+            let which = if delete.flags.contains(DeleteLinkFlags::ALL) {
+                "all links".to_owned()
+            } else {
+                format!("link {}", delete.link)
+            };
+            format!("LLC DELETE LINK {turn}: {which}, {}", delete.reason)
+        }
+        LlcMessage::ConfirmRkey(confirm) => {
+            let (rkey, flags) = (confirm.rtoken.rkey, refusal(confirm.flags));
+            format!("LLC CONFIRM RKEY {turn}: {rkey}{flags}")
+        }
+        LlcMessage::DeleteRkey(delete) => {
+            let (keys, flags) = (delete.rkeys.len(), refusal(delete.flags));
+            format!("LLC DELETE RKEY {turn}: {}{flags}", many(keys, "key"))
+        }
+        LlcMessage::TestLink(_) => format!("LLC TEST LINK {turn}"),
+        other @ LlcMessage::ConfirmRkeyContinuation(_) => format!("LLC {other}"),
+    }
+}
+
+const fn refusal(flags: RkeyFlags) -> &'static str {
+    if flags.contains(RkeyFlags::NEGATIVE) {
+        ", refused"
+    } else {
+        ""
+    }
+}
+
+fn many(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// Tells the rings that a message names.
+pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
+    match message {
+        LlcMessage::ConfirmRkey(confirm) => {
+            learn(confirm.rtoken);
+            confirm.others.iter().for_each(|other| learn(other.rtoken));
+        }
+        LlcMessage::ConfirmRkeyContinuation(more) => {
+            more.others.iter().for_each(|other| learn(other.rtoken));
+        }
+        LlcMessage::AddLinkContinuation(more) => {
+            more.pairs.iter().for_each(|pair| learn(pair.new));
+        }
+        _ => {}
+    }
+}
+
+/// Cursors as laps around the ring and octets.
+pub(super) fn cdc(cdc: &Cdc) -> String {
+    let cursor = |cursor: smc_proto::wire::types::Cursor| {
+        format!("{}+{}", cursor.wrap, grouped(cursor.count.into()))
+    };
+    let (producer, consumer) = (cursor(cdc.producer), cursor(cdc.consumer));
+    let mut text = format!("CDC {}: written {producer}, read {consumer}", cdc.sequence);
+    let producer = [
+        (ProducerFlags::WRITER_BLOCKED, "writer blocked"),
+        (ProducerFlags::URGENT_PENDING, "urgent pending"),
+        (ProducerFlags::URGENT_PRESENT, "urgent present"),
+        (ProducerFlags::CURSOR_UPDATE_REQUESTED, "update requested"),
+        (ProducerFlags::FAILOVER_VALIDATION, "failover"),
+    ];
+    let connection = [
+        (ConnectionFlags::SENDING_DONE, "sending done"),
+        (ConnectionFlags::PEER_CONNECTION_CLOSED, "closed"),
+        (ConnectionFlags::ABNORMAL_CLOSE, "aborted"),
+    ];
+    let producer = producer
+        .into_iter()
+        .filter(|(flag, _)| cdc.producer_flags.contains(*flag))
+        .map(|(_, words)| words);
+    let connection = connection
+        .into_iter()
+        .filter(|(flag, _)| cdc.connection_flags.contains(*flag))
+        .map(|(_, words)| words);
+    for words in producer.chain(connection) {
+        text.push_str(", ");
+        text.push_str(words);
+    }
+    text
+}
