@@ -428,6 +428,9 @@ impl Script {
                 self.note(format_args!("WRITE {length} to {rkey}@{address:x}"));
                 self.writes.push((rkey.0, *address, length));
             }
+            RdmaCommand::AllocBuffer {
+                eye_catcher: true, ..
+            } => self.note("command Alloc with eye catcher"),
             _ => self.note(format_args!("command {kind}")),
         }
         if let Err(error) = self.adapter.check(command) {

@@ -101,7 +101,7 @@ fn data_starts_at_the_eye_catcher_unless_both_sides_have_none() {
             (base + 10, base)
         );
         if mine {
-            check!(s, s.adapter.marked > 0, true);
+            s.expect_story(&["command Alloc with eye catcher", "-> CLC Confirm"]);
         }
         let rtoken = Peer::rtoken(1);
         check!(s, s.writes[0].1, rtoken.address + u64::from(base));
@@ -157,7 +157,7 @@ fn only_the_server_confirms_links() {
     //= LLC-079 test
     let mut s = Script::server();
     let (conn, _) = s.server_first_contact();
-    s.send(s.peer.confirm_link());
+    s.send(s.peer.confirm_link_with(|m| m.qpn = Qpn::new(1)));
     s.expect_reset(conn, CloseReason::LinksLost);
     check!(s, s.endpoint.statistics().violations, 1);
     s.end();

@@ -37,6 +37,11 @@ impl Script {
         }
     }
 
+    /// The next CLC message, if there is one.
+    pub fn poll_clc(&mut self) -> Option<(ConnId, ClcMessage)> {
+        self.clc.pop_front()
+    }
+
     /// Takes the next CLC message if it is of this kind: whether it was.
     pub fn has_said(&mut self, kind: ClcKind) -> bool {
         let said = self
@@ -169,8 +174,8 @@ impl Script {
     /// A connection carried by SMC-R; on first contact the group is up as well.
     #[track_caller]
     pub fn expect_established(&mut self, conn: ConnId) -> bool {
-        // A group is up before its first connection.
-        while let Some(Event::GroupUp { .. }) = self.events.front() {
+        // News of a group may come before those of its connections.
+        while let Some(Event::GroupUp { .. } | Event::GroupDown { .. }) = self.events.front() {
             self.events.pop_front();
         }
         let first_contact = match self.next_event() {
@@ -181,8 +186,10 @@ impl Script {
             } if of == conn => first_contact,
             other => self.fail(format_args!("{conn} is not established: {other:?}")),
         };
-        // What follows at once are hints.
-        while let Some(Event::Writable { .. } | Event::Readable { .. }) = self.events.front() {
+        // What follows at once are hints, and news of the group.
+        while let Some(Event::Writable { .. } | Event::Readable { .. } | Event::GroupUp { .. }) =
+            self.events.front()
+        {
             self.events.pop_front();
         }
         first_contact
