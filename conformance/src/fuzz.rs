@@ -13,12 +13,15 @@
 //! - [`cdc_apply`], [`conn_pair`]: an established pair, attacked or not.
 
 mod attack;
-// pub mod cdc_apply;
+pub mod cdc_apply;
 pub mod clc;
-// pub mod conn_pair;
+pub mod conn_pair;
 mod contract;
-// pub mod pair;
+mod net;
+pub mod pair;
 mod reader;
+#[cfg(test)]
+mod regressions;
 mod side;
 pub mod solo;
 pub mod stream;
@@ -48,4 +51,8 @@ pub const TARGETS: &[Target] = &[
     ("handshake_ops", solo::handshake_ops),
     ("linkgroup_ops", solo::linkgroup_ops),
     ("transport_completions", solo::transport_completions),
+    ("handshake_pair", pair::handshake_pair),
+    ("close_pair", conn_pair::close_pair),
+    ("conn_pair", conn_pair::conn_pair),
+    ("cdc_apply", cdc_apply::cdc_apply),
 ];

@@ -1,5 +1,7 @@
 //! What a peer sends: the right messages, and others that resemble them.
 
+mod answers;
+
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -230,71 +232,6 @@ impl Peer {
             producer_flags: ProducerFlags::from_bits_truncate(r.u8()),
             connection_flags: ConnectionFlags::from_bits_truncate(r.u8()),
         }
-    }
-
-    /// Takes note of a CLC message of the endpoint and gives the right answer.
-    pub(super) fn answer_clc(&mut self, octets: &[u8], first_contact: bool) -> Option<ClcMessage> {
-        match ClcMessage::parse(octets).ok()?.0 {
-            ClcMessage::Proposal(_) => Some(ClcMessage::Accept(self.half(first_contact))),
-            ClcMessage::Accept(accept) => {
-                self.tokens.push(accept.alert_token);
-                Some(ClcMessage::Confirm(self.half(accept.first_contact)))
-            }
-            ClcMessage::Confirm(confirm) => {
-                self.tokens.push(confirm.alert_token);
-                None
-            }
-            ClcMessage::Decline(_) => None,
-        }
-    }
-
-    /// The right answer to an LLC message of the endpoint.
-    pub(super) fn answer_llc(&self, payload: &[u8]) -> Option<LlcMessage> {
-        Some(match LlcMessage::parse(payload).ok()? {
-            LlcMessage::ConfirmLink(m) if !m.reply => self.confirm_link(true, m.link),
-            // This peer is the server and goes on with ADD LINK.
-            LlcMessage::ConfirmLink(_) => self.add_link(false),
-            LlcMessage::AddLink(m) if !m.reply => self.add_link(true),
-            LlcMessage::ConfirmRkey(m) if !m.reply => {
-                LlcMessage::ConfirmRkey(ConfirmRkey { reply: true, ..m })
-            }
-            LlcMessage::DeleteRkey(m) if !m.reply => {
-                LlcMessage::DeleteRkey(DeleteRkey { reply: true, ..m })
-            }
-            LlcMessage::TestLink(m) if !m.reply => {
-                LlcMessage::TestLink(TestLink { reply: true, ..m })
-            }
-            LlcMessage::DeleteLink(m) if !m.reply => {
-                LlcMessage::DeleteLink(DeleteLink { reply: true, ..m })
-            }
-            _ => return None,
-        })
-    }
-
-    pub(super) fn confirm_link(&self, reply: bool, link: LinkNumber) -> LlcMessage {
-        LlcMessage::ConfirmLink(ConfirmLink {
-            reply,
-            flags: ConfirmLinkFlags::all(),
-            mac: MAC,
-            gid: gid(9),
-            qpn: Qpn::new(self.qpn),
-            link,
-            user_id: LinkUserId(7),
-            max_links: 2,
-        })
-    }
-
-    fn add_link(&self, reply: bool) -> LlcMessage {
-        LlcMessage::AddLink(AddLink {
-            reply,
-            rejection: reply.then_some(AddLinkRejectReason::NO_ALTERNATE_PATH),
-            mac: MAC,
-            gid: gid(9),
-            qpn: Qpn::new(self.qpn),
-            link: LinkNumber(2),
-            mtu: Mtu::M1024,
-            psn: Psn::new(2),
-        })
     }
 }
 

@@ -1,19 +1,20 @@
 //! One endpoint with an adapter that answers when it is told to, and the
 //! invariants that hold after every input.
 
+mod outputs;
+
 use std::collections::VecDeque;
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::event::{CloseReason, Event, FallbackReason};
+use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, Mtu, PeerId};
 
 use super::contract::Contract;
 use super::trace;
@@ -31,8 +32,6 @@ pub(super) const LIMITS: Limits = Limits {
 };
 /// Most steps of one input with these tables, whatever the peer sends.
 const MAX_STEPS: u32 = 400;
-/// Most outputs of one kind that one input can cause.
-const MAX_OUTPUTS: usize = 200;
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +66,8 @@ pub(super) struct Side {
     pub(super) sent: Vec<(LinkId, WrId)>,
     /// CLC messages that were not delivered.
     pub(super) clc: VecDeque<(ConnId, Vec<u8>)>,
+    /// Alert tokens given out in Accept and Confirm.
+    pub(super) tokens: Vec<(ConnId, AlertToken)>,
     /// Proposals that were not answered.
     pub(super) proposed: Vec<ConnId>,
 }
@@ -93,6 +94,9 @@ impl Side {
         let mut config = Config::new(PeerId::new(u16::from(number), path.mac));
         config.receive_buffer = BufferSize::K16;
         config.send_buffer = BufferSize::K16;
+        // A group outlives its connections by one TEST LINK and no more.
+        config.timeouts.group_idle_server = Duration::from_secs(40);
+        config.timeouts.group_idle_client = Duration::from_secs(50);
         configure(&mut config);
         Self {
             endpoint: Endpoint::new(config, u64::from(number), Owned::new(LIMITS)),
@@ -105,6 +109,7 @@ impl Side {
             wire: VecDeque::new(),
             sent: Vec::new(),
             clc: VecDeque::new(),
+            tokens: Vec::new(),
             proposed: Vec::new(),
         }
     }
@@ -235,104 +240,6 @@ impl Side {
     pub(super) fn until_next(&mut self) -> Option<Duration> {
         let deadline = self.endpoint.poll_timeout()?;
         Some(deadline.since(self.now))
-    }
-
-    /// Drains every output, of commands at most `commands`.
-    pub(super) fn poll(&mut self, commands: usize) {
-        let mut buffer = [0; MAX_LENGTH];
-        let mut rounds = 0;
-        let mut round = || {
-            rounds += 1;
-            assert!(rounds <= MAX_OUTPUTS, "outputs without end");
-        };
-        while let Some((conn, length)) =
-            self.endpoint.poll_clc(self.now, &mut buffer).expect("room")
-        {
-            round();
-            let parsed = ClcMessage::parse(&buffer[..length]).expect("own messages parse");
-            assert_eq!(parsed.1, length);
-            assert!(self.is_open(conn), "a CLC message of {conn}, which ended");
-            trace(format_args!("  {conn}: {}", parsed.0));
-            self.clc.push_back((conn, buffer[..length].to_vec()));
-        }
-        for _ in 0..commands {
-            let Some(command) = self.endpoint.poll_rdma(self.now, DEVICE) else {
-                break;
-            };
-            round();
-            trace(format_args!("  {command:?}"));
-            self.contract.issue(&command);
-            match command {
-                RdmaCommand::Write { conn, .. } => {
-                    assert!(self.is_open(conn), "a WRITE of {conn}, which ended");
-                    self.wire.push_back(command);
-                }
-                RdmaCommand::Send { .. } => self.wire.push_back(command),
-                _ => self.pending.push(command),
-            }
-        }
-        while let Some((id, command)) = self.endpoint.poll_tcp() {
-            round();
-            trace(format_args!("  {id}: {command:?}"));
-            let conn = self.conn(id);
-            // A watch for a crossing Decline ends with a second HandOver.
-            let watching = conn.tcp
-                == Some(TcpCommand::HandOver {
-                    watch_for_decline: true,
-                });
-            let ends_watch = command
-                == TcpCommand::HandOver {
-                    watch_for_decline: false,
-                };
-            assert!(
-                conn.tcp.is_none() || (watching && ends_watch),
-                "{command:?} after {:?} for {id}",
-                conn.tcp
-            );
-            conn.tcp = Some(command);
-        }
-        while let Some(event) = self.endpoint.poll_event() {
-            round();
-            trace(format_args!("  {event:?}"));
-            self.event(event);
-        }
-    }
-
-    fn event(&mut self, event: Event) {
-        let (id, end) = match event {
-            Event::FellBack { conn, why } => (conn, Some(End::FellBack(why))),
-            Event::Closed { conn, reason } => (conn, Some(End::Closed(reason))),
-            Event::Proposed { conn } => {
-                self.proposed.push(conn);
-                (conn, None)
-            }
-            Event::Established { conn, .. }
-            | Event::Readable { conn }
-            | Event::Writable { conn }
-            | Event::Urgent { conn } => (conn, None),
-            Event::GroupUp { group } => {
-                assert!(!self.groups.contains(&group), "{group} is up twice");
-                self.groups.push(group);
-                return;
-            }
-            Event::GroupDown { group } => {
-                assert!(self.groups.contains(&group), "{group} was never up");
-                self.groups.retain(|g| *g != group);
-                return;
-            }
-            _ => return,
-        };
-        let conn = self.conn(id);
-        assert_eq!(conn.end, None, "{event:?} after the end");
-        conn.end = end;
-        match event {
-            Event::Established { .. } => {
-                assert!(!conn.established, "{event:?} twice");
-                conn.established = true;
-            }
-            Event::FellBack { .. } => assert!(!conn.established, "{event:?}"),
-            _ => {}
-        }
     }
 
     /// What is left of the engine when everything ended.

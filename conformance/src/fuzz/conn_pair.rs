@@ -1,0 +1,241 @@
+//! An established pair: what arrives is what was sent, and it ends.
+
+use smc_proto::connection::{CloseState, Shutdown};
+use smc_proto::endpoint::ConnOptions;
+use smc_proto::time::Duration;
+use smc_proto::wire::clc::Subnets;
+
+use super::Reader;
+use super::net::Net;
+use super::side::{End, Side};
+
+/// Most steps decoded from one input.
+const MAX_OPS: usize = 300;
+
+/// One direction of a connection as it must be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Model {
+    pub(super) written: usize,
+    pub(super) read: usize,
+    /// The octets are told apart by this and their position.
+    pub(super) name: u8,
+}
+
+impl Model {
+    /// The octet of the stream at a position.
+    const fn octet(self, at: usize) -> u8 {
+        (at as u8).wrapping_mul(31) ^ ((at >> 8) as u8).wrapping_mul(17) ^ self.name
+    }
+
+    /// Writes up to `n` octets on a side.
+    pub(super) fn write(&mut self, side: &mut Side, at: usize, n: usize, urgent: bool) {
+        let (now, id) = (side.now, side.conns[at].id);
+        let Some(mut conn) = side.endpoint.conn(id) else {
+            return;
+        };
+        let Some(space) = conn.send_space().filter(|space| !space.is_empty()) else {
+            return;
+        };
+        let memory = &mut side.contract.buffer(space.buffer).memory;
+        let mut n = n.min(space.len() as usize);
+        let committed = n;
+        for piece in space.segments {
+            let len = n.min(piece.length as usize);
+            n -= len;
+            for octet in &mut memory[piece.offset as usize..][..len] {
+                *octet = self.octet(self.written);
+                self.written += 1;
+            }
+        }
+        let result = match urgent {
+            true => conn.commit_urgent(now, committed as u32),
+            false => conn.commit(now, committed as u32),
+        };
+        assert_eq!(result, Ok(()));
+        side.check();
+    }
+
+    /// Reads up to `n` octets on the other side and compares them.
+    pub(super) fn read(&mut self, side: &mut Side, at: usize, n: usize) {
+        let (now, id) = (side.now, side.conns[at].id);
+        let Some(mut conn) = side.endpoint.conn(id) else {
+            return;
+        };
+        let Some(spans) = conn.readable().filter(|spans| !spans.is_empty()) else {
+            return;
+        };
+        let memory = &side.contract.buffer(spans.buffer).memory;
+        let mut n = n.min(spans.len() as usize);
+        let consumed = n;
+        for piece in spans.segments {
+            let len = n.min(piece.length as usize);
+            n -= len;
+            for octet in &memory[piece.offset as usize..][..len] {
+                assert!(self.read < self.written, "more was read than written");
+                assert_eq!(*octet, self.octet(self.read), "at {}", self.read);
+                self.read += 1;
+            }
+        }
+        assert_eq!(conn.consume(now, consumed as u32), Ok(()));
+        side.check();
+    }
+}
+
+/// Two hosts with `connections` established connections.
+pub(super) fn establish(choices: u8, connections: usize) -> Net {
+    let mut net = Net::new(|side, config| {
+        config.eye_catcher = choices >> side & 1 != 0;
+        config.elements_per_rmb = if choices & 4 != 0 { 3 } else { 1 };
+    });
+    let mut options = ConnOptions::new(Subnets::default());
+    options.nodelay = choices & 8 != 0;
+    for _ in 0..connections {
+        net.open(&options);
+        net.run(Duration::from_millis(100));
+    }
+    assert!(
+        net.sides
+            .iter()
+            .flat_map(|s| &s.conns)
+            .all(|c| c.established)
+    );
+    net
+}
+
+/// One connection, read and written in any portions over a network that moves
+/// one thing at a time: what is read is a prefix of what was written, and all of
+/// it once everything has moved, unless somebody aborted.
+pub fn conn_pair(data: &[u8]) {
+    let mut r = Reader::new(data);
+    let mut net = establish(r.u8(), 1);
+    let mut models = [0x5a, 0xc3].map(|name| Model {
+        name,
+        ..Model::default()
+    });
+    let mut ended = [false; 2];
+    for _ in 0..MAX_OPS {
+        if r.is_empty() {
+            break;
+        }
+        let (op, side) = (r.below(14), r.below(2));
+        match op {
+            0..=2 => {
+                let n = usize::from(r.u16() >> (r.u8() & 15));
+                models[side].write(&mut net.sides[side], 0, n, op == 2);
+            }
+            3..=5 => {
+                let n = usize::from(r.u16() >> (r.u8() & 15));
+                models[1 - side].read(&mut net.sides[side], 0, n);
+            }
+            12 if r.below(4) == 0 => {
+                ended[side] = true;
+                close(&mut net.sides[side], 0, Shutdown::Write);
+            }
+            _ => traffic(&mut net, op, side, &mut r),
+        }
+        net.sides[side].check_conns();
+    }
+    // Everything arrives, once somebody reads it.
+    for _ in 0..200 {
+        net.run(Duration::from_millis(500));
+        let before = models.map(|m| m.read);
+        for side in 0..2 {
+            models[1 - side].read(&mut net.sides[side], 0, usize::MAX);
+        }
+        if before == models.map(|m| m.read) {
+            break;
+        }
+    }
+    for side in 0..2 {
+        let model = models[side];
+        assert_eq!(model.read, model.written, "lost on the way from {side}");
+        let id = net.sides[1 - side].conns[0].id;
+        let conn = net.sides[1 - side].endpoint.conn(id);
+        assert_eq!(conn.is_some_and(|c| c.is_end_of_stream()), ended[side]);
+    }
+    net.wind_down();
+    for side in &net.sides {
+        assert_eq!(
+            side.conns[0].end,
+            Some(End::Closed(smc_proto::event::CloseReason::Normal))
+        );
+    }
+}
+
+fn close(side: &mut Side, at: usize, how: Shutdown) {
+    let (now, id) = (side.now, side.conns[at].id);
+    if let Some(mut conn) = side.endpoint.conn(id) {
+        conn.shutdown(now, how);
+    }
+    side.check();
+}
+
+/// The network moves.
+pub(super) fn traffic(net: &mut Net, op: usize, side: usize, r: &mut Reader<'_>) {
+    match op {
+        6 | 7 => {
+            net.poll(side, r.below(8));
+        }
+        8 | 9 => {
+            net.deliver(side);
+        }
+        10 => {
+            let at = r.below(net.sides[side].sent.len());
+            net.sides[side].report(at);
+        }
+        11 => net.settle(),
+        _ => net.advance(Duration::from_millis(u64::from(r.u8()))),
+    }
+}
+
+/// Two connections that are closed, aborted and left alone in any order: all
+/// reach CLOSED, and nothing is left.
+pub fn close_pair(data: &[u8]) {
+    let mut r = Reader::new(data);
+    let mut net = establish(r.u8(), 2);
+    let mut models = [[Model::default(); 2]; 2];
+    for _ in 0..MAX_OPS {
+        if r.is_empty() {
+            break;
+        }
+        let (op, side, at) = (r.below(16), r.below(2), r.below(2));
+        match op {
+            0 | 1 => {
+                let n = usize::from(r.u16() >> (r.u8() & 15));
+                models[at][side].write(&mut net.sides[side], at, n, op == 1);
+            }
+            2 => {
+                let n = usize::from(r.u16());
+                models[at][1 - side].read(&mut net.sides[side], at, n);
+            }
+            3 => close(&mut net.sides[side], at, Shutdown::Read),
+            4 => close(&mut net.sides[side], at, Shutdown::Write),
+            5 => close(&mut net.sides[side], at, Shutdown::Both),
+            12 => {
+                let (now, id) = (net.sides[side].now, net.sides[side].conns[at].id);
+                if let Some(mut conn) = net.sides[side].endpoint.conn(id) {
+                    conn.abort(now);
+                }
+            }
+            13 => net.advance(Duration::from_secs(u64::from(r.u8()))),
+            14 if r.below(8) == 0 => {
+                let link = net.sides[side].contract.links[0].id;
+                net.fail(side, link);
+            }
+            15 => {
+                let id = net.sides[side].conns[at].id;
+                let conn = net.sides[side].endpoint.conn(id);
+                let state = conn.and_then(|conn| conn.state());
+                assert!(
+                    state != Some(CloseState::Closed) || {
+                        let conn = net.sides[side].endpoint.conn(id);
+                        conn.is_none_or(|c| c.send_space().is_none_or(|s| s.is_empty()))
+                    }
+                );
+            }
+            _ => traffic(&mut net, op, side, &mut r),
+        }
+        net.sides[side].check_conns();
+    }
+    net.wind_down();
+}
