@@ -255,7 +255,7 @@ fn a_peer_that_fills_its_group_leaves_room_for_others() {
         s.send_on(hostile.0, Peer::confirm_rkey(rmb));
     }
     s.skip();
-    check!(s, s.endpoint.usage().remote_rmbs, 11);
+    check!(s, s.endpoint.usage().remote_rmbs, 256);
     works(&mut s, other);
     s.end();
 }

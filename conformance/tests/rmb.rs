@@ -7,7 +7,7 @@ use smc_proto::time::Duration;
 use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::{LlcMessage, RkeyFlags};
-use smc_proto::wire::types::{BufferSize, RmbeIndex};
+use smc_proto::wire::types::{BufferSize, RKey, RToken, RmbeIndex};
 
 #[test]
 fn an_element_given_twice_ends_the_older_connection_without_a_write() {
@@ -237,19 +237,31 @@ fn the_same_key_announced_again_is_the_same_rmb_at_another_address_it_is_refused
 }
 
 #[test]
-fn a_peer_announces_no_more_rmbs_than_its_connections_can_use() {
+fn a_peer_has_at_most_255_rmbs() {
     //= RMB-001 test
     //= SEC-009 test
     let mut s = Script::client();
     s.client_first_contact();
-    for rmb in 2..=10 {
+    for rmb in 2..=255 {
         s.send(Peer::confirm_rkey(rmb));
         check!(s, s.expect_confirm_rkey_reply().flags, RkeyFlags::empty());
     }
-    s.send(Peer::confirm_rkey(11));
+    s.send(Peer::confirm_rkey(256));
     check!(s, s.expect_confirm_rkey_reply().flags, RkeyFlags::NEGATIVE);
-    check!(s, s.endpoint.usage().remote_rmbs, 10);
-    s.client_joins(10);
-    s.client_joins(11);
+    check!(s, s.endpoint.usage().remote_rmbs, 255);
+    // A connection on one more is declined, one on a known RMB is not.
+    let conn = s.connect();
+    s.expect_proposal(conn);
+    let rtoken = RToken {
+        rkey: RKey(0xffff),
+        address: 0,
+    };
+    let accept = AcceptConfirm {
+        rtoken,
+        ..s.peer.subsequent(2)
+    };
+    s.accept(conn, accept);
+    s.expect_decline(conn, smc_proto::wire::types::DiagnosisCode::RTOKEN);
+    s.client_joins(200);
     s.end();
 }
