@@ -21,8 +21,8 @@ impl<'a> Reader<'a> {
     }
 
     /// All octets that are left.
-    pub const fn rest(&mut self) -> &'a [u8] {
-        core::mem::replace(&mut self.rest, &[])
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
     }
 
     /// At most `n` octets.
