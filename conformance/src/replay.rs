@@ -16,10 +16,18 @@
 //! * The application behind our endpoint does what the captured one did: it
 //!   writes, reads, shuts down and closes when the captured CDC messages show so.
 //!
+//! Our groups have one link. Of a capture with two, what the other link brings is
+//! left out: its making, the tokens for it, and connections that the captured
+//! server put on it. A server of ours that offers a second link and is taken up
+//! on it takes the link down again; the client's answer to that is the only
+//! message the replay makes.
+//!
 //! The clock is the capture's. Where our end acts differently for a reason, the
 //! replay notes a [`Deviation`]; everything else that differs is a [`Failure`].
 
 mod connection;
+mod data;
+mod finish;
 mod host;
 mod identity;
 mod llc;
@@ -30,12 +38,61 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use smc_proto::config::Config;
 use smc_proto::event::CloseReason;
 use smc_proto::stats::Statistics;
 
 pub use script::End;
 
-/// How our endpoint is set up.
+/// A replay: which end is ours, and what it is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The end that our endpoint replaces.
+    pub ours: End,
+    /// What becomes of its RMBs.
+    pub rmbs: Rmbs,
+    /// How its application reads.
+    pub reader: Reader,
+    /// When its SENDs complete.
+    pub completions: Completions,
+    /// Changes the settings of our endpoint.
+    pub configure: fn(&mut Config),
+}
+
+impl Setup {
+    /// The defaults of the engine in the place of this end.
+    #[must_use]
+    pub const fn new(ours: End) -> Self {
+        Self {
+            ours,
+            rmbs: Rmbs::Kept,
+            reader: Reader::AsCaptured,
+            completions: Completions::AtOnce,
+            configure: |_| {},
+        }
+    }
+}
+
+/// When our application reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// When a captured CDC message tells that the captured one had read.
+    AsCaptured,
+    /// At once, always before that.
+    Prompt,
+}
+
+/// When the SENDs of our end complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completions {
+    /// When they are posted.
+    AtOnce,
+    /// After the other end's next message, so that an answer is there before the
+    /// completion of its request; at the latest when our end acts again.
+    Late,
+}
+
+/// What becomes of an RMB when its connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmbs {
     /// As by default: an RMB stays announced when its connection ends, and the
@@ -73,9 +130,10 @@ pub enum Deviation {
     AbortAnswered,
     /// It comes after the end of our link group.
     AfterEnd,
-    /// The captured end said that its writer is blocked in a message without
-    /// data, though it was no longer, or ours did.
-    BlockedFlag,
+    /// The captured end says that its writer is blocked when it has more to send
+    /// than there is room for, and until it writes again; ours when there is no
+    /// room.
+    BlockedWithRoom,
 }
 
 /// What happened to one connection.
@@ -108,9 +166,9 @@ pub struct Counts {
     pub cdc_fed: u32,
     /// CDC messages of the captured end that one of ours matches in cursors and flags.
     pub cdc_equal: u32,
-    /// CDC messages of the captured end that only told of consumed octets, and
-    /// that ours told of later.
-    pub cdc_later: u32,
+    /// CDC messages of the captured end that only told of consumed octets, where
+    /// ours said nothing: it had told before, or did later.
+    pub cdc_without: u32,
     /// CDC messages that our end sent where the captured one sent none.
     pub cdc_more: u32,
     /// RDMA WRITEs carried out in our memory.
@@ -160,10 +218,10 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// [`Failure`], with everything that happened before it.
-pub fn replay(capture: &Path, ours: End, rmbs: Rmbs) -> Result<Report, Failure> {
+pub fn replay(capture: &Path, setup: Setup) -> Result<Report, Failure> {
     let script = script::Script::read(capture).map_err(|what| Failure {
         what: format!("{}: {what}", capture.display()),
         transcript: Vec::new(),
     })?;
-    session::Session::new(&script, ours, rmbs).run()
+    session::Session::new(&script, setup).run()
 }

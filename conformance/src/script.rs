@@ -39,7 +39,7 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LinkId};
+use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
@@ -81,6 +81,8 @@ pub struct Script {
     llc: VecDeque<(LinkId, LlcMessage)>,
     cdc: VecDeque<(LinkId, Cdc)>,
     events: VecDeque<Event>,
+    /// The group that came up last.
+    pub group: Option<GroupId>,
     /// Octets the engine wrote into the peer's memory: key, address, length.
     pub writes: Vec<(u32, u64, u32)>,
 }
@@ -134,6 +136,7 @@ impl Script {
             llc: VecDeque::new(),
             cdc: VecDeque::new(),
             events: VecDeque::new(),
+            group: None,
             writes: Vec::new(),
         }
     }
@@ -352,6 +355,29 @@ impl Script {
         self.pump();
     }
 
+    /// Has the adapter refuse what it held back.
+    pub fn refuse_held(&mut self) {
+        self.adapter.hold = None;
+        for command in std::mem::take(&mut self.adapter.held) {
+            self.note(format_args!("late refusal: {}", Kind::of(&command)));
+            self.adapter.on_refused(&command);
+            if let Some(completion) = Adapter::refusal(&command) {
+                self.endpoint.handle_rdma(self.now, completion);
+            }
+        }
+        self.pump();
+    }
+
+    /// Lets the adapter answer the first thing it held back, and holds on.
+    pub fn release_one(&mut self) {
+        if !self.adapter.held.is_empty() {
+            let command = self.adapter.held.remove(0);
+            self.note(format_args!("late: {}", Kind::of(&command)));
+            self.carry_out(&command);
+        }
+        self.pump();
+    }
+
     /// Does everything the endpoint asks for.
     pub fn pump(&mut self) {
         let mut buffer = [0; MAX_LENGTH];
@@ -368,6 +394,9 @@ impl Script {
                 self.execute(&command);
             } else if let Some(event) = self.endpoint.poll_event() {
                 self.note(format_args!("event {event:?}"));
+                if let Event::GroupUp { group } = event {
+                    self.group = Some(group);
+                }
                 self.events.push_back(event);
             } else {
                 return;
@@ -399,6 +428,9 @@ impl Script {
                 self.note(format_args!("WRITE {length} to {rkey}@{address:x}"));
                 self.writes.push((rkey.0, *address, length));
             }
+            RdmaCommand::AllocBuffer {
+                eye_catcher: true, ..
+            } => self.note("command Alloc with eye catcher"),
             _ => self.note(format_args!("command {kind}")),
         }
         if let Err(error) = self.adapter.check(command) {

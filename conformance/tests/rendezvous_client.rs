@@ -245,6 +245,26 @@ fn two_first_contacts_at_once_are_two_groups() {
 }
 
 #[test]
+fn a_connection_may_join_a_group_that_only_the_server_holds_for_formed() {
+    // The server gave up waiting for the answer to ADD LINK a little before the
+    // client gave up waiting for ADD LINK.
+    //= RENDEZVOUS-039 test
+    //= RENDEZVOUS-056 test
+    let mut s = Script::client();
+    let (first, _) = s.client_confirms_link();
+    let second = s.connect();
+    s.expect_proposal(second);
+    s.accept(second, s.peer.subsequent(2));
+    s.expect_silence();
+    s.wait(core::time::Duration::from_secs(3));
+    s.expect_established(first);
+    s.agree_to_rmb();
+    s.expect_confirm(second);
+    s.expect_story(&["CONFIRM RKEY request", "Established", "-> CLC Confirm"]);
+    s.end();
+}
+
+#[test]
 fn data_that_overtakes_add_link_is_held() {
     //= RENDEZVOUS-033 test
     //= CDC-033 test

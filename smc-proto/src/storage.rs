@@ -6,7 +6,8 @@ pub use crate::rendezvous::Handshake;
 pub use crate::slots::{Pool, PoolHead, Slot};
 
 /// Provides the tables of an endpoint. Implement it for memory of another kind,
-/// always returning the same tables; [`Fixed`] and [`Owned`] serve most uses.
+/// always returning the same tables; [`Fixed`] and `Owned` (feature `alloc`) serve
+/// most uses.
 pub trait Storage {
     /// The tables, for the duration of one call.
     fn tables(&mut self) -> Tables<'_>;

@@ -1,6 +1,6 @@
 //! One endpoint between a hostile peer and a device in any mood.
 //!
-//! After every step the invariants of [`Side`] hold; in the end the device
+//! After every step the invariants of `Side` hold; in the end the device
 //! answers everything, the peer nothing, and whatever happened before, all
 //! connections end and nothing is left in the tables.
 

@@ -1,21 +1,21 @@
 //! Our end: an endpoint, its memory and an RNIC that does at once what it is
 //! asked, with everything the endpoint says kept in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use smc_proto::command::{QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId};
+use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Mtu, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
 
 const DEVICE: DeviceId = DeviceId(0);
 
@@ -44,13 +44,21 @@ pub(super) struct Host {
     /// What it is bound to.
     pub(super) bound: Option<(QpAddress, Mtu)>,
     pub(super) outputs: Vec<Output>,
+    /// Numbers of our queue pairs, in the order of their making.
+    qpns: Vec<Qpn>,
+    /// First packet number in Accept or Confirm, and of the queue pair.
+    told_psn: Option<Psn>,
+    psn: Option<Psn>,
+    /// Whether SENDs complete only when asked to.
+    late: bool,
+    posted: VecDeque<(LinkId, WrId)>,
     memory: BTreeMap<BufferId, Vec<u8>>,
     registered: BTreeMap<RKey, (BufferId, u64)>,
     numbers: u32,
 }
 
 impl Host {
-    pub(super) fn new(config: Config, path: LocalPath) -> Self {
+    pub(super) fn new(config: Config, path: LocalPath, late: bool) -> Self {
         Self {
             endpoint: Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(32))),
             now: Instant::ZERO,
@@ -58,6 +66,11 @@ impl Host {
             carrier: None,
             bound: None,
             outputs: Vec::new(),
+            qpns: Vec::new(),
+            told_psn: None,
+            psn: None,
+            late,
+            posted: VecDeque::new(),
             memory: BTreeMap::new(),
             registered: BTreeMap::new(),
             numbers: 0,
@@ -123,10 +136,9 @@ impl Host {
         let completion = match *command {
             RdmaCommand::CreateQp { link, .. } => {
                 self.numbers += 1;
-                RdmaCompletion::QpCreated {
-                    link,
-                    qpn: Qpn::new(0x00a5_0000 + self.numbers),
-                }
+                let qpn = Qpn::new(0x00a5_0000 + self.numbers);
+                self.qpns.push(qpn);
+                RdmaCompletion::QpCreated { link, qpn }
             }
             RdmaCommand::ConnectQp { link, peer, mtu } => {
                 if self.carrier.is_some() {
@@ -136,11 +148,15 @@ impl Host {
                 self.bound = Some((peer, mtu));
                 RdmaCompletion::QpConnected { link }
             }
-            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
+            RdmaCommand::ActivateQp { link, psn } => {
+                self.psn = Some(psn);
+                RdmaCompletion::QpActive { link }
+            }
             RdmaCommand::QpToError { link } => {
                 if self.carrier == Some(link) {
                     self.carrier = None;
                 }
+                self.posted.retain(|(posted, _)| *posted != link);
                 RdmaCompletion::QpDrained { link }
             }
             RdmaCommand::DestroyQp { link } => RdmaCompletion::QpDestroyed { link },
@@ -216,12 +232,95 @@ impl Host {
                     Output::Llc(LlcMessage::parse(&payload).map_err(|e| e.to_string())?)
                 };
                 self.outputs.push(output);
+                if self.late {
+                    self.posted.push_back((link, wr_id));
+                    return Ok(());
+                }
                 RdmaCompletion::Sent { link, wr_id }
             }
         };
         self.endpoint.handle_rdma(self.now, completion);
         Ok(())
     }
+
+    // ---- identities --------------------------------------------------------
+
+    /// Whether a CLC message of ours names our own objects.
+    pub(super) fn check_clc(&mut self, ours: &ClcMessage) -> Result<(), String> {
+        match ours {
+            ClcMessage::Proposal(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_port(m.gid, m.mac)
+            }
+            ClcMessage::Accept(m) | ClcMessage::Confirm(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 0)?;
+                if *self.told_psn.get_or_insert(m.psn) != m.psn {
+                    return Err(format!("another packet number: {}", m.psn));
+                }
+                match self.registered.get(&m.rtoken.rkey) {
+                    Some((_, address)) if *address == m.rtoken.address => Ok(()),
+                    _ => Err(format!("{} is not registered", m.rtoken)),
+                }
+            }
+            ClcMessage::Decline(_) => Ok(()),
+        }
+    }
+
+    /// The same for an LLC message.
+    pub(super) fn check_llc(&self, ours: &LlcMessage) -> Result<(), String> {
+        match ours {
+            LlcMessage::ConfirmLink(m) => {
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 0)
+            }
+            LlcMessage::AddLink(m) if m.rejection.is_none() => {
+                self.check_port(m.gid, m.mac)?;
+                self.check_qpn(m.qpn, 1)
+            }
+            LlcMessage::AddLink(m) => self.check_port(m.gid, m.mac),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether our queue pair begins with the packet number that we told.
+    pub(super) fn check_psn(&self) -> Result<(), String> {
+        if self.psn.is_some() && self.psn == self.told_psn {
+            Ok(())
+        } else {
+            Err(format!(
+                "packet numbers: {:?}, {:?}",
+                self.psn, self.told_psn
+            ))
+        }
+    }
+
+    fn check_peer_id(&self, peer_id: PeerId) -> Result<(), String> {
+        if peer_id == self.endpoint.config().peer_id {
+            Ok(())
+        } else {
+            Err(format!("our peer ID is not {peer_id}"))
+        }
+    }
+
+    fn check_port(&self, gid: Gid, mac: Mac) -> Result<(), String> {
+        if (gid, mac) == (self.path.gid, self.path.mac) {
+            Ok(())
+        } else {
+            Err(format!("our port is not {gid}, {mac}"))
+        }
+    }
+
+    fn check_qpn(&self, qpn: Qpn, link: usize) -> Result<(), String> {
+        if self.qpns.get(link) == Some(&qpn) {
+            Ok(())
+        } else {
+            Err(format!("our queue pair is not {qpn}"))
+        }
+    }
+
+    // ---- memory ------------------------------------------------------------
 
     fn slice(&mut self, buffer: BufferId, offset: u32, length: u32) -> Result<&mut [u8], String> {
         let (start, length) = (offset as usize, length as usize);
@@ -237,6 +336,20 @@ impl Host {
             octets.extend_from_slice(self.slice(buffer, offset, length)?);
         }
         Ok(octets)
+    }
+
+    /// SENDs that are posted and not completed.
+    pub(super) fn posted(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Completes the oldest `count` SENDs.
+    pub(super) fn complete(&mut self, count: usize) -> Result<(), String> {
+        for (link, wr_id) in self.posted.drain(..count) {
+            self.endpoint
+                .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
+        }
+        self.pump()
     }
 
     /// Gives a SEND of the peer to the endpoint; `false` if no queue pair is left.
@@ -292,6 +405,12 @@ impl Host {
             conn.commit(now, length)
         }
         .map_err(|e| format!("{e:?}"))
+    }
+
+    /// How many octets the application can read.
+    pub(super) fn readable(&mut self, id: ConnId) -> usize {
+        let spans = self.endpoint.conn(id).and_then(|conn| conn.readable());
+        spans.map_or(0, |spans| spans.len() as usize)
     }
 
     /// The application reads so many octets.

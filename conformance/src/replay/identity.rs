@@ -3,7 +3,7 @@
 //!
 //! Identities are the fields that name an object of their sender: peer ID, GID,
 //! MAC, queue pair, first packet number, RToken, alert token, link user ID.
-//! Everything else has to be equal.
+//! Everything else has to be equal. Ours have to name our own objects.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,11 @@ impl Identities {
 
     /// Pairs CLC messages. The octets of ours, with the captured identities in
     /// it: to be compared with the captured octets.
-    pub(super) fn pair_clc(&mut self, captured: &ClcMessage, ours: &ClcMessage) -> Option<Vec<u8>> {
+    pub(super) fn pair_clc(
+        &mut self,
+        captured: &ClcMessage,
+        ours: &ClcMessage,
+    ) -> Result<Vec<u8>, String> {
         let message = match (captured, ours) {
             (ClcMessage::Proposal(theirs), ClcMessage::Proposal(ours)) => {
                 let mut message = ours.clone();
@@ -47,22 +51,32 @@ impl Identities {
                 ClcMessage::Proposal(message)
             }
             (ClcMessage::Accept(theirs), ClcMessage::Accept(ours)) => {
-                ClcMessage::Accept(self.pair_half(theirs, ours))
+                ClcMessage::Accept(self.pair_half(theirs, ours)?)
             }
             (ClcMessage::Confirm(theirs), ClcMessage::Confirm(ours)) => {
-                ClcMessage::Confirm(self.pair_half(theirs, ours))
+                ClcMessage::Confirm(self.pair_half(theirs, ours)?)
             }
-            _ => return None,
+            _ => return Err(format!("ours is {ours}")),
         };
         let mut buffer = [0; MAX_LENGTH];
-        let length = message.emit(&mut buffer).ok()?;
-        buffer.get(..length).map(<[u8]>::to_vec)
+        let length = message.emit(&mut buffer).map_err(|e| format!("{e:?}"))?;
+        Ok(buffer.get(..length).unwrap_or_default().to_vec())
     }
 
-    fn pair_half(&mut self, theirs: &AcceptConfirm, ours: &AcceptConfirm) -> AcceptConfirm {
+    fn pair_half(
+        &mut self,
+        theirs: &AcceptConfirm,
+        ours: &AcceptConfirm,
+    ) -> Result<AcceptConfirm, String> {
         self.tokens.insert(theirs.alert_token, ours.alert_token);
+        // CONFIRM RKEY announced it, or the half of an earlier connection.
+        if let Some((_, known)) = self.rmb(theirs.rtoken.rkey)
+            && known != ours.rtoken
+        {
+            return Err(format!("our RMB is {}, not {known}", ours.rtoken));
+        }
         self.learn_rmb(theirs.rtoken, ours.rtoken);
-        AcceptConfirm {
+        Ok(AcceptConfirm {
             peer_id: theirs.peer_id,
             gid: theirs.gid,
             mac: theirs.mac,
@@ -71,7 +85,7 @@ impl Identities {
             alert_token: theirs.alert_token,
             psn: theirs.psn,
             ..*ours
-        }
+        })
     }
 
     /// Pairs LLC messages of the same type. Ours with the captured identities in

@@ -15,7 +15,7 @@ impl Session<'_> {
             && !request.flags.contains(DeleteLinkFlags::ALL)
         {
             // The capture cannot answer: there the second link stayed.
-            if self.ours != End::Server || request.link != LinkNumber(2) {
+            if self.setup.ours != End::Server || request.link != LinkNumber(2) {
                 return Err("our end deletes its only link".into());
             }
             self.deviate(Deviation::SecondLinkUndone);
@@ -39,7 +39,7 @@ impl Session<'_> {
         step: &Step,
     ) -> Result<(), String> {
         if elsewhere {
-            self.note_foreign(captured, self.ours);
+            self.note_foreign(captured, self.setup.ours);
             self.deviate(Deviation::OtherLink);
             return Ok(());
         }
@@ -54,13 +54,13 @@ impl Session<'_> {
             }
             LlcMessage::DeleteLink(request) => return self.own_deletion(request),
             LlcMessage::ConfirmRkey(request) if !request.reply => {
-                self.foreign.remove(&(self.ours, request.rtoken.rkey));
+                self.foreign.remove(&(self.setup.ours, request.rtoken.rkey));
             }
             LlcMessage::DeleteRkey(message) => {
                 let owner = if message.reply {
-                    self.ours.other()
+                    self.setup.ours.other()
                 } else {
-                    self.ours
+                    self.setup.ours
                 };
                 if let Some(rkey) = message.rkeys.first()
                     && self.foreign.contains(&(owner, *rkey))
@@ -77,6 +77,7 @@ impl Session<'_> {
         let Some(ours) = self.take_own(captured) else {
             return self.own_missing(captured);
         };
+        self.host.check_llc(&ours)?;
         let mut paired = self.identities.pair_llc(captured, &ours);
         if let (LlcMessage::ConfirmRkey(paired), LlcMessage::ConfirmRkey(captured)) =
             (&mut paired, captured)
@@ -125,7 +126,7 @@ impl Session<'_> {
             _ => None,
         };
         match rkey {
-            Some(rkey) if self.rmbs == Rmbs::Kept => {
+            Some(rkey) if self.setup.rmbs == Rmbs::Kept => {
                 let why = Deviation::RmbKept;
                 self.unasked.insert((captured.kind(), rkey), why);
                 self.deviate(why);
@@ -155,7 +156,7 @@ impl Session<'_> {
         if captured.reply || !captured.flags.contains(DeleteLinkFlags::ALL) {
             return Err("only the deletion of all links is replayed".into());
         }
-        if self.ours == End::Client {
+        if self.setup.ours == End::Client {
             if self.host.carrier.is_some() {
                 return Err("our end still has its link".into());
             }
@@ -178,7 +179,7 @@ impl Session<'_> {
 
     /// The other end sent an LLC message.
     pub(super) fn feed_llc(&mut self, message: &LlcMessage, elsewhere: bool) -> Result<(), String> {
-        let theirs = self.ours.other();
+        let theirs = self.setup.ours.other();
         if elsewhere {
             self.note_foreign(message, theirs);
             self.deviate(Deviation::OtherLink);

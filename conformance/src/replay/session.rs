@@ -2,31 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use smc_proto::command::TcpCommand;
 use smc_proto::config::Config;
-use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, TcpEvent};
-use smc_proto::event::{CloseReason, Event};
+use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId};
 use smc_proto::path::LocalPath;
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, RKey};
-use smc_transport_sim::capture::follow::RdmaWrite;
 
-use super::connection::{Connection, payload};
+use super::connection::Connection;
 use super::host::{Host, Output};
 use super::identity::Identities;
 use super::script::{End, Script, Step, What};
-use super::{Counts, Deviation, Failure, Replayed, Report, Rmbs};
+use super::{Completions, Counts, Deviation, Failure, Report, Rmbs, Setup};
 
 pub(super) struct Session<'a> {
     pub(super) script: &'a Script,
-    /// The end that our endpoint replaces.
-    pub(super) ours: End,
-    pub(super) rmbs: Rmbs,
+    pub(super) setup: Setup,
     pub(super) host: Host,
     pub(super) identities: Identities,
     pub(super) connections: BTreeMap<u64, Connection>,
@@ -47,17 +41,21 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(script: &'a Script, ours: End, rmbs: Rmbs) -> Self {
+    pub(super) fn new(script: &'a Script, setup: Setup) -> Self {
         let mac = Mac([2, 0, 0, 0xa5, 0xa5, 0xa5]);
         let mut config = Config::new(PeerId::new(0xa5a5, mac));
-        if rmbs == Rmbs::Withdrawn {
+        if setup.rmbs == Rmbs::Withdrawn {
             config.timeouts.rmb_idle = Duration::ZERO;
         }
-        let own = script.halves.iter().find(|((_, end), _)| *end == ours);
+        let own = script
+            .halves
+            .iter()
+            .find(|((_, end), _)| *end == setup.ours);
         if let Some((_, half)) = own {
             config.receive_buffer = half.buffer_size;
             config.send_buffer = half.buffer_size;
         }
+        (setup.configure)(&mut config);
         let path = LocalPath {
             device: DeviceId(0),
             port: 1,
@@ -69,9 +67,8 @@ impl<'a> Session<'a> {
         };
         Self {
             script,
-            ours,
-            rmbs,
-            host: Host::new(config, path),
+            setup,
+            host: Host::new(config, path, setup.completions == Completions::Late),
             identities: Identities::default(),
             connections: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -118,7 +115,7 @@ impl<'a> Session<'a> {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         self.host.advance_to(Instant::from_nanos(step.time))?;
         self.collect()?;
-        let arrow = if step.by == self.ours {
+        let arrow = if step.by == self.setup.ours {
             "captured"
         } else {
             "fed in  "
@@ -133,14 +130,25 @@ impl<'a> Session<'a> {
             self.deviate(Deviation::OtherLink);
             return Ok(());
         }
-        match (&step.what, step.by == self.ours) {
+        let posted = self.host.posted();
+        let own = step.by == self.setup.ours;
+        if own {
+            self.complete(posted)?;
+        }
+        match (&step.what, own) {
             (What::Option { stream }, _) => self.open(*stream, step.by)?,
             (What::Clc { stream, message }, true) => self.own_clc(*stream, message, step)?,
             (What::Clc { stream, .. }, false) => self.feed_clc(*stream, step)?,
             (What::Llc { message, elsewhere }, true) => self.own_llc(message, *elsewhere, step)?,
-            (What::Llc { message, elsewhere }, false) => self.feed_llc(message, *elsewhere)?,
+            (What::Llc { message, elsewhere }, false) => {
+                unaltered(&message.emit(), step)?;
+                self.feed_llc(message, *elsewhere)?;
+            }
             (What::Cdc { stream, cdc }, true) => self.own_cdc(*stream, cdc)?,
-            (What::Cdc { stream, cdc }, false) => self.feed_cdc(*stream, *cdc)?,
+            (What::Cdc { stream, cdc }, false) => {
+                unaltered(&cdc.emit(), step)?;
+                self.feed_cdc(*stream, *cdc)?;
+            }
             (What::Write { stream, write }, true) => {
                 self.connection(*stream)?.captured_write(write)?;
             }
@@ -153,6 +161,16 @@ impl<'a> Session<'a> {
             (What::Reset { stream }, false) => self.feed_tcp(*stream, TcpEvent::PeerReset)?,
         }
         self.host.pump()?;
+        self.collect()?;
+        self.read_promptly()?;
+        if !own {
+            self.complete(posted)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn complete(&mut self, count: usize) -> Result<(), String> {
+        self.host.complete(count.min(self.host.posted()))?;
         self.collect()
     }
 
@@ -180,14 +198,14 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let half = |end| self.script.halves.get(&(stream, end)).copied();
-        let (Some(own), Some(peer)) = (half(self.ours), half(self.ours.other())) else {
+        let (Some(own), Some(peer)) = (half(self.setup.ours), half(self.setup.ours.other())) else {
             return Err("the capture has no Accept and Confirm for this connection".into());
         };
         let options = ConnOptions::new(self.subnets(stream));
         let now = self.host.now;
         let path = self.host.path;
         let endpoint = &mut self.host.endpoint;
-        let id = match self.ours {
+        let id = match self.setup.ours {
             End::Client => endpoint.connect(now, options, &[path]),
             End::Server => endpoint.listen(now, options),
         }
@@ -216,10 +234,8 @@ impl<'a> Session<'a> {
             .clc
             .pop_front()
             .ok_or("our end sends no CLC message here")?;
-        let octets = self
-            .identities
-            .pair_clc(message, &ours)
-            .ok_or_else(|| format!("ours is {ours}"))?;
+        self.host.check_clc(&ours)?;
+        let octets = self.identities.pair_clc(message, &ours)?;
         if octets != step.octets {
             return Err(format!("ours is {ours}"));
         }
@@ -242,105 +258,6 @@ impl<'a> Session<'a> {
     fn feed_tcp(&mut self, stream: u64, event: TcpEvent) -> Result<(), String> {
         let id = self.connection(stream)?.id;
         self.host.endpoint.handle_tcp(self.host.now, id, event);
-        Ok(())
-    }
-
-    // ---- data --------------------------------------------------------------
-
-    fn feed_write(&mut self, stream: u64, write: &RdmaWrite) -> Result<(), String> {
-        let (captured, ours) = self
-            .identities
-            .rmb(write.rkey)
-            .ok_or_else(|| format!("no RMB of ours stands for {}", write.rkey))?;
-        let offset = write.address.wrapping_sub(captured.address);
-        let octets = payload(write);
-        self.host.write(ours, offset, &octets)?;
-        self.connection(stream)?.received.extend(octets);
-        self.counts.writes_fed += 1;
-        Ok(())
-    }
-
-    fn feed_cdc(&mut self, stream: u64, mut cdc: Cdc) -> Result<(), String> {
-        let connection = self.connection(stream)?;
-        connection.peer_aborted |= cdc
-            .connection_flags
-            .contains(ConnectionFlags::ABNORMAL_CLOSE);
-        cdc.alert_token = self
-            .identities
-            .token(cdc.alert_token)
-            .ok_or("no token of ours stands for this one")?;
-        if !self.host.receive(&cdc.emit())? {
-            self.deviate(Deviation::AfterEnd);
-            return Ok(());
-        }
-        self.counts.cdc_fed += 1;
-        Ok(())
-    }
-
-    /// The captured end sent a CDC message: our application does what it shows,
-    /// and then our endpoint has to have said the same.
-    fn own_cdc(&mut self, stream: u64, cdc: &Cdc) -> Result<(), String> {
-        let connection = self.connection(stream)?;
-        let id = connection.id;
-        let acts = connection.acts(cdc)?;
-        // An abort after the close: the kernel is about to end the link group.
-        let killed = connection.captured.is_some_and(|last| {
-            last.connection_flags
-                .contains(ConnectionFlags::PEER_CONNECTION_CLOSED)
-        }) && acts.flags == ConnectionFlags::ABNORMAL_CLOSE;
-        connection.captured = Some(*cdc);
-        connection.killed = killed;
-        let more = core::mem::take(&mut connection.emitted).len();
-        self.counts.cdc_more += more as u32;
-
-        if acts.read > 0 {
-            let octets = self.host.consume(id, acts.read)?;
-            let connection = self.connection(stream)?;
-            let end = connection.consumed + acts.read;
-            if connection.received.get(connection.consumed..end) != Some(&octets[..]) {
-                return Err("our application reads other octets than were written".into());
-            }
-            connection.consumed = end;
-        }
-        if !acts.write.is_empty() {
-            self.host.commit(id, &acts.write, acts.urgent)?;
-            self.connection(stream)?.committed += acts.write.len();
-        }
-        let now = self.host.now;
-        if let Some(mut conn) = self.host.endpoint.conn(id) {
-            if acts.flags.contains(ConnectionFlags::SENDING_DONE) {
-                conn.shutdown(now, Shutdown::Write);
-            }
-            if acts.flags.contains(ConnectionFlags::PEER_CONNECTION_CLOSED) {
-                conn.shutdown(now, Shutdown::Both);
-            }
-            if acts.flags.contains(ConnectionFlags::ABNORMAL_CLOSE) && !killed {
-                conn.abort(now);
-            }
-        }
-        if killed {
-            self.deviate(Deviation::AbortAfterClose);
-            self.delete_group()?;
-            return Ok(());
-        }
-        self.host.pump()?;
-        self.collect()?;
-
-        let emitted = core::mem::take(&mut self.connection(stream)?.emitted);
-        let Some(last) = emitted.last() else {
-            if !acts.write.is_empty() || !acts.flags.is_empty() {
-                return Err("our end sends no CDC message here".into());
-            }
-            self.counts.cdc_later += 1;
-            return Ok(());
-        };
-        Connection::compare(last, cdc)?;
-        let blocked = |cdc: &Cdc| cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
-        if blocked(last) != blocked(cdc) {
-            self.deviate(Deviation::BlockedFlag);
-        }
-        self.counts.cdc_equal += 1;
-        self.counts.cdc_more += emitted.len() as u32 - 1;
         Ok(())
     }
 
@@ -402,24 +319,6 @@ impl<'a> Session<'a> {
         self.connection(stream)
     }
 
-    fn on_own_cdc(&mut self, cdc: Cdc) -> Result<(), String> {
-        let connection = self
-            .connections
-            .values_mut()
-            .find(|connection| connection.peer.alert_token == cdc.alert_token)
-            .ok_or_else(|| format!("nobody has the token of our {cdc}"))?;
-        connection.last = Some(cdc);
-        connection.emitted.push(cdc);
-        let answered = connection.peer_aborted
-            && cdc
-                .connection_flags
-                .contains(ConnectionFlags::ABNORMAL_CLOSE);
-        if answered {
-            self.deviate(Deviation::AbortAnswered);
-        }
-        Ok(())
-    }
-
     fn on_event(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Established {
@@ -432,7 +331,8 @@ impl<'a> Session<'a> {
             }
             Event::FellBack { why, .. } => return Err(format!("our end falls back: {why}")),
             Event::GroupUp { group } => {
-                if self.group.replace(group).is_some() {
+                let other = self.group.replace(group);
+                if other.is_some() {
                     return Err("our end makes a second link group".into());
                 }
             }
@@ -441,77 +341,14 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
-
-    // ---- the end -----------------------------------------------------------
-
-    fn finish(&mut self) -> Result<Vec<Replayed>, String> {
-        if let Some(message) = self.llc.front() {
-            return Err(format!("nothing captured is like our {message}"));
-        }
-        if !self.group_down {
-            return Err("our link group did not end".into());
-        }
-        let usage = self.host.endpoint.usage();
-        if usage != smc_proto::endpoint::Usage::default() {
-            return Err(format!("left over: {usage:?}"));
-        }
-        let as_client = self.ours == End::Client;
-        let bound = self.host.bound;
-        self.connections
-            .iter()
-            .map(|(stream, connection)| {
-                finish(connection, as_client, bound)
-                    .map_err(|what| format!("connection {stream}: {what}"))
-            })
-            .collect()
-    }
 }
 
-/// Whether a connection reached the end that the capture shows.
-fn finish(
-    connection: &Connection,
-    as_client: bool,
-    bound: Option<(smc_proto::command::QpAddress, Mtu)>,
-) -> Result<Replayed, String> {
-    let first_contact = connection.first_contact.ok_or("never established")?;
-    if first_contact != connection.own.first_contact {
-        return Err("first contact for one end only".into());
+/// Whether decoding and encoding a message leaves it as it is: then rewriting it
+/// changes what is rewritten, and nothing else.
+fn unaltered(emitted: &[u8], step: &Step) -> Result<(), String> {
+    if emitted == step.octets {
+        Ok(())
+    } else {
+        Err("the captured message is encoded as other octets".into())
     }
-    let peer = &connection.peer;
-    let address = (peer.qpn, peer.gid, peer.mac, peer.mtu);
-    let own = bound.map(|(qp, mtu)| (qp.qpn, qp.gid, qp.mac, mtu));
-    if own != Some(address) {
-        return Err(format!("our queue pair is bound to {bound:?}"));
-    }
-    let reason = connection.closed.ok_or("never closed")?;
-    if reason != connection.expected_reason() {
-        return Err(format!("closed as {reason:?}"));
-    }
-    let tcp = match reason {
-        CloseReason::Normal => TcpCommand::Close,
-        _ => TcpCommand::Reset,
-    };
-    if connection.tcp != [tcp] {
-        return Err(format!("TCP commands {:?}", connection.tcp));
-    }
-    let (Some(ours), Some(captured)) = (connection.last, connection.captured) else {
-        return Err("no CDC message".into());
-    };
-    // An abort cuts off what was under way.
-    let whole = reason != CloseReason::PeerAbort;
-    if whole && (ours.producer, ours.consumer) != (captured.producer, captured.consumer) {
-        return Err(format!("the last message is {ours}, captured {captured}"));
-    }
-    if connection.committed != connection.sent.len()
-        || (whole && connection.consumed != connection.received.len())
-    {
-        return Err("not all octets were transferred".into());
-    }
-    Ok(Replayed {
-        application: connection.application(as_client),
-        first_contact,
-        reason,
-        sent: connection.committed as u64,
-        received: connection.consumed as u64,
-    })
 }

@@ -87,6 +87,8 @@ pub struct Adapter {
     /// Answers to this kind of command are kept back.
     pub hold: Option<Kind>,
     pub(super) held: Vec<RdmaCommand>,
+    /// Buffers that were asked for with eye catchers.
+    pub marked: usize,
     next_qpn: u32,
     next_key: u32,
 }
@@ -221,7 +223,12 @@ impl Adapter {
                 self.qps.remove(&link);
                 RdmaCompletion::QpDestroyed { link }
             }
-            RdmaCommand::AllocBuffer { buffer, .. } => {
+            RdmaCommand::AllocBuffer {
+                buffer,
+                eye_catcher,
+                ..
+            } => {
+                self.marked += usize::from(eye_catcher);
                 self.buffers.insert(buffer, Vec::new());
                 RdmaCompletion::BufferAllocated { buffer }
             }

@@ -6,7 +6,7 @@ use smc_proto::command::TcpCommand;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::cdc::Cdc;
-use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, Decline, Proposal};
+use smc_proto::wire::clc::{AcceptConfirm, ClcKind, ClcMessage, Decline, Proposal};
 use smc_proto::wire::llc::{
     AddLink, ConfirmLink, ConfirmRkey, DeleteLink, DeleteRkey, LlcMessage, TestLink,
 };
@@ -35,6 +35,23 @@ impl Script {
             Some(message) => message,
             None => self.fail("no CLC message was sent"),
         }
+    }
+
+    /// The next CLC message, if there is one.
+    pub fn poll_clc(&mut self) -> Option<(ConnId, ClcMessage)> {
+        self.clc.pop_front()
+    }
+
+    /// Takes the next CLC message if it is of this kind: whether it was.
+    pub fn has_said(&mut self, kind: ClcKind) -> bool {
+        let said = self
+            .clc
+            .front()
+            .is_some_and(|(_, message)| message.kind() == kind);
+        if said {
+            self.clc.pop_front();
+        }
+        said
     }
 
     #[track_caller]
@@ -157,6 +174,10 @@ impl Script {
     /// A connection carried by SMC-R; on first contact the group is up as well.
     #[track_caller]
     pub fn expect_established(&mut self, conn: ConnId) -> bool {
+        // News of a group may come before those of its connections.
+        while let Some(Event::GroupUp { .. } | Event::GroupDown { .. }) = self.events.front() {
+            self.events.pop_front();
+        }
         let first_contact = match self.next_event() {
             Event::Established {
                 conn: of,
@@ -181,6 +202,11 @@ impl Script {
             Some((_, message)) => message,
             None => self.fail("no LLC message was sent"),
         }
+    }
+
+    /// The next LLC message, if there is one.
+    pub fn poll_llc(&mut self) -> Option<LlcMessage> {
+        self.llc.pop_front().map(|(_, message)| message)
     }
 
     expect_llc! {

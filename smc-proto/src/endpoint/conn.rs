@@ -169,7 +169,7 @@ impl ConnMut<'_> {
             .unwrap_or(Err(ApiMisuse::NoUrgent))
     }
 
-    /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`].
+    /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`](super::ConnOptions::urgent_inline).
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.engine
             .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));

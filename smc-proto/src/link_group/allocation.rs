@@ -255,9 +255,11 @@ impl Engine<'_> {
                 == Some(rtoken);
             return same.then_some(known);
         }
-        // One peer must not use up the table of all (reliability H15, H22).
-        let limit = g.connection_count.saturating_mul(2).saturating_add(8);
-        if g.remote_rmb_count >= limit.min(RMBS_PER_GROUP) {
+        // A peer may announce RMBs ahead of need (RMB-031), but not use up the
+        // table of all peers (reliability H15, H22).
+        let scarce = self.remote_rmbs.used() > self.remote_rmbs.capacity() >> 1;
+        let needed = g.connection_count.saturating_mul(2).saturating_add(8);
+        if g.remote_rmb_count >= RMBS_PER_GROUP || (scarce && g.remote_rmb_count >= needed) {
             return None;
         }
         let (index, _) = self.remote_rmbs.insert(RemoteRmb::new(position, rtoken))?;

@@ -170,6 +170,8 @@ impl Buffer {
                 kind: self.kind,
                 elements: self.elements,
                 element_size: self.size.octets(),
+                //= RMB-014
+                //= RMB-015
                 eye_catcher: eye_catcher && self.kind == BufferKind::Rmb,
             },
             Control::Register(_) => RdmaCommand::RegisterBuffer { buffer, link },

@@ -20,6 +20,10 @@ impl Engine<'_> {
             self.end_group(group, CloseReason::LinksLost, None);
             return;
         }
+        if g.flow == (Flow::DeleteGroup { all: true }) {
+            // It is said already; saying it again would put off the end.
+            return;
+        }
         g.flow = Flow::DeleteGroup { all: true };
         self.withdraw_group(group);
         let message = LlcMessage::DeleteLink(DeleteLink {

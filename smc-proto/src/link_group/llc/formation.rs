@@ -326,6 +326,11 @@ impl Engine<'_> {
     //= RENDEZVOUS-022
     //= LLC-017
     pub(super) fn on_confirm_link(&mut self, link: u32, group: u32, request: &ConfirmLink) {
+        if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
+            //= LLC-014
+            self.violation(link);
+            return;
+        }
         match self.formation(group) {
             Some(Formation::AwaitingConfirmLink) => {}
             // The same request again changes nothing (reliability D5).

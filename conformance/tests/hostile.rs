@@ -1,0 +1,207 @@
+//! What breaks the CLC protocol ends the TCP connection (RFC 7609 C.6).
+
+use conformance::check;
+use conformance::script::{Peer, Script, Waiting};
+use smc_proto::endpoint::{ClcError, ClcProgress, Next};
+use smc_proto::event::CloseReason;
+use smc_proto::id::ConnId;
+use smc_proto::wire::clc::ClcMessage;
+
+/// The message that is due.
+fn due(waiting: Waiting, peer: &Peer) -> Vec<u8> {
+    let message = match waiting {
+        Waiting::Accept => ClcMessage::Accept(peer.accept(1)),
+        Waiting::SubsequentAccept => ClcMessage::Accept(peer.subsequent(2)),
+        Waiting::Confirm => ClcMessage::Confirm(peer.accept(1)),
+        Waiting::SubsequentConfirm => ClcMessage::Confirm(peer.subsequent(2)),
+        _ => peer.proposal(),
+    };
+    Peer::octets(&message)
+}
+
+fn expect_broken(mut s: Script, conn: ConnId, octets: &[u8]) {
+    let violations = s.endpoint.statistics().violations;
+    let groups = s.endpoint.usage().groups;
+    let result = s.octets(conn, octets);
+    check!(s, result.is_err(), true);
+    s.expect_reset(conn, CloseReason::PeerMisbehaved);
+    check!(s, s.endpoint.statistics().violations, violations + 1);
+    check!(s, s.endpoint.usage().groups <= groups, true);
+    check!(s, s.octets(conn, octets), Ok(ClcProgress::NotClc));
+    s.end();
+}
+
+#[test]
+fn octets_that_are_no_clc_message_end_the_connection() {
+    //= CLC-004 test
+    //= CLC-070 test
+    //= CLC-071 test
+    //= CLC-072 test
+    //= SEC-007 test
+    type Spoil = fn(&mut Vec<u8>);
+    let spoils: [Spoil; 9] = [
+        |o| o[0] ^= 1,
+        |o| o[3] ^= 1,
+        |o| *o.last_mut().unwrap() ^= 1,
+        |o| o[4] = 0,
+        |o| o[4] = 5,
+        |o| o[6] = o[6].wrapping_add(1),
+        |o| o[6] = o[6].wrapping_sub(1),
+        |o| (o[5], o[6]) = (0xff, 0xff),
+        |o| *o = b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+    ];
+    for waiting in Waiting::FOR_CLC {
+        for spoil in spoils {
+            let (s, conn) = waiting.reach();
+            let mut octets = due(waiting, &s.peer);
+            spoil(&mut octets);
+            // Behind it more octets than any length could ask for.
+            octets.resize(octets.len() + 1, 0x55);
+            expect_broken(s, conn, &octets);
+        }
+    }
+}
+
+#[test]
+fn version_zero_is_malformed() {
+    //= CLC-007 test
+    //= CLC-008 test
+    for waiting in Waiting::FOR_CLC {
+        let (s, conn) = waiting.reach();
+        let mut octets = due(waiting, &s.peer);
+        octets[7] &= 0x0f;
+        expect_broken(s, conn, &octets);
+    }
+}
+
+#[test]
+fn a_clc_message_of_another_kind_ends_the_connection() {
+    //= CLC-009 test
+    //= CLC-073 test
+    for waiting in Waiting::FOR_CLC {
+        for other in Waiting::FOR_CLC {
+            let (s, conn) = waiting.reach();
+            let octets = due(other, &s.peer);
+            if octets[4] != due(waiting, &s.peer)[4] {
+                expect_broken(s, conn, &octets);
+            }
+        }
+    }
+}
+
+#[test]
+fn anything_but_a_decline_in_the_llc_phase_ends_the_connection() {
+    //= CLC-064 test
+    //= CLC-072 test
+    for waiting in Waiting::FOR_LLC {
+        for octets in [
+            due(Waiting::Accept, &Peer::default()),
+            due(Waiting::Proposal, &Peer::default()),
+            b"GET / HTTP/1.0".to_vec(),
+        ] {
+            let (s, conn) = waiting.reach();
+            expect_broken(s, conn, &octets);
+        }
+    }
+}
+
+#[test]
+fn a_message_is_read_once_it_is_whole_and_no_octet_more() {
+    //= CLC-014 test
+    //= CLC-015 test
+    for waiting in Waiting::FOR_CLC {
+        let whole = due(waiting, &Peer::default());
+        for cut in 0..whole.len() {
+            let (mut s, conn) = waiting.reach();
+            let total = if cut < 8 { 8 } else { whole.len() };
+            check!(
+                s,
+                s.octets(conn, &whole[..cut]),
+                Ok(ClcProgress::NeedMore { total })
+            );
+            s.expect_silence();
+            let result = s.octets(conn, &whole);
+            let len = whole.len();
+            check!(
+                s,
+                matches!(result, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
+                true
+            );
+        }
+        let (mut s, conn) = waiting.reach();
+        let mut more = whole.clone();
+        more.extend_from_slice(&[0xaa; 100]);
+        let result = s.octets(conn, &more);
+        let len = whole.len();
+        check!(
+            s,
+            matches!(result, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
+            true
+        );
+        s.end();
+    }
+}
+
+#[test]
+fn reserved_fields_do_not_matter() {
+    //= CLC-006 test
+    for waiting in [Waiting::Accept, Waiting::Confirm] {
+        let (mut s, conn) = waiting.reach();
+        let mut octets = due(waiting, &s.peer);
+        octets[7] |= 0x07;
+        (octets[51], octets[60]) = (0xff, 0xff);
+        check!(s, s.octets(conn, &octets).is_ok(), true);
+        s.expect_story(&["Consumed"]);
+        s.end();
+    }
+}
+
+#[test]
+fn octets_out_of_turn_end_the_connection() {
+    //= CLC-072 test
+    let mut s = Script::server();
+    let conn = s.listen();
+    let mut octets = due(Waiting::Proposal, &s.peer);
+    let next = Next::Clc;
+    let len = octets.len();
+    octets.push(0);
+    check!(
+        s,
+        s.octets(conn, &octets),
+        Ok(ClcProgress::Consumed { len, next })
+    );
+    s.next_event();
+    check!(s, s.octets(conn, &octets[len..]), Err(ClcError::OutOfTurn));
+    s.expect_reset(conn, CloseReason::PeerMisbehaved);
+    s.end();
+}
+
+#[test]
+fn octets_over_tcp_while_rdma_carries_the_connection_abort_it() {
+    //= CLC-077 test
+    let mut s = Script::client();
+    let (conn, _) = s.client_first_contact();
+    let decline = Peer::octets(&s.peer.decline());
+    check!(s, s.octets(conn, &decline), Err(ClcError::OutOfTurn));
+    let (_, cdc) = s.expect_cdc();
+    let abnormal = smc_proto::wire::cdc::ConnectionFlags::ABNORMAL_CLOSE;
+    check!(s, cdc.connection_flags.contains(abnormal), true);
+    check!(s, s.endpoint.usage().groups, 1);
+    s.end();
+}
+
+#[test]
+fn thousands_of_half_open_handshakes_leave_nothing() {
+    //= CLC-067 test
+    let mut s = Script::server();
+    for _ in 0..10 {
+        for _ in 0..300 {
+            s.listen();
+        }
+        s.wait(core::time::Duration::from_secs(6));
+        s.skip();
+        check!(s, s.endpoint.usage().connections, 0);
+    }
+    s.server_first_contact();
+    s.end();
+}
