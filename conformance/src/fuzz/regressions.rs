@@ -191,3 +191,23 @@ fn a_second_link_that_outlives_its_connections_harms_no_other_group() {
     });
     solo.wind_down();
 }
+
+#[test]
+fn a_group_that_ends_while_it_answers_add_link_stays_ended() {
+    let mut solo = Solo::new(0);
+    let conn = solo.open(true).expect("tables are empty");
+    let activate = |c: &RdmaCommand| matches!(c, RdmaCommand::ActivateQp { .. });
+    let at = until_pending(&mut solo, activate);
+    let link = solo.side.contract.links[0].id;
+    // CONFIRM LINK is answered, and nothing leaves: seven more replies fill the
+    // link, and that to ADD LINK is one too many.
+    solo.side.complete(at, true);
+    let mut request = [0; 44];
+    for kind in [7, 7, 7, 7, 7, 7, 7, 2] {
+        request[..2].copy_from_slice(&[kind, 44]);
+        solo.side.receive(link, &request);
+    }
+    solo.side.poll(usize::MAX);
+    assert!(!solo.side.conn(conn).established);
+    solo.wind_down();
+}

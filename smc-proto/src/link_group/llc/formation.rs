@@ -66,7 +66,9 @@ impl Formation {
 impl Engine<'_> {
     fn set_formation(&mut self, group: u32, formation: Formation, wait: Option<Duration>) {
         let deadline = wait.map(|wait| self.now().after(wait));
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.groups.at_mut(group)
+            && matches!(g.state, GroupState::Forming(_))
+        {
             g.state = GroupState::Forming(formation);
             g.flow_deadline = deadline;
         }
@@ -426,6 +428,11 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
+        // The reply that would have been the last one may have been one too many
+        // for the link, and ended the group.
+        if !matches!(g.state, GroupState::Forming(_)) {
+            return;
+        }
         let founder = core::mem::replace(&mut g.founder, NONE);
         g.state = GroupState::Active;
         g.flow_deadline = None;
