@@ -65,6 +65,9 @@ pub enum Command {
     Completions {
         /// The shell.
         shell: Shell,
+        /// One JSON object with the shell and its script.
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -41,7 +41,7 @@ where
     };
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
-        Some(Command::Completions { shell }) => completions(shell, stdout),
+        Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
@@ -68,10 +68,20 @@ fn usage(error: &clap::Error, stdout: &mut dyn Write, stderr: &mut dyn Write) ->
     u8::try_from(error.exit_code()).unwrap_or(2)
 }
 
-fn completions(shell: clap_complete::Shell, stdout: &mut dyn Write) -> Result<(), Failure> {
+fn completions(
+    shell: clap_complete::Shell,
+    json: bool,
+    stdout: &mut dyn Write,
+) -> Result<(), Failure> {
     // Into memory first: the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "smcx", &mut script);
-    stdout.write_all(&script)?;
+    if json {
+        let script = String::from_utf8_lossy(&script);
+        let object = serde_json::json!({ "shell": shell.to_string(), "script": script });
+        writeln!(stdout, "{object}")?;
+    } else {
+        stdout.write_all(&script)?;
+    }
     Ok(())
 }

@@ -403,6 +403,10 @@ fn help_and_completions_know_the_demo() {
     assert_eq!((help.status, help.stderr.as_str()), (0, ""));
     assert!(help.stdout.contains("Examples:") && help.stdout.contains("--pcap"));
     assert!(smcx(["completions", "bash"]).stdout.contains("demo"));
+    let json = smcx(["completions", "bash", "--json"]).stdout;
+    let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(object["shell"], "bash");
+    assert!(object["script"].as_str().unwrap().contains("demo"));
     // The command without a command is the demo with its defaults.
     let bare = arguments(&[]);
     let default = DemoArguments::default();
