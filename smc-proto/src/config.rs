@@ -162,6 +162,7 @@ impl Timeouts {
     pub const DEFAULT: Self = Self {
         clc_message: Duration::from_secs(6),
         rendezvous: Duration::from_secs(20),
+        //= TIMER-005
         confirm_link_request: Duration::from_secs(4),
         llc_reply: Duration::from_secs(2),
         add_link_request: Duration::from_secs(3),

@@ -74,6 +74,7 @@ impl Engine<'_> {
         kind: BufferKind,
         size: BufferSize,
     ) -> bool {
+        //= RENDEZVOUS-055
         let spare = self.groups.at(group).and_then(|g| {
             g.spare
                 .get(kind as usize)?
@@ -221,6 +222,8 @@ impl Engine<'_> {
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
+        //= RMB-021
+        //= RMB-022
         buffer.return_element(element);
         if buffer.waiter == conn {
             buffer.waiter = NONE;
@@ -317,6 +320,9 @@ impl Engine<'_> {
     /// Aborts the connection that used an element the peer gave to another one.
     //= RMB-023
     //= RMB-024
+    //= RMB-025
+    //= RMB-026
+    //= RMB-027
     pub(crate) fn abort_user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) {
         let user = self.user_of(group, rmb, index, except);
         if user != NONE {

@@ -348,6 +348,10 @@ impl Engine<'_> {
 
     /// A queue pair broke. With one link that is the end of its group, but the
     /// connection at fault is told apart from the others.
+    //= TIMER-004
+    //= TIMER-007
+    //= TIMER-009
+    //= RENDEZVOUS-058
     fn on_link_failed(&mut self, link: LinkId, cause: LinkFailure, conn: Option<ConnId>) {
         let Some(index) = self.live_link(link) else {
             return;

@@ -92,6 +92,8 @@ impl Engine<'_> {
     //= LLC-075
     //= KEEPALIVE-007
     //= LLCSER-006
+    //= LLC-009
+    //= LLCSER-001
     pub(super) fn on_test_link(&mut self, link: u32, message: TestLink) {
         self.reply(
             link,

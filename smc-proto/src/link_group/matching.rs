@@ -44,7 +44,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a group off the list, for good.
+    /// Takes a group that ends off the list.
     pub(crate) fn withdraw_group(&mut self, group: u32) {
         let Some(g) = self.groups.at(group) else {
             return;

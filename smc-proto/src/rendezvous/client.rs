@@ -96,6 +96,7 @@ impl Engine<'_> {
         h.state = State::Preparing;
         h.deadline = None;
         // SEC-009: an element counts from 1.
+        //= CLC-035
         if accept.rmbe_index.0 == 0 {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
@@ -124,6 +125,8 @@ impl Engine<'_> {
     ) {
         //= CLC-074
         //= CLC-075
+        //= CLC-041
+        //= CLC-076
         if accept.mtu.octets().is_none() {
             self.decline(handshake, DiagnosisCode::INTERNAL, false);
             return;

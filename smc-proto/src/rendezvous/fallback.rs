@@ -80,6 +80,7 @@ impl Engine<'_> {
             && g.founder == conn
         {
             g.founder = NONE;
+            //= CLC-066
             self.end_group(group, reason, None);
         }
     }

@@ -125,6 +125,9 @@ impl Engine<'_> {
                 } else {
                     //= RENDEZVOUS-048
                     //= RENDEZVOUS-052
+                    //= CLC-056
+                    //= RENDEZVOUS-041
+                    //= RENDEZVOUS-047
                     self.establish(handshake);
                     return;
                 }

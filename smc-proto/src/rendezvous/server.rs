@@ -73,6 +73,7 @@ impl Engine<'_> {
                     h.state = State::Preparing;
                 }
                 //= RENDEZVOUS-036
+                //= RENDEZVOUS-035
                 self.join(conn, handshake, link);
             }
             // A group that is being formed is worth waiting for (AMB-40): one
@@ -89,6 +90,8 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
             }
+            //= RENDEZVOUS-053
+            //= RENDEZVOUS-057
             None => self.start_first_contact(handshake),
         }
     }

@@ -11,6 +11,7 @@ use crate::wire::types::{DeleteLinkReason, LinkNumber};
 impl Engine<'_> {
     /// Ends a group in order: the server says so and frees its end once that
     /// left, the client asks the server to (LINK-032, LINK-034).
+    //= LINK-034
     pub(crate) fn delete_group(&mut self, group: u32) {
         let Some(g) = self.groups.at_mut(group) else {
             return;

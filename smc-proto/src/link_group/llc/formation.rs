@@ -53,7 +53,6 @@ const SECOND_LINK: LinkNumber = LinkNumber(2);
 
 impl Formation {
     /// How long the answer to this state's request may take.
-    //= TIMER-005
     pub(super) fn reply_wait(self, timeouts: &Timeouts) -> Duration {
         match self {
             // A Decline may come instead, and gets a little longer.
@@ -224,7 +223,6 @@ impl Engine<'_> {
     /// client with one RNIC rejects (RENDEZVOUS-027).
     //= RENDEZVOUS-026
     //= RENDEZVOUS-027
-    //= RENDEZVOUS-028
     fn try_second_link(&mut self, group: u32) {
         let first = self.groups.at(group).map_or(NONE, |g| g.link);
         let Some(path) = self.links.at(first).map(|l| l.path) else {
