@@ -94,8 +94,9 @@
 //! # What it promises
 //!
 //! - **No panic is reachable from the wire.** The crate forbids `unsafe`, denies
-//!   indexing, unchecked arithmetic, `unwrap` and `panic!`, and a program linked
-//!   from it alone has no panic symbol left.
+//!   indexing, unchecked arithmetic, `unwrap` and `panic!`, and a program that
+//!   uses all of it and nothing else has no panic symbol left. Derived `Debug`
+//!   output, which is for tests, is not part of that.
 //! - **A peer cannot break the engine.** What it does wrong becomes a Decline, an
 //!   abnormal close or the end of its link group; other groups are untouched.
 //!   Every list a peer can grow is bounded, and so is the work of every call
