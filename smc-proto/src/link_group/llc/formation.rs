@@ -13,16 +13,17 @@
 //!      active                                        active
 //! ```
 
-use super::super::{GroupState, QpGoal, Role, Told};
+mod client;
+mod server;
+
+use super::super::{GroupState, Told};
 use crate::config::{OnSilence, Timeouts};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::time::{Duration, Instant};
-use crate::wire::llc::{
-    AddLink, ConfirmLink, ConfirmLinkFlags, DeleteLink, DeleteLinkFlags, LlcMessage,
-};
-use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason, DiagnosisCode, LinkNumber, Psn};
+use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
+use crate::wire::types::{DiagnosisCode, LinkNumber};
 
 /// Where a first contact stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,72 +82,6 @@ impl Engine<'_> {
         }
     }
 
-    // ---- server ------------------------------------------------------------
-
-    /// The Confirm is there: bring the queue pair up, then confirm the link.
-    //= RENDEZVOUS-020
-    pub(crate) fn start_confirm_link(&mut self, group: u32) {
-        let timeouts = self.core.config.timeouts;
-        let not_before = self.now().after(timeouts.confirm_link_delay);
-        self.set_formation(
-            group,
-            Formation::Connecting { not_before },
-            Some(timeouts.control_command),
-        );
-        self.on_formation_progress(group);
-    }
-
-    /// A link of a group that is being formed reached a new state.
-    pub(crate) fn on_formation_progress(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else {
-            return;
-        };
-        let (first, second) = (g.link, g.second_link);
-        let usable = self
-            .links
-            .at(first)
-            .is_some_and(super::super::Link::is_usable);
-        let now = self.now();
-        match self.formation(group) {
-            Some(Formation::Connecting { not_before }) if usable => {
-                if not_before <= now {
-                    self.send_confirm_link(group, first);
-                } else {
-                    self.set_formation(
-                        group,
-                        Formation::Connecting { not_before },
-                        Some(not_before.since(now)),
-                    );
-                }
-            }
-            Some(Formation::Activating) if usable => self.answer_confirm_link(group, first),
-            Some(Formation::CreatingSecond) => {
-                let created = self
-                    .links
-                    .at(second)
-                    .is_some_and(|l| l.state >= super::super::QpState::Init);
-                if created {
-                    self.send_add_link(group, first, second);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    //= RENDEZVOUS-021
-    //= RENDEZVOUS-023
-    //= LLC-013
-    //= LLC-014
-    fn send_confirm_link(&mut self, group: u32, link: u32) {
-        if let Some(l) = self.links.at_mut(link) {
-            l.number = FIRST_LINK;
-        }
-        self.set_formation(group, Formation::AwaitingConfirmLinkReply, None);
-        if let Some(message) = self.confirm_link(link, false) {
-            self.request(link, &message);
-        }
-    }
-
     fn confirm_link(&self, link: u32, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         let config = &self.core.config;
@@ -172,23 +107,6 @@ impl Engine<'_> {
                 config.max_links.clamp(2, 8)
             },
         }))
-    }
-
-    //= LLC-015
-    //= LLC-016
-    pub(super) fn on_confirm_link_reply(&mut self, link: u32, group: u32, reply: &ConfirmLink) {
-        if self.formation(group) != Some(Formation::AwaitingConfirmLinkReply) {
-            // An answer that comes after its time is dropped (AMB-38).
-            return;
-        }
-        if !self.names_peer(link, reply)
-            || self.links.at(link).map(|l| l.number) != Some(reply.link)
-        {
-            self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
-            return;
-        }
-        self.settle_group(group, reply);
-        self.try_second_link(group);
     }
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
@@ -218,206 +136,6 @@ impl Engine<'_> {
             };
         }
     }
-
-    /// Offers a second link. With one RNIC it is the same one again, which a
-    /// client with one RNIC rejects (RENDEZVOUS-027).
-    //= RENDEZVOUS-026
-    //= RENDEZVOUS-027
-    fn try_second_link(&mut self, group: u32) {
-        let first = self.groups.at(group).map_or(NONE, |g| g.link);
-        let Some(path) = self.links.at(first).map(|l| l.path) else {
-            return;
-        };
-        let Some(second) = self.new_link(group, 1, path) else {
-            self.group_formed(group);
-            return;
-        };
-        if let Some(l) = self.links.at_mut(second) {
-            l.number = SECOND_LINK;
-        }
-        if let Some(g) = self.groups.at_mut(group) {
-            g.second_link = second;
-        }
-        let wait = self.core.config.timeouts.control_command;
-        self.set_formation(group, Formation::CreatingSecond, Some(wait));
-        self.poke_link(second);
-    }
-
-    //= LLC-019
-    fn send_add_link(&mut self, group: u32, first: u32, second: u32) {
-        let Some(l) = self.links.at(second) else {
-            return;
-        };
-        let message = LlcMessage::AddLink(AddLink {
-            reply: false,
-            rejection: None,
-            mac: l.path.mac,
-            gid: l.path.gid,
-            qpn: l.qpn,
-            link: l.number,
-            mtu: l.path.mtu,
-            psn: l.psn,
-        });
-        self.set_formation(group, Formation::AwaitingAddLinkReply, None);
-        self.request(first, &message);
-        // The rendezvous passed its point of no return (CLC-060).
-        //= CLC-060
-        if let Some(g) = self.groups.at_mut(group) {
-            g.decline = None;
-        }
-    }
-
-    pub(super) fn on_add_link_reply(&mut self, link: u32, group: u32, reply: &AddLink) {
-        if self.formation(group) != Some(Formation::AwaitingAddLinkReply)
-            || reply.link != SECOND_LINK
-        {
-            return;
-        }
-        if reply.rejection.is_some() {
-            //= RENDEZVOUS-031
-            //= LLC-027
-            //= LINK-048
-            self.group_formed(group);
-            return;
-        }
-        // The client has another RNIC and took the offer. One link is all this
-        // group gets: the second is undone, and data waits for that (RENDEZVOUS-030).
-        //= RENDEZVOUS-029
-        //= RENDEZVOUS-030
-        let message = LlcMessage::DeleteLink(DeleteLink {
-            reply: false,
-            flags: DeleteLinkFlags::ORDERLY,
-            link: SECOND_LINK,
-            reason: DeleteLinkReason::LOST_PATH,
-        });
-        self.set_formation(group, Formation::DeletingSecond, None);
-        self.request(link, &message);
-    }
-
-    /// The queue pair to offer could not be had: the group stays with one link.
-    pub(crate) fn on_second_link_refused(&mut self, group: u32) {
-        if self.formation(group) == Some(Formation::CreatingSecond) {
-            self.group_formed(group);
-        }
-    }
-
-    pub(super) fn on_second_link_deleted(&mut self, group: u32, link: LinkNumber) {
-        if self.formation(group) == Some(Formation::DeletingSecond) && link == SECOND_LINK {
-            self.group_formed(group);
-        }
-    }
-
-    // ---- client ------------------------------------------------------------
-
-    /// The Confirm left: CONFIRM LINK must come.
-    //= RENDEZVOUS-017
-    pub(crate) fn await_confirm_link(&mut self, conn: u32) {
-        let group = self
-            .connections
-            .at(conn)
-            .map_or(NONE, |record| record.group);
-        let timeouts = self.core.config.timeouts;
-        let wait = timeouts
-            .confirm_link_request
-            .saturating_add(timeouts.decline);
-        self.set_formation(group, Formation::AwaitingConfirmLink, Some(wait));
-    }
-
-    //= RENDEZVOUS-022
-    //= LLC-017
-    pub(super) fn on_confirm_link(&mut self, link: u32, group: u32, request: &ConfirmLink) {
-        if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
-            //= LLC-014
-            self.violation(link);
-            return;
-        }
-        match self.formation(group) {
-            Some(Formation::AwaitingConfirmLink) => {}
-            // The same request again changes nothing (reliability D5).
-            Some(Formation::Activating | Formation::AwaitingAddLink) | None
-                if self.names_peer(link, request) =>
-            {
-                return;
-            }
-            _ => {
-                self.violation(link);
-                return;
-            }
-        }
-        //= LLC-077
-        if !self.names_peer(link, request) || request.link.0 == 0 || request.max_links < 2 {
-            self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
-            return;
-        }
-        self.settle_group(group, request);
-        if let Some(l) = self.links.at_mut(link) {
-            //= LINK-025
-            //= LINK-026
-            l.number = request.link;
-            l.goal = QpGoal::Rts;
-        }
-        let wait = self.core.config.timeouts.control_command;
-        self.set_formation(group, Formation::Activating, Some(wait));
-        self.poke_link(link);
-    }
-
-    //= RENDEZVOUS-022
-    //= RENDEZVOUS-024
-    fn answer_confirm_link(&mut self, group: u32, link: u32) {
-        let wait = self.core.config.timeouts.add_link_request;
-        self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
-        if let Some(message) = self.confirm_link(link, true) {
-            self.reply(link, &message);
-        }
-    }
-
-    /// ADD LINK from the peer. With one link per group there is no alternate path.
-    pub(super) fn on_add_link(&mut self, link: u32, group: u32, request: &AddLink) {
-        let Some(g) = self.groups.at(group) else {
-            return;
-        };
-        if g.role == Role::Server {
-            // A client's hint that it has another RNIC: this group is at its
-            // limit, and a client waits for no answer.
-            //= LINK-044
-            //= LINK-045
-            return;
-        }
-        let forming = self.formation(group);
-        if !matches!(forming, None | Some(Formation::AwaitingAddLink)) {
-            self.violation(link);
-            return;
-        }
-        //= LLC-020
-        //= LLC-024
-        //= LLC-025
-        let reason = if request.mtu.octets().is_none() {
-            AddLinkRejectReason::INVALID_MTU
-        } else {
-            AddLinkRejectReason::NO_ALTERNATE_PATH
-        };
-        let Some(path) = self.links.at(link).map(|l| l.path) else {
-            return;
-        };
-        let reply = LlcMessage::AddLink(AddLink {
-            reply: true,
-            rejection: Some(reason),
-            mac: path.mac,
-            gid: path.gid,
-            qpn: crate::wire::types::Qpn::new(0),
-            link: request.link,
-            mtu: path.mtu,
-            psn: Psn::new(0),
-        });
-        self.reply(link, &reply);
-        if forming.is_some() {
-            //= CLC-061
-            //= RENDEZVOUS-031
-            self.group_formed(group);
-        }
-    }
-
-    // ---- both --------------------------------------------------------------
 
     /// The attempt at a second link is over: the group carries connections.
     //= RENDEZVOUS-025
