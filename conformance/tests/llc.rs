@@ -157,7 +157,7 @@ fn only_the_server_confirms_links() {
     //= LLC-079 test
     let mut s = Script::server();
     let (conn, _) = s.server_first_contact();
-    s.send(s.peer.confirm_link_with(|m| m.qpn = Qpn::new(1)));
+    s.send(s.peer.confirm_link());
     s.expect_reset(conn, CloseReason::LinksLost);
     check!(s, s.endpoint.statistics().violations, 1);
     s.end();
