@@ -100,7 +100,7 @@ fn only_one_decline_is_swallowed() {
 fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
     // Two octets of an application that happens to speak EBCDIC, and no more.
     let ends: [fn(&mut Script, ConnId); 3] = [
-        |s, _| s.wait(Duration::from_secs(60)),
+        |s, _| s.wait(Duration::from_secs(130)),
         |s, conn| s.tcp(conn, TcpEvent::PeerFin),
         |s, conn| s.tcp(conn, TcpEvent::PeerReset),
     ];

@@ -1,10 +1,10 @@
 //! Decline and fallback (RFC 7609 3.5.1.6.4, A.2.5, Appendix C.1 to C.4, C.6).
 
 use conformance::check;
-use conformance::script::{LIMITS, Peer, Script, Waiting};
+use conformance::script::{Kind, LIMITS, Peer, Script, Waiting};
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, Next};
-use smc_proto::event::CloseReason;
+use smc_proto::event::{CloseReason, Event};
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{AcceptConfirm, ClcKind};
@@ -215,6 +215,37 @@ fn a_decline_in_any_state_means_plain_tcp_and_leaves_nothing() {
             (before.max(left), s.endpoint.usage().groups),
             (before.max(left), left)
         );
+        s.end();
+    }
+}
+
+#[test]
+fn a_client_that_loses_patience_and_declines_is_on_plain_tcp() {
+    //= CLC-047 test
+    //= CLC-051 test
+    // While the application decides, and while a registration takes its time.
+    for held in [None, Some(Kind::Register)] {
+        let mut s = Script::server();
+        let conn = s.listen();
+        let proposal = s.peer.proposal();
+        let _ = s.clc(conn, &proposal);
+        if held.is_some() {
+            s.adapter.hold = held;
+            s.take_proposal(conn);
+        } else {
+            s.expect_event(Event::Proposed { conn });
+        }
+        let mut octets = Peer::octets(&s.peer.decline());
+        octets.extend_from_slice(GET);
+        let (len, next) = (28, Next::Stop);
+        check!(
+            s,
+            s.octets(conn, &octets),
+            Ok(ClcProgress::Consumed { len, next })
+        );
+        s.expect_fallback(conn, DiagnosisCode::PEER_DECLINED);
+        s.release();
+        s.expect_silence();
         s.end();
     }
 }

@@ -93,6 +93,10 @@ pub struct Timeouts {
     pub add_link_request: Duration,
     /// For a Decline of the peer after an LLC timeout (Linux: 1 s).
     pub decline: Duration,
+    /// For a Decline that crossed ours, once both sides are on TCP: longer than
+    /// TCP takes to repeat a lost segment. Only octets that begin like one are
+    /// held back that long.
+    pub crossing_decline: Duration,
     /// Server: pause between the Confirm and CONFIRM LINK, because a Linux client
     /// listens to LLC only after its Confirm has left.
     pub confirm_link_delay: Duration,
@@ -167,6 +171,7 @@ impl Timeouts {
         llc_reply: Duration::from_secs(2),
         add_link_request: Duration::from_secs(3),
         decline: Duration::from_secs(1),
+        crossing_decline: Duration::from_secs(120),
         confirm_link_delay: Duration::from_millis(5),
         control_command: Duration::from_secs(5),
         keepalive: Duration::from_secs(30),

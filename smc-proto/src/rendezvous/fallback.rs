@@ -61,7 +61,7 @@ impl Engine<'_> {
             record.end = Some(End::FellBack(why));
             self.drop_handshake(handshake);
             self.core.statistics.ended(End::FellBack(why));
-            let until = self.now().after(self.core.config.timeouts.rendezvous);
+            let until = self.now().after(self.core.config.timeouts.crossing_decline);
             self.connections.set_deadline(conn, Some(until));
             self.notify(conn, Pending::END);
             self.release(conn);

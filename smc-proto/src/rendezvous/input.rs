@@ -115,6 +115,9 @@ impl Engine<'_> {
             State::Forming => None,
             // Our Decline was decided but not yet sent: the peer's may cross it.
             State::Declining { crossing: true, .. } => None,
+            // This side has the word. A Decline is understood all the same: the
+            // peer lost patience, and expects plain TCP (CLC-047).
+            _ if begins_like_clc(octets) => None,
             _ => {
                 self.reset(index, CloseReason::PeerMisbehaved);
                 return Err(ClcError::OutOfTurn);
