@@ -128,7 +128,7 @@ pub enum RdmaCommand {
 }
 
 /// The other end of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QpAddress {
     /// Its number.
     pub qpn: Qpn,

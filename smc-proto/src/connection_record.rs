@@ -153,6 +153,7 @@ impl ConnectionRecord {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.first_contact, self.shutdown, self.links).hash(hasher);
         (
             self.phase,
             self.group,

@@ -30,7 +30,7 @@ pub(crate) fn endpoint<H: Hasher>(tables: &Tables<'_>, now: Instant, hasher: &mu
     }
     for (index, rmb) in tables.remote_rmbs.iter() {
         index.hash(hasher);
-        rmb.rtokens.hash(hasher);
+        rmb.fingerprint(hasher);
     }
 }
 

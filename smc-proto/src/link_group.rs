@@ -188,11 +188,16 @@ impl LinkGroup {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.founder, self.max_links, self.proposed, self.links).hash(hasher);
+        if let GroupState::Forming(Formation::Connecting { not_before }) = self.state {
+            until(Some(not_before), now).hash(hasher);
+        } else {
+            self.state.hash(hasher);
+        }
         (
             self.role,
             self.peer_id,
             self.vlan,
-            self.state,
             self.link,
             self.second_link,
         )

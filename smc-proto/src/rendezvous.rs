@@ -171,6 +171,7 @@ impl Handshake {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        self.links.hash(hasher);
         (
             self.conn,
             self.role,

@@ -108,6 +108,7 @@ impl Buffer {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.rtokens, self.links).hash(hasher);
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
         (
             self.registrations,

@@ -154,6 +154,8 @@ impl Link {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.peer, self.mtu, self.qpn, self.links).hash(hasher);
+        now.since(self.last_received).hash(hasher);
         (
             self.group,
             self.position,

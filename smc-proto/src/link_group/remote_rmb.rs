@@ -1,6 +1,8 @@
 //! The peer's RMBs: one RToken per link, and which elements are in use.
 
 use crate::config::LINKS_PER_GROUP;
+use core::hash::{Hash, Hasher};
+
 use crate::id::NONE;
 use crate::slots::{Linked, Links, Pool};
 use crate::wire::types::{RKey, RToken};
@@ -8,7 +10,7 @@ use crate::wire::types::{RKey, RToken};
 /// An RMB of the peer as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct RemoteRmb {
-    pub(crate) rtokens: [Option<RToken>; LINKS_PER_GROUP],
+    rtokens: [Option<RToken>; LINKS_PER_GROUP],
     elements: ElementSet,
     members: Links,
 }
@@ -24,6 +26,10 @@ impl RemoteRmb {
             elements: ElementSet::EMPTY,
             members: Links::UNLINKED,
         }
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
+        (self.rtokens, self.elements, self.members).hash(hasher);
     }
 
     /// RToken on the link at this position of the group.

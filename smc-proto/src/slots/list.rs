@@ -8,7 +8,7 @@ use crate::id::NONE;
 const UNLINKED: u32 = NONE - 1;
 
 /// An object's neighbours in one list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Hash, Debug)]
 pub(crate) struct Links {
     previous: u32,
     next: u32,
