@@ -95,6 +95,26 @@ impl<const L: usize> List<L> {
         self.last = index;
     }
 
+    /// Puts an object in front unless it is in a list of this kind already.
+    pub(crate) fn push_front<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+        let Some(object) = pool.at_mut(index) else {
+            return;
+        };
+        let links = object.links();
+        if links.is_linked() {
+            return;
+        }
+        *links = Links {
+            previous: NONE,
+            next: self.first,
+        };
+        match pool.at_mut(self.first) {
+            Some(first) => first.links().previous = index,
+            None => self.last = index,
+        }
+        self.first = index;
+    }
+
     /// Takes an object out, wherever it is in this list; nothing if it is not in it.
     #[inline]
     pub(crate) fn remove<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {

@@ -53,11 +53,17 @@ fn a_list_keeps_its_order_when_its_middle_leaves() {
     list.remove(&mut pool, 2);
     list.remove(&mut pool, 3);
     list.push_back(&mut pool, 2);
+    list.push_front(&mut pool, 3);
+    list.push_front(&mut pool, 3);
     let mut order = Vec::new();
     while let Some(index) = list.pop_front(&mut pool) {
         order.push(index);
     }
-    assert_eq!(order, [0, 1, 2]);
+    assert_eq!(order, [3, 0, 1, 2]);
+    list.push_front(&mut pool, 1);
+    list.push_back(&mut pool, 0);
+    assert_eq!(list.pop_front(&mut pool), Some(1));
+    assert_eq!(list.pop_front(&mut pool), Some(0));
     assert!(list.is_empty());
 }
 

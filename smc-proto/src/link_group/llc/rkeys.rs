@@ -27,9 +27,18 @@ impl Engine<'_> {
         self.queue_agreement(group, buffer);
     }
 
+    /// A new RMB, which a connection waits for, goes before old ones.
     fn queue_agreement(&mut self, group: u32, buffer: u32) {
+        let waited_for = self
+            .buffers
+            .at(buffer)
+            .is_some_and(|b| b.agreement == Agreement::Confirming);
         if let Some(g) = self.groups.at_mut(group) {
-            g.agreements.push_back(&mut self.buffers, buffer);
+            if waited_for {
+                g.agreements.push_front(&mut self.buffers, buffer);
+            } else {
+                g.agreements.push_back(&mut self.buffers, buffer);
+            }
         }
         self.start_flow(group);
     }
@@ -186,7 +195,14 @@ impl Engine<'_> {
                 self.list_spare(index);
                 self.queue_agreement(group, index);
             }
-            (BufferKind::Rmb, Agreement::Confirming | Agreement::Deleting) => {}
+            (BufferKind::Rmb, Agreement::Deleting) => {}
+            // Its exchange is not over: it gets another period.
+            (BufferKind::Rmb, Agreement::Confirming) => {
+                let deadline = now.after(self.core.config.timeouts.rmb_idle);
+                buffer.idle_deadline = Some(deadline);
+                self.buffers.set_deadline(index, Some(deadline));
+                return;
+            }
             _ => {
                 buffer.retired = true;
                 self.list_spare(index);
