@@ -285,6 +285,25 @@ impl<'a> Engine<'a> {
         Some(result)
     }
 
+    /// Draws the consequences of octets committed: there is work for the link, or
+    /// the link will find that it is held back.
+    #[inline]
+    pub(crate) fn after_commit(&mut self, index: u32) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        let link = record.link;
+        let deadline = record
+            .connection
+            .as_ref()
+            .and_then(Connection::next_timeout);
+        if let Some(state) = self.links.at_mut(link) {
+            state.ready.push_back(&mut self.connections, index);
+            self.poke_link(link);
+        }
+        self.connections.set_deadline(index, deadline);
+    }
+
     /// Draws the consequences of a change: work for the link, events, the end.
     #[inline]
     pub(crate) fn after_connection(&mut self, index: u32) {

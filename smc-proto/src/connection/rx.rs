@@ -87,9 +87,19 @@ impl Rx {
         self.consumed.since(self.published)
     }
 
+    /// Whether [`Rx::update_due`] is worth asking: something was consumed, and it
+    /// is a tenth of the ring or the peer set a flag.
+    #[inline]
+    pub(super) fn may_owe_update(&self) -> bool {
+        let gain = self.gain();
+        gain > 0
+            && (!self.peer_flags.is_empty()
+                || u64::from(gain).wrapping_mul(10) >= u64::from(self.ring.usable()))
+    }
+
     /// Whether the peer needs a CDC message for the consumer cursor alone.
     pub(super) fn update_due(&self) -> bool {
-        if self.gain() == 0 {
+        if !self.may_owe_update() {
             return false;
         }
         let used = self.received.since(self.published);

@@ -63,7 +63,10 @@ impl Connection {
     #[inline]
     pub fn wants_work(&self) -> bool {
         // Most often everything committed is out and nothing was read since.
-        if self.tx.produced == self.tx.published && self.wants.is_empty() && self.rx.gain() == 0 {
+        if self.tx.produced == self.tx.published
+            && self.wants.is_empty()
+            && !self.rx.may_owe_update()
+        {
             return false;
         }
         self.wants_work_now()

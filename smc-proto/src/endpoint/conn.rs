@@ -74,11 +74,17 @@ impl ConnMut<'_> {
     #[inline]
     pub fn commit(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
         self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, now, config| {
-                c.commit(now, &config.connection, len)
-            })
-            .unwrap_or(Err(ApiMisuse::SendClosed))
+        let Engine {
+            core, connections, ..
+        } = &mut self.engine;
+        connections
+            .at_mut(self.index)
+            .and_then(|record| record.connection.as_mut())
+            .map_or(Err(ApiMisuse::SendClosed), |connection| {
+                connection.commit(core.now, &core.config.connection, len)
+            })?;
+        self.engine.after_commit(self.index);
+        Ok(())
     }
 
     /// The same; the last of these octets is urgent (URG-001).
