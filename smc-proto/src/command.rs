@@ -160,7 +160,7 @@ pub enum BufferKind {
 
 /// What stands in the first four octets of an element with an eye catcher
 /// (RFC 7609 4.2); the octets of "SMCR" in EBCDIC.
-pub const EYE_CATCHER: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
+pub const EYE_CATCHER: [u8; 4] = crate::wire::clc::EYE_CATCHER;
 
 /// Obligations towards the TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -297,11 +297,17 @@ impl<'a> Engine<'a> {
             .connection
             .as_ref()
             .and_then(Connection::next_timeout);
+        self.queue_on_link(index, link);
+        self.connections.set_deadline(index, deadline);
+    }
+
+    /// Puts a connection on the list of a link, and the link on its device's.
+    #[inline]
+    fn queue_on_link(&mut self, index: u32, link: u32) {
         if let Some(state) = self.links.at_mut(link) {
             state.ready.push_back(&mut self.connections, index);
             self.poke_link(link);
         }
-        self.connections.set_deadline(index, deadline);
     }
 
     /// Draws the consequences of a change: work for the link, events, the end.
@@ -317,12 +323,8 @@ impl<'a> Engine<'a> {
         };
         let notices = connection.take_notices();
         let deadline = connection.next_timeout();
-        if !queued
-            && connection.wants_work()
-            && let Some(state) = self.links.at_mut(link)
-        {
-            state.ready.push_back(&mut self.connections, index);
-            self.poke_link(link);
+        if !queued && connection.wants_work() {
+            self.queue_on_link(index, link);
         }
         self.connections.set_deadline(index, deadline);
         if !notices.is_empty() {

@@ -36,15 +36,13 @@ impl Engine<'_> {
             return;
         }
         let was_active = g.is_active();
-        // Past the point of no return no Decline is left to send.
-        g.decline = if g.decline.is_some() {
-            decline.or(g.decline)
-        } else {
-            None
+        g.decline = match (g.decline, decline) {
+            // Past the point of no return no Decline is left to send.
+            (None, _) => None,
+            // Silence that the configuration answers with a reset.
+            (Some(_), None) if reason == CloseReason::RendezvousFailed => None,
+            (allowed, code) => code.or(allowed),
         };
-        if reason == CloseReason::RendezvousFailed && decline.is_none() {
-            g.decline = None;
-        }
         g.state = GroupState::Ending(reason);
         g.flow_deadline = None;
         g.idle_deadline = None;

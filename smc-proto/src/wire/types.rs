@@ -86,53 +86,35 @@ impl PeerId {
     }
 }
 
-impl Qpn {
-    /// Takes the low 24 bits of `value`.
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        Self(value & 0x00ff_ffff)
-    }
-    /// Reads the three octets of the wire.
-    #[must_use]
-    pub const fn from_octets([a, b, c]: [u8; 3]) -> Self {
-        Self(u32::from_be_bytes([0, a, b, c]))
-    }
-    /// The three octets of the wire.
-    #[must_use]
-    pub const fn octets(self) -> [u8; 3] {
-        let [_, a, b, c] = self.0.to_be_bytes();
-        [a, b, c]
-    }
-    /// The number, below 2^24.
-    #[must_use]
-    pub const fn value(self) -> u32 {
-        self.0
-    }
+/// Conversions of a 24-bit number that takes three octets on the wire.
+macro_rules! three_octets {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// Takes the low 24 bits of `value`.
+            #[must_use]
+            pub const fn new(value: u32) -> Self {
+                Self(value & 0x00ff_ffff)
+            }
+            /// Reads the three octets of the wire.
+            #[must_use]
+            pub const fn from_octets([a, b, c]: [u8; 3]) -> Self {
+                Self(u32::from_be_bytes([0, a, b, c]))
+            }
+            /// The three octets of the wire.
+            #[must_use]
+            pub const fn octets(self) -> [u8; 3] {
+                let [_, a, b, c] = self.0.to_be_bytes();
+                [a, b, c]
+            }
+            /// The number, below 2^24.
+            #[must_use]
+            pub const fn value(self) -> u32 {
+                self.0
+            }
+        }
+    )*};
 }
-
-impl Psn {
-    /// Takes the low 24 bits of `value`.
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        Self(value & 0x00ff_ffff)
-    }
-    /// Reads the three octets of the wire.
-    #[must_use]
-    pub const fn from_octets([a, b, c]: [u8; 3]) -> Self {
-        Self(u32::from_be_bytes([0, a, b, c]))
-    }
-    /// The three octets of the wire.
-    #[must_use]
-    pub const fn octets(self) -> [u8; 3] {
-        let [_, a, b, c] = self.0.to_be_bytes();
-        [a, b, c]
-    }
-    /// The number, below 2^24.
-    #[must_use]
-    pub const fn value(self) -> u32 {
-        self.0
-    }
-}
+three_octets!(Qpn, Psn);
 
 impl Mtu {
     /// 256 octets.
