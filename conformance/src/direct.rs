@@ -70,6 +70,7 @@ impl Host {
                 gid: Gid(gid),
                 mac,
                 mtu: Mtu::M1024,
+                lan: smc_proto::id::LanId(0),
                 subnet_match: true,
             },
             buffers: Vec::new(),

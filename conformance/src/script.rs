@@ -501,6 +501,7 @@ pub fn path(port: u8) -> LocalPath {
         gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, port]),
         mac: Mac([2, 0, 0, 0, 0, port]),
         mtu: Mtu::M1024,
+        lan: smc_proto::id::LanId(0),
         subnet_match: true,
     }
 }

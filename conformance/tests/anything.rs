@@ -272,7 +272,7 @@ impl World {
                 let (device, port) = (DEVICE, 1);
                 s.path(match what {
                     0 => PathEvent::PortDown { device, port },
-                    1 => PathEvent::PortUp { device, port },
+                    1 => PathEvent::PortUp(s.paths[0]),
                     _ => PathEvent::DeviceRemoved { device },
                 });
             }

@@ -56,6 +56,12 @@ handle! {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct DeviceId(pub u8);
 
+/// A LAN (with its VLAN, if any) that RNIC ports are attached to, numbered by the
+/// embedder: ports with the same number reach the same peers, so that they can
+/// serve the links of one group (LINK-037). With PNET ids: one number per id.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct LanId(pub u16);
+
 /// Number of a SEND work request, counted per link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct WrId(pub u32);

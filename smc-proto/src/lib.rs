@@ -36,7 +36,7 @@
 //! use smc_proto::config::Config;
 //! use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
 //! use smc_proto::event::Event;
-//! use smc_proto::id::DeviceId;
+//! use smc_proto::id::{DeviceId, LanId};
 //! use smc_proto::path::LocalPath;
 //! use smc_proto::storage::Fixed;
 //! use smc_proto::time::Instant;
@@ -55,6 +55,7 @@
 //!     gid: Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]),
 //!     mac,
 //!     mtu: Mtu::M1024,
+//!     lan: LanId(0),
 //!     subnet_match: false,
 //! };
 //! let mut client =

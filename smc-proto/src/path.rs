@@ -1,7 +1,7 @@
 //! What the embedder tells of its RNICs: facts, from which the engine decides.
 
 use crate::config::MAX_DEVICES;
-use crate::id::DeviceId;
+use crate::id::{DeviceId, LanId};
 use crate::wire::types::{Gid, Mac, Mtu};
 
 /// A port of an RNIC through which a connection's peer may be reached.
@@ -19,6 +19,8 @@ pub struct LocalPath {
     pub mac: Mac,
     /// Active MTU of the port.
     pub mtu: Mtu,
+    /// LAN the port is attached to.
+    pub lan: LanId,
     /// Server: whether this port is in the client's subnet or has one of its
     /// prefixes, as its Proposal gives them (RENDEZVOUS-004, RENDEZVOUS-005).
     pub subnet_match: bool,
@@ -41,13 +43,9 @@ pub enum PathEvent {
         /// Its port.
         port: u8,
     },
-    /// The port has carrier.
-    PortUp {
-        /// The RNIC.
-        device: DeviceId,
-        /// Its port.
-        port: u8,
-    },
+    /// The port has carrier, again or for the first time: groups on its LAN may
+    /// use it for a further link.
+    PortUp(LocalPath),
     /// The RNIC is gone; its links fail.
     DeviceRemoved {
         /// The RNIC.

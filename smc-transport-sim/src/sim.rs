@@ -288,6 +288,7 @@ impl<S: Storage> Simulation<S> {
             gid: port.gid,
             mac: port.mac,
             mtu: port.mtu,
+            lan: smc_proto::id::LanId(0),
             subnet_match: self
                 .fabric
                 .ports(peer)

@@ -77,7 +77,7 @@ impl Known {
 /// One end: an endpoint, its memory and its RNIC.
 pub struct Host {
     pub endpoint: Endpoint<Tables>,
-    path: LocalPath,
+    pub path: LocalPath,
     memory: [[u8; MEMORY]; BUFFERS],
     buffers: [Option<BufferId>; BUFFERS],
     /// Handle of each link, and the link at the other end.
@@ -117,6 +117,7 @@ impl Host {
                 gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
                 mac: mac(number),
                 mtu: Mtu::M1024,
+                lan: smc_proto::id::LanId(0),
                 subnet_match: true,
             },
             memory: [[0; MEMORY]; BUFFERS],

@@ -9,7 +9,7 @@ use smc_proto::endpoint::{
     TcpEvent, Usage,
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
-use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, WrId};
+use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::stats::Statistics;
 use smc_proto::storage::{Pool, PoolHead, Slot, Storage};
@@ -340,13 +340,14 @@ fn path(input: &mut Input, sink: &mut Sink) {
         gid: Gid::any(input),
         mac: Mac::any(input),
         mtu: Mtu::any(input),
+        lan: LanId(input.u16()),
         subnet_match: input.bit(),
     };
     sink.hashed(&path, &path);
     let (device, port) = (path.device, path.port);
     let event = input.one_of(&[
         PathEvent::PortDown { device, port },
-        PathEvent::PortUp { device, port },
+        PathEvent::PortUp(path),
         PathEvent::DeviceRemoved { device },
     ]);
     sink.hashed(&event, &event);

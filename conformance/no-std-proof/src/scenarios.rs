@@ -403,10 +403,7 @@ fn lost_links(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
         )?;
         // Back up: the next connection is a first contact again.
         let now = pair.now;
-        let up = PathEvent::PortUp {
-            device: DEVICE,
-            port: 1,
-        };
+        let up = PathEvent::PortUp(pair.side(0).0.path);
         pair.side(0).0.endpoint.handle_path(now, up);
         pair.settle(120 * SECOND)?;
     }

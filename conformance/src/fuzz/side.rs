@@ -84,6 +84,7 @@ fn path(number: u8) -> LocalPath {
         gid: Gid(gid),
         mac: Mac([2, 0, 0, 0, 0, number]),
         mtu: Mtu::M1024,
+        lan: smc_proto::id::LanId(0),
         subnet_match: true,
     }
 }

@@ -63,6 +63,7 @@ impl<'a> Session<'a> {
             gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 165]),
             mac,
             mtu: own.map_or(Mtu::M1024, |(_, half)| half.mtu),
+            lan: smc_proto::id::LanId(0),
             subnet_match: true,
         };
         Self {

@@ -130,6 +130,7 @@ impl Host {
                 gid: Gid(gid),
                 mac,
                 mtu: Mtu::M1024,
+                lan: smc_proto::id::LanId(0),
                 subnet_match: false,
             }),
             connections: Vec::new(),
@@ -358,6 +359,7 @@ impl Host {
                     network(proposal.subnets.network) == network(address)
                 });
                 let path = self.path.map(|path| LocalPath {
+                    lan: smc_proto::id::LanId(0),
                     subnet_match: in_network,
                     ..path
                 });

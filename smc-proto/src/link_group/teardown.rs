@@ -183,7 +183,7 @@ impl Engine<'_> {
     /// A port or an RNIC is gone: so are the links on it.
     pub(crate) fn on_path(&mut self, event: PathEvent) {
         let (device, port) = match event {
-            PathEvent::PortUp { .. } => return,
+            PathEvent::PortUp(_) => return,
             PathEvent::PortDown { device, port } => (device, Some(port)),
             PathEvent::DeviceRemoved { device } => (device, None),
         };

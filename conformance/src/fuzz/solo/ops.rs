@@ -155,7 +155,7 @@ impl Solo {
                 let (device, port) = (DEVICE, 1);
                 let event = match r.below(3) {
                     0 => PathEvent::PortDown { device, port },
-                    1 => PathEvent::PortUp { device, port },
+                    1 => PathEvent::PortUp(self.side.path),
                     _ => PathEvent::DeviceRemoved { device },
                 };
                 self.side.endpoint.handle_path(now, event);
