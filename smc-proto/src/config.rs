@@ -19,6 +19,11 @@ pub(crate) const REPLY_SLOTS: usize = 8;
 pub const MAX_PATHS: usize = 4;
 /// Most RNICs of one endpoint.
 pub const MAX_DEVICES: usize = 16;
+/// Most ports that are remembered for further links.
+pub const MAX_PORTS: usize = 32;
+/// Most rounds of ADD LINK CONTINUATION: 255 RMBs of the side that has more, two
+/// per round, and as many again for a peer that counts otherwise.
+pub(crate) const CONTINUATION_ROUNDS: u8 = 255;
 
 /// Settings of one endpoint. [`Config::new`] gives the interoperable defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +122,13 @@ pub struct Timeouts {
     pub send_slot: Duration,
     /// Pause before a CONFIRM RKEY that the peer refused "for now" is repeated (LLC-067).
     pub rkey_retry: Duration,
+    /// For CONFIRM LINK on an added link and for its reply (Linux: 5 s).
+    pub added_link: Duration,
+    /// Pause before a further link is tried again; doubled with each failure
+    /// (LINK-049, TIMER-012, TIMER-018, TIMER-019).
+    pub add_link_retry: Duration,
+    /// Longest such pause.
+    pub add_link_retry_most: Duration,
 }
 
 /// Data path and closing of connections.
@@ -181,6 +193,9 @@ impl Timeouts {
         rmb_idle: Duration::from_secs(60),
         send_slot: Duration::from_secs(10),
         rkey_retry: Duration::from_millis(50),
+        added_link: Duration::from_secs(5),
+        add_link_retry: Duration::from_secs(30),
+        add_link_retry_most: Duration::from_secs(600),
     };
 }
 

@@ -14,7 +14,7 @@ use crate::completion::RdmaCompletion;
 use crate::config::Config;
 use crate::engine::{Core, Engine};
 use crate::event::Event;
-use crate::id::{ConnId, DeviceId, GroupId};
+use crate::id::{ConnId, DeviceId, GroupId, LinkId};
 use crate::link_group::Role;
 use crate::path::{LocalPath, PathEvent};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
@@ -23,7 +23,7 @@ use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::wire::BufferTooSmall;
 use crate::wire::clc::Proposal;
-use crate::wire::types::DiagnosisCode;
+use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac};
 
 /// One SMC stack: any number of connections, link groups and RNICs.
 ///
@@ -241,6 +241,16 @@ impl<S: Storage> Endpoint<S> {
         engine.run_wakes();
     }
 
+    /// Deletes a link in order; its connections move to another one. The last link
+    /// of a group takes the group along. A client asks the server to do it.
+    pub fn delete_link(&mut self, now: Instant, link: LinkId) {
+        let mut engine = self.engine(now);
+        if engine.links.is_live(link.index, link.generation) {
+            engine.delete_link(link.index);
+        }
+        engine.run_wakes();
+    }
+
     /// A connection for reading and writing, unless the handle is stale.
     #[inline]
     pub fn conn(&mut self, conn: ConnId) -> Option<ConnMut<'_>> {
@@ -321,6 +331,24 @@ impl<S: Storage> Endpoint<S> {
         engine.handshakes.at(handshake)?.proposal.clone()
     }
 
+    /// A link, unless the handle is stale.
+    pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
+        let engine = self.quiet_engine();
+        if !engine.links.is_live(link.index, link.generation) {
+            return None;
+        }
+        let l = engine.links.at(link.index)?;
+        Some(LinkStatus {
+            group: engine.group_id(l.group),
+            number: l.number,
+            path: l.path,
+            peer: l.peer.map(|peer| (peer.gid, peer.mac)),
+            active: l.is_active(),
+            asymmetric: l.asymmetric,
+            connections: l.connections,
+        })
+    }
+
     /// Counters since the endpoint was made.
     #[must_use]
     pub const fn statistics(&self) -> &Statistics {
@@ -356,8 +384,28 @@ impl<S: Storage> Endpoint<S> {
     /// Feeds the state into a hasher in a canonical form: deadlines relative to
     /// `now`, positions and numbers relative to each other, no counters.
     pub fn fingerprint<H: Hasher>(&mut self, now: Instant, hasher: &mut H) {
-        crate::fingerprint::endpoint(&self.storage.tables(), now, hasher);
+        crate::fingerprint::endpoint(&self.storage.tables(), &self.core.ports, now, hasher);
     }
+}
+
+/// What a link is and joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LinkStatus {
+    /// Its group.
+    pub group: GroupId,
+    /// Its number, the same at both ends (LINK-025).
+    pub number: LinkNumber,
+    /// This end.
+    pub path: LocalPath,
+    /// GID and MAC of the other end, once known.
+    pub peer: Option<(Gid, Mac)>,
+    /// Whether connections may use it.
+    pub active: bool,
+    /// Whether it shares an RNIC with another link of the group.
+    pub asymmetric: bool,
+    /// Connections whose writes go over it.
+    pub connections: u16,
 }
 
 /// How many objects of each kind an endpoint has.

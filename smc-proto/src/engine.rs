@@ -9,8 +9,9 @@ use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
 use crate::event::CloseReason;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
-use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
+use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
+use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
 use crate::slots::{Linked, List, Pool};
@@ -30,12 +31,14 @@ pub(crate) struct Core {
     pub(crate) tokens: Option<TokenKey>,
     pub(crate) now: Instant,
     pub(crate) devices: [Device; MAX_DEVICES],
+    pub(crate) ports: Ports,
     pub(crate) clc_out: List<{ handshake_list::CLC }>,
     pub(crate) wakes: List<{ handshake_list::WAKE }>,
     pub(crate) tcp_out: List<{ connection_list::TCP }>,
     pub(crate) connection_events: List<{ connection_list::EVENTS }>,
     pub(crate) groups_up: List<{ group_list::EVENTS }>,
     pub(crate) groups_down: List<{ group_list::EVENTS }>,
+    pub(crate) link_events: List<{ link_list::EVENTS }>,
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
     pub(crate) next_group_number: u32,
@@ -61,12 +64,14 @@ impl Core {
                 links: List::EMPTY,
                 buffers: List::EMPTY,
             }; MAX_DEVICES],
+            ports: Ports::NONE,
             clc_out: List::EMPTY,
             wakes: List::EMPTY,
             tcp_out: List::EMPTY,
             connection_events: List::EMPTY,
             groups_up: List::EMPTY,
             groups_down: List::EMPTY,
+            link_events: List::EMPTY,
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_group_number: 1,
@@ -83,6 +88,7 @@ impl Core {
         !self.connection_events.is_empty()
             || !self.groups_up.is_empty()
             || !self.groups_down.is_empty()
+            || !self.link_events.is_empty()
     }
 
     /// Whether a device may have something to do.
@@ -223,23 +229,41 @@ impl<'a> Engine<'a> {
         let Some(buffer) = self.buffers.at(index) else {
             return;
         };
-        let (position, usable) = self.registration_target(buffer.group);
-        if buffer.wants_control(position, usable)
-            && let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0))
-        {
-            device.buffers.push_back(&mut self.buffers, index);
+        let Some((_, device)) = self.buffer_work(index) else {
+            return;
+        };
+        if buffer.listed_at != device {
+            self.unlist_buffer(index);
+        }
+        if let (Some(list), Some(buffer)) = (
+            self.core.devices.get_mut(usize::from(device.0)),
+            self.buffers.at_mut(index),
+        ) {
+            buffer.listed_at = device;
+            list.buffers.push_back(&mut self.buffers, index);
         }
     }
 
-    /// Position of the link that a group's buffers are registered on, and whether
-    /// it takes registrations now.
-    pub(crate) fn registration_target(&self, group: u32) -> (u8, bool) {
-        self.groups
-            .at(group)
-            .and_then(|g| self.links.at(g.link))
-            .map_or((0, false), |link| {
-                (link.position, link.takes_registrations())
-            })
+    /// The next control command of a buffer, and the RNIC it is for:
+    /// registrations are a matter of the link's RNIC.
+    pub(crate) fn buffer_work(&self, index: u32) -> Option<(Control, DeviceId)> {
+        let buffer = self.buffers.at(index)?;
+        let wanted = buffer.wanted(self.registrable(buffer.group))?;
+        let link = wanted.link_position().and_then(|position| {
+            let links = self.links_of(buffer.group);
+            self.links.at(*links.get(usize::from(position))?)
+        });
+        Some((wanted, link.map_or(buffer.device, |link| link.path.device)))
+    }
+
+    /// Takes a buffer off the list of the RNIC it waits for.
+    pub(crate) fn unlist_buffer(&mut self, index: u32) {
+        let Some(device) = self.buffers.at(index).map(|b| b.listed_at) else {
+            return;
+        };
+        if let Some(list) = self.core.devices.get_mut(usize::from(device.0)) {
+            list.buffers.remove(&mut self.buffers, index);
+        }
     }
 
     /// Lets the rendezvous of a connection look at the world again.

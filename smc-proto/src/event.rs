@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::connection::{CloseCause, FatalCause};
-use crate::id::{ConnId, GroupId};
+use crate::id::{ConnId, GroupId, LinkId};
 use crate::wire::types::DiagnosisCode;
 
 /// Something worth knowing. Nothing is lost if an event is ignored, but a
@@ -58,6 +58,21 @@ pub enum Event {
     GroupUp {
         /// The group.
         group: GroupId,
+    },
+    /// A link of a group can carry connections.
+    LinkUp {
+        /// The group.
+        group: GroupId,
+        /// The link.
+        link: LinkId,
+    },
+    /// A link of a group is gone; connections that used it moved to another one
+    /// or ended.
+    LinkDown {
+        /// The group.
+        group: GroupId,
+        /// The link.
+        link: LinkId,
     },
     /// A link group ended; its connections got their own events.
     GroupDown {

@@ -2,12 +2,19 @@
 
 use core::hash::{Hash, Hasher};
 
+use crate::ports::Ports;
 use crate::storage::Tables;
 use crate::time::Instant;
 
 /// Feeds the tables into a hasher: what decides the future, nothing that only
 /// remembers the past.
-pub(crate) fn endpoint<H: Hasher>(tables: &Tables<'_>, now: Instant, hasher: &mut H) {
+pub(crate) fn endpoint<H: Hasher>(
+    tables: &Tables<'_>,
+    ports: &Ports,
+    now: Instant,
+    hasher: &mut H,
+) {
+    ports.hash(hasher);
     for (index, record) in tables.connections.iter() {
         index.hash(hasher);
         record.fingerprint(now, hasher);

@@ -148,6 +148,7 @@ mod fingerprint;
 pub mod id;
 mod link_group;
 pub mod path;
+mod ports;
 mod queue;
 mod rand;
 mod rendezvous;

@@ -15,32 +15,42 @@
 mod allocation;
 mod buffer;
 mod completions;
+mod failover;
 mod keepalive;
 mod link;
 mod llc;
 mod matching;
+mod ports;
 mod remote_rmb;
+mod rtokens;
+mod selection;
+mod standing;
 mod teardown;
 mod work;
 
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;
-pub(crate) use buffer::{Agreement, Memory};
+pub(crate) use buffer::{Agreement, Control, Memory};
 pub use link::Link;
 pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
-pub(crate) use llc::{Flow, Formation};
+pub(crate) use llc::{AddWish, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
+pub(crate) use rtokens::LinkSet;
+pub(crate) use standing::{LinkTold, Standing};
+pub(crate) use teardown::Fallback;
 
 use core::hash::{Hash, Hasher};
 
+use crate::config::LINKS_PER_GROUP;
 use crate::connection_record::list::MEMBERS;
 use crate::event::CloseReason;
 use crate::fingerprint::until;
+use crate::id::{LanId, NONE};
 use crate::slots::{Linked, Links, List};
-use crate::time::Instant;
-use crate::wire::types::{DiagnosisCode, Gid, Mac, PeerId};
+use crate::time::{Instant, earliest};
+use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac, PeerId};
 
 /// List kinds of link groups.
 pub(crate) mod list {
@@ -88,10 +98,18 @@ pub struct LinkGroup {
     pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
     pub(crate) state: GroupState,
-    /// The link that carries the connections.
-    pub(crate) link: u32,
-    /// The further link the server tries to add while the group is formed.
-    pub(crate) second_link: u32,
+    /// The LAN all its links are on (LINK-037).
+    pub(crate) lan: LanId,
+    /// Its links by position; RTokens are kept by position, too.
+    pub(crate) links: [u32; LINKS_PER_GROUP],
+    /// The number the server gave last (LINK-027).
+    pub(crate) last_number: LinkNumber,
+    /// Whether a link was ever taken out.
+    pub(crate) lost_links: bool,
+    /// The further link being added.
+    pub(crate) addition: Addition,
+    /// Whether and when a further link is wanted.
+    pub(crate) add_wish: AddWish,
     /// Most links, as CONFIRM LINK settled it (LINK-016).
     pub(crate) max_links: u8,
     /// GID and MAC that the client proposed, until its Confirm.
@@ -107,7 +125,10 @@ pub struct LinkGroup {
     pub(crate) agreements: List<{ buffer_list::AGREEMENT }>,
     pub(crate) remote_rmbs: List<0>,
     pub(crate) remote_rmb_count: u16,
-    /// The one configuration exchange this side runs (LLCSER-002).
+    /// CONFIRM RKEY of the peer that is not complete: the RMB, and links of which
+    /// it has not told yet.
+    pub(crate) incoming_rkey: Option<IncomingRkey>,
+    /// The one configuration exchange this side runs beside `addition` (LLCSER-002).
     pub(crate) flow: Flow,
     pub(crate) flow_deadline: Option<Instant>,
     /// Connections that wait for the first contact of another one to end.
@@ -118,7 +139,18 @@ pub struct LinkGroup {
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) told: Told,
-    links: [Links; 2],
+    list_links: [Links; 2],
+}
+
+/// A CONFIRM RKEY whose CONTINUATIONs are still to come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct IncomingRkey {
+    /// The peer's RMB.
+    pub(crate) rmb: u32,
+    /// The link it comes on.
+    pub(crate) carrier: u32,
+    /// Entries that remain.
+    pub(crate) left: u8,
 }
 
 /// Life of a link group.
@@ -148,6 +180,7 @@ impl LinkGroup {
         role: Role,
         peer_id: PeerId,
         vlan: Option<u16>,
+        lan: LanId,
         formation: Formation,
     ) -> Self {
         Self {
@@ -155,8 +188,12 @@ impl LinkGroup {
             peer_id,
             vlan,
             state: GroupState::Forming(formation),
-            link: crate::id::NONE,
-            second_link: crate::id::NONE,
+            lan,
+            links: [NONE; LINKS_PER_GROUP],
+            last_number: LinkNumber(0),
+            lost_links: false,
+            addition: Addition::IDLE,
+            add_wish: AddWish::NONE,
             max_links: 2,
             proposed: None,
             ring_base: 4,
@@ -168,14 +205,15 @@ impl LinkGroup {
             agreements: List::EMPTY,
             remote_rmbs: List::EMPTY,
             remote_rmb_count: 0,
+            incoming_rkey: None,
             flow: Flow::Idle,
             flow_deadline: None,
             queued: List::EMPTY,
-            founder: crate::id::NONE,
+            founder: NONE,
             idle_deadline: None,
             decline: None,
             told: Told::Nothing,
-            links: [Links::UNLINKED; 2],
+            list_links: [Links::UNLINKED; 2],
         }
     }
 
@@ -188,20 +226,16 @@ impl LinkGroup {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        (self.founder, self.max_links, self.proposed, self.links).hash(hasher);
+        (self.founder, self.max_links, self.proposed, self.list_links).hash(hasher);
+        (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
+        self.addition.fingerprint(now, hasher);
+        self.add_wish.fingerprint(now, hasher);
         if let GroupState::Forming(Formation::Connecting { not_before }) = self.state {
             until(Some(not_before), now).hash(hasher);
         } else {
             self.state.hash(hasher);
         }
-        (
-            self.role,
-            self.peer_id,
-            self.vlan,
-            self.link,
-            self.second_link,
-        )
-            .hash(hasher);
+        (self.role, self.peer_id, self.vlan, self.lost_links).hash(hasher);
         (
             self.ring_base,
             self.connection_count,
@@ -215,20 +249,32 @@ impl LinkGroup {
 
     /// Earliest of the group's own deadlines.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        crate::time::earliest(self.flow_deadline, self.idle_deadline)
+        let exchanges = earliest(self.flow_deadline, self.addition.deadline);
+        earliest(exchanges, earliest(self.idle_deadline, self.add_wish.retry))
+    }
+
+    /// The link that the group was formed with, until it is gone.
+    pub(crate) const fn first_link(&self) -> u32 {
+        let [first, ..] = self.links;
+        first
+    }
+
+    /// Whether the group has no link any more.
+    pub(crate) fn has_no_link(&self) -> bool {
+        self.links == [NONE; LINKS_PER_GROUP]
     }
 }
 
 impl Linked<{ list::JOINABLE }> for LinkGroup {
     fn links(&mut self) -> &mut Links {
-        let [joinable, _] = &mut self.links;
+        let [joinable, _] = &mut self.list_links;
         joinable
     }
 }
 
 impl Linked<{ list::EVENTS }> for LinkGroup {
     fn links(&mut self) -> &mut Links {
-        let [_, events] = &mut self.links;
+        let [_, events] = &mut self.list_links;
         events
     }
 }

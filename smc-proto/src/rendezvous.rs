@@ -88,6 +88,8 @@ pub struct Handshake {
     pub(crate) proposal: Option<Proposal>,
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<AcceptConfirm>,
+    /// The peer's RMB: index and generation.
+    pub(crate) remote_rmb: Option<(u32, u32)>,
     /// The group whose forming is waited for.
     pub(crate) queued_on: u32,
     /// The newest CDC message that came before its time (RENDEZVOUS-050), and
@@ -134,6 +136,7 @@ impl Handshake {
             paths: Vec::new(),
             proposal: None,
             peer: None,
+            remote_rmb: None,
             queued_on: NONE,
             early: [None; 2],
             deadline: None,
@@ -181,6 +184,7 @@ impl Handshake {
         )
             .hash(hasher);
         (&self.proposal, &self.peer, &self.early).hash(hasher);
+        self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);
         until(Some(self.overall), now).hash(hasher);
     }

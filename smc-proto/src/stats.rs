@@ -43,6 +43,8 @@ pub struct Statistics {
     pub violations: u64,
     /// Link groups that failed.
     pub groups_lost: u64,
+    /// Times a connection moved to another link.
+    pub failovers: u64,
     /// Times a sender met a full window.
     pub window_stalls: u64,
 }
@@ -67,6 +69,7 @@ impl Statistics {
         closed_abnormally: 0,
         violations: 0,
         groups_lost: 0,
+        failovers: 0,
         window_stalls: 0,
     };
 

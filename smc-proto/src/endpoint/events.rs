@@ -3,7 +3,7 @@
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::link_group::Told;
+use crate::link_group::{LinkTold, Told};
 
 impl Engine<'_> {
     /// The next event. A group is told to be up before its first connection, and
@@ -18,6 +18,9 @@ impl Engine<'_> {
             self.try_free_group(index);
             return Some(Event::GroupUp { group });
         }
+        if let Some(event) = self.next_link_event() {
+            return Some(event);
+        }
         if let Some(event) = self.next_connection_event() {
             return Some(event);
         }
@@ -25,6 +28,23 @@ impl Engine<'_> {
         let group = self.group_id(index);
         self.groups.remove(index);
         Some(Event::GroupDown { group })
+    }
+
+    /// A link that came up; or, behind that, one that is gone.
+    fn next_link_event(&mut self) -> Option<Event> {
+        let index = self.core.link_events.pop_front(&mut self.links)?;
+        let link = self.link_id(index);
+        let l = self.links.at_mut(index)?;
+        let group = l.group;
+        let rising = l.told == LinkTold::Rising;
+        l.told = LinkTold::Up;
+        let group = self.group_id(group);
+        if rising {
+            self.drop_absent_link(index);
+            return Some(Event::LinkUp { group, link });
+        }
+        self.links.remove(index);
+        Some(Event::LinkDown { group, link })
     }
 
     #[inline]

@@ -23,38 +23,48 @@ impl Engine<'_> {
     ) -> Option<u32> {
         let (group, _) = self
             .groups
-            .insert(LinkGroup::new(role, peer_id, vlan, formation))?;
-        let Some(link) = self.new_link(group, 0, path) else {
+            .insert(LinkGroup::new(role, peer_id, vlan, path.lan, formation))?;
+        self.core.ports.learn(path);
+        let Some(link) = self.new_link(group, path) else {
             self.groups.remove(group);
             return None;
         };
         if let Some(g) = self.groups.at_mut(group) {
-            g.link = link;
             g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
         }
         self.poke_link(link);
         Some(group)
     }
 
-    /// A further link of a group. User IDs step by 256 per group, so that they
+    /// A link of a group, at its first free position. User IDs step by 256 per group, so that they
     /// differ between all links (LINK-029).
     //= LINK-028
     //= LINK-029
-    pub(crate) fn new_link(&mut self, group: u32, position: u8, path: LocalPath) -> Option<u32> {
+    pub(crate) fn new_link(&mut self, group: u32, path: LocalPath) -> Option<u32> {
+        let free = self.links_of(group).iter().position(|link| *link == NONE)?;
+        let position = u8::try_from(free).ok()?;
         let number = self.core.next_group_number;
         self.core.next_group_number = number.wrapping_add(1);
         let psn = Psn::new(self.core.random.next_u32());
         let user_id = LinkUserId(number.wrapping_shl(8) | u32::from(position));
         let link = Link::new(group, position, path, psn, user_id, self.core.now);
-        self.links.insert(link).map(|(index, _)| index)
+        let (index, _) = self.links.insert(link)?;
+        if let Some(slot) = self
+            .groups
+            .at_mut(group)
+            .and_then(|g| g.links.get_mut(free))
+        {
+            *slot = index;
+        }
+        Some(index)
     }
 
     /// Makes a connection a member of a group.
     pub(crate) fn enter_group(&mut self, conn: u32, group: u32, link: u32) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.group = group;
-            record.link = link;
         }
+        self.assign_link(conn, link);
         if let Some(g) = self.groups.at_mut(group) {
             g.members.push_back(&mut self.connections, conn);
             g.connection_count = g.connection_count.saturating_add(1);
@@ -99,6 +109,10 @@ impl Engine<'_> {
         kind: BufferKind,
         size: BufferSize,
     ) -> Option<u32> {
+        let device = self
+            .select_links(group, |link| link.goal != QpGoal::Gone)
+            .next()
+            .map(|(_, link)| link.path.device);
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
             //= RMB-001
@@ -107,7 +121,7 @@ impl Engine<'_> {
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
-        let device = self.links.at(g.link)?.path.device;
+        let device = device?;
         let buffer = Buffer::new(group, device, kind, size, elements);
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
@@ -182,17 +196,17 @@ impl Engine<'_> {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };
-        let (group, link) = (record.group, record.link);
+        let group = record.group;
         let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
         let send = core::mem::replace(&mut record.send_buffer, NONE);
         let remote = core::mem::replace(&mut record.remote, RemoteElement::NONE);
         record.group = NONE;
-        record.link = NONE;
-        if let Some(l) = self.links.at_mut(link) {
-            l.ready.remove(&mut self.connections, conn);
-        }
+        self.assign_link(conn, NONE);
         if let Some(remote_rmb) = self.remote_rmbs.at_mut(remote.rmb) {
             remote_rmb.elements().remove(remote.index);
+            if remote_rmb.links().is_empty() && remote_rmb.elements().is_empty() {
+                self.remove_remote_rmb(group, remote.rmb);
+            }
         }
         self.return_element(conn, rmb.buffer, rmb.index);
         self.return_element(conn, send, 1);
@@ -344,46 +358,6 @@ impl Engine<'_> {
         });
     }
 
-    /// Gives the second link up. The group names it until it is gone.
-    pub(crate) fn retire_second_link(&mut self, group: u32) {
-        let second = self.groups.at(group).map_or(NONE, |g| g.second_link);
-        if let Some(link) = self.links.at_mut(second) {
-            link.goal = QpGoal::Gone;
-            self.drop_absent_link(second);
-            self.poke_link(second);
-        }
-    }
-
-    /// Removes a link that never got a queue pair, or lost it.
-    pub(crate) fn drop_absent_link(&mut self, link: u32) {
-        if let Some(l) = self.links.at(link)
-            && l.state == super::QpState::Absent
-            && l.goal == QpGoal::Gone
-            && l.under_way.is_none()
-        {
-            self.remove_link(link);
-        }
-    }
-
-    pub(crate) fn remove_link(&mut self, link: u32) {
-        self.unhash_link(link);
-        let Some(l) = self.links.at(link) else { return };
-        let (group, device) = (l.group, usize::from(l.path.device.0));
-        if let Some(device) = self.core.devices.get_mut(device) {
-            device.links.remove(&mut self.links, link);
-        }
-        self.links.set_deadline(link, None);
-        self.links.remove(link);
-        if let Some(g) = self.groups.at_mut(group) {
-            for named in [&mut g.link, &mut g.second_link] {
-                if *named == link {
-                    *named = NONE;
-                }
-            }
-        }
-        self.try_free_group(group);
-    }
-
     /// Takes a buffer that is no longer memory out of the tables.
     pub(crate) fn remove_buffer(&mut self, index: u32) {
         let Some(buffer) = self.buffers.at(index) else {
@@ -391,14 +365,15 @@ impl Engine<'_> {
         };
         let (group, kind) = (buffer.group, buffer.kind);
         let size = usize::from(buffer.size.code());
-        if let Some(device) = self.core.devices.get_mut(usize::from(buffer.device.0)) {
-            device.buffers.remove(&mut self.buffers, index);
-        }
+        self.unlist_buffer(index);
         if let Some(g) = self.groups.at_mut(group) {
             if let Some(list) = g.spare.get_mut(kind as usize).and_then(|l| l.get_mut(size)) {
                 list.remove(&mut self.buffers, index);
             }
             g.agreements.remove(&mut self.buffers, index);
+            if g.addition.next_rmb == index {
+                g.addition.next_rmb = g.buffers.next(&mut self.buffers, index).unwrap_or(NONE);
+            }
             g.buffers.remove(&mut self.buffers, index);
             if kind == BufferKind::Rmb {
                 g.rmb_count = g.rmb_count.saturating_sub(1);

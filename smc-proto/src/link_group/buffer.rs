@@ -13,8 +13,8 @@ use core::hash::{Hash, Hasher};
 
 use super::buffer_list;
 use super::remote_rmb::ElementSet;
+use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
-use crate::config::LINKS_PER_GROUP;
 use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
@@ -27,12 +27,15 @@ pub struct Buffer {
     pub(crate) group: u32,
     /// The RNIC that is asked for everything about this buffer.
     pub(crate) device: DeviceId,
+    /// The RNIC on whose list it is.
+    pub(crate) listed_at: DeviceId,
     pub(crate) kind: BufferKind,
     pub(crate) size: BufferSize,
     pub(crate) elements: u8,
     pub(crate) memory: Memory,
-    registrations: [Registration; LINKS_PER_GROUP],
-    rtokens: [RToken; LINKS_PER_GROUP],
+    rtokens: RTokens,
+    /// Links whose RToken the peer knows.
+    pub(crate) announced: LinkSet,
     /// The control command under way.
     under_way: Option<Control>,
     /// To be deregistered and freed.
@@ -59,12 +62,6 @@ pub(crate) enum Memory {
     Gone,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Registration {
-    None,
-    Done,
-}
-
 /// Whether the peer knows an RMB's RTokens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Agreement {
@@ -89,12 +86,13 @@ impl Buffer {
         Self {
             group,
             device,
+            listed_at: device,
             kind,
             size,
             elements,
             memory: Memory::Absent,
-            registrations: [Registration::None; LINKS_PER_GROUP],
-            rtokens: [RToken::default(); LINKS_PER_GROUP],
+            rtokens: RTokens::NONE,
+            announced: LinkSet::EMPTY,
             under_way: None,
             retired: false,
             agreement: Agreement::None,
@@ -110,13 +108,7 @@ impl Buffer {
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.rtokens, self.links).hash(hasher);
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
-        (
-            self.registrations,
-            self.under_way,
-            self.retired,
-            self.agreement,
-        )
-            .hash(hasher);
+        (self.announced, self.under_way, self.retired, self.agreement).hash(hasher);
         (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
         until(self.idle_deadline, now).hash(hasher);
     }
@@ -137,35 +129,35 @@ impl Buffer {
             .filter(|index| *index <= self.elements)
     }
 
-    pub(crate) fn is_registered(&self, position: u8) -> bool {
-        self.registrations.get(usize::from(position)) == Some(&Registration::Done)
+    /// Links it is registered on.
+    pub(crate) const fn registered(&self) -> LinkSet {
+        self.rtokens.links()
+    }
+
+    /// Whether it can be used on each of these links.
+    pub(crate) const fn is_registered_on(&self, links: LinkSet) -> bool {
+        links.without(self.registered()).is_empty()
     }
 
     pub(crate) fn rtoken(&self, position: u8) -> Option<RToken> {
-        self.is_registered(position).then_some(())?;
-        self.rtokens.get(usize::from(position)).copied()
+        self.rtokens.get(position)
     }
 
-    fn first_registered(&self) -> Option<u8> {
-        (0u8..)
-            .zip(self.registrations)
-            .find(|(_, r)| *r == Registration::Done)
-            .map(|(p, _)| p)
+    /// Whether the peer was told of it.
+    pub(crate) const fn is_announced(&self) -> bool {
+        !self.announced.is_empty()
     }
 
-    /// The next control command for a buffer whose group has its link at
-    /// `position`; `usable` tells whether that link takes registrations.
-    pub(crate) fn next_control(
+    /// Notes a control command as under way; `link` is the one it names, if any.
+    pub(crate) fn start_control(
         &mut self,
+        wanted: Control,
         buffer: BufferId,
         link: LinkId,
-        position: u8,
-        usable: bool,
         eye_catcher: bool,
-    ) -> Option<RdmaCommand> {
-        let wanted = self.wanted(position, usable)?;
+    ) -> RdmaCommand {
         self.under_way = Some(wanted);
-        Some(match wanted {
+        match wanted {
             Control::Alloc => RdmaCommand::AllocBuffer {
                 buffer,
                 kind: self.kind,
@@ -184,7 +176,7 @@ impl Buffer {
             },
             Control::Deregister(_) => RdmaCommand::DeregisterBuffer { buffer, link },
             Control::Free => RdmaCommand::FreeBuffer { buffer },
-        })
+        }
     }
 
     /// Whether a control command is under way.
@@ -197,14 +189,15 @@ impl Buffer {
         self.under_way.take()
     }
 
-    /// Whether [`Buffer::next_control`] would give a command.
-    pub(crate) fn wants_control(&self, position: u8, usable: bool) -> bool {
-        self.wanted(position, usable).is_some()
-    }
-
-    fn wanted(&self, position: u8, usable: bool) -> Option<Control> {
+    /// The next control command of a buffer whose group has these links.
+    pub(crate) fn wanted(&self, links: Registrable) -> Option<Control> {
         if self.is_busy() {
             return None;
+        }
+        // A link that was drained gives its registrations back first of all.
+        let leaving = self.registered().and(links.drained).first();
+        if let (Some(position), Memory::Present) = (leaving, self.memory) {
+            return Some(Control::Deregister(position));
         }
         match self.memory {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
@@ -212,17 +205,18 @@ impl Buffer {
             // Whoever has an element gives it back first: the slot, and with it
             // the memory, must not become somebody else's before.
             Memory::Present if self.retired && self.users > 0 => None,
-            Memory::Present if self.retired => Some(match self.first_registered() {
+            Memory::Present if self.retired => Some(match self.registered().first() {
                 Some(position) => Control::Deregister(position),
                 None => Control::Free,
             }),
-            Memory::Present => {
-                if let Some(index) = self.dirty.first() {
-                    Some(Control::Clear(index))
-                } else {
-                    (usable && !self.is_registered(position)).then_some(Control::Register(position))
-                }
-            }
+            Memory::Present => match self.dirty.first() {
+                Some(index) => Some(Control::Clear(index)),
+                None => links
+                    .open
+                    .without(self.registered())
+                    .first()
+                    .map(Control::Register),
+            },
         }
     }
 
@@ -239,13 +233,7 @@ impl Buffer {
             return false;
         }
         self.under_way = None;
-        if let (Some(registration), Some(entry)) = (
-            self.registrations.get_mut(usize::from(position)),
-            self.rtokens.get_mut(usize::from(position)),
-        ) {
-            *registration = Registration::Done;
-            *entry = rtoken;
-        }
+        self.rtokens.set(position, rtoken);
         true
     }
 
@@ -261,9 +249,8 @@ impl Buffer {
 
     /// Counts a registration as undone.
     pub(crate) fn forget_registration(&mut self, position: u8) {
-        if let Some(registration) = self.registrations.get_mut(usize::from(position)) {
-            *registration = Registration::None;
-        }
+        self.rtokens.remove(position);
+        self.announced.remove(position);
     }
 
     /// Whether the memory is being given back.
@@ -303,6 +290,15 @@ impl Buffer {
     }
 }
 
+/// Links of a group as buffers see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registrable {
+    /// With a protection domain that takes registrations.
+    pub(crate) open: LinkSet,
+    /// Whose queue pair touches no memory any more.
+    pub(crate) drained: LinkSet,
+}
+
 /// A control command of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Control {
@@ -314,6 +310,16 @@ pub(crate) enum Control {
     /// On the link at this position.
     Deregister(u8),
     Free,
+}
+
+impl Control {
+    /// The link it concerns.
+    pub(crate) const fn link_position(self) -> Option<u8> {
+        match self {
+            Self::Register(position) | Self::Deregister(position) => Some(position),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! linked {

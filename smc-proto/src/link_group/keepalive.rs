@@ -2,15 +2,12 @@
 
 use super::link::TestLinkState;
 use crate::engine::Engine;
-use crate::event::CloseReason;
-use crate::id::NONE;
 use crate::time::Instant;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
 
 impl Engine<'_> {
-    /// Starts watching the link of a group.
-    pub(crate) fn arm_keepalive(&mut self, group: u32) {
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+    /// Starts watching a link.
+    pub(crate) fn arm_keepalive(&mut self, link: u32) {
         let now = self.now();
         if let Some(l) = self.links.at_mut(link) {
             l.last_received = now;
@@ -18,13 +15,16 @@ impl Engine<'_> {
         self.arm_link(link);
     }
 
-    fn arm_link(&mut self, link: u32) {
+    pub(crate) fn arm_link(&mut self, link: u32) {
         let deadline = self.link_deadline(link);
         self.links.set_deadline(link, deadline);
     }
 
     fn link_deadline(&self, link: u32) -> Option<Instant> {
         let l = self.links.at(link)?;
+        if let Some(departure) = l.standing.departure() {
+            return departure.deadline;
+        }
         match l.test {
             _ if !l.is_usable() => None,
             TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
@@ -45,6 +45,13 @@ impl Engine<'_> {
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
+        if let Some(departure) = l.standing.departure() {
+            if due {
+                self.on_departure_timeout(link, departure);
+            }
+            self.arm_link(link);
+            return;
+        }
         match l.test {
             TestLinkState::Idle if due => {
                 l.test = TestLinkState::Due {
@@ -57,8 +64,7 @@ impl Engine<'_> {
             //= TIMER-029
             // A request that cannot even be posted counts as unanswered.
             TestLinkState::Sent { .. } | TestLinkState::Due { .. } if due => {
-                let group = l.group;
-                self.end_group(group, CloseReason::LinksLost, None);
+                self.lose_link(link);
                 return;
             }
             _ => {}

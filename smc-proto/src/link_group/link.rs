@@ -11,6 +11,7 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::standing::{LinkTold, Standing};
 use crate::command::{QpAddress, RdmaCommand};
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
@@ -22,7 +23,7 @@ use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
 use crate::wire::llc::LLC_LENGTH;
-use crate::wire::types::{LinkNumber, LinkUserId, Mtu, Psn, Qpn};
+use crate::wire::types::{Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn};
 
 /// List kinds of links.
 pub(crate) mod list {
@@ -30,6 +31,8 @@ pub(crate) mod list {
     pub(crate) const READY: usize = 0;
     /// By hash of the peer's queue pair number.
     pub(crate) const HASHED: usize = 1;
+    /// Has an event to report.
+    pub(crate) const EVENTS: usize = 2;
 }
 
 /// A link as the tables hold it. Opaque.
@@ -43,6 +46,13 @@ pub struct Link {
     pub(crate) user_id: LinkUserId,
     pub(crate) state: QpState,
     pub(crate) goal: QpGoal,
+    pub(crate) standing: Standing,
+    /// Shares an RNIC, on one side, with an earlier link of the group.
+    pub(crate) asymmetric: bool,
+    /// Connections whose writes go over it.
+    pub(crate) connections: u16,
+    /// What the application was told of it.
+    pub(crate) told: LinkTold,
     /// What the control command under way leads to, `Absent` if that is the end.
     pub(crate) under_way: Option<QpState>,
     pub(crate) qpn: Qpn,
@@ -57,9 +67,11 @@ pub struct Link {
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
+    /// Requests of a client outside any exchange that wait to be sent here.
+    pub(crate) free_flowing: FreeFlowing,
     pub(crate) last_received: Instant,
     pub(crate) test: TestLinkState,
-    links: [Links; 2],
+    links: [Links; 3],
 }
 
 const _: () = assert!(size_of::<Link>() <= 4096);
@@ -82,6 +94,17 @@ pub(crate) enum QpGoal {
     Rtr,
     Rts,
     Gone,
+}
+
+bitflags::bitflags! {
+    /// Requests of a client that need no exchange (LLCSER-001).
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub(crate) struct FreeFlowing: u8 {
+        /// ADD LINK: this side has a port to spare.
+        const ADD_LINK = 1;
+        /// DELETE LINK for a link that is leaving.
+        const DELETE_LINK = 2;
+    }
 }
 
 /// The keepalive of a link.
@@ -137,6 +160,10 @@ impl Link {
             user_id,
             state: QpState::Absent,
             goal: QpGoal::Init,
+            standing: Standing::Adding,
+            asymmetric: false,
+            connections: 0,
+            told: LinkTold::Nothing,
             under_way: None,
             qpn: Qpn::new(0),
             psn,
@@ -147,9 +174,10 @@ impl Link {
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
+            free_flowing: FreeFlowing::empty(),
             last_received: now,
             test: TestLinkState::Idle,
-            links: [Links::UNLINKED; 2],
+            links: [Links::UNLINKED; 3],
         }
     }
 
@@ -166,6 +194,14 @@ impl Link {
         )
             .hash(hasher);
         (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
+        (
+            self.asymmetric,
+            self.connections,
+            self.told,
+            self.free_flowing.bits(),
+        )
+            .hash(hasher);
+        self.standing.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
@@ -174,9 +210,41 @@ impl Link {
         }
     }
 
-    /// Whether buffers can be registered in its protection domain.
+    /// Whether buffers are to be registered in its protection domain: there is
+    /// one, and the link is more than an offer.
     pub(crate) fn takes_registrations(&self) -> bool {
-        self.state >= QpState::Init && self.state < QpState::Drained && self.goal != QpGoal::Gone
+        self.state >= QpState::Init
+            && self.state < QpState::Drained
+            && self.goal != QpGoal::Gone
+            && matches!(self.standing, Standing::Adding | Standing::Active)
+    }
+
+    /// Whether connections may be given this link.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.standing, Standing::Active)
+    }
+
+    /// Whether the group has it in common with the peer: active, or to be deleted.
+    pub(crate) const fn is_known(&self) -> bool {
+        matches!(self.standing, Standing::Active | Standing::Leaving(_))
+    }
+
+    /// Whether nothing this side posted waits on it, so that it can be closed
+    /// without cutting anything off.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.in_flight.is_empty() && self.replies.is_empty() && self.request.is_none()
+    }
+
+    /// Whether it is the same RNIC port at this end.
+    pub(crate) fn is_at(&self, path: &LocalPath) -> bool {
+        self.path.device == path.device && self.path.port == path.port
+    }
+
+    /// Whether the peer's end is at this port.
+    pub(crate) fn leads_to(&self, gid: Gid, mac: Mac) -> bool {
+        self.peer
+            .is_some_and(|peer| peer.gid == gid && peer.mac == mac)
     }
 
     /// Whether SENDs can be posted.
@@ -252,7 +320,10 @@ impl Link {
     /// Whether an LLC message waits to be sent and can be.
     #[inline]
     pub(crate) fn wants_llc(&self) -> bool {
-        (!self.replies.is_empty() || self.request.is_some() || self.test.is_due())
+        (!self.replies.is_empty()
+            || self.request.is_some()
+            || self.test.is_due()
+            || !self.free_flowing.is_empty())
             && self.is_usable()
             && !self.in_flight.is_full()
     }
@@ -260,7 +331,7 @@ impl Link {
     /// Whether a connection may post its writes and the CDC message behind them.
     #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.in_flight.len() < DATA_SLOTS
+        self.is_usable() && self.standing.carries_data() && self.in_flight.len() < DATA_SLOTS
     }
 
     /// Whether the device has anything to fetch from this link.
@@ -273,14 +344,21 @@ impl Link {
 impl Linked<{ list::READY }> for Link {
     #[inline]
     fn links(&mut self) -> &mut Links {
-        let [ready, _] = &mut self.links;
+        let [ready, ..] = &mut self.links;
         ready
     }
 }
 
 impl Linked<{ list::HASHED }> for Link {
     fn links(&mut self) -> &mut Links {
-        let [_, hashed] = &mut self.links;
+        let [_, hashed, _] = &mut self.links;
         hashed
+    }
+}
+
+impl Linked<{ list::EVENTS }> for Link {
+    fn links(&mut self) -> &mut Links {
+        let [.., events] = &mut self.links;
+        events
     }
 }

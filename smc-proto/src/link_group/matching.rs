@@ -1,11 +1,12 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{Flow, LinkGroup, Role};
+use super::{LinkGroup, Role, Standing};
 use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
+use crate::path::LocalPath;
 use crate::wire::clc::AcceptConfirm;
-use crate::wire::types::{PeerId, Qpn};
+use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
 fn bucket_of(value: u64) -> usize {
     let mixed = value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
@@ -32,7 +33,7 @@ impl Engine<'_> {
         //= RMB-001
         let has_room = g.role == Role::Server
             && !g.is_ending()
-            && !matches!(g.flow, Flow::DeleteGroup { .. })
+            && !g.flow.ends_group()
             && g.connection_count < limit
             && g.remote_rmb_count < RMBS_PER_GROUP;
         if let Some(list) = self.core.joinable.get_mut(bucket) {
@@ -63,7 +64,7 @@ impl Engine<'_> {
         let h = self.handshakes.at(handshake)?;
         let proposal = h.proposal.as_ref()?;
         let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
-        let port = Some((proposal.gid, proposal.mac));
+        let port = (proposal.gid, proposal.mac);
         let list = *self.core.joinable.get(peer_bucket(peer_id))?;
         let mut forming = None;
         let mut next = list.first();
@@ -72,12 +73,7 @@ impl Engine<'_> {
             if let Some(g) = self.groups.at(index)
                 && g.peer_id == peer_id
                 && g.vlan == vlan
-                && let Some(link) = self.links.at(g.link)
-                && h.paths.iter().any(|path| path.device == link.path.device)
-                // A peer ID alone is not unique: hosts without an RNIC of version 1
-                // have none, and a second instance may share it. Without this a
-                // stranger's Decline would end the group of another (CLC-046).
-                && link.peer.map(|peer| (peer.gid, peer.mac)).or(g.proposed) == port
+                && self.leads_to_port(index, &h.paths, port)
             {
                 if g.is_active() {
                     return Some(index);
@@ -87,6 +83,22 @@ impl Engine<'_> {
             next = list.next(&mut self.groups, index);
         }
         forming
+    }
+
+    /// Whether a link of a group joins one of these ports with the peer's.
+    ///
+    /// A peer ID alone is not unique: hosts without an RNIC of version 1 have none,
+    /// and a second instance may share it. Without this a stranger's Decline would
+    /// end the group of another (CLC-046).
+    fn leads_to_port(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
+        let proposed = self.groups.at(group).and_then(|g| g.proposed);
+        self.select_links(group, |link| {
+            matches!(link.standing, Standing::Active | Standing::Adding)
+        })
+        .any(|(_, link)| {
+            paths.iter().any(|path| path.device == link.path.device)
+                && link.peer.map(|peer| (peer.gid, peer.mac)).or(proposed) == Some(port)
+        })
     }
 
     /// Lists a link under its peer's queue pair number.
@@ -136,6 +148,15 @@ impl Engine<'_> {
             next = list.next(&mut self.links, index);
         }
         None
+    }
+
+    /// Whether a group with the sender of an Accept ever lost a link, which may be
+    /// the one it names.
+    pub(crate) fn lost_links_to(&mut self, accept: &AcceptConfirm) -> bool {
+        let hit = self.groups.iter().find(|(_, g)| {
+            g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
+        });
+        hit.is_some()
     }
 
     /// The connection of a group that uses an element of the peer's RMB.

@@ -1,8 +1,8 @@
 //! The peer's RMBs: one RToken per link, and which elements are in use.
 
-use crate::config::LINKS_PER_GROUP;
 use core::hash::{Hash, Hasher};
 
+use super::rtokens::{LinkSet, RTokens};
 use crate::id::NONE;
 use crate::slots::{Linked, Links, Pool};
 use crate::wire::types::{RKey, RToken};
@@ -10,17 +10,15 @@ use crate::wire::types::{RKey, RToken};
 /// An RMB of the peer as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct RemoteRmb {
-    rtokens: [Option<RToken>; LINKS_PER_GROUP],
+    rtokens: RTokens,
     elements: ElementSet,
     members: Links,
 }
 
 impl RemoteRmb {
     pub(crate) fn new(position: u8, rtoken: RToken) -> Self {
-        let mut rtokens = [None; LINKS_PER_GROUP];
-        if let Some(entry) = rtokens.get_mut(usize::from(position)) {
-            *entry = Some(rtoken);
-        }
+        let mut rtokens = RTokens::NONE;
+        rtokens.set(position, rtoken);
         Self {
             rtokens,
             elements: ElementSet::EMPTY,
@@ -34,7 +32,21 @@ impl RemoteRmb {
 
     /// RToken on the link at this position of the group.
     pub(crate) fn rtoken(&self, position: u8) -> Option<RToken> {
-        *self.rtokens.get(usize::from(position))?
+        self.rtokens.get(position)
+    }
+
+    /// Links on which it can be written.
+    pub(crate) const fn links(&self) -> LinkSet {
+        self.rtokens.links()
+    }
+
+    pub(crate) fn set_rtoken(&mut self, position: u8, rtoken: RToken) {
+        self.rtokens.set(position, rtoken);
+    }
+
+    /// Forgets the RToken of a link that is gone.
+    pub(crate) fn forget_link(&mut self, position: u8) {
+        self.rtokens.remove(position);
     }
 
     /// Elements that connections write to.

@@ -6,28 +6,33 @@
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{GroupState, Memory, QpGoal, SendKind, Told};
+use super::{GroupState, LinkGroup, Memory, QpGoal, QpState, SendKind, Told};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
-use crate::path::PathEvent;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
 
+/// What becomes of a connection whose group ends while it is being formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fallback {
+    /// Decline with this code where that is still possible, else reset.
+    Decline(DiagnosisCode),
+    /// Decline with the code the group has for it, if it has one.
+    Keep,
+    /// Reset.
+    Reset,
+}
+
 impl Engine<'_> {
-    /// Takes a group down. `decline` names the code for a connection whose
-    /// rendezvous may still fall back; without it that one is reset.
+    /// Takes a group down. `fallback` says what becomes of a connection whose
+    /// rendezvous is forming it.
     //= LINK-036
     //= CLOSE-040
     //= FAILOVER-025
-    pub(crate) fn end_group(
-        &mut self,
-        group: u32,
-        reason: CloseReason,
-        decline: Option<DiagnosisCode>,
-    ) {
+    pub(crate) fn end_group(&mut self, group: u32, reason: CloseReason, fallback: Fallback) {
         self.withdraw_group(group);
         let Some(g) = self.groups.at_mut(group) else {
             return;
@@ -36,29 +41,31 @@ impl Engine<'_> {
             return;
         }
         let was_active = g.is_active();
-        g.decline = match (g.decline, decline) {
+        g.decline = match (g.decline, fallback) {
             // Past the point of no return no Decline is left to send.
-            (None, _) => None,
-            // Silence that the configuration answers with a reset.
-            (Some(_), None) if reason == CloseReason::RendezvousFailed => None,
-            (allowed, code) => code.or(allowed),
+            (None, _) | (_, Fallback::Reset) => None,
+            (Some(_), Fallback::Decline(code)) => Some(code),
+            (allowed, Fallback::Keep) => allowed,
         };
         g.state = GroupState::Ending(reason);
         g.flow_deadline = None;
         g.idle_deadline = None;
         g.founder = NONE;
-        let (members, first, second) = (g.members, g.link, g.second_link);
+        g.addition = super::Addition::IDLE;
+        g.add_wish = super::AddWish::NONE;
+        let (members, links) = (g.members, g.links);
         if was_active && g.connection_count > 0 {
             count(&mut self.core.statistics.groups_lost);
         }
         self.groups.set_deadline(group, None);
-        for link in [first, second] {
+        self.settle_all(group);
+        for link in links {
             self.unhash_link(link);
             if let Some(l) = self.links.at_mut(link) {
                 l.goal = QpGoal::Gone;
                 l.replies.clear();
                 l.request = None;
-                self.links.set_deadline(link, None);
+                l.free_flowing = super::link::FreeFlowing::empty();
             }
         }
         let mut next = members.first();
@@ -81,15 +88,32 @@ impl Engine<'_> {
             self.unqueue(handshake);
             self.core.wakes.push_back(&mut self.handshakes, handshake);
         }
-        for link in [first, second] {
+        for link in links {
             self.drop_absent_link(link);
             self.poke_link(link);
         }
-        let drained = self.groups.at(group).is_some_and(|g| g.link == NONE);
-        if drained {
-            self.retire_buffers(group);
-        }
+        self.retire_buffers_if_drained(group);
         self.try_free_group(group);
+    }
+
+    /// Gives the buffers of a group that ends back, once no queue pair can touch
+    /// them any more.
+    pub(crate) fn retire_buffers_if_drained(&mut self, group: u32) {
+        let ending = self.groups.at(group).is_some_and(LinkGroup::is_ending);
+        let alive = self
+            .select_links(group, |link| {
+                link.state < QpState::Drained && link.state != QpState::Absent
+            })
+            .next()
+            .is_some();
+        let creating = self
+            .select_links(group, |link| link.under_way == Some(QpState::Init))
+            .next()
+            .is_some();
+        if ending && !alive && !creating {
+            self.retire_buffers(group);
+            self.try_free_group(group);
+        }
     }
 
     /// Nothing posted on the link is under way any more: what was not reported
@@ -98,6 +122,15 @@ impl Engine<'_> {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
+        if self.groups.at(group).is_some_and(|g| !g.is_ending()) {
+            if let Some(l) = self.links.at_mut(link) {
+                l.in_flight.clear();
+            }
+            self.move_connections(link);
+            self.poke_group_buffers(group);
+            self.poke_link(link);
+            return;
+        }
         while let Some((_, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
             self.step();
             if let SendKind::Notify {
@@ -113,13 +146,7 @@ impl Engine<'_> {
                 self.release(index);
             }
         }
-        let first = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.link == link && g.is_ending());
-        if first {
-            self.retire_buffers(group);
-        }
+        self.retire_buffers_if_drained(group);
         self.poke_link(link);
     }
 
@@ -158,12 +185,7 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        if !g.is_ending()
-            || g.link != NONE
-            || g.second_link != NONE
-            || !g.members.is_empty()
-            || !g.buffers.is_empty()
-        {
+        if !g.is_ending() || !g.has_no_link() || !g.members.is_empty() || !g.buffers.is_empty() {
             return;
         }
         while let Some(rmb) = self.groups.at(group).and_then(|g| g.remote_rmbs.first()) {
@@ -177,31 +199,6 @@ impl Engine<'_> {
                 self.groups.remove(group);
             }
             _ => {}
-        }
-    }
-
-    /// A port or an RNIC is gone: so are the links on it.
-    pub(crate) fn on_path(&mut self, event: PathEvent) {
-        let (device, port) = match event {
-            PathEvent::PortUp(_) => return,
-            PathEvent::PortDown { device, port } => (device, Some(port)),
-            PathEvent::DeviceRemoved { device } => (device, None),
-        };
-        self.forget_paths(device, port);
-        for index in 0..self.groups.capacity() {
-            let hit = self
-                .groups
-                .at(index)
-                .and_then(|g| self.links.at(g.link))
-                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
-            if hit {
-                self.step();
-                self.end_group(
-                    index,
-                    CloseReason::LinksLost,
-                    Some(DiagnosisCode::LINK_READY),
-                );
-            }
         }
     }
 }

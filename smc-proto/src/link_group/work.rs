@@ -14,14 +14,12 @@ impl Engine<'_> {
     pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
         let slot = usize::from(device.0);
         while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
-            if let Some(command) = self.next_buffer_command(buffer) {
+            if let Some(command) = self.next_buffer_command(buffer, device) {
                 return Some(command);
             }
-            self.core
-                .devices
-                .get_mut(slot)?
-                .buffers
-                .remove(&mut self.buffers, buffer);
+            self.unlist_buffer(buffer);
+            // What it wants now may be another RNIC's.
+            self.poke_buffer(buffer);
         }
         while let Some(link) = self.core.devices.get(slot)?.links.first() {
             if let Some(command) = self.next_link_command(link) {
@@ -36,11 +34,18 @@ impl Engine<'_> {
         None
     }
 
-    fn next_buffer_command(&mut self, index: u32) -> Option<RdmaCommand> {
+    fn next_buffer_command(&mut self, index: u32, device: DeviceId) -> Option<RdmaCommand> {
         let id = self.buffer_id(index);
+        let (wanted, at) = self.buffer_work(index)?;
+        if at != device {
+            return None;
+        }
         let group = self.buffers.at(index)?.group;
-        let (position, usable) = self.registration_target(group);
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        let links = self.links_of(group);
+        let link = wanted
+            .link_position()
+            .and_then(|position| links.get(usize::from(position)).copied())
+            .unwrap_or(NONE);
         let link_id = LinkId {
             index: link,
             generation: self.links.generation(link),
@@ -48,10 +53,10 @@ impl Engine<'_> {
         // The layout is settled after the first elements were given out, so the
         // eye catcher is written whenever it may be needed.
         let eye_catcher = self.core.config.eye_catcher;
-        let command =
-            self.buffers
-                .at_mut(index)?
-                .next_control(id, link_id, position, usable, eye_catcher)?;
+        let command = self
+            .buffers
+            .at_mut(index)?
+            .start_control(wanted, id, link_id, eye_catcher);
         if let RdmaCommand::RegisterBuffer { .. } = command
             && let Some(l) = self.links.at_mut(link)
         {

@@ -7,7 +7,7 @@ use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
 use crate::id::NONE;
-use crate::link_group::{Formation, QpGoal, Role};
+use crate::link_group::{Fallback, Formation, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{AlertToken, DiagnosisCode, Mtu};
@@ -62,6 +62,7 @@ impl Engine<'_> {
         let wait = self.now().after(self.core.config.timeouts.clc_message);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             for path in paths.iter().filter(|path| path.is_usable()) {
+                self.core.ports.learn(*path);
                 // More candidates than there is room for are not considered.
                 let _ = h.paths.push(*path);
             }
@@ -107,6 +108,11 @@ impl Engine<'_> {
             //= RENDEZVOUS-011
             match self.find_client_link(&accept, vlan) {
                 Some(link) => self.join(conn, handshake, link),
+                // A link that this side lost a moment ago is no reason to give
+                // up the group.
+                None if self.lost_links_to(&accept) => {
+                    self.decline(handshake, DiagnosisCode::LINK_READY, false);
+                }
                 //= RENDEZVOUS-014
                 None => self.decline(handshake, DiagnosisCode::OUT_OF_SYNC, true),
             }
@@ -135,7 +141,7 @@ impl Engine<'_> {
         if let Some(stale) = self.find_client_link(accept, vlan)
             && let Some(group) = self.links.at(stale).map(|link| link.group)
         {
-            self.end_group(group, crate::event::CloseReason::LinksLost, None);
+            self.end_group(group, crate::event::CloseReason::LinksLost, Fallback::Keep);
         }
         let formation = Formation::Preparing;
         let Some(group) = self.new_group(Role::Client, accept.peer_id, vlan, path, formation)
@@ -143,7 +149,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        let link = self.groups.at(group).map_or(NONE, |g| g.first_link());
         self.bind_link(link, accept, QpGoal::Rtr);
         if let Some(g) = self.groups.at_mut(group) {
             g.founder = conn;

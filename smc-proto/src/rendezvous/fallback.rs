@@ -6,6 +6,7 @@ use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::NONE;
+use crate::link_group::Fallback;
 use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
@@ -81,7 +82,7 @@ impl Engine<'_> {
         {
             g.founder = NONE;
             //= CLC-066
-            self.end_group(group, reason, None);
+            self.end_group(group, reason, Fallback::Reset);
         }
     }
 

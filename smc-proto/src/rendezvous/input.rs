@@ -8,6 +8,7 @@ use crate::connection::FatalCause;
 use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
+use crate::link_group::Fallback;
 use crate::stats::count;
 use crate::wire::clc::{ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, HEADER_LENGTH};
 use crate::wire::types::DiagnosisCode;
@@ -208,7 +209,7 @@ impl Engine<'_> {
         if decline.out_of_sync
             && let Some(group) = group
         {
-            self.end_group(group, CloseReason::LinksLost, None);
+            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
         //= CLC-044
         let why = FallbackReason {

@@ -7,7 +7,7 @@ use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{DeviceId, NONE};
-use crate::link_group::{Agreement, GroupState, Memory, QpState, Role};
+use crate::link_group::{Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::stats::count;
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, RToken};
@@ -146,10 +146,19 @@ impl Engine<'_> {
             .unwrap_or(self.core.config.send_buffer);
         let peer = h.peer;
         self.enter_group(conn, group, link);
+        if self
+            .links
+            .at(link)
+            .is_some_and(|l| l.standing.departure().is_some())
+        {
+            // The peer named a link that failed just now: its RMB is known on others.
+            let other = self.link_for_connection(group, NONE);
+            self.assign_link(conn, other);
+        }
         // A client knows the server's RMB by now; if there is no room for it, this
         // is the last moment to say so.
         if let Some(peer) = peer
-            && !self.knows_rmb(group, link, &peer)
+            && !self.knows_rmb(handshake, group, link, &peer)
         {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
@@ -213,7 +222,11 @@ impl Engine<'_> {
                 return Prepared::No(DiagnosisCode::REGISTER_BUFFER);
             }
         }
-        let buffers = rmb.is_registered(link.position) && send.is_registered(link.position);
+        let links = match record.first_contact {
+            true => LinkSet::only(link.position),
+            false => self.active_links(record.group),
+        };
+        let buffers = rmb.is_registered_on(links) && send.is_registered_on(links);
         let path_up = match (record.first_contact, role) {
             (true, Role::Server) => link.state >= QpState::Init,
             //= RENDEZVOUS-016
@@ -258,11 +271,11 @@ impl Engine<'_> {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
-        let (group, link, first_contact) = (record.group, record.link, record.first_contact);
+        let (group, first_contact) = (record.group, record.first_contact);
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
-        let Some(remote) = self.remote_element(conn, group, link, &peer) else {
-            // The peer has more RMBs than a group can have.
-            self.reset(conn, CloseReason::PeerMisbehaved);
+        let Some(remote) = self.remote_element(handshake, conn, group, &peer) else {
+            // The peer withdrew its RMB, or cannot be reached there any more.
+            self.reset(conn, CloseReason::LinksLost);
             return;
         };
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
@@ -313,27 +326,60 @@ impl Engine<'_> {
         }
     }
 
-    /// Finds or stores the peer's RMB: whether that was possible.
+    /// Finds or stores the peer's RMB as known on the link its Accept or Confirm
+    /// names: whether that was possible.
     //= RENDEZVOUS-013
-    pub(super) fn knows_rmb(&mut self, group: u32, link: u32, peer: &AcceptConfirm) -> bool {
-        let position = self.links.at(link).map_or(0, |l| l.position);
-        self.learn_rtoken(group, position, peer.rtoken).is_some()
+    pub(super) fn knows_rmb(
+        &mut self,
+        handshake: u32,
+        group: u32,
+        link: u32,
+        peer: &AcceptConfirm,
+    ) -> bool {
+        let Some(position) = self.links.at(link).map(|l| l.position) else {
+            return false;
+        };
+        let Some(rmb) = self.learn_rtoken(group, position, peer.rtoken) else {
+            return false;
+        };
+        let generation = self.remote_rmbs.generation(rmb);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.remote_rmb = Some((rmb, generation));
+        }
+        true
     }
 
-    /// Finds or stores the peer's RMB and claims its element for a connection.
+    /// Claims an element of the peer's RMB for a connection, over its link or
+    /// another one if that was lost meanwhile.
     //= RENDEZVOUS-013
     //= RENDEZVOUS-040
     //= RENDEZVOUS-042
     fn remote_element(
         &mut self,
+        handshake: u32,
         conn: u32,
         group: u32,
-        link: u32,
         peer: &AcceptConfirm,
     ) -> Option<RemoteElement> {
-        let position = self.links.at(link)?.position;
-        let RToken { rkey, address } = peer.rtoken;
-        let rmb = self.learn_rtoken(group, position, peer.rtoken)?;
+        let (rmb, generation) = self.handshakes.at(handshake)?.remote_rmb?;
+        if !self.remote_rmbs.is_live(rmb, generation) {
+            return None;
+        }
+        let link = self.connections.at(conn)?.link;
+        let position = |engine: &Self, link| engine.links.at(link).map(|l| l.position);
+        let reachable = self.remote_rmbs.at(rmb)?.links();
+        let usable = self
+            .links
+            .at(link)
+            .is_some_and(|l| l.standing.carries_data())
+            && position(self, link).is_some_and(|p| reachable.contains(p));
+        if !usable {
+            let other = self.link_for_connection(group, rmb);
+            self.assign_link(conn, other);
+        }
+        let link = self.connections.at(conn)?.link;
+        let position = position(self, link)?;
+        let RToken { rkey, address } = self.remote_rmbs.at(rmb)?.rtoken(position)?;
         let index = peer.rmbe_index.0;
         if !self.remote_rmbs.at_mut(rmb)?.elements().insert(index) {
             //= RMB-023

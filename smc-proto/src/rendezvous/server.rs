@@ -21,6 +21,9 @@ impl Engine<'_> {
                 let _ = h.paths.push(*path);
             }
         }
+        for path in paths.iter().filter(|p| p.is_usable()) {
+            self.core.ports.learn(*path);
+        }
         let offers = self
             .handshakes
             .at(handshake)
@@ -68,7 +71,7 @@ impl Engine<'_> {
     pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
-                let link = self.groups.at(group).map_or(NONE, |g| g.link);
+                let link = self.link_for_connection(group, NONE);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = State::Preparing;
                 }
@@ -127,7 +130,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+        let link = self.groups.at(group).map_or(NONE, |g| g.first_link());
         if let Some(g) = self.groups.at_mut(group) {
             g.founder = conn;
             g.proposed = proposed;
@@ -166,7 +169,7 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::INTERNAL, false);
                 return;
             }
-            if !self.knows_rmb(group, link, &confirm) {
+            if !self.knows_rmb(handshake, group, link, &confirm) {
                 self.decline(handshake, DiagnosisCode::RTOKEN, false);
                 return;
             }
@@ -178,13 +181,16 @@ impl Engine<'_> {
             //= CLC-055
             //= RENDEZVOUS-043
             //= RENDEZVOUS-044
-            let known = self
-                .links
-                .at(link)
-                .and_then(|l| l.peer)
-                .is_some_and(|peer| {
-                    peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
-                });
+            // The link of our Accept may have failed since, and the client may have
+            // chosen another one.
+            let named = self
+                .select_links(group, |l| l.is_known())
+                .find(|(_, l)| {
+                    l.leads_to(confirm.gid, confirm.mac)
+                        && l.peer.is_some_and(|peer| peer.qpn == confirm.qpn)
+                })
+                .map_or(NONE, |(index, _)| index);
+            let known = self.knows_rmb(handshake, group, named, &confirm);
             if !usable || !known || confirm.rmbe_index.0 == 0 {
                 let reason = if usable {
                     CloseReason::PeerMisbehaved
@@ -193,6 +199,9 @@ impl Engine<'_> {
                 };
                 self.reset(conn, reason);
                 return;
+            }
+            if link != named && self.links.at(named).is_some_and(|l| l.is_active()) {
+                self.assign_link(conn, named);
             }
             //= RENDEZVOUS-045
             //= RENDEZVOUS-051

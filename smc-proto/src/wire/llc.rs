@@ -76,6 +76,16 @@ pub enum LlcMessage {
 }
 
 impl LlcMessage {
+    /// Whether it is a request for the end of the whole group.
+    pub(crate) const fn deletes_all(&self) -> bool {
+        match self {
+            Self::DeleteLink(message) => {
+                !message.reply && message.flags.contains(DeleteLinkFlags::ALL)
+            }
+            _ => false,
+        }
+    }
+
     /// Reads an LLC message from a received SEND of at least 44 octets.
     ///
     /// The type is judged first, so that an unknown optional message is told

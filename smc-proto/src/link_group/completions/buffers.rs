@@ -1,7 +1,8 @@
 //! Buffers that got memory and keys, or gave them back.
 
-use super::super::Memory;
 use super::super::buffer::Control;
+use super::super::{Memory, Standing};
+use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::{BufferId, LinkId, NONE};
 use crate::wire::types::RToken;
@@ -20,16 +21,25 @@ impl Engine<'_> {
         if !b.on_registered(position, rtoken) {
             return;
         }
-        let (group, waiter) = (b.group, b.waiter);
+        let group = b.group;
         self.poke_buffer(index);
-        self.announce_rmb(group, index);
-        if self
-            .buffers
-            .at(index)
-            .is_some_and(|b| b.kind == crate::command::BufferKind::Send)
-            && let Some(b) = self.buffers.at_mut(index)
-        {
+        self.on_buffer_changed(group, index);
+        self.on_addition_progress(group);
+    }
+
+    /// A buffer is registered on one link more, or one link less needs it.
+    pub(crate) fn on_buffer_changed(&mut self, group: u32, index: u32) {
+        let active = self.active_links(group);
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        let waiter = b.waiter;
+        let ready = !b.registered().is_empty() && b.is_registered_on(active);
+        if ready && b.kind == BufferKind::Send {
             b.waiter = NONE;
+        }
+        if ready {
+            self.announce_rmb(group, index);
         }
         self.list_spare(index);
         self.wake(waiter);
@@ -80,11 +90,18 @@ impl Engine<'_> {
                 self.poke_buffer(index);
                 return;
             }
-            Control::Register(_) => self.end_registration(group),
+            Control::Register(position) => {
+                self.end_registration(group, position);
+                if !self.needs_registration(group, position) {
+                    self.poke_buffer(index);
+                    self.on_buffer_changed(group, index);
+                    return;
+                }
+            }
             // What cannot be taken back counts as gone.
             Control::Deregister(position) => {
                 b.forget_registration(position);
-                self.end_registration(group);
+                self.end_registration(group, position);
             }
             Control::Free => {
                 self.remove_buffer(index);
@@ -102,9 +119,32 @@ impl Engine<'_> {
         self.poke_buffer(index);
     }
 
-    /// One buffer less is registered on the link of a group.
-    fn end_registration(&mut self, group: u32) {
-        let link = self.groups.at(group).map_or(NONE, |g| g.link);
+    /// Whether a buffer that could not be registered on a link is of no use. On a
+    /// link that is only being added, the link is given up instead.
+    fn needs_registration(&mut self, group: u32, position: u8) -> bool {
+        let link = self
+            .links_of(group)
+            .get(usize::from(position))
+            .copied()
+            .unwrap_or(NONE);
+        match self.links.at(link).map(|l| l.standing) {
+            Some(Standing::Adding) if self.addition(group).link == link => {
+                let told = self.addition(group).is_told();
+                self.abandon_addition(group, told);
+                false
+            }
+            Some(Standing::Leaving(_)) => self.groups.at(group).is_none_or(|g| g.is_ending()),
+            _ => true,
+        }
+    }
+
+    /// One buffer less is registered on a link.
+    fn end_registration(&mut self, group: u32, position: u8) {
+        let link = self
+            .links_of(group)
+            .get(usize::from(position))
+            .copied()
+            .unwrap_or(NONE);
         if let Some(l) = self.links.at_mut(link) {
             l.registrations = l.registrations.saturating_sub(1);
         }

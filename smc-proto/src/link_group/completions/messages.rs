@@ -118,13 +118,14 @@ impl Engine<'_> {
                 SendKind::Request => self.on_request_sent(index),
                 SendKind::Llc => {
                     let group = self.links.at(index).map_or(NONE, |l| l.group);
-                    self.on_llc_sent(group);
+                    self.on_llc_sent(index, group);
                 }
             }
             if number == wr_id.0 {
                 break;
             }
         }
+        self.close_if_quiet(index);
         self.poke_link(index);
     }
 }

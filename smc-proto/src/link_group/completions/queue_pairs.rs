@@ -1,12 +1,12 @@
 //! Queue pairs that came up, went down, or broke.
 
-use super::super::{QpGoal, QpState};
+use super::super::{Fallback, QpGoal, QpState};
 use crate::completion::LinkFailure;
 use crate::connection::FatalCause;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnId, LinkId, NONE};
-use crate::wire::types::DiagnosisCode;
+use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
 impl Engine<'_> {
     pub(crate) fn set_qp_state(&mut self, index: u32, state: QpState) {
@@ -39,9 +39,10 @@ impl Engine<'_> {
         let founder = self.groups.at(group).map_or(NONE, |g| g.founder);
         self.wake(founder);
         self.on_formation_progress(group);
+        self.on_addition_progress(group);
     }
 
-    fn poke_group_buffers(&mut self, group: u32) {
+    pub(crate) fn poke_group_buffers(&mut self, group: u32) {
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };
@@ -55,8 +56,13 @@ impl Engine<'_> {
 
     pub(crate) fn on_destroyed(&mut self, index: u32) {
         let group = self.links.at(index).map_or(NONE, |l| l.group);
-        self.remove_link(index);
-        self.retire_buffers_of_ending(group);
+        if let Some(l) = self.links.at_mut(index) {
+            l.state = QpState::Absent;
+            l.under_way = None;
+            l.goal = QpGoal::Gone;
+        }
+        self.drop_absent_link(index);
+        self.retire_buffers_if_drained(group);
     }
 
     /// A control command of a link failed.
@@ -76,53 +82,24 @@ impl Engine<'_> {
                 self.set_qp_state(index, QpState::Drained);
                 self.on_drained(index);
             }
-            Some(QpState::Init) => {
-                l.goal = QpGoal::Gone;
-                let second = self
-                    .groups
-                    .at(group)
-                    .is_some_and(|g| g.second_link == index);
-                if second {
-                    self.retire_second_link(group);
-                    self.on_second_link_refused(group);
-                } else {
-                    // A link that was given up meanwhile takes nothing along.
-                    if goal != QpGoal::Gone {
-                        self.end_group(
-                            group,
-                            CloseReason::LinksLost,
-                            Some(DiagnosisCode::LINK_READY),
-                        );
-                    }
-                    self.drop_absent_link(index);
-                    self.retire_buffers_of_ending(group);
-                }
+            // A link that was given up meanwhile takes nothing along.
+            Some(QpState::Init) if goal == QpGoal::Gone => {
+                self.drop_absent_link(index);
+                self.retire_buffers_if_drained(group);
             }
             // The queue pair exists and still has to be drained.
             Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => self.poke_link(index),
-            Some(QpState::Rtr | QpState::Rts) => {
-                self.end_group(
-                    group,
-                    CloseReason::LinksLost,
-                    Some(DiagnosisCode::LINK_READY),
-                );
-            }
+            Some(QpState::Init | QpState::Rtr | QpState::Rts) => self.fail_link(
+                index,
+                DeleteLinkReason::LOST_PATH,
+                CloseReason::LinksLost,
+                Fallback::Decline(DiagnosisCode::LINK_READY),
+            ),
         }
     }
 
-    fn retire_buffers_of_ending(&mut self, group: u32) {
-        if self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.is_ending() && g.link == NONE)
-        {
-            self.retire_buffers(group);
-            self.try_free_group(group);
-        }
-    }
-
-    /// A queue pair broke. With one link that is the end of its group, but the
-    /// connection at fault is told apart from the others.
+    /// A queue pair broke. Its connections go on over another link, except the one
+    /// at fault, whose writes would break that one, too.
     //= TIMER-004
     //= TIMER-007
     //= TIMER-009
@@ -136,19 +113,6 @@ impl Engine<'_> {
         let Some(index) = self.live_link(link) else {
             return;
         };
-        let Some(l) = self.links.at(index) else {
-            return;
-        };
-        let group = l.group;
-        if self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.second_link == index)
-        {
-            self.retire_second_link(group);
-            self.on_second_link_refused(group);
-            return;
-        }
         if cause == LinkFailure::RemoteAccess
             && let Some(conn) = conn.and_then(|id| self.live_conn(id))
         {
@@ -156,10 +120,11 @@ impl Engine<'_> {
                 connection.on_fatal(now, &config.connection, FatalCause::AccessRefused);
             });
         }
-        self.end_group(
-            group,
+        self.fail_link(
+            index,
+            DeleteLinkReason::LOST_PATH,
             CloseReason::LinksLost,
-            Some(DiagnosisCode::LINK_READY),
+            Fallback::Decline(DiagnosisCode::LINK_READY),
         );
     }
 }

@@ -1,10 +1,11 @@
-//! DELETE LINK. A group of one link ends with it.
+//! DELETE LINK as it arrives, and the end of a group in order.
 
-use super::super::{GroupState, Role};
-use super::SendKind;
+use super::super::standing::{Standing, Word};
+use super::super::{Fallback, GroupState, Role, SendKind};
 use super::{Flow, Formation};
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::id::NONE;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::{DeleteLinkReason, LinkNumber};
 
@@ -13,19 +14,20 @@ impl Engine<'_> {
     /// left, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
     pub(crate) fn delete_group(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.groups.at(group) else {
             return;
         };
-        let link = g.link;
-        if !g.is_active() {
-            self.end_group(group, CloseReason::LinksLost, None);
-            return;
-        }
-        if g.flow == (Flow::DeleteGroup { all: true }) {
+        if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) {
             // It is said already; saying it again would put off the end.
             return;
         }
-        g.flow = Flow::DeleteGroup { all: true };
+        let carrier = self.carrier(group, NONE);
+        if !g.is_active() || carrier == NONE {
+            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            return;
+        }
+        self.abandon_addition(group, false);
+        self.set_group_flow(group, Flow::DeleteGroup { all: true, carrier });
         self.withdraw_group(group);
         let message = LlcMessage::DeleteLink(DeleteLink {
             reply: false,
@@ -34,7 +36,13 @@ impl Engine<'_> {
             link: LinkNumber(0),
             reason: DeleteLinkReason::PROGRAM,
         });
-        self.request(link, &message);
+        self.request(carrier, &message);
+    }
+
+    fn set_group_flow(&mut self, group: u32, flow: Flow) {
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow = flow;
+        }
     }
 
     pub(super) fn on_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
@@ -42,67 +50,178 @@ impl Engine<'_> {
             return;
         };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
-        // The client asks for what is under way: its request crossed ours, or it
-        // repeats itself, which must not put off the end (reliability H17).
-        //= LLCSER-020
-        if g.role == Role::Server && matches!(g.flow, Flow::DeleteGroup { .. }) {
-            return;
-        }
-        let number = self.links.at(link).map(|l| l.number);
-        let second = self.links.at(g.second_link).map(|l| l.number);
         match (g.role, all) {
-            // That one is being cleaned up already.
-            //= LLC-056
-            (Role::Server, false) if second == Some(request.link) => {}
+            // The client asks for what is under way: its request crossed ours, or
+            // it repeats itself, which must not put off the end (reliability H17).
+            //= LLCSER-020
+            (Role::Server, _) if g.flow.ends_group() => {}
             //= LINK-033
             //= LLC-057
             //= LLCSER-011
-            (Role::Client, true) => self.end_group(group, CloseReason::LinksLost, None),
+            (Role::Client, true) => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
             //= LINK-035
             (Role::Server, true) => self.delete_group(group),
-            (_, false) if number != Some(request.link) => {
-                //= LLC-055
-                //= LLC-056
-                self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
+            (Role::Client, false) => self.on_server_delete_link(link, group, request),
+            (Role::Server, false) => self.on_client_delete_link(link, group, request),
+        }
+    }
+
+    /// The server deletes a link. The client cannot refuse (LLC-047).
+    //= LLC-047
+    //= LLC-048
+    //= LLC-055
+    //= LLC-078
+    //= LLCSER-019
+    fn on_server_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+        let addition = self.addition(group);
+        let added = self.links.at(addition.link).map(|l| l.number);
+        if added == Some(request.link) {
+            // The server gave up on the link it was adding.
+            self.answer_delete_link(link, request, DeleteLinkReason::LOST_PATH);
+            self.abandon_addition(group, false);
+            return;
+        }
+        let target = self.link_by_number(group, request.link);
+        let Some(standing) = self.links.at(target).map(|l| l.standing) else {
+            let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
+            if self
+                .links
+                .at(first)
+                .is_some_and(|l| l.number == request.link)
+                && matches!(
+                    self.groups.at(group).map(|g| g.state),
+                    Some(GroupState::Forming(_))
+                )
+            {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+                return;
+            }
+            self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
+            return;
+        };
+        let last = self.carrier(group, target) == NONE;
+        match standing {
+            Standing::Leaving(_) => {
+                self.answer_delete_link(link, request, request.reason);
+                self.settle_departure(target);
             }
             // The last link: its end is the end of the group (AMB-42).
-            (Role::Client, false) if !g.is_active() => {
-                self.end_group(group, CloseReason::LinksLost, None);
+            _ if last && self.groups.at(group).is_some_and(|g| !g.is_active()) => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
-            (Role::Client, false) if g.flow == (Flow::DeleteGroup { all: false }) => {}
-            (Role::Client, false) => {
-                //= LLC-047
-                //= LLC-048
+            _ if last => self.answer_last_delete_link(link, group, request),
+            _ => {
                 self.answer_delete_link(link, request, request.reason);
-                if let Some(g) = self.groups.at_mut(group) {
-                    g.flow = Flow::DeleteGroup { all: false };
+                // The reply may be on the very link, which therefore works.
+                self.depart(target, request.reason, true);
+                self.settle_departure(target);
+                if !request.flags.contains(DeleteLinkFlags::ORDERLY) && target != link {
+                    self.close_link(target);
                 }
-                let wait = self.core.config.timeouts.llc_reply;
-                let deadline = self.now().after(wait);
-                if let Some(g) = self.groups.at_mut(group) {
-                    g.flow_deadline = Some(deadline);
-                }
-                self.arm_group(group);
-            }
-            (Role::Server, false) => {
-                //= LLC-051
-                //= LLC-052
-                //= LLC-053
-                if matches!(g.state, GroupState::Forming(_)) {
-                    self.end_group(group, CloseReason::LinksLost, None);
-                    return;
-                }
-                if let Some(g) = self.groups.at_mut(group) {
-                    g.flow = Flow::DeleteGroup { all: false };
-                }
-                self.withdraw_group(group);
-                let own = LlcMessage::DeleteLink(DeleteLink {
-                    reply: false,
-                    ..*request
-                });
-                self.request(link, &own);
             }
         }
+    }
+
+    fn answer_last_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+        if self
+            .groups
+            .at(group)
+            .is_none_or(|g| matches!(g.flow, Flow::DeleteGroup { all: false, .. }))
+        {
+            return;
+        }
+        self.answer_delete_link(link, request, request.reason);
+        let deadline = self.now().after(self.core.config.timeouts.llc_reply);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow = Flow::DeleteGroup {
+                all: false,
+                carrier: link,
+            };
+            g.flow_deadline = Some(deadline);
+        }
+        self.arm_group(group);
+    }
+
+    /// The client asks for the end of a link.
+    //= LLC-051
+    //= LLC-052
+    //= LLC-053
+    //= LLC-056
+    //= LLCSER-009
+    //= LLCSER-014
+    //= LLCSER-018
+    //= LLCSER-020
+    fn on_client_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+        let addition = self.addition(group);
+        if self
+            .links
+            .at(addition.link)
+            .is_some_and(|l| l.number == request.link)
+        {
+            // Its own exchange ends first (LLCSER-009).
+            self.set_addition(
+                group,
+                super::Addition {
+                    unwanted: true,
+                    ..addition
+                },
+            );
+            return;
+        }
+        let target = self.link_by_number(group, request.link);
+        let Some(standing) = self.links.at(target).map(|l| l.standing) else {
+            let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
+            if self
+                .links
+                .at(first)
+                .is_some_and(|l| l.number == request.link)
+            {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+                return;
+            }
+            //= LLC-055
+            //= LLC-056
+            self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
+            return;
+        };
+        if matches!(standing, Standing::Leaving(_)) {
+            // Being cleaned up already.
+            return;
+        }
+        if self.carrier(group, target) == NONE {
+            self.delete_last_link(group, target, request);
+            return;
+        }
+        self.retire_link(target, request.reason);
+        if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            self.close_link(target);
+        }
+    }
+
+    fn delete_last_link(&mut self, group: u32, target: u32, request: &DeleteLink) {
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| matches!(g.state, GroupState::Forming(_)))
+        {
+            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            return;
+        }
+        self.set_group_flow(
+            group,
+            Flow::DeleteGroup {
+                all: false,
+                carrier: target,
+            },
+        );
+        self.withdraw_group(group);
+        let own = LlcMessage::DeleteLink(DeleteLink {
+            reply: false,
+            ..*request
+        });
+        self.request(target, &own);
     }
 
     fn answer_delete_link(&mut self, link: u32, request: &DeleteLink, reason: DeleteLinkReason) {
@@ -118,35 +237,83 @@ impl Engine<'_> {
     /// An LLC message that is not the exchange's request left; a client that
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
-    pub(crate) fn on_llc_sent(&mut self, group: u32) {
+    pub(crate) fn on_llc_sent(&mut self, link: u32, group: u32) {
+        self.close_if_quiet(link);
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
         // The answer to CONFIRM LINK left: no way back to TCP (CLC-059).
         //= CLC-059
-        if g.state == GroupState::Forming(Formation::AwaitingAddLink) {
+        if matches!(
+            g.state,
+            GroupState::Forming(Formation::AwaitingAddLink | Formation::AddingSecond)
+        ) && g.role == Role::Client
+        {
             g.decline = None;
         }
-        let answered = g.role == Role::Client && g.flow == Flow::DeleteGroup { all: false };
-        let pending = self.links.at(g.link).is_some_and(|l| {
+        let Flow::DeleteGroup {
+            all: false,
+            carrier,
+        } = g.flow
+        else {
+            return;
+        };
+        let answered = g.role == Role::Client;
+        let pending = self.links.at(carrier).is_some_and(|l| {
             !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
         });
         if answered && !pending {
-            self.end_group(group, CloseReason::LinksLost, None);
+            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
     }
 
     pub(super) fn on_delete_link_reply(&mut self, group: u32, reply: &DeleteLink) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        match (g.state, g.flow) {
-            (GroupState::Forming(_), _) => self.on_second_link_deleted(group, reply.link),
+        match g.flow {
             //= LLC-046
-            (_, Flow::DeleteGroup { .. }) => {
-                self.end_group(group, CloseReason::LinksLost, None);
+            Flow::DeleteGroup { .. } => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
+            //= LLC-046
+            Flow::DeleteLink { link, .. }
+                if self.links.at(link).is_some_and(|l| l.number == reply.link) =>
+            {
+                g.flow = Flow::Idle;
+                g.flow_deadline = None;
+                self.arm_group(group);
+                self.settle_departure(link);
+                self.start_flow(group);
             }
             _ => {}
+        }
+    }
+
+    /// The application wants a link gone: the server deletes it, the client asks
+    /// for that.
+    pub(crate) fn delete_link(&mut self, link: u32) {
+        let Some(l) = self.links.at(link) else {
+            return;
+        };
+        let group = l.group;
+        if !l.is_active() || self.groups.at(group).is_none_or(|g| !g.is_active()) {
+            return;
+        }
+        if self.carrier(group, link) == NONE {
+            self.delete_group(group);
+        } else {
+            self.retire_link(link, DeleteLinkReason::OPERATOR);
+        }
+    }
+
+    /// Ends all talk about the links of a group that ends.
+    pub(crate) fn settle_all(&mut self, group: u32) {
+        for index in self.links_of(group) {
+            if let Some(l) = self.links.at_mut(index) {
+                l.standing = Standing::failed(DeleteLinkReason::PROGRAM, Word::Settled);
+                self.arm_link(index);
+            }
         }
     }
 }

@@ -1,29 +1,30 @@
 //! First contact over LLC: the first link is confirmed, then the server tries
-//! to add a second one.
+//! to add a second one, as it adds any other.
 //!
 //! ```text
 //!  client                                        server
 //!    AwaitingConfirmLink                           Connecting (RTR, RTS)
 //!        ◄───────────── CONFIRM LINK ───────────────  AwaitingConfirmLinkReply
 //!    Activating (RTS)
-//!        ────────────── CONFIRM LINK reply ────────►  CreatingSecond
+//!        ────────────── CONFIRM LINK reply ────────►  AddingSecond
 //!    AwaitingAddLink
-//!        ◄───────────── ADD LINK ───────────────────  AwaitingAddLinkReply
-//!        ────────────── rejection ─────────────────►
+//!        ◄───────────── ADD LINK ───────────────────
+//!    AddingSecond
+//!        ◄────── see addition.rs, or rejection ────►
 //!      active                                        active
 //! ```
 
 mod client;
 mod server;
 
-use super::super::{GroupState, Told};
+use super::super::{Fallback, GroupState, Told};
 use crate::config::{OnSilence, Timeouts};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::time::{Duration, Instant};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
-use crate::wire::types::{DiagnosisCode, LinkNumber};
+use crate::wire::types::DiagnosisCode;
 
 /// Where a first contact stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,23 +35,15 @@ pub(crate) enum Formation {
     Connecting { not_before: Instant },
     /// Server: CONFIRM LINK is out.
     AwaitingConfirmLinkReply,
-    /// Server: the queue pair to offer is being created.
-    CreatingSecond,
-    /// Server: ADD LINK is out.
-    AwaitingAddLinkReply,
-    /// Server: the accepted second link is being given up.
-    DeletingSecond,
     /// Client: Confirm is out.
     AwaitingConfirmLink,
     /// Client: the queue pair moves to RTS, then CONFIRM LINK is answered.
     Activating,
     /// Client: CONFIRM LINK was answered.
     AwaitingAddLink,
+    /// The second link is being added, or given up again.
+    AddingSecond,
 }
-
-/// The number of the first link of a group, and of the one offered after it.
-const FIRST_LINK: LinkNumber = LinkNumber(1);
-const SECOND_LINK: LinkNumber = LinkNumber(2);
 
 impl Formation {
     /// How long the answer to this state's request may take.
@@ -64,7 +57,12 @@ impl Formation {
 }
 
 impl Engine<'_> {
-    fn set_formation(&mut self, group: u32, formation: Formation, wait: Option<Duration>) {
+    pub(super) fn set_formation(
+        &mut self,
+        group: u32,
+        formation: Formation,
+        wait: Option<Duration>,
+    ) {
         let deadline = wait.map(|wait| self.now().after(wait));
         if let Some(g) = self.groups.at_mut(group)
             && matches!(g.state, GroupState::Forming(_))
@@ -75,14 +73,14 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    fn formation(&self, group: u32) -> Option<Formation> {
+    pub(super) fn formation(&self, group: u32) -> Option<Formation> {
         match self.groups.at(group)?.state {
             GroupState::Forming(formation) => Some(formation),
             _ => None,
         }
     }
 
-    fn confirm_link(&self, link: u32, reply: bool) -> Option<LlcMessage> {
+    pub(super) fn confirm_link(&self, link: u32, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         let config = &self.core.config;
         Some(LlcMessage::ConfirmLink(ConfirmLink {
@@ -110,7 +108,7 @@ impl Engine<'_> {
     }
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
-    fn names_peer(&self, link: u32, message: &ConfirmLink) -> bool {
+    pub(super) fn names_peer(&self, link: u32, message: &ConfirmLink) -> bool {
         self.links
             .at(link)
             .and_then(|l| l.peer)
@@ -140,7 +138,7 @@ impl Engine<'_> {
     /// The attempt at a second link is over: the group carries connections.
     //= RENDEZVOUS-025
     //= RENDEZVOUS-032
-    fn group_formed(&mut self, group: u32) {
+    pub(super) fn group_formed(&mut self, group: u32) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -156,9 +154,8 @@ impl Engine<'_> {
         g.told = Told::Rising;
         self.core.groups_up.push_back(&mut self.groups, group);
         self.arm_group(group);
-        self.retire_second_link(group);
-        self.announce_first_rmbs(group, founder);
-        self.arm_keepalive(group);
+        self.tell_links(group);
+        self.announce_first_rmbs(group);
         self.wake(founder);
         while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {
             self.unqueue(handshake);
@@ -167,8 +164,8 @@ impl Engine<'_> {
         self.start_flow(group);
     }
 
-    fn fail_formation(&mut self, group: u32, decline: Option<DiagnosisCode>) {
-        self.end_group(group, CloseReason::RendezvousFailed, decline);
+    pub(super) fn fail_formation(&mut self, group: u32, fallback: Fallback) {
+        self.end_group(group, CloseReason::RendezvousFailed, fallback);
     }
 
     pub(super) fn on_formation_timeout(&mut self, group: u32, formation: Formation) {
@@ -181,12 +178,12 @@ impl Engine<'_> {
                 let usable = self
                     .groups
                     .at(group)
-                    .and_then(|g| self.links.at(g.link))
+                    .and_then(|g| self.links.at(g.first_link()))
                     .is_some_and(super::super::Link::is_usable);
                 if usable {
                     self.on_formation_progress(group);
                 } else {
-                    self.fail_formation(group, Some(DiagnosisCode::LINK_READY));
+                    self.fail_formation(group, Fallback::Decline(DiagnosisCode::LINK_READY));
                 }
             }
             Formation::Connecting { .. } => self.on_formation_progress(group),
@@ -194,23 +191,24 @@ impl Engine<'_> {
             //= TIMER-010
             Formation::AwaitingConfirmLinkReply | Formation::AwaitingConfirmLink => {
                 let decline = match confirm {
-                    OnSilence::Interoperate => Some(DiagnosisCode::TIMEOUT_CONFIRM_LINK),
-                    OnSilence::Reset => None,
+                    OnSilence::Interoperate => {
+                        Fallback::Decline(DiagnosisCode::TIMEOUT_CONFIRM_LINK)
+                    }
+                    OnSilence::Reset => Fallback::Reset,
                 };
                 self.fail_formation(group, decline);
             }
             //= TIMER-013
             //= TIMER-014
-            Formation::AwaitingAddLinkReply | Formation::AwaitingAddLink => match add {
+            Formation::AwaitingAddLink => match add {
                 OnSilence::Interoperate => self.group_formed(group),
-                OnSilence::Reset => self.fail_formation(group, None),
+                OnSilence::Reset => self.fail_formation(group, Fallback::Reset),
             },
-            Formation::CreatingSecond => self.group_formed(group),
             Formation::Activating => {
-                self.fail_formation(group, Some(DiagnosisCode::LINK_READY));
+                self.fail_formation(group, Fallback::Decline(DiagnosisCode::LINK_READY));
             }
-            Formation::DeletingSecond => self.fail_formation(group, None),
-            Formation::Preparing => {}
+            // The addition has its own deadline.
+            Formation::Preparing | Formation::AddingSecond => {}
         }
     }
 }

@@ -1,21 +1,28 @@
 //! CONFIRM RKEY and DELETE RKEY: which RMBs the other side may write to.
 
-use super::super::Agreement;
+use super::super::{Agreement, IncomingRkey, LinkSet, Role};
 use super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LlcMessage, RkeyFlags};
+use crate::wire::llc::{
+    ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
+};
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
     //= LLC-058
     pub(crate) fn announce_rmb(&mut self, group: u32, buffer: u32) {
+        let active = self.active_links(group);
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };
-        if b.kind != BufferKind::Rmb || b.agreement != Agreement::None || b.retired {
+        if b.kind != BufferKind::Rmb
+            || b.agreement != Agreement::None
+            || b.retired
+            || !b.is_registered_on(active)
+        {
             return;
         }
         let forming = self.groups.at(group).is_some_and(|g| !g.is_active());
@@ -28,7 +35,7 @@ impl Engine<'_> {
     }
 
     /// A new RMB, which a connection waits for, goes before old ones.
-    fn queue_agreement(&mut self, group: u32, buffer: u32) {
+    pub(super) fn queue_agreement(&mut self, group: u32, buffer: u32) {
         let waited_for = self
             .buffers
             .at(buffer)
@@ -43,83 +50,236 @@ impl Engine<'_> {
         self.start_flow(group);
     }
 
-    /// The group is formed: the founder's RMB was announced by Accept or Confirm,
-    /// those of connections that joined meanwhile are announced now.
-    pub(super) fn announce_first_rmbs(&mut self, group: u32, founder: u32) {
-        let first = self
+    /// The first link is confirmed: the founder's RMB was announced by Accept or
+    /// Confirm.
+    pub(super) fn confirm_founders_rmb(&mut self, group: u32) {
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
+        let (founder, first) = (g.founder, g.first_link());
+        let index = self
             .connections
             .at(founder)
             .map_or(NONE, |record| record.rmb.buffer);
+        let position = self.links.at(first).map_or(0, |l| l.position);
+        if let Some(buffer) = self.buffers.at_mut(index) {
+            buffer.waiter = NONE;
+            buffer.agreement = Agreement::Confirmed;
+            buffer.announced.insert(position);
+        }
+        self.list_spare(index);
+    }
+
+    /// The group is formed: RMBs of connections that joined meanwhile are
+    /// announced now.
+    pub(super) fn announce_first_rmbs(&mut self, group: u32) {
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };
-        let position = self.registration_target(group).0;
         let mut next = list.first();
         while let Some(index) = next {
+            self.step();
             next = list.next(&mut self.buffers, index);
-            if index == first {
-                if let Some(buffer) = self.buffers.at_mut(index) {
-                    buffer.waiter = NONE;
-                    buffer.agreement = Agreement::Confirmed;
-                }
-                self.list_spare(index);
-            } else if self
-                .buffers
-                .at(index)
-                .is_some_and(|b| b.is_registered(position))
-            {
-                self.announce_rmb(group, index);
+            self.announce_rmb(group, index);
+        }
+    }
+
+    /// RMBs that were agreed on while a link was being added may lack it.
+    //= RMB-010
+    pub(super) fn announce_missing_links(&mut self, group: u32) {
+        let active = self.active_links(group);
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.step();
+            next = list.next(&mut self.buffers, index);
+            let missing = self.buffers.at(index).is_some_and(|b| {
+                b.agreement == Agreement::Confirmed && !active.without(b.announced).is_empty()
+            });
+            if missing && let Some(g) = self.groups.at_mut(group) {
+                g.agreements.push_back(&mut self.buffers, index);
             }
         }
     }
 
     pub(super) fn start_rkey_flow(&mut self, group: u32, buffer: u32) {
         match self.buffers.at(buffer).map(|b| b.agreement) {
-            Some(Agreement::Confirming) => self.send_confirm_rkey(group, buffer, 0),
+            Some(Agreement::Confirming | Agreement::Confirmed) => {
+                self.send_confirm_rkey(group, buffer, 0);
+            }
             Some(Agreement::Deleting) => self.send_delete_rkey(group, buffer),
             _ => self.start_flow(group),
         }
     }
 
-    fn own_rtoken(&self, group: u32, buffer: u32) -> Option<(u32, RToken)> {
-        let link = self.groups.at(group)?.link;
+    /// An own RMB as known on a link.
+    fn own_rtoken(&self, buffer: u32, link: u32) -> Option<RToken> {
         let position = self.links.at(link)?.position;
-        Some((link, self.buffers.at(buffer)?.rtoken(position)?))
+        self.buffers.at(buffer)?.rtoken(position)
+    }
+
+    /// The link of the connection that will use an RMB first, or any other.
+    //= LLC-059
+    fn rkey_carrier(&self, group: u32, buffer: u32) -> u32 {
+        let waiter = self.buffers.at(buffer).map_or(NONE, |b| b.waiter);
+        let link = self.connections.at(waiter).map_or(NONE, |r| r.link);
+        match self.links.at(link) {
+            Some(l) if l.is_active() && l.is_usable() => link,
+            _ => self.carrier(group, NONE),
+        }
+    }
+
+    /// Entries for up to `N` links of a set, which they are taken from.
+    fn rtokens_for<const N: usize>(
+        &self,
+        group: u32,
+        buffer: u32,
+        left: &mut LinkSet,
+    ) -> heapless::Vec<LinkRToken, N> {
+        let mut entries = heapless::Vec::new();
+        let Some(b) = self.buffers.at(buffer) else {
+            return entries;
+        };
+        for (_, link) in self.select_links(group, |_| true) {
+            if left.contains(link.position)
+                && !entries.is_full()
+                && let Some(rtoken) = b.rtoken(link.position)
+            {
+                left.remove(link.position);
+                let link = link.number;
+                let _ = entries.push(LinkRToken { link, rtoken });
+            }
+        }
+        entries
+    }
+
+    /// A refused CONFIRM RKEY is tried again, but not while links change.
+    //= LLC-067
+    pub(super) fn retry_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+        if self.addition(group).is_idle() {
+            self.send_confirm_rkey(group, buffer, attempts);
+            return;
+        }
+        let until = self.now().after(self.core.config.timeouts.rkey_retry);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow_deadline = Some(until);
+        }
+        self.arm_group(group);
     }
 
     //= LLC-059
     //= LLC-060
     pub(super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
-        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else {
+        let carrier = self.rkey_carrier(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+            // No link to say it on: the group ends, or the RMB did.
+            self.end_flow(group);
             return;
         };
+        //= LLC-066
+        let links = self
+            .buffers
+            .at(buffer)
+            .map_or(LinkSet::EMPTY, |b| b.registered())
+            .and(self.active_links(group));
+        let mut left = links;
+        if let Some(l) = self.links.at(carrier) {
+            left.remove(l.position);
+        }
+        let other_links = left.len();
+        let others = self.rtokens_for(group, buffer, &mut left);
         if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::ConfirmRkey { buffer, attempts };
+            g.flow = Flow::ConfirmRkey {
+                buffer,
+                attempts,
+                carrier,
+                links,
+                left,
+            };
             g.flow_deadline = None;
         }
         let message = LlcMessage::ConfirmRkey(ConfirmRkey {
             reply: false,
             flags: RkeyFlags::empty(),
             rtoken,
-            other_links: 0,
-            others: heapless::Vec::new(),
+            other_links,
+            others,
         });
-        self.request(link, &message);
+        self.request(carrier, &message);
     }
 
-    pub(super) fn on_confirm_rkey_reply(&mut self, group: u32, reply: &ConfirmRkey) {
-        let Some(Flow::ConfirmRkey { buffer, attempts }) = self.groups.at(group).map(|g| g.flow)
+    pub(super) fn on_confirm_rkey_reply(&mut self, link: u32, group: u32, reply: &ConfirmRkey) {
+        let Some(Flow::ConfirmRkey {
+            buffer, carrier, ..
+        }) = self.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
-        if self.own_rtoken(group, buffer).map(|(_, rtoken)| rtoken) != Some(reply.rtoken) {
-            return;
+        if link == carrier && self.own_rtoken(buffer, carrier) == Some(reply.rtoken) {
+            self.on_rkey_answer(group, reply.flags);
         }
-        if !reply.flags.contains(RkeyFlags::NEGATIVE) {
-            self.settle_agreement(buffer, Agreement::Confirmed);
-            self.end_flow(group);
-        } else if reply.flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries
+    }
+
+    //= LLC-065
+    pub(super) fn on_confirm_rkey_continuation_reply(
+        &mut self,
+        link: u32,
+        group: u32,
+        reply: &ConfirmRkeyContinuation,
+    ) {
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.flow.carrier() == link)
         {
+            self.on_rkey_answer(group, reply.flags);
+        }
+    }
+
+    /// The peer took what was told so far, or refuses all of it.
+    fn on_rkey_answer(&mut self, group: u32, flags: RkeyFlags) {
+        let Some(Flow::ConfirmRkey {
+            buffer,
+            attempts,
+            carrier,
+            links,
+            mut left,
+        }) = self.groups.at(group).map(|g| g.flow)
+        else {
+            return;
+        };
+        if !flags.contains(RkeyFlags::NEGATIVE) && !left.is_empty() {
+            //= LLC-061
+            //= LLC-062
+            let remaining = left.len();
+            let others = self.rtokens_for(group, buffer, &mut left);
+            if let Some(g) = self.groups.at_mut(group) {
+                g.flow = Flow::ConfirmRkey {
+                    buffer,
+                    attempts,
+                    carrier,
+                    links,
+                    left,
+                };
+            }
+            let message = LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {
+                reply: false,
+                flags: RkeyFlags::empty(),
+                remaining,
+                others,
+            });
+            self.request(carrier, &message);
+        } else if !flags.contains(RkeyFlags::NEGATIVE) {
+            let present = self.active_links(group);
+            if let Some(b) = self.buffers.at_mut(buffer) {
+                b.announced = b.announced.or(links).and(present);
+            }
+            self.settle_agreement(buffer, Agreement::Confirmed);
+            self.announce_missing_links(group);
+            self.end_flow(group);
+        } else if flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries {
             //= LLC-064
             //= LLC-067
             let until = self.now().after(self.core.config.timeouts.rkey_retry);
@@ -133,13 +293,24 @@ impl Engine<'_> {
             self.arm_group(group);
         } else {
             //= LLC-068
-            if let Some(b) = self.buffers.at_mut(buffer) {
-                b.retired = true;
-            }
-            self.settle_agreement(buffer, Agreement::None);
-            self.poke_buffer(buffer);
+            self.give_up_announcing(buffer);
             self.end_flow(group);
         }
+    }
+
+    /// The peer does not want an RMB. One that it knows on some links stays on
+    /// these.
+    fn give_up_announcing(&mut self, buffer: u32) {
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
+        if b.is_announced() {
+            self.settle_agreement(buffer, Agreement::Confirmed);
+            return;
+        }
+        b.retired = true;
+        self.settle_agreement(buffer, Agreement::None);
+        self.poke_buffer(buffer);
     }
 
     fn settle_agreement(&mut self, buffer: u32, agreement: Agreement) {
@@ -156,23 +327,110 @@ impl Engine<'_> {
     //= LLC-063
     //= LLCSER-005
     pub(super) fn on_confirm_rkey(&mut self, link: u32, group: u32, mut message: ConfirmRkey) {
-        let position = self.links.at(link).map_or(0, |l| l.position);
-        let stored = self.learn_rtoken(group, position, message.rtoken).is_some();
         message.reply = true;
-        if !stored {
+        if self.links_change(group) {
+            //= LLCSER-012
+            //= LLCSER-015
+            //= LLCSER-023
+            message.flags |= RkeyFlags::NEGATIVE | RkeyFlags::RETRY;
+            self.reply(link, &LlcMessage::ConfirmRkey(message));
+            return;
+        }
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        let rmb = self.learn_rtoken(group, position, message.rtoken);
+        let left = message
+            .other_links
+            .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
+        if let Some(rmb) = rmb {
+            self.learn_entries(group, rmb, &message.others);
+            let incoming = IncomingRkey {
+                rmb,
+                carrier: link,
+                left,
+            };
+            if let Some(g) = self.groups.at_mut(group) {
+                g.incoming_rkey = (left > 0).then_some(incoming);
+            }
+        } else {
             message.flags |= RkeyFlags::NEGATIVE;
         }
         self.reply(link, &LlcMessage::ConfirmRkey(message));
+        if let Some(rmb) = rmb
+            && left == 0
+        {
+            self.on_rmb_announced(group, rmb);
+        }
     }
 
+    //= LLC-063
     pub(super) fn on_confirm_rkey_continuation(
         &mut self,
         link: u32,
+        group: u32,
         mut message: ConfirmRkeyContinuation,
     ) {
-        // It can only name links this group does not have.
         message.reply = true;
+        let incoming = self.groups.at(group).and_then(|g| g.incoming_rkey);
+        let Some(incoming) = incoming.filter(|i| i.carrier == link && i.left >= message.remaining)
+        else {
+            message.flags |= RkeyFlags::NEGATIVE;
+            self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
+            return;
+        };
+        self.learn_entries(group, incoming.rmb, &message.others);
+        let left = message
+            .remaining
+            .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
+        if let Some(g) = self.groups.at_mut(group) {
+            g.incoming_rkey = (left > 0).then_some(IncomingRkey { left, ..incoming });
+        }
         self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
+        if left == 0 {
+            self.on_rmb_announced(group, incoming.rmb);
+        }
+    }
+
+    /// Whether the links of a group are being changed as its server sees it.
+    fn links_change(&self, group: u32) -> bool {
+        self.groups.at(group).is_some_and(|g| {
+            g.role == Role::Server
+                && (g.addition.is_shared() || matches!(g.flow, Flow::DeleteLink { .. }))
+        })
+    }
+
+    /// Stores what CONFIRM RKEY says of other links; of unknown ones nothing can be
+    /// kept.
+    fn learn_entries(&mut self, group: u32, rmb: u32, entries: &[LinkRToken]) {
+        for entry in entries {
+            let position = self
+                .select_links(group, |l| l.number == entry.link && l.is_known())
+                .next()
+                .map(|(_, l)| l.position);
+            if let Some(position) = position
+                && let Some(rmb) = self.remote_rmbs.at_mut(rmb)
+            {
+                rmb.set_rtoken(position, entry.rtoken);
+            }
+        }
+    }
+
+    /// An announcement is complete: a link the peer did not name is one it does
+    /// not have any more.
+    //= LLC-069
+    fn on_rmb_announced(&mut self, group: u32, rmb: u32) {
+        let told = self
+            .remote_rmbs
+            .at(rmb)
+            .map_or(LinkSet::EMPTY, |rmb| rmb.links());
+        for index in self.links_of(group) {
+            let omitted = self
+                .links
+                .at(index)
+                .is_some_and(|l| l.is_active() && !told.contains(l.position));
+            if omitted {
+                self.lose_link(index);
+            }
+        }
     }
 
     /// An RMB was unused for long enough: withdraw it (RMB-028, RMB-029).
@@ -215,7 +473,9 @@ impl Engine<'_> {
 
     //= LLC-070
     fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
-        let Some((link, rtoken)) = self.own_rtoken(group, buffer) else {
+        let carrier = self.rkey_carrier(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+            self.end_flow(group);
             return;
         };
         let mut rkeys = heapless::Vec::new();
@@ -223,7 +483,7 @@ impl Engine<'_> {
             return;
         }
         if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::DeleteRkey { buffer };
+            g.flow = Flow::DeleteRkey { buffer, carrier };
         }
         let message = LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
@@ -231,18 +491,17 @@ impl Engine<'_> {
             error_mask: 0,
             rkeys,
         });
-        self.request(link, &message);
+        self.request(carrier, &message);
     }
 
     //= RMB-030
     //= LLC-072
     pub(super) fn on_delete_rkey_reply(&mut self, group: u32, reply: &DeleteRkey) {
-        let Some(Flow::DeleteRkey { buffer }) = self.groups.at(group).map(|g| g.flow) else {
+        let Some(Flow::DeleteRkey { buffer, carrier }) = self.groups.at(group).map(|g| g.flow)
+        else {
             return;
         };
-        let own = self
-            .own_rtoken(group, buffer)
-            .map(|(_, rtoken)| rtoken.rkey);
+        let own = self.own_rtoken(buffer, carrier).map(|rtoken| rtoken.rkey);
         if reply.rkeys.first().copied() != own {
             return;
         }

@@ -1,10 +1,10 @@
-//! The client: answers CONFIRM LINK, then ADD LINK.
+//! The client: answers CONFIRM LINK, then waits for ADD LINK.
 
-use super::super::super::{QpGoal, Role};
+use super::super::super::{Fallback, QpGoal, Role};
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
-use crate::wire::types::{AddLinkRejectReason, DiagnosisCode, Psn};
+use crate::wire::llc::ConfirmLink;
+use crate::wire::types::DiagnosisCode;
 
 use super::Formation;
 
@@ -31,10 +31,15 @@ impl Engine<'_> {
             self.violation(link);
             return;
         }
+        if self.addition(group).link == link {
+            self.on_added_confirm_link(link, group, request);
+            return;
+        }
         match self.formation(group) {
             Some(Formation::AwaitingConfirmLink) => {}
             // The same request again changes nothing (reliability D5).
-            Some(Formation::Activating | Formation::AwaitingAddLink) | None
+            Some(Formation::Activating | Formation::AwaitingAddLink | Formation::AddingSecond)
+            | None
                 if self.names_peer(link, request) =>
             {
                 return;
@@ -46,7 +51,7 @@ impl Engine<'_> {
         }
         //= LLC-077
         if !self.names_peer(link, request) || request.link.0 == 0 || request.max_links < 2 {
-            self.fail_formation(group, Some(DiagnosisCode::INTERNAL));
+            self.fail_formation(group, Fallback::Decline(DiagnosisCode::INTERNAL));
             return;
         }
         self.settle_group(group, request);
@@ -66,54 +71,10 @@ impl Engine<'_> {
     pub(crate) fn answer_confirm_link(&mut self, group: u32, link: u32) {
         let wait = self.core.config.timeouts.add_link_request;
         self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
+        self.activate_link(link);
+        self.confirm_founders_rmb(group);
         if let Some(message) = self.confirm_link(link, true) {
             self.reply(link, &message);
-        }
-    }
-
-    /// ADD LINK from the peer. With one link per group there is no alternate path.
-    pub(crate) fn on_add_link(&mut self, link: u32, group: u32, request: &AddLink) {
-        let Some(g) = self.groups.at(group) else {
-            return;
-        };
-        if g.role == Role::Server {
-            // A client's hint that it has another RNIC: this group is at its
-            // limit, and a client waits for no answer.
-            //= LINK-044
-            //= LINK-045
-            return;
-        }
-        let forming = self.formation(group);
-        if !matches!(forming, None | Some(Formation::AwaitingAddLink)) {
-            self.violation(link);
-            return;
-        }
-        //= LLC-020
-        //= LLC-024
-        //= LLC-025
-        let reason = if request.mtu.octets().is_none() {
-            AddLinkRejectReason::INVALID_MTU
-        } else {
-            AddLinkRejectReason::NO_ALTERNATE_PATH
-        };
-        let Some(path) = self.links.at(link).map(|l| l.path) else {
-            return;
-        };
-        let reply = LlcMessage::AddLink(AddLink {
-            reply: true,
-            rejection: Some(reason),
-            mac: path.mac,
-            gid: path.gid,
-            qpn: crate::wire::types::Qpn::new(0),
-            link: request.link,
-            mtu: path.mtu,
-            psn: Psn::new(0),
-        });
-        self.reply(link, &reply);
-        if forming.is_some() {
-            //= CLC-061
-            //= RENDEZVOUS-031
-            self.group_formed(group);
         }
     }
 }

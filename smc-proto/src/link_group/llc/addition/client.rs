@@ -1,0 +1,271 @@
+//! The client's part: choose a port, bind, answer.
+
+use super::{AddingStage, Addition};
+use crate::command::QpAddress;
+use crate::engine::Engine;
+use crate::link_group::{Formation, GroupState, QpGoal, Role};
+use crate::path::LocalPath;
+use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
+use crate::wire::types::{AddLinkRejectReason, Mtu, Psn, Qpn};
+
+impl Engine<'_> {
+    /// ADD LINK: the server's offer, or a client's hint.
+    pub(in super::super) fn on_add_link(&mut self, link: u32, group: u32, request: &AddLink) {
+        let Some(g) = self.groups.at(group) else {
+            return;
+        };
+        if g.role == Role::Server {
+            self.on_add_link_hint(group);
+            return;
+        }
+        let addition = g.addition;
+        let state = g.state;
+        if !addition.is_idle() {
+            // The same offer again changes nothing (reliability D5); another one
+            // while the first is open contradicts it.
+            let same = self
+                .links
+                .at(addition.link)
+                .is_some_and(|l| l.number == request.link);
+            if !same {
+                self.violation(link);
+            }
+            return;
+        }
+        match state {
+            GroupState::Active => {}
+            GroupState::Forming(Formation::AwaitingAddLink) => {
+                self.set_formation(group, Formation::AddingSecond, None);
+            }
+            _ => {
+                self.violation(link);
+                return;
+            }
+        }
+        // A number that is in use already, or none at all (reliability H16).
+        let taken = self
+            .select_links(group, |l| l.number == request.link && l.is_known())
+            .next()
+            .is_some();
+        if request.link.0 == 0 || taken {
+            self.violation(link);
+            return;
+        }
+        match self.choose_port(group, request) {
+            Ok(path) => self.join_link(link, group, path, request),
+            Err(reason) => {
+                self.send_rejection(link, request, reason);
+                self.settle_formation(group);
+            }
+        }
+    }
+
+    /// Server: the client has a port to spare. During an addition that is no news;
+    /// during another exchange it waits for its end.
+    //= LINK-042
+    //= LINK-043
+    //= LINK-044
+    //= LLCSER-007
+    //= LLCSER-013
+    //= LLCSER-016
+    //= LLCSER-021
+    fn on_add_link_hint(&mut self, group: u32) {
+        let welcome = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.is_active() && g.addition.is_idle())
+            && self.has_room_for_link(group);
+        if welcome {
+            self.want_link(group);
+        }
+    }
+
+    /// The port for the client's end, by table 6.3 of section 3.5.1.6.1.
+    //= LLC-020
+    //= LLC-021
+    //= LLC-022
+    //= LLC-024
+    //= LLC-025
+    //= LLC-031
+    fn choose_port(&self, group: u32, request: &AddLink) -> Result<LocalPath, AddLinkRejectReason> {
+        let (gid, mac) = (request.gid, request.mac);
+        if request.mtu.octets().is_none() {
+            return Err(AddLinkRejectReason::INVALID_MTU);
+        }
+        // An offer of our own port leads nowhere (reliability H16).
+        let ours = self.core.ports.all().any(|port| port.gid == gid);
+        let same_rnic = self
+            .select_links(group, |l| l.is_active() && !l.asymmetric)
+            .any(|(_, l)| l.leads_to(gid, mac));
+        let spare = self.spare_port(group, Some((gid, mac)));
+        let path = match (same_rnic, spare) {
+            _ if ours => None,
+            (_, Some(path)) => Some(path),
+            (false, None) => self.shared_port(group, (gid, mac)),
+            (true, None) => None,
+        };
+        path.filter(|path| {
+            let asymmetric = self.is_asymmetric(group, path, gid, mac);
+            self.has_room_for(group, asymmetric)
+        })
+        .ok_or(AddLinkRejectReason::NO_ALTERNATE_PATH)
+    }
+
+    fn join_link(&mut self, carrier: u32, group: u32, path: LocalPath, request: &AddLink) {
+        let asymmetric = self.is_asymmetric(group, &path, request.gid, request.mac);
+        let Some(link) = self.new_link(group, path) else {
+            self.send_rejection(carrier, request, AddLinkRejectReason::NO_ALTERNATE_PATH);
+            self.settle_formation(group);
+            return;
+        };
+        if let Some(l) = self.links.at_mut(link) {
+            l.number = request.link;
+            l.asymmetric = asymmetric;
+            l.goal = QpGoal::Rtr;
+            l.mtu = Mtu::from_code(path.mtu.code().min(request.mtu.code()));
+            l.peer = Some(QpAddress {
+                qpn: request.qpn,
+                psn: request.psn,
+                gid: request.gid,
+                mac: request.mac,
+            });
+        }
+        self.hash_link(link);
+        let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
+        self.set_addition(
+            group,
+            Addition {
+                stage: AddingStage::Joining,
+                link,
+                carrier,
+                deadline,
+                ..Addition::IDLE
+            },
+        );
+        self.poke_link(link);
+    }
+
+    /// Everything on this side is ready: the offer is taken.
+    //= LLC-023
+    //= RENDEZVOUS-028
+    pub(super) fn accept_add_link(&mut self, group: u32) {
+        let addition = self.addition(group);
+        let Some(l) = self.links.at(addition.link) else {
+            return;
+        };
+        let reply = LlcMessage::AddLink(AddLink {
+            reply: true,
+            rejection: None,
+            mac: l.path.mac,
+            gid: l.path.gid,
+            qpn: l.qpn,
+            link: l.number,
+            mtu: l.path.mtu,
+            psn: l.psn,
+        });
+        let wait = self.core.config.timeouts.llc_reply;
+        self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
+        self.count_own_rmbs(group);
+        self.reply(addition.carrier, &reply);
+    }
+
+    /// The offer that was to be taken cannot be.
+    pub(super) fn reject_add_link(&mut self, group: u32, reason: AddLinkRejectReason) {
+        let addition = self.addition(group);
+        let Some(number) = self.links.at(addition.link).map(|l| l.number) else {
+            return;
+        };
+        self.send_negative_add_link(addition.carrier, number, reason);
+    }
+
+    fn send_rejection(&mut self, carrier: u32, request: &AddLink, reason: AddLinkRejectReason) {
+        self.send_negative_add_link(carrier, request.link, reason);
+    }
+
+    //= LLC-020
+    //= CLC-061
+    //= RENDEZVOUS-031
+    fn send_negative_add_link(
+        &mut self,
+        carrier: u32,
+        number: crate::wire::types::LinkNumber,
+        reason: AddLinkRejectReason,
+    ) {
+        let Some(path) = self.links.at(carrier).map(|l| l.path) else {
+            return;
+        };
+        let reply = LlcMessage::AddLink(AddLink {
+            reply: true,
+            rejection: Some(reason),
+            mac: path.mac,
+            gid: path.gid,
+            qpn: Qpn::new(0),
+            link: number,
+            mtu: path.mtu,
+            psn: Psn::new(0),
+        });
+        self.reply(carrier, &reply);
+    }
+
+    /// CONFIRM LINK on the new link.
+    //= LLC-017
+    pub(in super::super) fn on_added_confirm_link(
+        &mut self,
+        link: u32,
+        group: u32,
+        request: &ConfirmLink,
+    ) {
+        let addition = self.addition(group);
+        let due = match addition.stage {
+            AddingStage::AwaitingConfirmLink => true,
+            // Linux counts connections instead of RMBs, and may stop sooner.
+            AddingStage::AwaitingContinuation => addition.left == 0,
+            _ => false,
+        };
+        if !due {
+            return;
+        }
+        let right = self.names_peer(link, request)
+            && self
+                .links
+                .at(link)
+                .is_some_and(|l| l.number == request.link);
+        if !right {
+            //= LLC-077
+            self.abandon_addition(group, true);
+            return;
+        }
+        if let Some(l) = self.links.at_mut(link) {
+            l.goal = QpGoal::Rts;
+        }
+        let wait = self.core.config.timeouts.control_command;
+        self.set_adding_stage(group, AddingStage::Activating, wait);
+        self.poke_link(link);
+        self.on_addition_progress(group);
+    }
+
+    pub(super) fn answer_added_confirm_link(&mut self, group: u32) {
+        let link = self.addition(group).link;
+        if let Some(message) = self.confirm_link(link, true) {
+            self.reply(link, &message);
+        }
+        // The reply goes first on this queue pair, whatever follows.
+        self.finish_addition(group);
+    }
+
+    /// ADD LINK as a client's hint: the port, and nothing else (AMB-23).
+    //= LLC-030
+    pub(in super::super) fn add_link_hint(&self, group: u32) -> Option<LlcMessage> {
+        let path = self.spare_port(group, None)?;
+        Some(LlcMessage::AddLink(AddLink {
+            reply: false,
+            rejection: None,
+            mac: path.mac,
+            gid: path.gid,
+            qpn: Qpn::new(0),
+            link: crate::wire::types::LinkNumber(0),
+            mtu: path.mtu,
+            psn: Psn::new(0),
+        }))
+    }
+}

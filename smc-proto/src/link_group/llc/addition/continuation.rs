@@ -1,0 +1,211 @@
+//! ADD LINK CONTINUATION: the RTokens of all RMBs on the new link, two per
+//! message, from both sides in turn.
+
+use heapless::Vec;
+
+use super::{AddingStage, Addition};
+use crate::command::BufferKind;
+use crate::config::CONTINUATION_ROUNDS;
+use crate::engine::Engine;
+use crate::id::NONE;
+use crate::link_group::{Role, remote_rmb};
+use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
+use crate::wire::types::RKey;
+
+impl Engine<'_> {
+    /// Server: the new link is bound, the exchange of RTokens starts.
+    //= LLC-032
+    //= LLC-033
+    pub(super) fn start_continuations(&mut self, group: u32) {
+        self.count_own_rmbs(group);
+        self.send_continuation(group);
+    }
+
+    /// Counts the RMBs the peer knows: those are to be told of (LLC-040).
+    //= LLC-040
+    pub(super) fn count_own_rmbs(&mut self, group: u32) {
+        let mut addition = self.addition(group);
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
+        let mut count = 0u8;
+        let mut next = list.first();
+        addition.next_rmb = next.unwrap_or(NONE);
+        while let Some(index) = next {
+            self.step();
+            next = list.next(&mut self.buffers, index);
+            if self.is_announced_rmb(index) {
+                count = count.saturating_add(1);
+            }
+        }
+        addition.left = count;
+        self.set_addition(group, addition);
+    }
+
+    fn is_announced_rmb(&self, index: u32) -> bool {
+        self.buffers
+            .at(index)
+            .is_some_and(|b| b.kind == BufferKind::Rmb && b.is_announced())
+    }
+
+    /// The next message of this side, with up to two of its RMBs.
+    //= LLC-034
+    //= LLC-035
+    //= LLC-036
+    //= LLC-038
+    //= LLC-039
+    fn next_continuation(&mut self, group: u32, reply: bool) -> Option<LlcMessage> {
+        let mut addition = self.addition(group);
+        let carrier = self.links.at(addition.carrier)?.position;
+        let (position, number) = self
+            .links
+            .at(addition.link)
+            .map(|l| (l.position, l.number))?;
+        let list = self.groups.at(group)?.buffers;
+        let remaining = addition.left;
+        let mut pairs = Vec::new();
+        while addition.left > 0 && !pairs.is_full() {
+            let index = addition.next_rmb;
+            if index == NONE {
+                // One was deleted meanwhile; the peer is told no more of it.
+                addition.left = 0;
+                break;
+            }
+            self.step();
+            addition.next_rmb = list.next(&mut self.buffers, index).unwrap_or(NONE);
+            if !self.is_announced_rmb(index) {
+                continue;
+            }
+            let Some(buffer) = self.buffers.at_mut(index) else {
+                continue;
+            };
+            if let (Some(reference), Some(new)) = (buffer.rtoken(carrier), buffer.rtoken(position))
+            {
+                let reference = reference.rkey;
+                let _ = pairs.push(RTokenPair { reference, new });
+                buffer.announced.insert(position);
+            }
+            addition.left = addition.left.saturating_sub(1);
+        }
+        self.set_addition(group, addition);
+        Some(LlcMessage::AddLinkContinuation(AddLinkContinuation {
+            reply,
+            link: number,
+            remaining,
+            pairs,
+        }))
+    }
+
+    fn send_continuation(&mut self, group: u32) {
+        let Some(message) = self.next_continuation(group, false) else {
+            return;
+        };
+        let addition = self.addition(group);
+        self.set_addition(
+            group,
+            Addition {
+                stage: AddingStage::AwaitingContinuationReply,
+                ..addition
+            },
+        );
+        self.request(addition.carrier, &message);
+    }
+
+    /// A CONTINUATION of the peer.
+    //= LLC-037
+    //= LLC-041
+    pub(in super::super) fn on_continuation(
+        &mut self,
+        link: u32,
+        group: u32,
+        message: &AddLinkContinuation,
+    ) {
+        let addition = self.addition(group);
+        let server = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server);
+        let number = self.links.at(addition.link).map(|l| l.number);
+        let due = match addition.stage {
+            AddingStage::AwaitingContinuationReply => server && message.reply,
+            AddingStage::AwaitingContinuation | AddingStage::AwaitingConfirmLink => {
+                !server && !message.reply
+            }
+            _ => false,
+        };
+        if !due || link != addition.carrier || number != Some(message.link) {
+            // A reply may come after its time (AMB-38); a request may not.
+            if !message.reply {
+                self.violation(link);
+            }
+            return;
+        }
+        let rising = addition
+            .peer_left
+            .is_some_and(|left| message.remaining > left);
+        if rising || addition.rounds >= CONTINUATION_ROUNDS {
+            self.abandon_addition(group, true);
+            return;
+        }
+        self.learn_pairs(group, &message.pairs);
+        let peer_left = message.remaining.saturating_sub(2);
+        self.set_addition(
+            group,
+            Addition {
+                peer_left: Some(message.remaining),
+                rounds: addition.rounds.saturating_add(1),
+                ..addition
+            },
+        );
+        if server {
+            if addition.left == 0 && peer_left == 0 {
+                self.send_added_confirm_link(group);
+            } else {
+                self.send_continuation(group);
+            }
+            return;
+        }
+        let Some(reply) = self.next_continuation(group, true) else {
+            return;
+        };
+        let done = self.addition(group).left == 0 && peer_left == 0;
+        let timeouts = self.core.config.timeouts;
+        if done {
+            self.set_adding_stage(group, AddingStage::AwaitingConfirmLink, timeouts.added_link);
+        } else {
+            self.set_adding_stage(group, AddingStage::AwaitingContinuation, timeouts.llc_reply);
+        }
+        self.reply(addition.carrier, &reply);
+    }
+
+    /// Stores the peer's RTokens for the new link. An RMB that is not known (yet)
+    /// is passed over: its CONFIRM RKEY will name all links.
+    //= RMB-009
+    fn learn_pairs(&mut self, group: u32, pairs: &[RTokenPair]) {
+        let addition = self.addition(group);
+        let position = |link| self.links.at(link).map(|l| l.position);
+        let (Some(carrier), Some(new)) = (position(addition.carrier), position(addition.link))
+        else {
+            return;
+        };
+        for pair in pairs {
+            let Some(g) = self.groups.at(group) else {
+                return;
+            };
+            // What is left of the last message is zero.
+            if pair.reference == RKey(0) && pair.new.rkey == RKey(0) {
+                continue;
+            }
+            let known = remote_rmb::find(
+                &mut self.remote_rmbs,
+                &g.remote_rmbs,
+                carrier,
+                pair.reference,
+                &mut self.core.steps,
+            );
+            if let Some(rmb) = self.remote_rmbs.at_mut(known) {
+                rmb.set_rtoken(new, pair.new);
+            }
+        }
+    }
+}

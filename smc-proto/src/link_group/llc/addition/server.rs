@@ -1,0 +1,198 @@
+//! The server's part: offer, bind, confirm.
+
+use super::{AddWish, AddingStage, Addition};
+use crate::command::QpAddress;
+use crate::engine::Engine;
+use crate::id::NONE;
+use crate::link_group::{QpGoal, Role, Standing};
+use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
+use crate::wire::types::Mtu;
+
+impl Engine<'_> {
+    /// Tries to add a link if one is wanted and there is a port for it. Without a
+    /// port to spare the port of the only link is offered again, which a client
+    /// with two RNICs takes (RENDEZVOUS-027).
+    //= RENDEZVOUS-027
+    //= LINK-022
+    //= LINK-024
+    //= LINK-037
+    //= LINK-040
+    pub(in super::super) fn start_addition(&mut self, group: u32) {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
+        let failures = g.add_wish.failures;
+        g.add_wish = AddWish {
+            failures,
+            ..AddWish::NONE
+        };
+        if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
+            return;
+        }
+        let carrier = self.carrier_of_formation(group);
+        let only = self.select_links(group, |link| link.is_active()).count() < 2;
+        let path = self.spare_port(group, None).or_else(|| {
+            self.links
+                .at(carrier)
+                .filter(|_| only)
+                .map(|link| link.path)
+        });
+        let Some(path) = path else { return };
+        let number = self.next_link_number(group);
+        let Some(link) = self.new_link(group, path) else {
+            self.schedule_retry(group);
+            return;
+        };
+        if let Some(l) = self.links.at_mut(link) {
+            l.number = number;
+            l.standing = Standing::Offered;
+        }
+        let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
+        self.set_addition(
+            group,
+            Addition {
+                stage: AddingStage::Creating,
+                link,
+                carrier,
+                deadline,
+                ..Addition::IDLE
+            },
+        );
+        self.poke_link(link);
+    }
+
+    //= LLC-019
+    //= LINK-026
+    //= LINK-039
+    pub(super) fn send_add_link(&mut self, group: u32) {
+        let addition = self.addition(group);
+        let Some(l) = self.links.at(addition.link) else {
+            return;
+        };
+        let message = LlcMessage::AddLink(AddLink {
+            reply: false,
+            rejection: None,
+            mac: l.path.mac,
+            gid: l.path.gid,
+            qpn: l.qpn,
+            link: l.number,
+            mtu: l.path.mtu,
+            psn: l.psn,
+        });
+        self.set_addition(
+            group,
+            Addition {
+                stage: AddingStage::AwaitingReply,
+                ..addition
+            },
+        );
+        self.request(addition.carrier, &message);
+        // The rendezvous passed its point of no return (CLC-060).
+        //= CLC-060
+        if let Some(g) = self.groups.at_mut(group) {
+            g.decline = None;
+        }
+    }
+
+    //= LLC-026
+    //= LLC-028
+    //= LLC-029
+    //= LLC-031
+    pub(in super::super) fn on_add_link_reply(&mut self, link: u32, group: u32, reply: &AddLink) {
+        let addition = self.addition(group);
+        let number = self.links.at(addition.link).map(|l| l.number);
+        if addition.stage != AddingStage::AwaitingReply
+            || link != addition.carrier
+            || number != Some(reply.link)
+        {
+            // Comes after its time, or answers nothing (AMB-38).
+            return;
+        }
+        if reply.rejection.is_some() {
+            //= RENDEZVOUS-031
+            //= LLC-027
+            //= LINK-048
+            self.abandon_addition(group, false);
+            return;
+        }
+        let Some(path) = self.links.at(addition.link).map(|l| l.path) else {
+            return;
+        };
+        let (gid, mac) = (reply.gid, reply.mac);
+        let asymmetric = self.is_asymmetric(group, &path, gid, mac);
+        if self.is_parallel(group, &path, Some((gid, mac)))
+            || !self.has_room_for(group, asymmetric)
+            || reply.mtu.octets().is_none()
+        {
+            self.abandon_addition(group, true);
+            return;
+        }
+        //= RENDEZVOUS-029
+        if let Some(l) = self.links.at_mut(addition.link) {
+            l.peer = Some(QpAddress {
+                qpn: reply.qpn,
+                psn: reply.psn,
+                gid,
+                mac,
+            });
+            l.mtu = Mtu::from_code(path.mtu.code().min(reply.mtu.code()));
+            l.asymmetric = asymmetric;
+            l.standing = Standing::Adding;
+            l.goal = QpGoal::Rts;
+        }
+        self.hash_link(addition.link);
+        let wait = self.core.config.timeouts.control_command;
+        self.set_adding_stage(group, AddingStage::Registering, wait);
+        self.poke_link(addition.link);
+        self.poke_group_buffers(group);
+        self.on_addition_progress(group);
+    }
+
+    /// All RMBs are told of: the new link itself is asked.
+    //= LLC-018
+    //= LLC-013
+    pub(super) fn send_added_confirm_link(&mut self, group: u32) {
+        let addition = self.addition(group);
+        let Some(message) = self.confirm_link(addition.link, false) else {
+            return;
+        };
+        self.set_addition(
+            group,
+            Addition {
+                stage: AddingStage::AwaitingConfirmLinkReply,
+                ..addition
+            },
+        );
+        self.request(addition.link, &message);
+    }
+
+    /// The reply on the new link. Limits and eye catchers were settled with the
+    /// first link (LINK-017).
+    //= LINK-017
+    //= LLC-009
+    //= LLC-016
+    pub(in super::super) fn on_added_confirm_link_reply(
+        &mut self,
+        link: u32,
+        group: u32,
+        reply: &ConfirmLink,
+    ) {
+        if self.addition(group).stage != AddingStage::AwaitingConfirmLinkReply {
+            return;
+        }
+        let right = self.names_peer(link, reply)
+            && self.links.at(link).is_some_and(|l| l.number == reply.link);
+        if right {
+            self.finish_addition(group);
+        } else {
+            //= LLC-077
+            self.abandon_addition(group, true);
+        }
+    }
+
+    /// The link that carries an addition: any active one, or the first link of a
+    /// group that is being formed.
+    pub(super) fn carrier_of_formation(&self, group: u32) -> u32 {
+        self.carrier(group, NONE)
+    }
+}

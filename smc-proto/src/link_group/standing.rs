@@ -1,0 +1,114 @@
+//! What a link is to its group.
+//!
+//! ```text
+//!  server: Offered ─┐
+//!                   ├─► Adding ─► Active ─► Leaving ─► (slot freed)
+//!  first link ──────┘
+//! ```
+
+use core::hash::{Hash, Hasher};
+
+use crate::fingerprint::until;
+use crate::time::Instant;
+use crate::wire::types::DeleteLinkReason;
+
+/// What a link is to its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Server: offered by ADD LINK, not accepted yet.
+    Offered,
+    /// Being made; not confirmed.
+    Adding,
+    /// Confirmed: connections may use it.
+    Active,
+    /// Failed, or being deleted.
+    Leaving(Departure),
+}
+
+/// How a link leaves its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Departure {
+    /// Why, for DELETE LINK.
+    pub(crate) reason: DeleteLinkReason,
+    /// Whether it still works: what is posted on it may complete first.
+    pub(crate) orderly: bool,
+    /// How far the peers agree on it.
+    pub(crate) word: Word,
+    /// When the server must have answered a client's request, or when a link
+    /// whose departure is agreed on must have become quiet.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// What is to be said to the peer about a link that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Word {
+    /// DELETE LINK must be sent.
+    Due,
+    /// It waits or is under way on this link.
+    Given {
+        /// The link that carries it.
+        carrier: u32,
+        /// Client: whether it was posted.
+        posted: bool,
+    },
+    /// Both sides know.
+    Settled,
+}
+
+/// What the application was told of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum LinkTold {
+    /// Nothing.
+    Nothing,
+    /// `LinkUp` waits to be polled.
+    Rising,
+    /// `LinkUp` was polled.
+    Up,
+}
+
+impl Standing {
+    /// Whether connections may send over it: also while its deletion in order is
+    /// only asked for.
+    #[inline]
+    pub(crate) const fn carries_data(self) -> bool {
+        match self {
+            Self::Active => true,
+            Self::Leaving(Departure { orderly, word, .. }) => {
+                orderly && !matches!(word, Word::Settled)
+            }
+            Self::Offered | Self::Adding => false,
+        }
+    }
+
+    /// Leaves because it failed; `word` tells whether the peer must hear of it.
+    pub(crate) const fn failed(reason: DeleteLinkReason, word: Word) -> Self {
+        Self::Leaving(Departure {
+            reason,
+            orderly: false,
+            word,
+            deadline: None,
+        })
+    }
+
+    /// The departure, if it leaves.
+    pub(crate) const fn departure(self) -> Option<Departure> {
+        match self {
+            Self::Leaving(departure) => Some(departure),
+            _ => None,
+        }
+    }
+
+    pub(super) fn fingerprint<H: Hasher>(self, now: Instant, hasher: &mut H) {
+        match self {
+            Self::Offered => hasher.write_u8(0),
+            Self::Adding => hasher.write_u8(1),
+            Self::Active => hasher.write_u8(2),
+            Self::Leaving(Departure {
+                reason,
+                orderly,
+                word,
+                deadline,
+            }) => (3u8, reason, orderly, word, until(deadline, now)).hash(hasher),
+        }
+    }
+}

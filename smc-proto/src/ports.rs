@@ -1,0 +1,52 @@
+//! The ports of this host that have carrier: what further links are made of.
+
+use crate::config::MAX_PORTS;
+use crate::id::{DeviceId, LanId};
+use crate::path::LocalPath;
+
+/// Ports that are up, learnt from the paths of connections and from
+/// [`PathEvent::PortUp`](crate::path::PathEvent::PortUp).
+#[derive(Clone, Hash, Debug)]
+pub(crate) struct Ports([Option<LocalPath>; MAX_PORTS]);
+
+impl Ports {
+    pub(crate) const NONE: Self = Self([None; MAX_PORTS]);
+
+    /// Notes that a port is up; what was known of it before is replaced. More
+    /// ports than there is room for serve only the connections that name them.
+    pub(crate) fn learn(&mut self, path: LocalPath) {
+        let same = |known: &Option<LocalPath>| {
+            known.is_some_and(|known| known.device == path.device && known.port == path.port)
+        };
+        let known = self.0.iter().position(same);
+        let free = self.0.iter().position(Option::is_none);
+        if let Some(slot) = known.or(free).and_then(|index| self.0.get_mut(index)) {
+            *slot = Some(path);
+        }
+    }
+
+    /// Forgets a port, or all ports of an RNIC.
+    pub(crate) fn forget(&mut self, device: DeviceId, port: Option<u8>) {
+        for slot in &mut self.0 {
+            if slot.is_some_and(|path| {
+                path.device == device && port.is_none_or(|port| path.port == port)
+            }) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// The ports of a LAN, in the order in which they were learnt.
+    pub(crate) fn on(&self, lan: LanId) -> impl Iterator<Item = LocalPath> + '_ {
+        self.0
+            .iter()
+            .flatten()
+            .copied()
+            .filter(move |path| path.lan == lan)
+    }
+
+    /// All ports that are up.
+    pub(crate) fn all(&self) -> impl Iterator<Item = LocalPath> + '_ {
+        self.0.iter().flatten().copied()
+    }
+}
