@@ -81,6 +81,8 @@ pub struct Script {
     llc: VecDeque<(LinkId, LlcMessage)>,
     cdc: VecDeque<(LinkId, Cdc)>,
     events: VecDeque<Event>,
+    /// `LinkUp` and `LinkDown`, which few stories are about.
+    pub link_events: VecDeque<Event>,
     /// The group that came up last.
     pub group: Option<GroupId>,
     /// Octets the engine wrote into the peer's memory: key, address, length.
@@ -136,6 +138,7 @@ impl Script {
             llc: VecDeque::new(),
             cdc: VecDeque::new(),
             events: VecDeque::new(),
+            link_events: VecDeque::new(),
             group: None,
             writes: Vec::new(),
         }
@@ -397,7 +400,12 @@ impl Script {
                 if let Event::GroupUp { group } = event {
                     self.group = Some(group);
                 }
-                self.events.push_back(event);
+                match event {
+                    Event::LinkUp { .. } | Event::LinkDown { .. } => {
+                        self.link_events.push_back(event);
+                    }
+                    event => self.events.push_back(event),
+                }
             } else {
                 return;
             }

@@ -61,12 +61,12 @@ fn objects_stay_within_their_limits() {
 fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 448),
-        ("Slot<Handshake>", HANDSHAKE, 744),
-        ("Slot<LinkGroup>", GROUP, 472),
-        ("Slot<Link>", LINK, 928),
-        ("Slot<Buffer>", BUFFER, 320),
-        ("Slot<RemoteRmb>", REMOTE, 288),
-        ("group of 255 connections", FULL_GROUP, 352280),
+        ("Slot<Handshake>", HANDSHAKE, 760),
+        ("Slot<LinkGroup>", GROUP, 592),
+        ("Slot<Link>", LINK, 976),
+        ("Slot<Buffer>", BUFFER, 280),
+        ("Slot<RemoteRmb>", REMOTE, 192),
+        ("group of 255 connections", FULL_GROUP, 307568),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

@@ -23,7 +23,7 @@ pub const MAX_DEVICES: usize = 16;
 pub const MAX_PORTS: usize = 32;
 /// Most rounds of ADD LINK CONTINUATION: 255 RMBs of the side that has more, two
 /// per round, and as many again for a peer that counts otherwise.
-pub(crate) const CONTINUATION_ROUNDS: u8 = 255;
+pub(crate) const CONTINUATION_ROUNDS: u8 = 254;
 
 /// Settings of one endpoint. [`Config::new`] gives the interoperable defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

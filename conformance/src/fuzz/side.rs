@@ -153,7 +153,7 @@ impl Side {
             usage.connections as usize <= LIMITS.connections
                 && usage.handshakes <= usage.connections
                 && usage.groups as usize <= LIMITS.groups
-                && usage.links <= 2 * usage.groups
+                && usage.links <= 9 * usage.groups
                 && usage.links as usize <= LIMITS.links
                 && usage.buffers as usize <= LIMITS.buffers
                 && usage.remote_rmbs as usize <= LIMITS.remote_rmbs,

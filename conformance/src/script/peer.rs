@@ -155,6 +155,16 @@ impl Peer {
     /// ADD LINK of link 2 on the same RNIC.
     #[must_use]
     pub fn add_link(&self) -> LlcMessage {
+        LlcMessage::AddLink(AddLink {
+            mac: self.mac,
+            gid: self.gid,
+            ..self.link_offer(false, None)
+        })
+    }
+
+    /// ADD LINK of link 2 on another RNIC.
+    #[must_use]
+    pub fn add_link_elsewhere(&self) -> LlcMessage {
         LlcMessage::AddLink(self.link_offer(false, None))
     }
 

@@ -146,6 +146,7 @@ impl Engine<'_> {
                 self.release(index);
             }
         }
+        self.poke_group_buffers(group);
         self.retire_buffers_if_drained(group);
         self.poke_link(link);
     }

@@ -42,15 +42,6 @@ impl Engine<'_> {
                 return;
             }
         }
-        // A number that is in use already, or none at all (reliability H16).
-        let taken = self
-            .select_links(group, |l| l.number == request.link && l.is_known())
-            .next()
-            .is_some();
-        if request.link.0 == 0 || taken {
-            self.violation(link);
-            return;
-        }
         match self.choose_port(group, request) {
             Ok(path) => self.join_link(link, group, path, request),
             Err(reason) => {
@@ -92,14 +83,20 @@ impl Engine<'_> {
         if request.mtu.octets().is_none() {
             return Err(AddLinkRejectReason::INVALID_MTU);
         }
-        // An offer of our own port leads nowhere (reliability H16).
+        // Neither an offer of our own port nor a number that is in use, or none at
+        // all, leads anywhere (reliability H16).
         let ours = self.core.ports.all().any(|port| port.gid == gid);
+        let taken = request.link.0 == 0
+            || self
+                .select_links(group, |l| l.number == request.link)
+                .next()
+                .is_some();
         let same_rnic = self
             .select_links(group, |l| l.is_active() && !l.asymmetric)
             .any(|(_, l)| l.leads_to(gid, mac));
         let spare = self.spare_port(group, Some((gid, mac)));
         let path = match (same_rnic, spare) {
-            _ if ours => None,
+            _ if ours || taken => None,
             (_, Some(path)) => Some(path),
             (false, None) => self.shared_port(group, (gid, mac)),
             (true, None) => None,

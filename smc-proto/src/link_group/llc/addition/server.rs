@@ -113,6 +113,14 @@ impl Engine<'_> {
             //= LLC-027
             //= LINK-048
             self.abandon_addition(group, false);
+            // With nothing else to offer, asking again is pointless until a port
+            // comes up, here or, as its ADD LINK would tell, at the client.
+            if self.spare_port(group, None).is_none()
+                && let Some(g) = self.groups.at_mut(group)
+            {
+                g.add_wish = AddWish::NONE;
+                self.arm_group(group);
+            }
             return;
         }
         let Some(path) = self.links.at(addition.link).map(|l| l.path) else {
