@@ -5,8 +5,8 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
-use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LinkId};
-use smc_proto::path::LocalPath;
+use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId};
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
@@ -28,6 +28,9 @@ pub type Tables = Fixed<CONNECTIONS, CONNECTIONS, 2, LINKS, BUFFERS, BUFFERS>;
 
 /// The only RNIC of a host.
 pub const DEVICE: DeviceId = DeviceId(0);
+
+/// The second one, of hosts that have it.
+pub const SPARE: DeviceId = DeviceId(1);
 
 /// What a server does with a Proposal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,20 +109,24 @@ const fn mac(number: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, number])
 }
 
+const fn path(number: u8, device: DeviceId) -> LocalPath {
+    LocalPath {
+        device,
+        port: 1,
+        gid_index: 0,
+        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+        mac: mac(number),
+        mtu: Mtu::M1024,
+        lan: LanId(0),
+        subnet_match: true,
+    }
+}
+
 impl Host {
     const fn new(number: u8) -> Self {
         Self {
             endpoint: Endpoint::new(config(number), number as u64, Tables::new()),
-            path: LocalPath {
-                device: DEVICE,
-                port: 1,
-                gid_index: 0,
-                gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
-                mac: mac(number),
-                mtu: Mtu::M1024,
-                lan: smc_proto::id::LanId(0),
-                subnet_match: true,
-            },
+            path: path(number, DEVICE),
             memory: [[0; MEMORY]; BUFFERS],
             buffers: [None; BUFFERS],
             links: [None; LINKS],
@@ -378,6 +385,15 @@ impl Pair {
         self.clc_lost = false;
     }
 
+    /// Gives both hosts a second RNIC.
+    pub fn add_spares(&mut self) {
+        let now = self.now;
+        for (host, number) in self.hosts.iter_mut().zip([3u8, 4]) {
+            let up = PathEvent::PortUp(path(number, SPARE));
+            host.endpoint.handle_path(now, up);
+        }
+    }
+
     /// One host and the other.
     pub fn side(&mut self, side: usize) -> (&mut Host, &mut Host) {
         let [a, b] = &mut self.hosts;
@@ -390,9 +406,11 @@ impl Pair {
             let (mut idle, now) = (true, self.now);
             for side in 0..2 {
                 idle &= !self.pump_clc(side)?;
-                while let Some(command) = self.side(side).0.endpoint.poll_rdma(now, DEVICE) {
-                    idle = false;
-                    self.execute(side, &command)?;
+                for device in [DEVICE, SPARE] {
+                    while let Some(command) = self.side(side).0.endpoint.poll_rdma(now, device) {
+                        idle = false;
+                        self.execute(side, &command)?;
+                    }
                 }
                 idle &= !self.pump_events(side)?;
             }

@@ -245,7 +245,9 @@ fn completion(input: &mut Input, sink: &mut Sink, handles: Handles) {
 }
 
 fn event(input: &mut Input, sink: &mut Sink, handles: Handles) {
-    let Handles { conn, group, .. } = handles;
+    let Handles {
+        conn, group, link, ..
+    } = handles;
     let why = FallbackReason {
         code: DiagnosisCode::any(input),
         peer_diagnosis: input.bit().then(|| DiagnosisCode::any(input)),
@@ -280,6 +282,8 @@ fn event(input: &mut Input, sink: &mut Sink, handles: Handles) {
         Event::Closed { conn, reason },
         Event::GroupUp { group },
         Event::GroupDown { group },
+        Event::LinkUp { group, link },
+        Event::LinkDown { group, link },
     ]);
     sink.value(&event, &event);
 
@@ -344,6 +348,7 @@ fn path(input: &mut Input, sink: &mut Sink) {
         subnet_match: input.bit(),
     };
     sink.hashed(&path, &path);
+    sink.ordered(&path.lan, &LanId::default());
     let (device, port) = (path.device, path.port);
     let event = input.one_of(&[
         PathEvent::PortDown { device, port },

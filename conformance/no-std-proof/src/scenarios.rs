@@ -138,6 +138,7 @@ pub fn all(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Fa
     declines(pair, input)?;
     silence(pair, input)?;
     lost_links(pair, input)?;
+    moved_links(pair, input, sink)?;
     lost_tcp(pair, input)?;
     for _ in 0..8 {
         disorder(pair, input, sink)?;
@@ -406,6 +407,33 @@ fn lost_links(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
         let up = PathEvent::PortUp(pair.side(0).0.path);
         pair.side(0).0.endpoint.handle_path(now, up);
         pair.settle(120 * SECOND)?;
+    }
+    Ok(())
+}
+
+/// Two links; one is deleted in order or breaks, and the connection goes on.
+fn moved_links(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
+    for orderly in [true, false] {
+        pair.restart(input.u64(), |_| {});
+        pair.add_spares();
+        let both = pair.open()?;
+        established(pair, both, true)?;
+        transfer(pair, input, both, 50_000)?;
+        let (now, live) = (pair.now, handles(pair, both.0)?);
+        let endpoint = &mut pair.side(0).0.endpoint;
+        ensure(endpoint.usage().links == 2, Failure::NoSuchLink)?;
+        let status = endpoint.link(live.link).ok_or(Failure::NoSuchLink)?;
+        sink.value(&status, &status);
+        if orderly {
+            endpoint.delete_link(now, live.link);
+        } else {
+            let (link, conn) = (live.link, None);
+            let cause = LinkFailure::RetriesExhausted;
+            endpoint.handle_rdma(now, RdmaCompletion::LinkFailed { link, cause, conn });
+        }
+        transfer(pair, input, both, 50_000)?;
+        let moved = pair.side(0).0.endpoint.statistics().failovers;
+        ensure(moved == 1, Failure::ClosedOtherwise)?;
     }
     Ok(())
 }
