@@ -10,7 +10,7 @@
 //! may still be placed (FAILOVER-004), and after that nothing of it completes.
 
 use super::standing::{Departure, LinkTold, Word};
-use super::{Fallback, GroupState, Link, QpGoal, Role, Standing};
+use super::{Fallback, GroupState, Link, QpGoal, Standing};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -65,6 +65,7 @@ impl Engine<'_> {
                     self.abandon_addition(group, self.addition(group).is_told());
                 }
                 self.restart_exchanges(group, link);
+                self.review_buffers(group);
                 self.start_departures(group);
                 self.start_flow(group);
             }
@@ -168,8 +169,10 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
+        let mut reason = DeleteLinkReason::PROGRAM;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
+            reason = departure.reason;
         }
         // If it does not become quiet in time it is cut off.
         let wait = self.core.config.timeouts.llc_reply;
@@ -182,23 +185,12 @@ impl Engine<'_> {
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);
-        self.want_redundancy(group);
-    }
-
-    /// A group with one link left looks for another one (LINK-042).
-    fn want_redundancy(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if !g.is_active() {
-            return;
-        }
-        match g.role {
-            Role::Server => {
-                g.add_wish.due = true;
-                self.start_flow(group);
-            }
-            Role::Client => self.hint_spare_port(group),
+        // A link that somebody deleted on purpose is not missed.
+        if matches!(
+            reason,
+            DeleteLinkReason::LOST_PATH | DeleteLinkReason::PROTOCOL_VIOLATION
+        ) {
+            self.want_redundancy(group);
         }
     }
 

@@ -1,6 +1,5 @@
 //! Ports that come and go, and the links on them.
 
-use super::Role;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
@@ -54,27 +53,10 @@ impl Engine<'_> {
                 .is_some_and(|g| g.is_active() && g.lan == path.lan);
             if concerned {
                 self.step();
-                self.want_link(group);
-            }
-        }
-    }
-
-    /// A further link is worth a try now.
-    pub(crate) fn want_link(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        g.add_wish.failures = 0;
-        g.add_wish.retry = None;
-        match g.role {
-            Role::Server => {
-                g.add_wish.due = true;
-                self.arm_group(group);
-                self.start_flow(group);
-            }
-            Role::Client => {
-                self.arm_group(group);
-                self.hint_spare_port(group);
+                if let Some(g) = self.groups.at_mut(group) {
+                    g.add_wish.failures = 0;
+                }
+                self.try_for_link(group);
             }
         }
     }

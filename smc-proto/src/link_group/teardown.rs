@@ -127,7 +127,7 @@ impl Engine<'_> {
                 l.in_flight.clear();
             }
             self.move_connections(link);
-            self.poke_group_buffers(group);
+            self.review_buffers(group);
             self.poke_link(link);
             return;
         }

@@ -65,6 +65,23 @@ impl Engine<'_> {
         }
     }
 
+    /// The links of a group changed: buffers may have work, or need less of it.
+    pub(crate) fn review_buffers(&mut self, group: u32) {
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.step();
+            next = list.next(&mut self.buffers, index);
+            self.poke_buffer(index);
+            if self.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
+                self.on_buffer_changed(group, index);
+            }
+        }
+        self.on_addition_progress(group);
+    }
+
     /// A control command of a buffer failed.
     pub(crate) fn on_buffer_refused(&mut self, buffer: BufferId) {
         let Some(index) = self.live_buffer(buffer) else {
@@ -117,6 +134,7 @@ impl Engine<'_> {
         self.run_wakes();
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
+        self.on_addition_progress(group);
     }
 
     /// Whether a buffer that could not be registered on a link is of no use. On a

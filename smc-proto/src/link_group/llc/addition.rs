@@ -73,8 +73,10 @@ pub(crate) struct AddWish {
     pub(crate) due: bool,
     /// Not before this time.
     pub(crate) retry: Option<Instant>,
-    /// Attempts that failed since something changed.
+    /// Attempts that failed, and links that did, since something changed.
     pub(crate) failures: u8,
+    /// When a link was added last.
+    pub(crate) added: Option<Instant>,
 }
 
 impl AddWish {
@@ -82,10 +84,12 @@ impl AddWish {
         due: false,
         retry: None,
         failures: 0,
+        added: None,
     };
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.due, until(self.retry, now), self.failures).hash(hasher);
+        self.added.map(|added| now.since(added)).hash(hasher);
     }
 }
 
@@ -205,8 +209,13 @@ impl Engine<'_> {
             ..
         } = self.addition(group);
         self.set_addition(group, Addition::IDLE);
+        let now = self.now();
         if let Some(g) = self.groups.at_mut(group) {
-            g.add_wish = AddWish::NONE;
+            g.add_wish = AddWish {
+                failures: g.add_wish.failures,
+                added: Some(now),
+                ..AddWish::NONE
+            };
         }
         self.activate_link(added);
         let server = self
@@ -304,13 +313,18 @@ impl Engine<'_> {
             let word = if told { Word::Due } else { Word::Settled };
             l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
         }
-        if let Some(l) = self.links.at_mut(addition.carrier) {
+        // A client has no request of its own in this, but perhaps of another exchange.
+        let server = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server);
+        if server && let Some(l) = self.links.at_mut(addition.carrier) {
             l.request = None;
         }
         self.schedule_retry(group);
         self.drop_absent_link(link);
         self.poke_link(link);
-        self.poke_group_buffers(group);
+        self.review_buffers(group);
         self.start_departures(group);
         self.settle_formation(group);
         self.start_flow(group);
@@ -333,6 +347,46 @@ impl Engine<'_> {
         g.add_wish.failures = g.add_wish.failures.saturating_add(1);
         g.add_wish.retry = wanted.then(|| now.after(pause));
         self.arm_group(group);
+    }
+
+    /// A group with one link left looks for another one (LINK-042): at once after
+    /// the first loss, later with pauses, so that a link that is lost as soon as it
+    /// is there costs little (reliability H5, H17).
+    //= LINK-042
+    pub(crate) fn want_redundancy(&mut self, group: u32) {
+        let calm = self.core.config.timeouts.add_link_retry_most;
+        let now = self.now();
+        let Some(g) = self.groups.at_mut(group).filter(|g| g.is_active()) else {
+            return;
+        };
+        if g.add_wish.added.is_none_or(|added| now.since(added) > calm) {
+            g.add_wish.failures = 0;
+        }
+        if g.add_wish.failures > 0 {
+            self.schedule_retry(group);
+            return;
+        }
+        g.add_wish.failures = 1;
+        self.try_for_link(group);
+    }
+
+    /// A further link is worth a try now.
+    pub(crate) fn try_for_link(&mut self, group: u32) {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
+        g.add_wish.retry = None;
+        match g.role {
+            Role::Server => {
+                g.add_wish.due = true;
+                self.arm_group(group);
+                self.start_flow(group);
+            }
+            Role::Client => {
+                self.arm_group(group);
+                self.hint_spare_port(group);
+            }
+        }
     }
 
     /// The pause is over.

@@ -2,6 +2,7 @@
 
 use super::{AddingStage, Addition};
 use crate::command::QpAddress;
+use crate::config::HINTS_TRIED;
 use crate::engine::Engine;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
@@ -66,8 +67,13 @@ impl Engine<'_> {
             .at(group)
             .is_some_and(|g| g.is_active() && g.addition.is_idle())
             && self.has_room_for_link(group);
-        if welcome {
-            self.want_link(group);
+        // A client that only says so is not believed for ever (reliability H17).
+        let tired = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.add_wish.failures > HINTS_TRIED);
+        if welcome && !tired {
+            self.try_for_link(group);
         }
     }
 

@@ -118,7 +118,7 @@ impl Engine<'_> {
             if self.spare_port(group, None).is_none()
                 && let Some(g) = self.groups.at_mut(group)
             {
-                g.add_wish = AddWish::NONE;
+                g.add_wish.retry = None;
                 self.arm_group(group);
             }
             return;
