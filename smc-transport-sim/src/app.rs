@@ -160,6 +160,12 @@ impl App {
         self.to_write.is_empty()
     }
 
+    /// Whether the connection was closed by this side.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.done == Ending::Closed
+    }
+
     /// Whether this side reads now.
     #[must_use]
     pub const fn wants_to_read(&self) -> bool {

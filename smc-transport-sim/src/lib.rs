@@ -45,6 +45,7 @@ pub mod completion;
 pub mod describe;
 pub mod fabric;
 pub mod fault;
+pub mod invariants;
 pub mod ladder;
 pub mod memory;
 pub mod observe;

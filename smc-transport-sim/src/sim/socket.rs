@@ -41,6 +41,8 @@ pub struct SocketState {
     pub closed: Option<CloseReason>,
     /// Whether its TCP connection was reset.
     pub tcp_reset: bool,
+    /// Whether its host crashed meanwhile: nobody is left to see an end.
+    pub crashed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +56,8 @@ pub(super) struct Socket {
     pub(super) app: App,
     /// Whether the application was told that it may go on.
     pub(super) awake: bool,
+    /// It was found to wait in vain.
+    pub(super) stuck_told: bool,
 }
 
 /// To whom octets that arrive over TCP belong.
@@ -82,10 +86,12 @@ impl Socket {
                 fell_back: None,
                 closed: None,
                 tcp_reset: false,
+                crashed: false,
             },
             clc: Clc::Unknown,
             app: App::default(),
             awake: true,
+            stuck_told: false,
         }
     }
 
@@ -147,10 +153,10 @@ impl<S: Storage> Simulation<S> {
 
     /// Ends a connection at once.
     pub fn abort(&mut self, socket: SocketId) {
-        let now = self.now();
         let Some(socket) = self.sockets.get(socket.0) else {
             return;
         };
+        let now = self.host_now(socket.host);
         match socket.state.conn {
             Some(conn) if socket.state.carrier != Carrier::Tcp => {
                 let host = self.hosts.get_mut(usize::from(socket.host.0));
