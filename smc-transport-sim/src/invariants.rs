@@ -110,7 +110,9 @@ impl Invariants {
 
     /// An engine sends a CLC message.
     pub fn on_clc_sent(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
-        self.host(host).clc_sent(conn, octets);
+        if let Some(what) = self.host(host).clc_sent(conn, octets) {
+            self.breach(host, Rule::Reuse, what);
+        }
     }
 
     /// An engine took a CLC message.

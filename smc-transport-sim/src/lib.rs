@@ -40,6 +40,7 @@
 
 pub mod app;
 pub mod capture;
+pub mod chaos;
 pub mod clock;
 pub mod completion;
 pub mod describe;
@@ -49,6 +50,7 @@ pub mod invariants;
 pub mod ladder;
 pub mod memory;
 pub mod observe;
+pub mod oracle;
 pub mod random;
 pub mod record;
 pub mod sim;

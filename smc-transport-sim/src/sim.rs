@@ -38,7 +38,7 @@ use crate::tcp::{Side, SmcOption, TcpId};
 use host_clock::HostClock;
 pub use policy::Policy;
 use socket::Socket;
-pub use socket::{Carrier, SocketId, SocketState};
+pub use socket::{Carrier, Life, SocketId, SocketState};
 
 /// Hosts with an engine each, and sockets between them.
 #[derive(Clone, Debug)]
@@ -171,7 +171,8 @@ impl<S: Storage> Simulation<S> {
         let tcp = self.fabric.tcp_open(client, server, option);
         let ends = [(client, Side::Client), (server, Side::Server)].map(|(host, side)| {
             let id = SocketId(self.sockets.len());
-            self.sockets.push(Socket::new(host, tcp, side));
+            let opened = self.fabric.now();
+            self.sockets.push(Socket::new(host, tcp, side, opened));
             id
         });
         (ends[0], ends[1])
@@ -291,6 +292,12 @@ impl<S: Storage> Simulation<S> {
     /// The world below the engines.
     pub const fn fabric(&mut self) -> &mut Fabric {
         &mut self.fabric
+    }
+
+    /// The world below the engines, to look at.
+    #[must_use]
+    pub const fn wires(&self) -> &Fabric {
+        &self.fabric
     }
 
     /// The engine of a host. Commands given to it are carried out by the next step.

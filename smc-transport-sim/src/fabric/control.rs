@@ -141,7 +141,11 @@ impl Fabric {
         let mut settled = Duration::ZERO;
         if let Some(id) = id {
             self.watch_stopped(id);
-            settled = self.flush(id).since(self.queue.now());
+            let flushed = self.flush(id);
+            // Whatever is still to be reported comes first.
+            let reported = self.queue_pairs.get(&id);
+            let reported = reported.map_or(flushed, |q| q.completions_not_before);
+            settled = flushed.max(reported).since(self.queue.now());
         }
         let effect = |_: &mut Self| {
             let drained = Completion::QpDrained { link: key };

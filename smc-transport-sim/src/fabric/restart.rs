@@ -8,6 +8,14 @@ use super::{Fabric, HostId, HostNews};
 use crate::fault::TcpFate;
 
 impl Fabric {
+    /// Whether a host crashed and is not back yet.
+    #[must_use]
+    pub fn is_away(&self, host: HostId) -> bool {
+        let now = self.queue.now();
+        let state = self.hosts.get(usize::from(host.0));
+        state.is_some_and(|state| state.down_until > now)
+    }
+
     /// Everything the host had is gone, and nobody at its peers is told: their
     /// RNICs find no queue pair any more, their TCP finds out as `tcp` says.
     pub(super) fn restart(&mut self, fault: usize, host: HostId, down: Duration, tcp: TcpFate) {

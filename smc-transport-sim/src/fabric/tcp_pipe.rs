@@ -15,6 +15,8 @@ use crate::tcp::{
 /// seen alone.
 const SEGMENT_GAP: Duration = Duration::from_micros(1);
 const LARGEST_SEGMENT: usize = 32 << 10;
+/// So many octets of a stream are cut as faults say; any rendezvous takes less.
+const CUT: u64 = 4 << 10;
 
 impl Fabric {
     /// Opens a TCP connection. Both sides get a notice when it stands.
@@ -59,7 +61,11 @@ impl Fabric {
             }
         }
         while !octets.is_empty() {
-            let most = match self.tcp.split(host) {
+            let split = match self.tcp.get(tcp) {
+                Some(connection) if connection.end(side).sent < CUT => self.tcp.split(host),
+                _ => TcpSplit::Whole,
+            };
+            let most = match split {
                 TcpSplit::Whole => LARGEST_SEGMENT,
                 TcpSplit::Every(size) => size.max(1).into(),
                 TcpSplit::Random(size) => 1 + self.random.below(size.max(1).into()) as usize,

@@ -258,9 +258,11 @@ impl Fabric {
     pub(super) fn watch_stopped(&mut self, id: QueuePairId) {
         let now = self.queue.now();
         let record = self.watch.link_of.get(&id).copied();
-        if let Some(record) = record.and_then(|record| self.watch.links.get_mut(record)) {
-            record.stopped.get_or_insert(now);
-        }
+        let Some(record) = record.and_then(|record| self.watch.links.get_mut(record)) else {
+            // It never came up: nothing has to move.
+            return;
+        };
+        record.stopped.get_or_insert(now);
         let group = self.watch.group_of.get(&id).copied();
         let mut mine = self.queue_pairs.range(QueuePairId::all_of(id.host));
         let survives = mine.any(|(other, queue_pair)| {

@@ -6,7 +6,7 @@ use smc_proto::command::BufferKind;
 use smc_proto::event::Event;
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::types::RToken;
+use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
 use crate::tcp::{Side, TcpId};
@@ -40,6 +40,10 @@ pub(super) struct BufferLedger {
     pub(super) element_size: u32,
     pub(super) busy: bool,
     pub(super) registered: BTreeMap<LinkId, RToken>,
+    /// The peer agreed not to write to it any more.
+    pub(super) withdrawn: bool,
+    /// Elements cleared while the peer could still write to them.
+    pub(super) tainted: BTreeSet<u32>,
     /// Links on which it was told to be deregistered; the answer is to come.
     pub(super) leaving: BTreeSet<LinkId>,
 }
@@ -49,25 +53,44 @@ impl HostLedger {
         self.conns.insert(conn, ConnLedger::new(tcp, side));
     }
 
-    pub(super) fn clc_sent(&mut self, conn: ConnId, octets: &[u8]) {
+    /// Notes the element given to a connection; what is wrong with giving it.
+    pub(super) fn clc_sent(&mut self, conn: ConnId, octets: &[u8]) -> Option<String> {
         let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = ClcMessage::parse(octets)
         else {
-            return;
+            return None;
         };
         let found = self
             .buffers
             .iter()
             .find(|(_, buffer)| buffer.registered.values().any(|known| *known == own.rtoken));
-        let (Some(c), Some((buffer, ledger))) = (self.conns.get_mut(&conn), found) else {
-            return;
-        };
+        let (buffer, ledger) = found?;
         let before = u32::from(own.rmbe_index.0).saturating_sub(1);
-        c.own = Some(Element {
+        let element = Element {
             buffer: *buffer,
             offset: before.saturating_mul(ledger.element_size),
             size: ledger.element_size,
-        });
+        };
+        let tainted = ledger.tainted.contains(&element.offset);
+        let held = self.exposed(*buffer, Some(element.offset), None);
+        self.conns.get_mut(&conn)?.own = Some(element);
         self.by_token.insert(own.alert_token.0, conn);
+        match held {
+            Some(other) if other != conn => Some(format!(
+                "{conn} gets an element to which the peer of {other} may write"
+            )),
+            _ if tainted => Some(format!(
+                "{conn} gets an element that was cleared while a peer could write to it"
+            )),
+            _ => None,
+        }
+    }
+
+    /// The peer agreed not to write to these RMBs any more.
+    pub(super) fn withdrawn(&mut self, rkeys: &[RKey]) {
+        for buffer in self.buffers.values_mut() {
+            let mut keys = buffer.registered.values();
+            buffer.withdrawn |= keys.any(|known| rkeys.contains(&known.rkey));
+        }
     }
 
     pub(super) fn clc_received(&mut self, conn: ConnId, octets: &[u8]) {

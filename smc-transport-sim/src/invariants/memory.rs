@@ -41,6 +41,8 @@ impl Invariants {
                     element_size,
                     busy: false,
                     registered: BTreeMap::new(),
+                    withdrawn: false,
+                    tainted: BTreeSet::new(),
                     leaving: BTreeSet::new(),
                 };
                 self.host(host).buffers.insert(buffer, ledger);
@@ -66,7 +68,16 @@ impl Invariants {
         let ledger = self.host(host);
         let exposed = match *command {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
-                ledger.exposed(buffer, Some(offset), None)
+                // Wrong only if it is given to another connection like that.
+                let exposed = ledger.exposed(buffer, Some(offset), None).is_some();
+                if let Some(buffer) = ledger.buffers.get_mut(&buffer) {
+                    if exposed {
+                        buffer.tainted.insert(offset);
+                    } else {
+                        buffer.tainted.remove(&offset);
+                    }
+                }
+                None
             }
             RdmaCommand::FreeBuffer { buffer } => ledger.exposed(buffer, None, None),
             RdmaCommand::DeregisterBuffer { buffer, link } => {
@@ -88,13 +99,16 @@ impl Invariants {
 impl HostLedger {
     /// The connection whose peer may write to a buffer, or to one element of it,
     /// over any link or over one.
-    fn exposed(
+    pub(super) fn exposed(
         &self,
         buffer: BufferId,
         offset: Option<u32>,
         link: Option<LinkId>,
     ) -> Option<smc_proto::id::ConnId> {
-        let ledger = self.buffers.get(&buffer).filter(|b| b.is_rmb())?;
+        let ledger = self.buffers.get(&buffer)?;
+        if !ledger.is_rmb() || ledger.withdrawn {
+            return None;
+        }
         let alive = |id: &LinkId| {
             let state = self.links.get(id);
             link.is_none_or(|only| only == *id) && state.is_some_and(|l| !l.drained && !l.over)

@@ -3,6 +3,7 @@
 use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::llc::LlcMessage;
 
 use super::host::{BufferLedger, LinkLedger};
 use super::{Invariants, Rule};
@@ -35,8 +36,10 @@ impl Invariants {
                 self.check_open(host, link);
                 let [first, second] = source;
                 let length = first.length.saturating_add(second.length);
-                if let (Some(target), false) = (target, self.eye_catchers) {
+                if let Some(target) = target.filter(|_| !self.eye_catchers) {
                     self.check_write(host, conn, target, length);
+                } else if let Some(c) = self.host(host).conns.get_mut(&conn) {
+                    c.blind = true;
                 }
             }
             RdmaCommand::Send {
@@ -77,6 +80,9 @@ impl Invariants {
         let (tcp, side) = (c.tcp, c.side);
         let own = self.peer_element(target.host, tcp, side);
         let Some((buffer, offset, size)) = own else {
+            if let Some(c) = self.host(host).conns.get_mut(&conn) {
+                c.blind = true;
+            }
             return;
         };
         let place = target.offset.checked_sub(u64::from(offset));
@@ -152,6 +158,10 @@ impl Invariants {
             Completion::Received { ref payload, .. } => {
                 if let Ok(cdc) = Cdc::parse(payload) {
                     self.receive(host, &cdc);
+                } else if let Ok(LlcMessage::DeleteRkey(reply)) = LlcMessage::parse(payload)
+                    && reply.reply
+                {
+                    self.host(host).withdrawn(&reply.rkeys);
                 }
             }
             Completion::BufferAllocated { buffer } | Completion::ElementCleared { buffer, .. } => {

@@ -4,10 +4,12 @@
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
-use smc_proto::wire::clc::MAX_LENGTH;
+use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::DiagnosisCode;
 
 use super::socket::Clc;
 use super::*;
+use crate::describe::{self, Stream};
 use crate::tcp::{TcpNews, TcpNotice};
 
 impl<S: Storage> Simulation<S> {
@@ -134,18 +136,63 @@ impl<S: Storage> Simulation<S> {
                     invariants.on_opened(id, conn, tcp, side);
                 }
                 socket.state.conn = Some(conn);
+                socket.life.conn = Some(conn);
                 socket.clc = Clc::Engine;
             }
-            // No slot is free: the connection is what it was, plain TCP.
+            // No slot is free: the connection is what it was, plain TCP. A client
+            // that was told otherwise in the SYN-ACK may propose all the same.
             Err(_) => {
                 socket.state.carrier = Carrier::Tcp;
+                socket.clc = if smc && side == Side::Server {
+                    Clc::Refusing
+                } else {
+                    Clc::Over
+                };
+            }
+        }
+    }
+
+    /// Answers a Proposal for which the engine has no room.
+    fn refuse_proposal(&mut self, index: usize) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
+        match describe::stream(octets) {
+            Stream::Incomplete => {}
+            Stream::Other => socket.clc = Clc::Over,
+            Stream::Clc(_, length) => {
+                let host = self.hosts.get(usize::from(socket.host.0));
+                let Some(peer_id) = host.map(|host| host.endpoint.config().peer_id) else {
+                    return;
+                };
+                let decline = ClcMessage::Decline(Decline {
+                    version: ClcVersion::V1,
+                    out_of_sync: false,
+                    peer_id,
+                    diagnosis: DiagnosisCode::MEMORY,
+                    os: PeerOs::UNKNOWN,
+                });
+                let mut message = [0; MAX_LENGTH];
+                let written = decline.emit(&mut message).unwrap_or(0);
+                let (tcp, side) = (socket.tcp, socket.side);
                 socket.clc = Clc::Over;
+                self.fabric.tcp_consume(tcp, side, length);
+                let message = message.get(..written).unwrap_or_default();
+                self.fabric.tcp_send(tcp, side, message);
             }
         }
     }
 
     /// Shows octets of TCP to the engine while they may be CLC messages.
     fn show_clc(&mut self, index: usize) {
+        if self
+            .sockets
+            .get(index)
+            .is_some_and(|s| s.clc == Clc::Refusing)
+        {
+            return self.refuse_proposal(index);
+        }
         let owner = self.sockets.get(index).map(|socket| socket.host);
         let now = self.host_now(owner.unwrap_or(HostId(0)));
         while let Some(socket) = self.sockets.get_mut(index) {
@@ -193,12 +240,13 @@ impl<S: Storage> Simulation<S> {
                 let socket = host
                     .conns
                     .get(&conn)
-                    .and_then(|socket| self.sockets.get(socket.0));
+                    .and_then(|socket| self.sockets.get_mut(socket.0));
                 if let Some(socket) = socket {
                     let octets = message.get(..length).unwrap_or_default();
                     if let Some(invariants) = &mut self.invariants {
                         invariants.on_clc_sent(host.id, conn, octets);
                     }
+                    socket.note_clc(octets);
                     self.fabric.tcp_send(socket.tcp, socket.side, octets);
                 }
             } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
@@ -277,15 +325,18 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         socket.awake = true;
+        let at = self.fabric.now();
         match event {
             Event::Established { first_contact, .. } => {
                 socket.state.carrier = Carrier::Smc;
                 socket.state.first_contact = first_contact;
+                socket.life.established = Some(at);
                 socket.clc = Clc::Over;
             }
             Event::FellBack { why, .. } => socket.state.fell_back = Some(why),
             Event::Closed { reason, .. } => {
                 socket.state.closed = Some(reason);
+                socket.life.ended = Some(at);
                 socket.app.on_end();
             }
             _ => {}

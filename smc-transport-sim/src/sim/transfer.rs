@@ -27,6 +27,7 @@ impl<S: Storage> Simulation<S> {
             Carrier::Smc => {
                 let wrote = self.write_smc(index);
                 let read = self.read_smc(index);
+                self.meet_closed_peer(index);
                 let ended = self.end_smc(index);
                 wrote | read | ended
             }
@@ -37,6 +38,21 @@ impl<S: Storage> Simulation<S> {
     fn now_of(&self, index: usize) -> smc_proto::time::Instant {
         let host = self.sockets.get(index).map(|socket| socket.host);
         self.host_now(host.unwrap_or(crate::fabric::HostId(0)))
+    }
+
+    /// What `EPIPE` tells other applications: after the end of the stream, a peer
+    /// that closed takes nothing any more.
+    fn meet_closed_peer(&mut self, index: usize) {
+        let now = self.now_of(index);
+        if let Some(socket) = self.sockets.get_mut(index)
+            && socket.app.is_at_end()
+            && !socket.app.is_all_written()
+            && let Some(host) = self.hosts.get_mut(usize::from(socket.host.0))
+            && let Some(mut conn) = socket.state.conn.and_then(|id| host.endpoint.conn(id))
+            && conn.commit(now, 0).is_err()
+        {
+            socket.app.give_up_writing();
+        }
     }
 
     fn write_smc(&mut self, index: usize) -> bool {
