@@ -130,13 +130,23 @@ impl HostLedger {
             return Err(format!("{conn} is established twice"));
         }
         c.terminal = last;
-        if let Event::Closed {
-            reason: CloseReason::CloseTimeout,
-            ..
-        } = event
-        {
-            // It waited long enough (CLOSE-032).
+        let over = match event {
+            // It waited long enough (CLOSE-032), or the peer gave its own element
+            // away, so that it will write no more for this connection.
+            Event::Closed { reason, .. } => matches!(
+                reason,
+                CloseReason::CloseTimeout | CloseReason::RmbeConflict
+            ),
+            _ => false,
+        };
+        if over {
             c.peer_done = true;
+            if let Some(own) = c.own
+                && let Some(buffer) = self.buffers.get_mut(&own.buffer)
+            {
+                // The engine decided that before it cleared the element.
+                buffer.tainted.remove(&own.offset);
+            }
         }
         Ok(())
     }
