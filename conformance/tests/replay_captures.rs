@@ -267,7 +267,7 @@ fn our_client_is_served_by_the_server_of_the_capture_with_two_links() {
             clc_fed: 9,
             clc_equal: 18,
             llc_fed: 37,
-            llc_equal: 36,
+            llc_equal: 37,
             cdc_fed: 45,
             cdc_equal: 61,
             writes_fed: 29,
