@@ -49,6 +49,8 @@ pub use script::End;
 pub struct Setup {
     /// The end that our endpoint replaces.
     pub ours: End,
+    /// How many ports it has.
+    pub ports: Ports,
     /// What becomes of its RMBs.
     pub rmbs: Rmbs,
     /// How its application reads.
@@ -65,12 +67,22 @@ impl Setup {
     pub const fn new(ours: End) -> Self {
         Self {
             ours,
+            ports: Ports::AsCaptured,
             rmbs: Rmbs::Kept,
             reader: Reader::AsCaptured,
             completions: Completions::AtOnce,
             configure: |_| {},
         }
     }
+}
+
+/// The ports of our end, each on an RNIC of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ports {
+    /// All that the captured end had.
+    AsCaptured,
+    /// Only the one that its Proposal or first Accept named.
+    One,
 }
 
 /// When our application reads.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use conformance::replay::{
-    Completions, Counts, Deviation, End, Failure, Reader, Report, Rmbs, Setup, replay,
+    Completions, Counts, Deviation, End, Failure, Ports, Reader, Report, Rmbs, Setup, replay,
 };
 use smc_proto::config::{Config, ProposalVersion};
 use smc_proto::event::CloseReason;
@@ -289,9 +289,8 @@ fn our_client_is_served_by_the_server_of_the_capture_with_two_links() {
 /// Each of these differs from Linux in one message, which the replay must find.
 #[test]
 fn a_difference_fails_with_the_transcript() {
-    let cases: [(End, Setup, u64); 5] = [
+    let cases: [(Setup, u64); 5] = [
         (
-            End::Client,
             Setup {
                 configure: |config| config.proposal_version = ProposalVersion::V1,
                 ..Setup::new(End::Client)
@@ -299,7 +298,6 @@ fn a_difference_fails_with_the_transcript() {
             4,
         ),
         (
-            End::Server,
             Setup {
                 configure: |config| config.receive_buffer = BufferSize::from_code(3),
                 ..Setup::new(End::Server)
@@ -307,7 +305,6 @@ fn a_difference_fails_with_the_transcript() {
             6,
         ),
         (
-            End::Server,
             Setup {
                 configure: |config| config.max_links = 3,
                 ..Setup::new(End::Server)
@@ -315,7 +312,6 @@ fn a_difference_fails_with_the_transcript() {
             10,
         ),
         (
-            End::Client,
             Setup {
                 configure: |config| config.eye_catcher = true,
                 ..Setup::new(End::Client)
@@ -324,7 +320,6 @@ fn a_difference_fails_with_the_transcript() {
         ),
         // Without a withdrawal where one is due.
         (
-            End::Server,
             Setup {
                 rmbs: Rmbs::Withdrawn,
                 configure: |config| config.timeouts.rmb_idle = Duration::from_secs(60),
@@ -333,16 +328,34 @@ fn a_difference_fails_with_the_transcript() {
             329,
         ),
     ];
-    for (ours, setup, frame) in cases {
-        let failure = run(ONE_LINK, setup).expect_err("a difference");
-        let what = failure.to_string();
-        assert!(
-            failure.what.starts_with(&format!("frame {frame}: ")),
-            "{ours:?}: {what}"
-        );
-        let line = format!("{frame:>6} captured ");
-        assert!(what.contains(&line), "{what}");
-        assert!(what.contains("       ours     "), "{what}");
+    for (setup, frame) in cases {
+        fails_at(ONE_LINK, setup, frame);
+    }
+}
+
+fn fails_at(capture: &str, setup: Setup, frame: u64) {
+    let failure = run(capture, setup).expect_err("a difference");
+    let what = failure.to_string();
+    assert!(
+        failure.what.starts_with(&format!("frame {frame}: ")),
+        "{setup:?}: {what}"
+    );
+    let line = format!("{frame:>6} captured ");
+    assert!(what.contains(&line), "{what}");
+    assert!(what.contains("       ours     "), "{what}");
+}
+
+/// With one port a server offers that one again, and a client takes an offer of a
+/// second one with the port that it has: both name another port than the capture.
+#[test]
+fn an_end_with_one_port_cannot_follow_the_capture_with_two_links() {
+    for (ours, frame) in [(End::Server, 14), (End::Client, 16)] {
+        let ports = Ports::One;
+        let setup = Setup {
+            ports,
+            ..Setup::new(ours)
+        };
+        fails_at(TWO_LINKS, setup, frame);
     }
 }
 

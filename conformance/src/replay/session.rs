@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::host::{Host, Output};
 use super::identity::Identities;
 use super::script::{End, Script, Step, What};
-use super::{Completions, Counts, Deviation, Failure, Report, Rmbs, Setup};
+use super::{Completions, Counts, Deviation, Failure, Ports, Report, Rmbs, Setup};
 
 pub(super) struct Session<'a> {
     pub(super) script: &'a Script,
@@ -54,7 +54,10 @@ impl<'a> Session<'a> {
             config.send_buffer = half.buffer_size;
         }
         (setup.configure)(&mut config);
-        let paths = ports(script, setup.ours, own.map_or(Mtu::M1024, |half| half.mtu));
+        let mut paths = ports(script, setup.ours, own.map_or(Mtu::M1024, |half| half.mtu));
+        if setup.ports == Ports::One {
+            paths.truncate(1);
+        }
         let late = setup.completions == Completions::Late;
         Self {
             script,
