@@ -189,3 +189,21 @@ impl Script {
         }
     }
 }
+
+impl Script {
+    /// Lets time pass in which the peer is heard on these links, so that nobody
+    /// tests them.
+    #[track_caller]
+    pub fn pass(&mut self, time: core::time::Duration, links: &[u8]) {
+        let step = core::time::Duration::from_secs(10);
+        let end = self.now.after(time);
+        while self.now < end {
+            self.wait(end.since(self.now).min(step));
+            for link in links {
+                self.over(*link).send(super::Peer::test_link(*link, false));
+            }
+            self.llc
+                .retain(|(_, m)| !matches!(m, LlcMessage::TestLink(m) if m.reply));
+        }
+    }
+}

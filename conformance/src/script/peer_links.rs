@@ -3,10 +3,10 @@
 
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
 };
 use smc_proto::wire::types::{
-    AddLinkRejectReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey, RToken,
+    AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey, RToken,
 };
 
 use super::Peer;
@@ -52,6 +52,14 @@ impl Peer {
     #[must_use]
     pub fn offer(link: u8, port: u8) -> LlcMessage {
         LlcMessage::AddLink(Self::end_of(link, port, false))
+    }
+
+    /// As server: ADD LINK, with a change.
+    #[must_use]
+    pub fn offer_with(link: u8, port: u8, change: impl FnOnce(&mut AddLink)) -> LlcMessage {
+        let mut message = Self::end_of(link, port, false);
+        change(&mut message);
+        LlcMessage::AddLink(message)
     }
 
     /// As client: takes the offer of a link.
@@ -132,6 +140,17 @@ impl Peer {
             link: LinkNumber(link),
             remaining: u8::try_from(left.len()).expect("at most 255 RMBs"),
             pairs: left.iter().take(2).map(pair).collect(),
+        })
+    }
+
+    /// DELETE LINK of one link, orderly, for this reason.
+    #[must_use]
+    pub fn delete_because(link: u8, reason: DeleteLinkReason) -> LlcMessage {
+        LlcMessage::DeleteLink(DeleteLink {
+            reply: false,
+            flags: DeleteLinkFlags::ORDERLY,
+            link: LinkNumber(link),
+            reason,
         })
     }
 

@@ -154,6 +154,8 @@ impl Script {
         self.expect_eq((reply.link.0, reply.rejection), (link, None));
         let pairs = self.peer_asks_continuations(over, link, rmbs);
         self.over(link).send(Peer::asks(link, port));
+        // Ports it could spare for still more links may be mentioned at once.
+        self.skip_hints();
         let reply = self.over(link).expect_confirm_link_reply();
         self.expect_eq(reply.link.0, link);
         pairs

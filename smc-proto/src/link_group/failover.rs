@@ -168,6 +168,9 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
+        // For one that never came up the pause after a failure holds (LINK-049).
+        //= LINK-049
+        let was_up = l.told != LinkTold::Nothing;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
         }
@@ -182,16 +185,29 @@ impl Engine<'_> {
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);
-        self.want_redundancy(group);
+        if was_up {
+            self.want_redundancy(group);
+        }
     }
 
-    /// A group with one link left looks for another one (LINK-042).
+    /// A group that lost a link looks for another one (LINK-042): at once, unless
+    /// links are lost as fast as they are added (reliability H17).
     fn want_redundancy(&mut self, group: u32) {
+        let now = self.now();
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
         if !g.is_active() {
             return;
+        }
+        let wish = &mut g.add_wish;
+        if wish.probation.is_none_or(|until| until <= now) {
+            wish.failures = 0;
+        } else if wish.failures > 0 {
+            self.schedule_retry(group);
+            return;
+        } else {
+            wish.failures = 1;
         }
         match g.role {
             Role::Server => {

@@ -75,6 +75,8 @@ pub(crate) struct AddWish {
     pub(crate) retry: Option<Instant>,
     /// Attempts that failed since something changed.
     pub(crate) failures: u8,
+    /// Until then a link that was added and is lost again counts as one of them.
+    pub(crate) probation: Option<Instant>,
 }
 
 impl AddWish {
@@ -82,10 +84,12 @@ impl AddWish {
         due: false,
         retry: None,
         failures: 0,
+        probation: None,
     };
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.due, until(self.retry, now), self.failures).hash(hasher);
+        until(self.probation, now).hash(hasher);
     }
 }
 
@@ -205,8 +209,13 @@ impl Engine<'_> {
             ..
         } = self.addition(group);
         self.set_addition(group, Addition::IDLE);
+        let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
-            g.add_wish = AddWish::NONE;
+            g.add_wish = AddWish {
+                failures: g.add_wish.failures,
+                probation: Some(probation),
+                ..AddWish::NONE
+            };
         }
         self.activate_link(added);
         let server = self
@@ -215,8 +224,11 @@ impl Engine<'_> {
             .is_some_and(|g| g.role == Role::Server);
         if server {
             self.retire_asymmetric_link(group);
-            // There may be ports for still more links.
-            if self.has_room_for_link(group)
+            // There may be ports for still more links; a client that shares its
+            // only port tells when it has another one.
+            let shared = self.links.at(added).is_some_and(|l| l.asymmetric);
+            if !shared
+                && self.has_room_for_link(group)
                 && self.spare_port(group, None).is_some()
                 && let Some(g) = self.groups.at_mut(group)
             {
@@ -317,7 +329,7 @@ impl Engine<'_> {
     }
 
     /// Tries again after a pause that grows with each failure.
-    pub(super) fn schedule_retry(&mut self, group: u32) {
+    pub(crate) fn schedule_retry(&mut self, group: u32) {
         let now = self.now();
         let timeouts = self.core.config.timeouts;
         let wanted = self.has_room_for_link(group);
