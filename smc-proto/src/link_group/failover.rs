@@ -169,10 +169,18 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
-        let mut reason = DeleteLinkReason::PROGRAM;
+        // For one that never came up the pause after a failure holds (LINK-049).
+        //= LINK-049
+        let was_up = l.told != LinkTold::Nothing;
+        let mut missed = false;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
-            reason = departure.reason;
+            // One that somebody deleted on purpose is not missed.
+            missed = was_up
+                && matches!(
+                    departure.reason,
+                    DeleteLinkReason::LOST_PATH | DeleteLinkReason::PROTOCOL_VIOLATION
+                );
         }
         // If it does not become quiet in time it is cut off.
         let wait = self.core.config.timeouts.llc_reply;
@@ -185,11 +193,7 @@ impl Engine<'_> {
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);
-        // A link that somebody deleted on purpose is not missed.
-        if matches!(
-            reason,
-            DeleteLinkReason::LOST_PATH | DeleteLinkReason::PROTOCOL_VIOLATION
-        ) {
+        if missed {
             self.want_redundancy(group);
         }
     }

@@ -230,6 +230,12 @@ impl Link {
         matches!(self.standing, Standing::Active | Standing::Leaving(_))
     }
 
+    /// Whether its ports are taken: not once both peers know that it is gone,
+    /// though its queue pair may still be there.
+    pub(crate) fn holds_ports(&self) -> bool {
+        self.is_active() || self.is_unsettled()
+    }
+
     /// Whether nothing this side posted waits on it, so that it can be closed
     /// without cutting anything off.
     pub(crate) fn is_quiet(&self) -> bool {
