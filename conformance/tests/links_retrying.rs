@@ -250,12 +250,12 @@ fn links_that_are_lost_as_fast_as_they_are_added_are_not_added_at_once_for_ever(
             );
             (link, added) = (link + 1, added + 1);
             s.peer_joins(1, link, 2, &[1]);
-            s.over(1).send(Peer::delete_link(link));
+            s.over(1).send(Peer::lost_link(link));
             let request = s.over(1).expect_delete_link();
             s.over(1)
                 .send(Peer::delete_link_with(request.flags, link, true));
         } else if added == 0 {
-            s.over(1).send(Peer::delete_link(2));
+            s.over(1).send(Peer::lost_link(2));
             let request = s.over(1).expect_delete_link();
             s.over(1)
                 .send(Peer::delete_link_with(request.flags, 2, true));
