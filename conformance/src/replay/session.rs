@@ -121,6 +121,7 @@ impl<'a> Session<'a> {
         if own {
             self.complete(posted)?;
         }
+        // No link has number 0: that is TCP.
         let link = step.link.unwrap_or_default();
         match (&step.what, own) {
             (What::Option { stream }, _) => self.open(*stream, step.by)?,

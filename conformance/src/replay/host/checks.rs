@@ -1,6 +1,7 @@
 //! Whether the messages of our end name its own objects.
 
 use smc_proto::id::LinkId;
+use smc_proto::path::LocalPath;
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{Gid, LinkNumber, Mac, PeerId, Psn, Qpn};
@@ -8,7 +9,7 @@ use smc_proto::wire::types::{Gid, LinkNumber, Mac, PeerId, Psn, Qpn};
 use super::Host;
 
 impl Host {
-    /// The same for a CLC message.
+    /// Whether a CLC message names our objects.
     pub(in crate::replay) fn check_clc(&mut self, ours: &ClcMessage) -> Result<(), String> {
         match ours {
             ClcMessage::Proposal(m) => {
@@ -26,7 +27,7 @@ impl Host {
         }
     }
 
-    /// The same for an LLC message on a link.
+    /// Whether an LLC message on a link does.
     pub(in crate::replay) fn check_llc(
         &mut self,
         link: LinkNumber,
@@ -108,7 +109,7 @@ impl Host {
     /// A queue pair is at the port that the message says.
     fn check_qpn(&mut self, qpn: Qpn, (gid, mac): (Gid, Mac)) -> Result<(), String> {
         let device = self.pairs.named(qpn)?.device;
-        let at = |p: &&smc_proto::path::LocalPath| (p.gid, p.mac) == (gid, mac);
+        let at = |p: &&LocalPath| (p.gid, p.mac) == (gid, mac);
         if self.paths.iter().find(at).map(|p| p.device) == Some(device) {
             Ok(())
         } else {

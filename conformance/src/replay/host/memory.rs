@@ -3,7 +3,7 @@
 use smc_proto::command::Segment;
 use smc_proto::endpoint::BufferSpans;
 use smc_proto::id::{BufferId, ConnId, LinkId};
-use smc_proto::wire::types::RToken;
+use smc_proto::wire::types::{RKey, RToken};
 
 use super::Host;
 
@@ -18,7 +18,7 @@ pub(super) struct Registration {
 impl Host {
     pub(super) fn register(&mut self, buffer: BufferId, link: LinkId) -> RToken {
         let number = u64::from(self.next_number());
-        let rkey = smc_proto::wire::types::RKey(0xa500_0000 + number as u32);
+        let rkey = RKey(0xa500_0000 + number as u32);
         let address = 0x00a5_0000_0000_0000 + (number << 32);
         let registration = Registration {
             buffer,

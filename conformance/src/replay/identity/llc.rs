@@ -1,7 +1,7 @@
 //! Identities in LLC messages.
 
 use smc_proto::wire::llc::{ConfirmRkey, LlcMessage};
-use smc_proto::wire::types::LinkNumber;
+use smc_proto::wire::types::{LinkNumber, RKey};
 
 use super::Identities;
 
@@ -82,12 +82,7 @@ impl Identities {
         message
     }
 
-    fn stands_for(
-        &self,
-        link: LinkNumber,
-        captured: smc_proto::wire::types::RKey,
-        ours: smc_proto::wire::types::RKey,
-    ) -> bool {
+    fn stands_for(&self, link: LinkNumber, captured: RKey, ours: RKey) -> bool {
         self.rmb(link, captured).map(|(_, own)| own.rkey) == Some(ours)
     }
 
