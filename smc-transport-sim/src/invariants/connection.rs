@@ -81,7 +81,12 @@ impl ConnLedger {
         let (ring, place) = (u64::from(ring), u64::from(place));
         // New octets follow the last ones; others were written before, over a
         // link that failed.
-        let behind = (self.written % ring + ring - place) % ring;
+        let mut behind = (self.written % ring + ring - place) % ring;
+        // At the place of the next octet stands also the one a whole ring before,
+        // if none of the ring was read: then no new octet may go there.
+        if behind == 0 && self.written == self.peer_read + ring {
+            behind = ring;
+        }
         let from = self.written.saturating_sub(behind);
         let end = from + u64::from(length);
         if behind > self.written || from < self.peer_read.min(self.written) {
