@@ -10,8 +10,7 @@ use super::world::name;
 
 /// Octet `n` of the stream that a side sends on a connection; no two places
 /// within a few rings look alike.
-#[must_use]
-pub fn octet(side: usize, app: usize, n: u64) -> u8 {
+pub(super) fn octet(side: usize, app: usize, n: u64) -> u8 {
     let salt = (side as u64) << 40 | (app as u64) << 44;
     ((n | salt).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
