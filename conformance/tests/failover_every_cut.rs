@@ -48,11 +48,7 @@ fn at_every_boundary(name: &str, client: &[Action], server: &[Action]) -> Vec<Sc
             // The end of the receive ring, and of the send ring.
             for ring in [receive.min(send), receive.max(send)] {
                 let offset = u64::from(ring) - back;
-                let mut s = named(
-                    &format!("{name}-{receive}-{send}-{offset}"),
-                    client,
-                    server,
-                );
+                let mut s = named(&format!("{name}-{receive}-{send}-{offset}"), client, server);
                 s.shape.receive = [receive; 2];
                 s.shape.send = [send; 2];
                 s.offsets = [offset, offset];

@@ -12,7 +12,10 @@ use super::world::name;
 /// within a few rings look alike.
 pub(super) fn octet(side: usize, app: usize, n: u64) -> u8 {
     let salt = (side as u64) << 40 | (app as u64) << 44;
-    ((n | salt).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+    ((n | salt)
+        .wrapping_add(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        >> 56) as u8
 }
 
 /// One thing an application does.

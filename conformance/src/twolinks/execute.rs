@@ -7,10 +7,10 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::LinkId;
 use smc_proto::wire::types::{Qpn, RToken};
 
+use super::World;
 use super::app::octet;
 use super::host::{BASE, Host, Item, Qp, Registration};
 use super::world::name;
-use super::World;
 
 impl World {
     /// Polls a side until it has posted one WRITE or SEND; whether it had any
@@ -73,9 +73,7 @@ impl World {
             _ => {
                 self.note(|| format!("{} {command:?}", name(side)));
                 let completion = self.hosts[side].control(command);
-                self.hosts[side]
-                    .endpoint
-                    .handle_rdma(self.now, completion);
+                self.hosts[side].endpoint.handle_rdma(self.now, completion);
                 false
             }
         }
@@ -174,9 +172,17 @@ impl World {
             return;
         };
         let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
-        self.note(|| format!("{} has {} octets placed at {at}", name(1 - side), octets.len()));
+        self.note(|| {
+            format!(
+                "{} has {} octets placed at {at}",
+                name(1 - side),
+                octets.len()
+            )
+        });
         let memory = &mut self.hosts[1 - side].buffers[target.buffer.index() as usize];
-        let Some(place) = at.checked_add(octets.len()).and_then(|end| memory.get_mut(at..end))
+        let Some(place) = at
+            .checked_add(octets.len())
+            .and_then(|end| memory.get_mut(at..end))
         else {
             self.error("a WRITE outside the buffer");
             return;
@@ -338,7 +344,9 @@ impl Host {
                 self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::QpToError { .. } | RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => {
+            RdmaCommand::QpToError { .. }
+            | RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. } => {
                 unreachable!("carried out elsewhere")
             }
         }

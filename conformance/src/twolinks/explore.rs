@@ -109,7 +109,11 @@ impl Scenario {
                 if !next.step(side, step) {
                     continue;
                 }
-                let letter = if side == 0 { step } else { step.to_ascii_uppercase() };
+                let letter = if side == 0 {
+                    step
+                } else {
+                    step.to_ascii_uppercase()
+                };
                 let path = format!("{path}{letter}");
                 if !next.errors.is_empty() {
                     self.report(&path, Failure::No);

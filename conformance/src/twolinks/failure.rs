@@ -93,15 +93,21 @@ impl fmt::Display for Failure {
 }
 
 impl World {
-    /// The link that carries connections of a side, and its other end's handle.
+    /// The link that carries connections, or else the first one: both ends' handles.
     pub fn busy_link(&mut self) -> Option<[LinkId; 2]> {
-        let links: Vec<_> = self.hosts[0].qps.iter().flatten().map(|qp| qp.link).collect();
-        let busy = links.into_iter().find(|link| {
-            self.hosts[0]
-                .endpoint
-                .link(*link)
-                .is_some_and(|status| status.connections > 0 && status.active)
-        })?;
+        let links: Vec<_> = self.hosts[0]
+            .qps
+            .iter()
+            .flatten()
+            .filter(|qp| !qp.broken)
+            .map(|qp| qp.link)
+            .collect();
+        let endpoint = &mut self.hosts[0].endpoint;
+        let busy = links
+            .iter()
+            .copied()
+            .find(|link| endpoint.link(*link).is_some_and(|l| l.connections > 0))
+            .or(links.first().copied())?;
         Some([busy, self.other_end(0, busy)?])
     }
 

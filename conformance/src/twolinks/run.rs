@@ -115,11 +115,8 @@ impl World {
         for side in 0..2 {
             for app in 0..self.hosts[side].apps.len() {
                 let a = &self.hosts[side].apps[app];
-                let (reason, read, all) = (
-                    a.reason(),
-                    a.read,
-                    self.hosts[1 - side].apps[app].committed,
-                );
+                let (reason, read, all) =
+                    (a.reason(), a.read, self.hosts[1 - side].apps[app].committed);
                 let established = a.established;
                 let state = self.state(side, app);
                 if state.is_some_and(|state| state != CloseState::Closed) || reason.is_none() {
@@ -150,10 +147,11 @@ impl World {
     fn check_survival(&mut self, failure: Failure) {
         for side in 0..2 {
             let events = &self.hosts[side].events;
-            let down = events
+            let down = events.iter().any(|e| matches!(e, Event::GroupDown { .. }));
+            let lost = events
                 .iter()
-                .any(|e| matches!(e, Event::GroupDown { .. }));
-            let lost = events.iter().filter(|e| matches!(e, Event::LinkDown { .. })).count();
+                .filter(|e| matches!(e, Event::LinkDown { .. }))
+                .count();
             if down {
                 self.error(format!("{} lost the group", name(side)));
             }

@@ -132,10 +132,8 @@ impl World {
 
     /// Lets the group come up with all its links.
     fn form(&mut self) {
-        let wanted = usize::from(
-            self.hosts[0].endpoint.config().max_links,
-        )
-        .min(self.hosts[0].paths.len().max(self.hosts[1].paths.len()));
+        let wanted = usize::from(self.hosts[0].endpoint.config().max_links)
+            .min(self.hosts[0].paths.len().max(self.hosts[1].paths.len()));
         for _ in 0..200 {
             self.calm();
             let up = |events: &[Event]| {
@@ -147,7 +145,10 @@ impl World {
             if (0..2).all(|side| up(&self.hosts[side].events) >= wanted) {
                 return;
             }
-            assert!(self.advance(Duration::from_millis(100)), "no timer, no group");
+            assert!(
+                self.advance(Duration::from_millis(100)),
+                "no timer, no group"
+            );
         }
         panic!("the group does not come up: {:?}", self.hosts[0].events);
     }
@@ -156,7 +157,12 @@ impl World {
     fn carry(&mut self, from: usize, octets: u64) {
         let mut left = octets;
         while left > 0 {
-            let n = self.commit(from, 0, u32::try_from(left.min(4096)).expect("small"), false);
+            let n = self.commit(
+                from,
+                0,
+                u32::try_from(left.min(4096)).expect("small"),
+                false,
+            );
             left -= u64::from(n);
             self.calm();
             self.read(1 - from, 0, u32::MAX);
