@@ -122,6 +122,46 @@ impl World {
             .map(|qp| qp.link)
     }
 
+    /// Whether both ends have another link that connections may use.
+    pub fn survives(&mut self, ends: [LinkId; 2]) -> bool {
+        (0..2).all(|side| {
+            let host = &mut self.hosts[side];
+            let others: Vec<_> = host
+                .qps
+                .iter()
+                .flatten()
+                .filter(|qp| !qp.broken && qp.link != ends[side])
+                .map(|qp| qp.link)
+                .collect();
+            others
+                .into_iter()
+                .any(|link| host.endpoint.link(link).is_some_and(|l| l.active))
+        })
+    }
+
+    /// The next thing that can be done, in turn; whether there was one.
+    pub fn nudge(&mut self) -> bool {
+        let apps = self.hosts[0].apps.len();
+        let kinds = 5 + 2 * apps;
+        for _ in 0..2 * kinds {
+            self.turn = (self.turn + 1) % (2 * kinds);
+            let side = self.turn % 2;
+            let moved = match self.turn / 2 {
+                0 => self.clc(side),
+                1 => self.post(side),
+                2 => self.deliver(side),
+                3 => self.complete(side),
+                4 => self.collect(side),
+                n if n < 5 + apps => self.act(side, n - 5),
+                n => self.read(side, n - 5 - apps, u32::MAX),
+            };
+            if moved {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Breaks the queue pair of a side without telling its engine.
     pub fn sever(&mut self, side: usize, link: LinkId) {
         self.note(|| format!("  {link} of {} breaks", name(side)));

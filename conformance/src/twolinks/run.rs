@@ -13,6 +13,8 @@ use super::{Failure, World};
 const SILENCE: Duration = Duration::from_secs(40);
 /// A failure that is reported must not wait for more than the shortest timers.
 const AT_ONCE: Duration = Duration::from_millis(200);
+/// Longer than the wait for the answer to an abort.
+const ABORT: Duration = Duration::from_secs(6);
 
 /// How a connection must end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -21,6 +23,8 @@ pub enum Expect {
     Clean,
     /// Somehow, but at both ends; no wrong octet.
     Ended,
+    /// The same; the group may be lost with its last link.
+    GroupLost,
     /// By the loss of data that this side had been told was delivered.
     DataLost(usize),
 }
@@ -64,15 +68,20 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.hosts.iter().all(|host| {
-            host.apps
-                .iter()
-                .all(|app| app.end.is_some() || !app.established)
-        })
+        self.hosts
+            .iter()
+            .all(|host| host.apps.iter().all(|app| app.end.is_some()))
     }
 
-    /// Closes every connection of which all is read.
-    fn close_what_is_read(&mut self) -> bool {
+    fn in_rendezvous(&self) -> bool {
+        self.hosts
+            .iter()
+            .any(|host| host.apps.iter().any(|app| !app.established))
+    }
+
+    /// Closes every connection of which all is read; with `force` any, whatever
+    /// its application still meant to do.
+    fn close_what_is_read(&mut self, force: bool) -> bool {
         let mut any = false;
         for side in 0..2 {
             for app in 0..self.hosts[side].apps.len() {
@@ -82,8 +91,10 @@ impl World {
                     && peer.done == peer.script.len()
                     && own.read == peer.committed;
                 let open = !matches!(own.closing, Some(Action::Close | Action::Abort));
-                if all && open && own.end.is_none() && own.established {
-                    self.hosts[side].apps[app].script.push(Action::Close);
+                if (all || force) && open && own.end.is_none() && own.established {
+                    let own = &mut self.hosts[side].apps[app];
+                    own.script.truncate(own.done);
+                    own.script.push(Action::Close);
                     any = true;
                 }
             }
@@ -94,26 +105,40 @@ impl World {
     /// Runs a world in which a link has failed to the end and checks everything.
     pub fn finish(&mut self, failure: Failure, expect: Expect) {
         let start = self.now;
-        let patience = if failure == Failure::Silence {
-            SILENCE
-        } else {
-            AT_ONCE
+        let patience = match (failure, expect) {
+            (Failure::Silence, _) | (_, Expect::GroupLost) => SILENCE,
+            _ if self.patient || self.in_rendezvous() => SILENCE,
+            (_, Expect::Clean) => AT_ONCE,
+            // One that sent C does not answer an abort, which waits (ABORT-014).
+            _ => ABORT,
         };
         self.settle_until(start.after(patience));
         let start = self.now;
         for _ in 0..3 {
-            if self.close_what_is_read() {
+            if self.close_what_is_read(matches!(expect, Expect::Ended | Expect::GroupLost)) {
                 self.settle_until(start.after(patience));
             }
         }
         self.check_ends(expect);
-        self.check_survival(failure);
+        if expect != Expect::GroupLost {
+            self.check_survival(failure);
+        }
         self.delete_everything();
     }
 
     fn check_ends(&mut self, expect: Expect) {
         for side in 0..2 {
             for app in 0..self.hosts[side].apps.len() {
+                let [own, peer] = [side, 1 - side].map(|side| &self.hosts[side].apps[app]);
+                if !own.established && !peer.established {
+                    // I12: both on TCP or neither.
+                    let fell = [own, peer].map(|a| matches!(a.end, Some(Event::FellBack { .. })));
+                    if fell[0] != fell[1] || own.end.is_none() {
+                        let ends = [own.end, peer.end];
+                        self.error(format!("ends of connection {app} differ: {ends:?}"));
+                    }
+                    continue;
+                }
                 let a = &self.hosts[side].apps[app];
                 let (reason, read, all) =
                     (a.reason(), a.read, self.hosts[1 - side].apps[app].committed);
@@ -128,7 +153,7 @@ impl World {
                 }
                 let right = match expect {
                     Expect::Clean => reason == Some(CloseReason::Normal),
-                    Expect::Ended => reason.is_some(),
+                    Expect::Ended | Expect::GroupLost => reason.is_some(),
                     Expect::DataLost(from) if from == side => {
                         reason == Some(CloseReason::PeerAbort)
                     }

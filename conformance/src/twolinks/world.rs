@@ -2,7 +2,8 @@
 
 use core::fmt::Display;
 
-use smc_proto::endpoint::{ClcProgress, ConnOptions};
+use smc_proto::command::TcpCommand;
+use smc_proto::endpoint::{ClcProgress, ConnOptions, TcpEvent};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::time::{Duration, Instant};
@@ -66,6 +67,10 @@ pub struct World {
     pub slow_drain: bool,
     /// Queue pairs given up for which it was not reported.
     pub(super) draining: Vec<(usize, LinkId)>,
+    /// Whose turn it is.
+    pub(super) turn: usize,
+    /// A failure may take as long as LLC takes to find it.
+    pub patient: bool,
     /// What was wrong.
     pub errors: Vec<String>,
     /// What happened, if somebody wants to know.
@@ -85,6 +90,8 @@ impl World {
             late: Late::Nothing,
             slow_drain: false,
             draining: Vec::new(),
+            turn: 0,
+            patient: false,
             errors: Vec::new(),
             log: None,
             steps: 0,
@@ -225,6 +232,7 @@ impl World {
         while let Some((conn, command)) = self.hosts[side].endpoint.poll_tcp() {
             any = true;
             self.note(|| format!("{} TCP {conn} {command:?}", name(side)));
+            self.relay(side, conn, command);
             self.hosts[side].tcp.push((conn, command));
         }
         while let Some(event) = self.hosts[side].endpoint.poll_event() {
@@ -248,6 +256,22 @@ impl World {
             }
         }
         any
+    }
+
+    /// A FIN or RST reaches the other end.
+    fn relay(&mut self, side: usize, conn: ConnId, command: TcpCommand) {
+        let event = match command {
+            TcpCommand::Close => TcpEvent::PeerFin,
+            TcpCommand::Reset => TcpEvent::PeerReset,
+            TcpCommand::HandOver { .. } => return,
+        };
+        let Some(app) = self.hosts[side].apps.iter().position(|a| a.conn == conn) else {
+            return;
+        };
+        let other = &mut self.hosts[1 - side];
+        other
+            .endpoint
+            .handle_tcp(self.now, other.apps[app].conn, event);
     }
 
     /// Moves the time to the next timer of either side if that is not further off.

@@ -224,8 +224,13 @@ impl Engine<'_> {
             self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             return;
         };
-        if matches!(standing, Standing::Leaving(_)) {
-            // Being cleaned up already.
+        if let Standing::Leaving(departure) = standing {
+            // Being cleaned up already; but it does not work any more.
+            //= LLC-053
+            if departure.orderly && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+                self.close_link(target);
+                self.start_flow(group);
+            }
             return;
         }
         if self.carrier(group, target) == NONE {
