@@ -54,7 +54,10 @@ impl Engine<'_> {
             }
             // The first link, before it is confirmed.
             Standing::Adding => self.end_group(group, close, fallback),
-            Standing::Leaving(_) => self.close_link(link),
+            Standing::Leaving(_) => {
+                self.close_link(link);
+                self.start_flow(group);
+            }
             Standing::Active if self.is_last_link(group, link) => {
                 self.end_group(group, close, fallback);
             }
@@ -91,6 +94,8 @@ impl Engine<'_> {
             && let Some(l) = self.links.at_mut(index)
         {
             l.standing = Standing::Active;
+            self.arm_link(index);
+            self.poke_link(index);
             return false;
         }
         true
@@ -104,8 +109,31 @@ impl Engine<'_> {
             return;
         };
         self.depart(link, reason, true);
+        // The server tells of it once nothing of its own is under way; a client
+        // only asks.
+        //= LLC-052
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server)
+        {
+            self.quiet_link(link);
+        }
         self.start_departures(group);
         self.start_flow(group);
+    }
+
+    /// No new data on a link that is about to be deleted in order; for what is
+    /// under way there is time enough.
+    pub(crate) fn quiet_link(&mut self, link: u32) {
+        if let Some(l) = self.links.at_mut(link)
+            && let Standing::Leaving(departure) = &mut l.standing
+        {
+            departure.quieting = true;
+        }
+        let wait = self.core.config.timeouts.llc_reply;
+        // A client's answer must be there before the server stops waiting.
+        self.set_departure_deadline(link, wait.checked_div(2));
     }
 
     /// Takes a link out of use; DELETE LINK is due.
@@ -117,6 +145,7 @@ impl Engine<'_> {
         l.standing = Standing::Leaving(Departure {
             reason,
             orderly,
+            quieting: !orderly,
             word: Word::Due,
             deadline: None,
         });
@@ -138,8 +167,17 @@ impl Engine<'_> {
             l.replies.clear();
             l.request = None;
             l.free_flowing = super::link::FreeFlowing::empty();
+            let mut owed = None;
             if let Standing::Leaving(departure) = &mut l.standing {
                 departure.orderly = false;
+                departure.quieting = true;
+                if let Word::Owed { carrier } = departure.word {
+                    owed = Some(carrier);
+                }
+            }
+            // Nothing of it completes any more.
+            if let Some(carrier) = owed {
+                self.answer_when_quiet(link, carrier);
             }
             self.arm_link(link);
             self.drop_absent_link(link);
@@ -147,10 +185,23 @@ impl Engine<'_> {
         }
     }
 
-    /// A link that leaves in order closes when both sides agreed and nothing
-    /// is under way on it.
+    /// Something on a link completed. One that leaves in order is talked of when
+    /// no data is under way on it, and closes when both sides agreed and nothing
+    /// is.
     //= LLC-049
     pub(crate) fn close_if_quiet(&mut self, link: u32) {
+        if let Some(l) = self.links.at(link)
+            && let Some(departure) = l.standing.departure()
+            && departure.orderly
+            && departure.quieting
+            && l.is_free_of_data()
+        {
+            match departure.word {
+                Word::Due => self.start_flow(l.group),
+                Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
+                _ => {}
+            }
+        }
         let quiet = self.links.at(link).is_some_and(|l| {
             l.is_quiet()
                 && l.goal != QpGoal::Gone

@@ -242,6 +242,14 @@ impl Link {
         self.in_flight.is_empty() && self.replies.is_empty() && self.request.is_none()
     }
 
+    /// Whether no CDC message is under way on it, and so no write before one.
+    pub(crate) fn is_free_of_data(&self) -> bool {
+        !self
+            .in_flight
+            .iter()
+            .any(|kind| matches!(kind, SendKind::Notify { .. }))
+    }
+
     /// Whether it is the same RNIC port at this end.
     pub(crate) fn is_at(&self, path: &LocalPath) -> bool {
         self.path.device == path.device && self.path.port == path.port
