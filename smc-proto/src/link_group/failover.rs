@@ -44,7 +44,6 @@ impl Engine<'_> {
             return;
         }
         let added = g.addition.link == link;
-        let carries_addition = g.addition.carrier == link && !g.addition.is_idle();
         match standing {
             Standing::Offered => self.abandon_addition(group, self.addition(group).is_shared()),
             Standing::Adding if added => {
@@ -60,15 +59,22 @@ impl Engine<'_> {
             }
             Standing::Active => {
                 self.depart(link, reason, false);
-                if carries_addition {
-                    //= LLC-080
-                    self.abandon_addition(group, self.addition(group).is_told());
-                }
-                self.restart_exchanges(group, link);
-                self.start_departures(group);
-                self.start_flow(group);
+                self.restart_carried(group, link);
             }
         }
+    }
+
+    /// What a link carried that is of no use any more starts again on another one.
+    //= LLC-080
+    //= LLCSER-010
+    pub(crate) fn restart_carried(&mut self, group: u32, link: u32) {
+        let addition = self.addition(group);
+        if addition.carrier == link && !addition.is_idle() {
+            self.abandon_addition(group, addition.is_told());
+        }
+        self.restart_exchanges(group, link);
+        self.start_departures(group);
+        self.start_flow(group);
     }
 
     /// Whether no other link could carry the connections of this one.
