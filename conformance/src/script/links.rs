@@ -8,7 +8,7 @@ use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
-    DeleteRkey, LlcMessage, TestLink,
+    DeleteLinkFlags, DeleteRkey, LlcMessage, TestLink,
 };
 
 use super::{Script, path};
@@ -191,6 +191,13 @@ impl Script {
 }
 
 impl Script {
+    /// Forgets what this side said of single links to be deleted.
+    pub fn skip_delete_requests(&mut self) {
+        let single = |m: &DeleteLink| !m.reply && !m.flags.contains(DeleteLinkFlags::ALL);
+        self.llc
+            .retain(|(_, m)| !matches!(m, LlcMessage::DeleteLink(m) if single(m)));
+    }
+
     /// Lets time pass in which the peer is heard on these links, so that nobody
     /// tests them.
     #[track_caller]

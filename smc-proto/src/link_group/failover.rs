@@ -174,11 +174,13 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
-        // For one that never came up the pause after a failure holds (LINK-049).
+        // For one that never came up the pause after a failure holds (LINK-049);
+        // one that an operator deleted is not to come back at once.
         //= LINK-049
-        let was_up = l.told != LinkTold::Nothing;
+        let mut missed = l.told != LinkTold::Nothing;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
+            missed &= departure.reason != DeleteLinkReason::OPERATOR;
         }
         // If it does not become quiet in time it is cut off.
         let wait = self.core.config.timeouts.llc_reply;
@@ -191,7 +193,7 @@ impl Engine<'_> {
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);
-        if was_up {
+        if missed {
             self.want_redundancy(group);
         }
     }

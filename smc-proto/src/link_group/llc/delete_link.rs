@@ -194,9 +194,11 @@ impl Engine<'_> {
             self.delete_last_link(group, target, request);
             return;
         }
-        self.retire_link(target, request.reason);
-        if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
-            self.close_link(target);
+        if request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            self.retire_link(target, request.reason);
+        } else {
+            self.depart(target, request.reason, false);
+            self.restart_carried(group, target);
         }
     }
 
