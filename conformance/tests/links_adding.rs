@@ -230,8 +230,14 @@ fn offers_that_lead_nowhere_are_rejected() {
     //= LINK-025 test
     type Spoil = fn(&mut smc_proto::wire::llc::AddLink);
     let spoils: [(Spoil, AddLinkRejectReason); 5] = [
-        (|m| m.gid = rnic(1).gid, AddLinkRejectReason::NO_ALTERNATE_PATH),
-        (|m| m.gid = rnic(2).gid, AddLinkRejectReason::NO_ALTERNATE_PATH),
+        (
+            |m| m.gid = rnic(1).gid,
+            AddLinkRejectReason::NO_ALTERNATE_PATH,
+        ),
+        (
+            |m| m.gid = rnic(2).gid,
+            AddLinkRejectReason::NO_ALTERNATE_PATH,
+        ),
         (|m| m.link.0 = 0, AddLinkRejectReason::NO_ALTERNATE_PATH),
         (|m| m.link.0 = 1, AddLinkRejectReason::NO_ALTERNATE_PATH),
         (

@@ -5,9 +5,9 @@
 
 use conformance::check;
 use conformance::script::{Peer, Script};
-use smc_proto::time::Duration;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
+use smc_proto::time::Duration;
 use smc_proto::wire::llc::{ConfirmRkey, DeleteLink, LlcMessage, RkeyFlags};
 
 const LATER: RkeyFlags = RkeyFlags::NEGATIVE.union(RkeyFlags::RETRY);
@@ -315,7 +315,11 @@ fn a_clients_confirm_rkey_while_a_link_is_added_is_refused_for_now() {
     s.peer_joins(1, 3, 3, &[1]);
     // Recomputed with the new link it is welcome.
     s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1, 3]));
-    check!(s, s.over(2).expect_confirm_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(2).expect_confirm_rkey_reply().flags.is_empty(),
+        true
+    );
     check!(s, s.endpoint.usage().links, 3);
     s.end();
 }
@@ -340,7 +344,11 @@ fn confirm_rkeys_of_both_sides_do_not_collide() {
     //= LLCSER-005 test
     let (mut s, conn, own) = announcing();
     s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1]));
-    check!(s, s.over(2).expect_confirm_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(2).expect_confirm_rkey_reply().flags.is_empty(),
+        true
+    );
     s.expect_silence();
     agreed(&mut s, conn, own);
     s.end();
@@ -353,7 +361,11 @@ fn delete_rkey_of_the_peer_while_confirm_rkey_is_out() {
     s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1]));
     s.over(2).expect_confirm_rkey_reply();
     s.over(1).send(Peer::delete_rkey_on(1, &[7]));
-    check!(s, s.over(1).expect_delete_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(1).expect_delete_rkey_reply().flags.is_empty(),
+        true
+    );
     agreed(&mut s, conn, own);
     s.end();
 }

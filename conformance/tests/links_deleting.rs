@@ -180,10 +180,8 @@ fn a_reply_of_delete_link_for_another_link_is_dropped() {
     let (mut s, _, _) = Script::two_link_server();
     s.over(1).send(Peer::delete_link(2));
     let own = s.expect_delete_link();
-    s.over(1)
-        .send(Peer::delete_link_with(own.flags, 1, true));
-    s.over(1)
-        .send(Peer::delete_link_with(own.flags, 7, true));
+    s.over(1).send(Peer::delete_link_with(own.flags, 1, true));
+    s.over(1).send(Peer::delete_link_with(own.flags, 7, true));
     s.expect_no_link_event();
     agree(&mut s, 1, own);
     s.expect_link_down(2);

@@ -243,7 +243,11 @@ fn links_that_are_lost_as_fast_as_they_are_added_are_not_added_at_once_for_ever(
     let mut added = 0;
     for _ in 0..600 {
         if let Some(message) = s.poll_llc() {
-            check!(s, message.to_string().starts_with("LLC ADD LINK request"), true);
+            check!(
+                s,
+                message.to_string().starts_with("LLC ADD LINK request"),
+                true
+            );
             (link, added) = (link + 1, added + 1);
             s.peer_joins(1, link, 2, &[1]);
             s.over(1).send(Peer::delete_link(link));

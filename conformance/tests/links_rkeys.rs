@@ -116,7 +116,11 @@ fn a_third_entry_may_come_alone_in_a_continuation() {
     let (mut s, _, _) = Script::many_link_server(4);
     let request = Peer::confirm_rkey_on(1, 7, &[2, 3, 4]);
     s.over(1).send(request);
-    check!(s, s.over(1).expect_confirm_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(1).expect_confirm_rkey_reply().flags.is_empty(),
+        true
+    );
     s.over(1).send(Peer::rkey_continuation(7, &[4]));
     s.over(1).expect_rkey_continuation_reply();
     check!(s, s.endpoint.usage().links, 4);
@@ -187,12 +191,13 @@ fn a_refused_continuation_refuses_the_whole_announcement() {
     let request = LlcMessage::ConfirmRkey(s.over(1).expect_confirm_rkey());
     s.over(1).send(Peer::reply_to(&request));
     let more = s.over(1).expect_rkey_continuation();
-    s.over(1)
-        .send(LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {
+    s.over(1).send(LlcMessage::ConfirmRkeyContinuation(
+        ConfirmRkeyContinuation {
             reply: true,
             flags: RkeyFlags::NEGATIVE,
             ..more
-        }));
+        },
+    ));
     s.expect_decline(conn, DiagnosisCode::REGISTER_BUFFER);
     // The next connection is a stimulus to try again, from the beginning.
     let conn = s.client_wants_rmb(2);
@@ -208,7 +213,11 @@ fn a_link_that_an_announcement_leaves_out_has_failed() {
     //= FAILOVER-003 test
     let (mut s, conn, _) = Script::two_link_client();
     s.over(1).send(Peer::confirm_rkey_on(1, 7, &[]));
-    check!(s, s.over(1).expect_confirm_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(1).expect_confirm_rkey_reply().flags.is_empty(),
+        true
+    );
     check!(s, s.over(1).expect_delete_link().link.0, 2);
     s.write(conn, 5);
     s.over(1).expect_cdc();
@@ -230,7 +239,11 @@ fn a_link_nobody_knows_in_an_announcement_is_passed_over() {
     //= RMB-010 test
     let (mut s, _, _) = Script::two_link_server();
     s.over(1).send(Peer::confirm_rkey_on(1, 7, &[9, 2]));
-    check!(s, s.over(1).expect_confirm_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(1).expect_confirm_rkey_reply().flags.is_empty(),
+        true
+    );
     s.expect_silence();
     check!(s, s.endpoint.usage().links, 2);
     s.end();
@@ -269,10 +282,18 @@ fn an_rmb_is_withdrawn_by_its_key_on_the_link_that_carries_the_word() {
     // Over link 2 the keys of link 1 name nothing.
     s.over(2).send(Peer::delete_rkey_on(1, &[5]));
     let reply = s.over(2).expect_delete_rkey_reply();
-    check!(s, (reply.flags, reply.error_mask), (RkeyFlags::NEGATIVE, 0x80));
+    check!(
+        s,
+        (reply.flags, reply.error_mask),
+        (RkeyFlags::NEGATIVE, 0x80)
+    );
     s.over(2).send(Peer::delete_rkey_on(2, &[99, 5, 98, 6]));
     let reply = s.over(2).expect_delete_rkey_reply();
-    check!(s, (reply.flags, reply.error_mask), (RkeyFlags::NEGATIVE, 0xa0));
+    check!(
+        s,
+        (reply.flags, reply.error_mask),
+        (RkeyFlags::NEGATIVE, 0xa0)
+    );
     check!(s, s.endpoint.usage().remote_rmbs, 1);
     s.end();
 }
@@ -311,7 +332,11 @@ fn an_rmb_that_is_withdrawn_while_in_use_ends_the_connections_that_use_it() {
     s.over(1).expect_confirm_rkey_reply();
     let (b, _) = s.server_joins(2);
     s.over(2).send(Peer::delete_rkey_on(2, &[2]));
-    check!(s, s.over(2).expect_delete_rkey_reply().flags.is_empty(), true);
+    check!(
+        s,
+        s.over(2).expect_delete_rkey_reply().flags.is_empty(),
+        true
+    );
     s.expect_reset(b, CloseReason::RmbeConflict);
     s.write(a, 5);
     s.expect_cdc();

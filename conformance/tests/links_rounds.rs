@@ -278,7 +278,14 @@ fn a_server_that_asks_to_confirm_sooner_than_counted_is_heard() {
 #[test]
 fn a_count_that_rises_or_stands_still_ends_the_new_link() {
     //= LLC-041 test
-    for counts in [&[1, 1][..], &[3, 3], &[3, 4], &[0, 1], &[255, 255], &[5, 3, 3]] {
+    for counts in [
+        &[1, 1][..],
+        &[3, 3],
+        &[3, 4],
+        &[0, 1],
+        &[255, 255],
+        &[5, 3, 3],
+    ] {
         let Group { mut s, conns, .. } = client(8, 8);
         s.port_up(2);
         s.skip_hints();

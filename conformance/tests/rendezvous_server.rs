@@ -110,8 +110,7 @@ fn a_second_link_is_complete_before_data_flows() {
     let (conn, accept) = s.server_adds_link();
     s.over(1).send(Peer::takes(2, 2));
     s.over(1).expect_continuation();
-    s.over(1)
-        .send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.over(1).send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
     s.over(1).send(Peer::continuation(1, 2, &[1], true));
     s.over(2).expect_confirm_link();
     s.expect_silence();
@@ -136,8 +135,7 @@ fn a_second_link_that_fails_is_given_up_before_data_flows() {
     s.wait(Duration::from_secs(5));
     let request = s.over(1).expect_delete_link();
     check!(s, request.link.0, 2);
-    s.over(1)
-        .send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.over(1).send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
     s.expect_silence();
     check!(s, s.readable(conn), 0);
     s.over(1)

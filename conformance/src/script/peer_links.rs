@@ -3,10 +3,12 @@
 
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
+    RTokenPair, RkeyFlags,
 };
 use smc_proto::wire::types::{
-    AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey, RToken,
+    AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey,
+    RToken,
 };
 
 use super::Peer;
@@ -111,6 +113,14 @@ impl Peer {
     #[must_use]
     pub fn asks(link: u8, port: u8) -> LlcMessage {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, false))
+    }
+
+    /// As server: CONFIRM LINK, with a change.
+    #[must_use]
+    pub fn asks_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+        let mut message = Self::confirmation(link, port, false);
+        change(&mut message);
+        LlcMessage::ConfirmLink(message)
     }
 
     /// As client: the answer to CONFIRM LINK.

@@ -303,7 +303,8 @@ impl Script {
         let (mut s, conn, token) = Self::two_link_server();
         s.port_down(2);
         let request = s.over(1).expect_delete_link();
-        s.over(1).send(Peer::reply_to(&LlcMessage::DeleteLink(request)));
+        s.over(1)
+            .send(Peer::reply_to(&LlcMessage::DeleteLink(request)));
         s.skip();
         s.port_up(2);
         s.skip();
