@@ -190,7 +190,7 @@ fn without_rmbs(group: Group) -> Script {
     s.skip();
     s.over(1).send(Peer::delete_rkey(&[1]));
     s.over(1).expect_delete_rkey_reply();
-    s.pass(Duration::from_secs(56), &[1]);
+    s.pass(Duration::from_secs(55), &[1]);
     let request = LlcMessage::DeleteRkey(s.over(1).expect_delete_rkey());
     s.over(1).send(Peer::reply_to(&request));
     s

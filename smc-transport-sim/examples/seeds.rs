@@ -1,6 +1,9 @@
 use smc_transport_sim::chaos;
 fn main() {
-    let a: Vec<u64> = std::env::args().skip(1).map(|s| s.parse().unwrap()).collect();
+    let a: Vec<u64> = std::env::args()
+        .skip(1)
+        .map(|s| s.parse().unwrap())
+        .collect();
     let started = std::time::Instant::now();
     let mut failed = 0;
     let mut coverage = chaos::Coverage::default();
@@ -14,15 +17,28 @@ fn main() {
     }
     for seed in a[0]..a[1] {
         let r = std::panic::catch_unwind(|| chaos::run(seed));
-        let r = match r { Ok(r) => r, Err(_) => { println!("seed {seed} PANIC"); failed += 1; continue } };
+        let r = match r {
+            Ok(r) => r,
+            Err(_) => {
+                println!("seed {seed} PANIC");
+                failed += 1;
+                continue;
+            }
+        };
         coverage.add(&r);
         links += r.links;
         steps = steps.max(r.most_steps);
         fo += r.statistics.iter().map(|s| s.failovers).sum::<u64>();
         if !r.is_well() {
             failed += 1;
-            println!("seed {seed}: {}", r.failures.join(" | ").chars().take(400).collect::<String>());
+            println!(
+                "seed {seed}: {}",
+                r.failures.join(" | ").chars().take(400).collect::<String>()
+            );
         }
     }
-    println!("failed {failed} links {links} failovers {fo} most steps {steps} in {:?}", started.elapsed());
+    println!(
+        "failed {failed} links {links} failovers {fo} most steps {steps} in {:?}",
+        started.elapsed()
+    );
 }

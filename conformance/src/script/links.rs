@@ -8,7 +8,7 @@ use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
-    DeleteRkey, LlcMessage, TestLink,
+    DeleteLinkFlags, DeleteRkey, LlcMessage, TestLink,
 };
 
 use super::{Script, path};
@@ -191,6 +191,48 @@ impl Script {
 }
 
 impl Script {
+    /// Forgets what this side said of single links to be deleted.
+    pub fn skip_delete_requests(&mut self) {
+        let single = |m: &DeleteLink| !m.reply && !m.flags.contains(DeleteLinkFlags::ALL);
+        self.llc
+            .retain(|(_, m)| !matches!(m, LlcMessage::DeleteLink(m) if single(m)));
+    }
+
+    /// The next LLC message, which stays where it is.
+    #[must_use]
+    pub fn next_llc(&self) -> Option<&LlcMessage> {
+        self.llc.front().map(|(_, message)| message)
+    }
+
+    /// The link with this number, if it has a queue pair that is not broken.
+    #[must_use]
+    pub fn link_with_queue_pair(&self, number: u8) -> Option<LinkId> {
+        let link = self.numbers.get(&number)?;
+        self.adapter.links().find(|other| other == link)
+    }
+
+    /// The next CDC message, if there is one on this link.
+    pub fn poll_cdc_over(&mut self, number: u8) -> Option<Cdc> {
+        let wanted = self.numbers.get(&number).copied();
+        let (link, _) = self.cdc.front()?;
+        (Some(*link) == wanted)
+            .then(|| self.cdc.pop_front().map(|(_, cdc)| cdc))
+            .flatten()
+    }
+
+    /// Rejects what is offered over a link until it is this RNIC's port: the
+    /// number of that link.
+    #[track_caller]
+    pub fn refuse_offers_but(&mut self, rnic_number: u8, over: u8) -> u8 {
+        loop {
+            let offer = self.over(over).expect_add_link();
+            if offer.gid == rnic(rnic_number).gid {
+                return offer.link.0;
+            }
+            self.over(over).send(super::Peer::rejects(offer.link.0));
+        }
+    }
+
     /// Lets time pass in which the peer is heard on these links, so that nobody
     /// tests them.
     #[track_caller]

@@ -3,8 +3,8 @@
 
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair,
-    RkeyFlags,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
+    RTokenPair, RkeyFlags,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey,
@@ -115,6 +115,14 @@ impl Peer {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, false))
     }
 
+    /// As server: CONFIRM LINK, with a change.
+    #[must_use]
+    pub fn asks_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+        let mut message = Self::confirmation(link, port, false);
+        change(&mut message);
+        LlcMessage::ConfirmLink(message)
+    }
+
     /// As client: the answer to CONFIRM LINK.
     #[must_use]
     pub fn confirms(link: u8, port: u8) -> LlcMessage {
@@ -173,6 +181,20 @@ impl Peer {
             rtoken: Self::rtoken_on(over, rmb),
             other_links: others.len() as u8,
             others: Self::entries(rmb, others, 2),
+        })
+    }
+
+    /// DELETE RKEY of RMBs as they are known on a link.
+    #[must_use]
+    pub fn delete_rkey_on(link: u8, rmbs: &[u32]) -> LlcMessage {
+        LlcMessage::DeleteRkey(DeleteRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            error_mask: 0,
+            rkeys: rmbs
+                .iter()
+                .map(|rmb| Self::rtoken_on(link, *rmb).rkey)
+                .collect(),
         })
     }
 

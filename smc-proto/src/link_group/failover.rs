@@ -10,7 +10,7 @@
 //! may still be placed (FAILOVER-004), and after that nothing of it completes.
 
 use super::standing::{Departure, LinkTold, Word};
-use super::{Fallback, GroupState, Link, QpGoal, Standing};
+use super::{Fallback, GroupState, Link, QpGoal, Role, Standing};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -44,7 +44,6 @@ impl Engine<'_> {
             return;
         }
         let added = g.addition.link == link;
-        let carries_addition = g.addition.carrier == link && !g.addition.is_idle();
         match standing {
             Standing::Offered => self.abandon_addition(group, self.addition(group).is_shared()),
             Standing::Adding if added => {
@@ -63,16 +62,23 @@ impl Engine<'_> {
             }
             Standing::Active => {
                 self.depart(link, reason, false);
-                if carries_addition {
-                    //= LLC-080
-                    self.abandon_addition(group, self.addition(group).is_told());
-                }
-                self.restart_exchanges(group, link);
-                self.review_buffers(group);
-                self.start_departures(group);
-                self.start_flow(group);
+                self.restart_carried(group, link);
             }
         }
+    }
+
+    /// What a link carried that is of no use any more starts again on another one.
+    //= LLC-080
+    //= LLCSER-010
+    pub(crate) fn restart_carried(&mut self, group: u32, link: u32) {
+        let addition = self.addition(group);
+        if addition.carrier == link && !addition.is_idle() {
+            self.abandon_addition(group, addition.is_told());
+        }
+        self.restart_exchanges(group, link);
+        self.review_buffers(group);
+        self.start_departures(group);
+        self.start_flow(group);
     }
 
     /// Whether no other link could carry the connections of this one.
@@ -220,18 +226,13 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
-        // For one that never came up the pause after a failure holds (LINK-049).
+        // For one that never came up the pause after a failure holds (LINK-049);
+        // one that an operator deleted is not to come back at once.
         //= LINK-049
-        let was_up = l.told != LinkTold::Nothing;
-        let mut missed = false;
+        let mut missed = l.told != LinkTold::Nothing;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
-            // One that somebody deleted on purpose is not missed.
-            missed = was_up
-                && matches!(
-                    departure.reason,
-                    DeleteLinkReason::LOST_PATH | DeleteLinkReason::PROTOCOL_VIOLATION
-                );
+            missed &= departure.reason != DeleteLinkReason::OPERATOR;
         }
         // If it does not become quiet in time it is cut off.
         let wait = self.core.config.timeouts.llc_reply;

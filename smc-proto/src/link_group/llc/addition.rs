@@ -341,7 +341,11 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        g.add_wish.due = false;
+        // A port that came up during the attempt ends the pause at once.
+        //= LINK-050
+        if g.add_wish.due {
+            return;
+        }
         let doublings = u32::from(g.add_wish.failures.min(16));
         let pause = timeouts
             .add_link_retry

@@ -237,11 +237,11 @@ impl Engine<'_> {
             self.delete_last_link(group, target, request);
             return;
         }
-        self.retire_link(target, request.reason);
-        //= LLC-053
-        if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
-            self.close_link(target);
-            self.start_flow(group);
+        if request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            self.retire_link(target, request.reason);
+        } else {
+            self.depart(target, request.reason, false);
+            self.restart_carried(group, target);
         }
     }
 
