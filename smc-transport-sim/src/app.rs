@@ -14,6 +14,7 @@ pub struct App {
     done: Ending,
     paused: bool,
     forgets: bool,
+    gave_up: bool,
     unhashed: bool,
     received: Vec<u8>,
     written_hash: StreamHash,
@@ -97,6 +98,18 @@ impl App {
         }
     }
 
+    /// Queues `length` octets of a block said over and over, from a position in it,
+    /// without copying it.
+    pub fn write_block(&mut self, block: &Arc<[u8]>, position: usize, length: u64) {
+        if length > 0 && !block.is_empty() {
+            self.to_write.push_back(Chunk::Pattern {
+                block: block.clone(),
+                position: position % block.len(),
+                left: length,
+            });
+        }
+    }
+
     /// Ends sending once everything queued was written, and closes once the peer
     /// ended sending too and everything was read.
     pub fn finish(&mut self) {
@@ -107,6 +120,18 @@ impl App {
     /// peer still sends.
     pub fn close(&mut self) {
         self.wanted = Ending::Closed;
+    }
+
+    /// Writes no more: the connection takes nothing any more.
+    pub(crate) fn give_up_writing(&mut self) {
+        self.to_write.clear();
+        self.gave_up = true;
+    }
+
+    /// Whether the connection took nothing any more before everything was written.
+    #[must_use]
+    pub const fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// Stops or goes on reading.
@@ -158,6 +183,12 @@ impl App {
     #[must_use]
     pub fn is_all_written(&self) -> bool {
         self.to_write.is_empty()
+    }
+
+    /// Whether the connection was closed by this side.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.done == Ending::Closed
     }
 
     /// Whether this side reads now.

@@ -25,10 +25,17 @@ mod control;
 mod data;
 mod event;
 mod fingerprint;
+mod news;
+mod ports;
 mod queue_pair;
+mod receives;
+mod restart;
 mod route;
 mod settle;
+mod spell;
+mod strike;
 mod tcp_pipe;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,17 +45,22 @@ use smc_proto::wire::types::Gid;
 
 use crate::clock::EventQueue;
 use crate::completion::FabricCompletion;
-use crate::fault::{FaultPlan, Trigger};
+use crate::fault::FaultPlan;
 use crate::memory::Memory;
 use crate::observe::{Observer, Observers};
 use crate::random::Random;
 use crate::tcp::{Tcp, TcpNotice};
 use adapter::Names;
 use event::Event;
+use ports::Port;
 use queue_pair::{QueuePair, QueuePairId};
+use spell::Spell;
+use watch::Watch;
 
 pub use config::{FabricConfig, PathConfig, PortConfig};
+pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
+pub use watch::{FabricGroup, LinkRecord};
 
 /// A host of a fabric, numbered in the order of [`Fabric::add_host`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -90,6 +102,7 @@ pub struct Fabric {
     lanes: BTreeMap<(usize, usize), Lane>,
     queue_pairs: BTreeMap<QueuePairId, QueuePair>,
     tcp: Tcp,
+    watch: Watch,
     violations: Vec<Violation>,
     /// Octet vectors to use again.
     spare: Vec<Vec<u8>>,
@@ -102,16 +115,21 @@ struct Host {
     queue_pairs: BTreeMap<QueuePairKey, QueuePairId>,
     completions: VecDeque<FabricCompletion>,
     notices: VecDeque<TcpNotice>,
+    news: VecDeque<HostNews>,
     names: Names,
-    receives_withheld: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Port {
-    host: HostId,
-    config: PortConfig,
-    sends: bool,
-    receives: bool,
+    /// Receives that are not posted.
+    withheld: Spell,
+    /// Receives of which only a few are posted.
+    few: Spell,
+    few_receives: u32,
+    /// Send queues that take nothing.
+    busy: Spell,
+    /// Completions that are held back.
+    held: Spell,
+    /// Which instance this is; answers to an earlier one reach nobody.
+    life: u32,
+    /// Nobody is at home until then.
+    down_until: Instant,
 }
 
 /// One direction of a path.
@@ -119,6 +137,18 @@ struct Port {
 struct Lane {
     path: PathConfig,
     busy_until: Instant,
+    /// When the last packet so far arrives: none overtakes it.
+    last_arrival: Instant,
+}
+
+impl Lane {
+    const fn new(path: PathConfig) -> Self {
+        Self {
+            path,
+            busy_until: Instant::ZERO,
+            last_arrival: Instant::ZERO,
+        }
+    }
 }
 
 impl Fabric {
@@ -137,6 +167,7 @@ impl Fabric {
             lanes: BTreeMap::new(),
             queue_pairs: BTreeMap::new(),
             tcp: Tcp::default(),
+            watch: Watch::default(),
             violations: Vec::new(),
             spare: Vec::new(),
         }
@@ -151,8 +182,15 @@ impl Fabric {
             queue_pairs: BTreeMap::new(),
             completions: VecDeque::new(),
             notices: VecDeque::new(),
+            news: VecDeque::new(),
             names: Names::default(),
-            receives_withheld: false,
+            withheld: Spell::OVER,
+            few: Spell::OVER,
+            few_receives: 0,
+            busy: Spell::OVER,
+            held: Spell::OVER,
+            life: 0,
+            down_until: Instant::ZERO,
         });
         self.observers.each(|observer| observer.on_host(host, name));
         host
@@ -163,23 +201,15 @@ impl Fabric {
         self.observers
             .each(|observer| observer.on_port(host, &config));
         self.port_of.insert(config.gid, self.ports.len());
-        self.ports.push(Port {
-            host,
-            config,
-            sends: true,
-            receives: true,
-        });
+        self.ports.push(Port::new(host, config));
     }
 
     /// Sets the wire between the ports with these GIDs.
     pub fn set_path(&mut self, one: Gid, other: Gid, path: PathConfig) {
         if let (Some(&one), Some(&other)) = (self.port_of.get(&one), self.port_of.get(&other)) {
             for direction in [(one, other), (other, one)] {
-                let busy_until = self
-                    .lanes
-                    .get(&direction)
-                    .map_or(Instant::ZERO, |l| l.busy_until);
-                self.lanes.insert(direction, Lane { path, busy_until });
+                let lane = self.lanes.entry(direction).or_insert(Lane::new(path));
+                lane.path = path;
             }
         }
     }
@@ -195,16 +225,6 @@ impl Fabric {
             port.sends = sends;
             port.receives = receives;
         }
-    }
-
-    /// Replaces the faults to come.
-    pub fn set_faults(&mut self, plan: FaultPlan) {
-        for (index, fault) in plan.faults().iter().enumerate() {
-            if let Trigger::At(at) = fault.trigger {
-                self.queue.schedule(at, Event::Fault { index });
-            }
-        }
-        self.plan = plan;
     }
 
     /// Shows everything that arrives from now on to an observer.
@@ -241,6 +261,12 @@ impl Fabric {
     pub fn ports(&self, host: HostId) -> impl Iterator<Item = &PortConfig> {
         let of_host = move |port: &&Port| port.host == host;
         self.ports.iter().filter(of_host).map(|port| &port.config)
+    }
+
+    /// The port with a GID.
+    #[must_use]
+    pub fn port(&self, gid: Gid) -> Option<&PortConfig> {
+        Some(&self.ports.get(*self.port_of.get(&gid)?)?.config)
     }
 
     /// Draws a number from the seed, for what is built on the fabric.

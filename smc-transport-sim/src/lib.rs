@@ -40,14 +40,17 @@
 
 pub mod app;
 pub mod capture;
+pub mod chaos;
 pub mod clock;
 pub mod completion;
 pub mod describe;
 pub mod fabric;
 pub mod fault;
+pub mod invariants;
 pub mod ladder;
 pub mod memory;
 pub mod observe;
+pub mod oracle;
 pub mod random;
 pub mod record;
 pub mod sim;

@@ -9,6 +9,10 @@
 //! the earliest moment at which anything happens, lets it happen, and polls all
 //! endpoints until they want nothing more.
 
+mod host_clock;
+mod idle;
+mod news;
+mod paths;
 mod policy;
 mod pump;
 mod socket;
@@ -21,18 +25,20 @@ use std::sync::{Arc, Mutex};
 use smc_proto::config::Config;
 use smc_proto::endpoint::Endpoint;
 use smc_proto::id::{ConnId, DeviceId, GroupId};
-use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned, Storage};
 use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::types::{Mac, PeerId};
 
 use crate::app::InFlight;
 use crate::fabric::{Fabric, FabricConfig, HostId, PortConfig, Violation};
+use crate::invariants::Invariants;
 use crate::ladder::Ladder;
 use crate::tcp::{Side, SmcOption, TcpId};
 
+use host_clock::HostClock;
 pub use policy::Policy;
 use socket::Socket;
-pub use socket::{Carrier, SocketId, SocketState};
+pub use socket::{Carrier, Life, SocketId, SocketState};
 
 /// Hosts with an engine each, and sockets between them.
 #[derive(Clone, Debug)]
@@ -44,6 +50,8 @@ pub struct Simulation<S = Owned> {
     flights: BTreeMap<(TcpId, Side), InFlight>,
     ladder: Arc<Mutex<Ladder>>,
     findings: Vec<Violation>,
+    invariants: Option<Box<Invariants>>,
+    steps: u64,
     scratch: Vec<u8>,
 }
 
@@ -55,6 +63,9 @@ struct Host<S> {
     policy: Policy,
     conns: BTreeMap<ConnId, SocketId>,
     groups: Vec<GroupId>,
+    clock: HostClock,
+    /// Makes the tables of the next instance, should the host crash.
+    anew: Option<(fn(Limits) -> S, Limits)>,
 }
 
 /// Why [`Simulation::drive`] returned.
@@ -72,7 +83,8 @@ pub enum Driven {
 const TRACE: usize = 4096;
 
 impl Simulation<Owned> {
-    /// Adds a host whose endpoint has boxed tables. Its RNICs have one port each.
+    /// Adds a host whose endpoint has boxed tables. Only such a host survives a
+    /// crash: another instance begins with tables of the same sizes.
     pub fn add_host(
         &mut self,
         name: &str,
@@ -80,7 +92,11 @@ impl Simulation<Owned> {
         limits: Limits,
         ports: &[PortConfig],
     ) -> HostId {
-        self.add_host_with(name, config, Owned::new(limits), ports)
+        let id = self.add_host_with(name, config, Owned::new(limits), ports);
+        if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
+            host.anew = Some((Owned::new, limits));
+        }
+        id
     }
 }
 
@@ -98,6 +114,8 @@ impl<S: Storage> Simulation<S> {
             flights: BTreeMap::new(),
             ladder,
             findings: Vec::new(),
+            invariants: None,
+            steps: 0,
             scratch: Vec::new(),
         }
     }
@@ -125,6 +143,8 @@ impl<S: Storage> Simulation<S> {
             policy: Policy::default(),
             conns: BTreeMap::new(),
             groups: Vec::new(),
+            clock: HostClock::default(),
+            anew: None,
         });
         id
     }
@@ -151,7 +171,8 @@ impl<S: Storage> Simulation<S> {
         let tcp = self.fabric.tcp_open(client, server, option);
         let ends = [(client, Side::Client), (server, Side::Server)].map(|(host, side)| {
             let id = SocketId(self.sockets.len());
-            self.sockets.push(Socket::new(host, tcp, side));
+            let opened = self.fabric.now();
+            self.sockets.push(Socket::new(host, tcp, side, opened));
             id
         });
         (ends[0], ends[1])
@@ -169,18 +190,33 @@ impl<S: Storage> Simulation<S> {
         } else {
             self.fabric.run_until(at);
         }
-        let now = self.fabric.now();
+        self.fire_timers();
+        self.settle();
+        self.steps += 1;
+        if self.invariants.is_some() {
+            self.check_idle();
+        }
+        true
+    }
+
+    /// Lets the timers of all engines fire that are due.
+    fn fire_timers(&mut self) {
+        let at = self.fabric.now();
         for host in &mut self.hosts {
-            if host
-                .endpoint
-                .poll_timeout()
-                .is_some_and(|deadline| deadline <= now)
-            {
-                host.endpoint.handle_timeout(now);
+            let Some(deadline) = host.endpoint.poll_timeout() else {
+                continue;
+            };
+            if host.clock.fires(deadline) > at {
+                continue;
+            }
+            host.endpoint.handle_timeout(host.clock.show(at));
+            if let Some(fault) = host.clock.fired(deadline, at) {
+                self.fabric.note_fault(fault, host.id);
+            }
+            if let Some(invariants) = &mut self.invariants {
+                invariants.on_steps(host.id, host.endpoint.last_steps());
             }
         }
-        self.settle();
-        true
     }
 
     /// Steps until a condition holds, nothing happens any more, or `time` passed.
@@ -211,10 +247,10 @@ impl<S: Storage> Simulation<S> {
 
     /// When something happens next.
     pub fn next_time(&mut self) -> Option<Instant> {
-        let timers = self
-            .hosts
-            .iter_mut()
-            .filter_map(|host| host.endpoint.poll_timeout());
+        let timers = self.hosts.iter_mut().filter_map(|host| {
+            let deadline = host.endpoint.poll_timeout()?;
+            Some(host.clock.fires(deadline))
+        });
         timers.chain(self.fabric.next_event()).min()
     }
 
@@ -224,9 +260,44 @@ impl<S: Storage> Simulation<S> {
         self.fabric.now()
     }
 
+    /// Checks the [invariants](crate::invariants) from now on, before the first
+    /// connection is opened. Their breaches are [findings](Self::findings).
+    pub fn check_invariants(&mut self) {
+        let marked = |host: &Host<S>| host.endpoint.config().eye_catcher;
+        let marked = self.hosts.iter().any(marked);
+        self.invariants = Some(Box::new(Invariants::new(marked)));
+    }
+
+    /// The invariants, if they are checked.
+    #[must_use]
+    pub fn invariants(&self) -> Option<&Invariants> {
+        self.invariants.as_deref()
+    }
+
+    /// Steps made so far.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The quiet phase begins: no fault strikes any more, what lasts is over, all
+    /// clocks run. From here on everything must converge.
+    pub fn end_faults(&mut self) {
+        self.fabric.end_faults();
+        for host in &mut self.hosts {
+            host.clock.repair();
+        }
+    }
+
     /// The world below the engines.
     pub const fn fabric(&mut self) -> &mut Fabric {
         &mut self.fabric
+    }
+
+    /// The world below the engines, to look at.
+    #[must_use]
+    pub const fn wires(&self) -> &Fabric {
+        &self.fabric
     }
 
     /// The engine of a host. Commands given to it are carried out by the next step.
@@ -245,7 +316,11 @@ impl<S: Storage> Simulation<S> {
     /// What went wrong so far: mistakes of the engines towards their RNICs and
     /// octets that arrived other than they left.
     pub fn findings(&self) -> impl Iterator<Item = &Violation> {
-        self.findings.iter().chain(self.fabric.violations())
+        let breaches = self.invariants.iter().flat_map(|i| i.breaches());
+        self.findings
+            .iter()
+            .chain(self.fabric.violations())
+            .chain(breaches.map(|breach| &breach.violation))
     }
 
     /// How many of the latest messages [`Simulation::trace`] keeps. Long runs
@@ -272,31 +347,48 @@ impl<S: Storage> Simulation<S> {
         let now = self.now();
         self.fabric.fingerprint(hasher);
         for host in &mut self.hosts {
-            host.endpoint.fingerprint(now, hasher);
+            host.endpoint.fingerprint(host.clock.show(now), hasher);
+            host.clock.fingerprint(now, hasher);
         }
         for socket in &self.sockets {
             socket.fingerprint(hasher);
         }
     }
 
-    /// The candidate ports of a host towards another one.
-    fn paths(&self, host: HostId, peer: HostId) -> Vec<LocalPath> {
-        let to_path = |port: &PortConfig| LocalPath {
-            device: port.device,
-            port: port.port,
-            gid_index: 0,
-            gid: port.gid,
-            mac: port.mac,
-            mtu: port.mtu,
-            lan: smc_proto::id::LanId(0),
-            subnet_match: self
-                .fabric
-                .ports(peer)
-                .any(|other| other.subnet == port.subnet),
-        };
-        self.fabric.ports(host).map(to_path).collect()
+    /// What the clock of a host shows.
+    fn host_now(&self, host: HostId) -> Instant {
+        let at = self.fabric.now();
+        let host = self.hosts.get(usize::from(host.0));
+        host.map_or(at, |host| host.clock.show(at))
+    }
+
+    /// A call into the engine of a host is over: it took so much work.
+    fn count_steps(&mut self, id: HostId) {
+        if let Some(invariants) = &mut self.invariants
+            && let Some(host) = self.hosts.get(usize::from(id.0))
+        {
+            invariants.on_steps(id, host.endpoint.last_steps());
+        }
     }
 }
+
+impl<S: Storage> Host<S> {
+    /// Another instance of the engine begins, with an identity of its own.
+    fn engine_anew(&mut self, seed: u64) -> bool {
+        let Some((make, limits)) = self.anew else {
+            return false;
+        };
+        let mut config = *self.endpoint.config();
+        let PeerId([high, low, mac @ ..]) = config.peer_id;
+        let instance = u16::from_be_bytes([high, low]).wrapping_add(INSTANCE);
+        config.peer_id = PeerId::new(instance, Mac(mac));
+        self.endpoint = Endpoint::new(config, seed, make(limits));
+        true
+    }
+}
+
+/// From one instance of a host to the next: more hosts than a simulation has.
+const INSTANCE: u16 = 0x0100;
 
 #[cfg(test)]
 mod tests;

@@ -52,7 +52,8 @@ impl SmcOption {
     };
 }
 
-/// How octets are cut into segments.
+/// How the first octets of a stream are cut into segments. Where messages of the
+/// rendezvous stand, cuts matter; far behind them they only cost time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TcpSplit {
     /// As they were sent, up to 32 KiB.
@@ -89,6 +90,8 @@ pub enum TcpNews {
     PeerFin,
     /// The connection was reset.
     Reset,
+    /// TCP gave up waiting for the peer.
+    TimedOut,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -101,7 +104,7 @@ pub(crate) struct TcpEvent {
     pub(crate) item: TcpItem,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub(crate) enum TcpItem {
     Syn,
     SynAck,
@@ -110,18 +113,30 @@ pub(crate) enum TcpItem {
     Octets(Vec<u8>),
     Fin,
     Reset,
+    /// Not a segment: this side gives up.
+    TimeOut,
+}
+
+/// How a host's octets are cut, and because of which fault.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    split: TcpSplit,
+    fault: usize,
+    noted: bool,
 }
 
 /// All TCP connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tcp {
     pub(crate) connections: Vec<TcpConnection>,
-    splits: BTreeMap<HostId, TcpSplit>,
+    splits: BTreeMap<HostId, Split>,
 }
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct TcpConnection {
     pub(crate) option: SmcOption,
+    /// Whether CLC messages may still come.
+    pub(crate) rendezvous: bool,
     pub(crate) client: TcpEnd,
     pub(crate) server: TcpEnd,
 }
@@ -200,11 +215,43 @@ impl Tcp {
         Some(self.connections.get_mut(tcp.0 as usize)?.end_mut(side))
     }
 
-    pub(crate) fn set_split(&mut self, host: HostId, split: TcpSplit) {
-        self.splits.insert(host, split);
+    /// Cuts the octets of a host because of a fault.
+    pub(crate) fn set_split(&mut self, host: HostId, split: TcpSplit, fault: usize) {
+        let noted = false;
+        self.splits.insert(
+            host,
+            Split {
+                split,
+                fault,
+                noted,
+            },
+        );
+    }
+
+    /// The fault that cuts the octets of a host, when it does so first.
+    pub(crate) fn split_hit(&mut self, host: HostId) -> Option<usize> {
+        let split = self.splits.get_mut(&host)?;
+        (!std::mem::replace(&mut split.noted, true)).then_some(split.fault)
+    }
+
+    /// Whether a host has a connection on which CLC messages may still come.
+    pub(crate) fn in_rendezvous(&self, host: HostId) -> bool {
+        self.connections.iter().any(|connection| {
+            connection.rendezvous
+                && (connection.client.host == host || connection.server.host == host)
+        })
+    }
+
+    pub(crate) fn hash_splits<H: std::hash::Hasher>(&self, hasher: &mut H) {
+        use std::hash::Hash;
+        for (host, split) in &self.splits {
+            (host, split.split).hash(hasher);
+        }
     }
 
     pub(crate) fn split(&self, host: HostId) -> TcpSplit {
-        self.splits.get(&host).copied().unwrap_or_default()
+        self.splits
+            .get(&host)
+            .map_or_else(TcpSplit::default, |split| split.split)
     }
 }

@@ -8,6 +8,7 @@ use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId};
 use super::queue_pair::QueuePairId;
 use super::{BufferKey, Fabric, HostId, QueuePairKey, WorkOwner};
 use crate::completion::{Completion, FabricCompletion, OwnedCompletion};
+use crate::invariants::Target;
 use crate::memory::MemoryError;
 
 /// Handles the engine of one host used. The newest generation of a slot
@@ -65,6 +66,11 @@ impl Fabric {
     /// for commands of a device that does not.
     #[must_use]
     pub fn is_ready(&self, host: HostId, device: DeviceId) -> bool {
+        let now = self.queue.now();
+        let state = self.hosts.get(usize::from(host.0));
+        if state.is_none_or(|state| state.busy.is_on(now) || state.down_until > now) {
+            return false;
+        }
         let mut mine = self.queue_pairs.range(QueuePairId::all_of(host));
         mine.all(|(_, queue_pair)| {
             queue_pair.device != device
@@ -72,8 +78,35 @@ impl Fabric {
         })
     }
 
+    /// What a WRITE would hit, if its key is good and the peer is there.
+    #[must_use]
+    pub fn target(&self, host: HostId, command: &RdmaCommand) -> Option<Target> {
+        let &RdmaCommand::Write {
+            link,
+            rkey,
+            address,
+            ..
+        } = command
+        else {
+            return None;
+        };
+        let (id, _) = self.queue_pair(host, link.into())?;
+        let peer = self.peer_of(id)?;
+        let region = self.queue_pairs.get(&peer)?.regions.find(rkey)?;
+        Some(Target {
+            host: peer.host,
+            buffer: region.buffer,
+            offset: address.checked_sub(region.address)?,
+        })
+    }
+
     /// Executes a command of a host's engine.
     pub fn execute(&mut self, host: HostId, command: RdmaCommand) {
+        let now = self.queue.now();
+        let state = self.hosts.get_mut(usize::from(host.0));
+        if let Some(fault) = state.and_then(|state| state.busy.hit_by_ending(now)) {
+            self.note_fault(fault, host);
+        }
         match command {
             RdmaCommand::CreateQp {
                 link,
@@ -148,15 +181,15 @@ impl Fabric {
 
     /// What a host's RNICs report next, under the names of the verbs.
     pub fn next_fabric_completion(&mut self, host: HostId) -> Option<FabricCompletion> {
+        let receives = self.receives_of(host);
         let owner = self.hosts.get_mut(usize::from(host.0))?;
         let completion = owner.completions.pop_front()?;
         if let Completion::Received { link, .. } = completion
-            && !owner.receives_withheld
             && let Some(id) = owner.queue_pairs.get(&link)
             && let Some(queue_pair) = self.queue_pairs.get_mut(id)
             && queue_pair.can_receive()
         {
-            queue_pair.receives = (queue_pair.receives + 1).min(self.config.receives);
+            queue_pair.receives = (queue_pair.receives + 1).min(receives);
         }
         Some(completion)
     }

@@ -4,7 +4,7 @@ use smc_proto::command::{BufferKind, Segment};
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{RKey, RToken};
 
-use super::control::Answer;
+use super::control::{Answer, Refusal};
 use super::queue_pair::QueuePairId;
 use super::{BufferKey, Fabric, HostId, QueuePairKey};
 use crate::completion::Completion;
@@ -21,10 +21,10 @@ impl Fabric {
         elements: u8,
         element_size: u32,
     ) {
-        self.control_buffer(host, key, Operation::AllocateBuffer, |fabric| {
+        self.control_buffer(host, key, None, Operation::AllocateBuffer, |fabric| {
             let memory = fabric.memory_mut(host).map_err(|_| "no such host")?;
             if memory.describe(key).is_some() || elements == 0 {
-                return Err(format!("cannot allocate {key:?} of {elements} elements"));
+                return Err(format!("cannot allocate {key:?} of {elements} elements").into());
             }
             memory.allocate(key, kind, elements, element_size);
             Ok(Completion::BufferAllocated { buffer: key })
@@ -34,43 +34,53 @@ impl Fabric {
     /// Registers a buffer with a queue pair. Answer: `BufferRegistered`, with a
     /// key and an address that are different each time.
     pub fn register_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
-        self.control_buffer(host, buffer, Operation::RegisterBuffer, |fabric| {
-            let described = fabric
-                .memory_mut(host)
-                .ok()
-                .and_then(|m| m.describe(buffer));
-            let (kind, length) = described.ok_or_else(|| format!("no {buffer:?}"))?;
-            let (id, _) = fabric
-                .queue_pair(host, key)
-                .ok_or_else(|| format!("no {key:?}"))?;
-            let rkey = fabric.fresh_rkey(host);
-            let address = 0x1000_0000_0000 + (fabric.random.below(1 << 32) << 12);
-            let region = Region {
-                buffer,
-                address,
-                length,
-                remote_write: kind == BufferKind::Rmb,
-            };
-            let queue_pair = fabric.queue_pairs.get_mut(&id).ok_or("no queue pair")?;
-            if queue_pair.regions.holds(buffer) || !queue_pair.regions.add(rkey, region) {
-                return Err(format!("{buffer:?} is registered with {key:?}"));
-            }
-            let rtoken = RToken { rkey, address };
-            Ok(Completion::BufferRegistered {
-                buffer,
-                link: key,
-                rtoken,
-            })
-        });
+        self.control_buffer(
+            host,
+            buffer,
+            Some(key),
+            Operation::RegisterBuffer,
+            |fabric| {
+                let described = fabric
+                    .memory_mut(host)
+                    .ok()
+                    .and_then(|m| m.describe(buffer));
+                let (kind, length) = described.ok_or_else(|| format!("no {buffer:?}"))?;
+                let (id, queue_pair) = fabric
+                    .queue_pair(host, key)
+                    .ok_or_else(|| format!("no {key:?}"))?;
+                if fabric.is_gone(queue_pair.port) {
+                    return Err(Refusal::Gone);
+                }
+                let rkey = fabric.fresh_rkey(host);
+                let address = 0x1000_0000_0000 + (fabric.random.below(1 << 32) << 12);
+                let region = Region {
+                    buffer,
+                    address,
+                    length,
+                    remote_write: kind == BufferKind::Rmb,
+                };
+                let queue_pair = fabric.queue_pairs.get_mut(&id).ok_or("no queue pair")?;
+                if queue_pair.regions.holds(buffer) || !queue_pair.regions.add(rkey, region) {
+                    return Err(format!("{buffer:?} is registered with {key:?}").into());
+                }
+                let rtoken = RToken { rkey, address };
+                Ok(Completion::BufferRegistered {
+                    buffer,
+                    link: key,
+                    rtoken,
+                })
+            },
+        );
     }
 
     /// Undoes a registration. Answer: `BufferDeregistered`.
     pub fn deregister_buffer(&mut self, host: HostId, buffer: BufferKey, key: QueuePairKey) {
-        self.control_buffer(host, buffer, Operation::DeregisterBuffer, |fabric| {
+        let link = Some(key);
+        self.control_buffer(host, buffer, link, Operation::DeregisterBuffer, |fabric| {
             let id = fabric.queue_pair(host, key).map(|(id, _)| id);
             let queue_pair = id.and_then(|id| fabric.queue_pairs.get_mut(&id));
             if !queue_pair.is_some_and(|queue_pair| queue_pair.regions.remove(buffer)) {
-                return Err(format!("{buffer:?} is not registered with {key:?}"));
+                return Err(format!("{buffer:?} is not registered with {key:?}").into());
             }
             Ok(Completion::BufferDeregistered { buffer, link: key })
         });
@@ -78,16 +88,16 @@ impl Fabric {
 
     /// Gives memory back. Answer: `BufferFreed`.
     pub fn free_buffer(&mut self, host: HostId, buffer: BufferKey) {
-        self.control_buffer(host, buffer, Operation::FreeBuffer, |fabric| {
+        self.control_buffer(host, buffer, None, Operation::FreeBuffer, |fabric| {
             let mut mine = fabric.queue_pairs.range(QueuePairId::all_of(host));
             if mine.any(|(_, queue_pair)| queue_pair.regions.holds(buffer)) {
-                return Err(format!("{buffer:?} freed while registered"));
+                return Err(format!("{buffer:?} freed while registered").into());
             }
             if !fabric
                 .memory_mut(host)
                 .is_ok_and(|memory| memory.free(buffer))
             {
-                return Err(format!("no {buffer:?}"));
+                return Err(format!("no {buffer:?}").into());
             }
             Ok(Completion::BufferFreed { buffer })
         });
@@ -102,7 +112,7 @@ impl Fabric {
         length: u32,
         eye_catcher: bool,
     ) {
-        self.control_buffer(host, buffer, Operation::ClearElement, |fabric| {
+        self.control_buffer(host, buffer, None, Operation::ClearElement, |fabric| {
             fabric
                 .memory_mut(host)
                 .and_then(|memory| memory.clear_element(buffer, offset, length, eye_catcher))
@@ -175,11 +185,14 @@ impl Fabric {
         &mut self,
         host: HostId,
         buffer: BufferKey,
+        link: Option<QueuePairKey>,
         operation: Operation,
         effect: impl FnOnce(&mut Self) -> Answer,
     ) {
         let refused = Completion::BufferRefused { buffer };
-        self.control(host, operation, refused, Duration::ZERO, effect);
+        let link = link.and_then(|key| self.queue_pair(host, key));
+        let link = link.map(|(id, _)| id);
+        self.control(host, link, operation, refused, Duration::ZERO, effect);
     }
 
     fn fresh_rkey(&mut self, host: HostId) -> RKey {

@@ -6,15 +6,36 @@ use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mtu, Psn, Qpn};
 
-use super::event::Event;
 use super::queue_pair::{Peer, QueuePair, QueuePairId, QueuePairState};
+use super::spell::Spell;
+use super::watch::BEARABLE;
 use super::{Fabric, HostId, QueuePairKey};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
 use crate::memory::Regions;
 
-/// The answer to a command, or why it is a mistake of the host.
-pub(super) type Answer = Result<FabricCompletion, String>;
+/// The answer to a command, or why it is refused.
+pub(super) type Answer = Result<FabricCompletion, Refusal>;
+
+/// Why a command is refused.
+pub(super) enum Refusal {
+    /// It is a mistake of the host.
+    Mistake(String),
+    /// Its queue pair broke or its RNIC is gone, which the host may not know yet.
+    Gone,
+}
+
+impl From<String> for Refusal {
+    fn from(what: String) -> Self {
+        Self::Mistake(what)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(what: &str) -> Self {
+        Self::Mistake(what.to_owned())
+    }
+}
 
 impl Fabric {
     /// Creates a queue pair on a port and keeps receives of `receive_size` octets
@@ -33,20 +54,20 @@ impl Fabric {
             };
             let found = fabric.ports.iter().position(here);
             let port = found.ok_or_else(|| format!("no port {port} of {device:?}"))?;
+            if fabric.is_gone(port) {
+                return Err(Refusal::Gone);
+            }
             let id = fabric.fresh_queue_pair_id(host);
             let owner = fabric
                 .hosts
                 .get_mut(usize::from(host.0))
                 .ok_or("no such host")?;
             if owner.queue_pairs.contains_key(&key) {
-                return Err(format!("{key:?} exists"));
+                return Err(format!("{key:?} exists").into());
             }
             owner.queue_pairs.insert(key, id);
-            let receives = if owner.receives_withheld {
-                0
-            } else {
-                fabric.config.receives
-            };
+            let receives = fabric.receives_of(host);
+            fabric.watch_created(id);
             fabric.queue_pairs.insert(
                 id,
                 QueuePair {
@@ -68,6 +89,10 @@ impl Fabric {
                     retries: 0,
                     not_ready: 0,
                     completions_not_before: Instant::ZERO,
+                    lost_sent: Spell::OVER,
+                    lost_received: Spell::OVER,
+                    losing: Spell::OVER,
+                    unreported: Spell::OVER,
                 },
             );
             let qpn = id.qpn;
@@ -87,12 +112,13 @@ impl Fabric {
             let port = fabric.port_of.get(&peer.gid).copied();
             let queue_pair = fabric.queue_pair_in(host, key, QueuePairState::Init)?;
             if mtu.octets().is_none() {
-                return Err(format!("reserved MTU {mtu}"));
+                return Err(format!("reserved MTU {mtu}").into());
             }
             queue_pair.state = QueuePairState::ReadyToReceive;
             queue_pair.expected_psn = peer.psn.value();
             let address = peer.into();
             queue_pair.peer = Some(Peer { address, mtu, port });
+            fabric.watch_key(host, key);
             Ok(Completion::QpConnected { link: key })
         });
     }
@@ -103,6 +129,7 @@ impl Fabric {
             let queue_pair = fabric.queue_pair_in(host, key, QueuePairState::ReadyToReceive)?;
             queue_pair.state = QueuePairState::ReadyToSend;
             queue_pair.next_psn = psn.value();
+            fabric.watch_key(host, key);
             Ok(Completion::QpActive { link: key })
         });
     }
@@ -113,14 +140,21 @@ impl Fabric {
         let id = self.queue_pair(host, key).map(|(id, _)| id);
         let mut settled = Duration::ZERO;
         if let Some(id) = id {
-            settled = self.flush(id).since(self.queue.now());
+            self.watch_stopped(id);
+            let flushed = self.flush(id);
+            // Whatever is still to be reported comes first.
+            let reported = self.queue_pairs.get(&id);
+            let reported = reported.map_or(flushed, |q| q.completions_not_before);
+            settled = flushed.max(reported).since(self.queue.now());
         }
         let effect = |_: &mut Self| {
             let drained = Completion::QpDrained { link: key };
-            id.map(|_| drained).ok_or_else(|| format!("no {key:?}"))
+            id.map(|_| drained)
+                .ok_or_else(|| format!("no {key:?}").into())
         };
         let refused = Completion::LinkRefused { link: key };
-        self.control(host, Operation::QueuePairToError, refused, settled, effect);
+        let (operation, link) = (Operation::QueuePairToError, id);
+        self.control(host, link, operation, refused, settled, effect);
     }
 
     /// Destroys a queue pair and its protection domain. Answer: `QpDestroyed`.
@@ -131,7 +165,7 @@ impl Fabric {
                 .ok_or_else(|| format!("no {key:?}"))?;
             let busy = queue_pair.can_receive() || !queue_pair.outstanding.is_empty();
             if busy {
-                return Err(format!("{key:?} destroyed before it was drained"));
+                return Err(format!("{key:?} destroyed before it was drained").into());
             }
             fabric.queue_pairs.remove(&id);
             let owner = fabric
@@ -150,8 +184,9 @@ impl Fabric {
         operation: Operation,
         effect: impl FnOnce(&mut Self) -> Answer,
     ) {
+        let id = self.queue_pair(host, link).map(|(id, _)| id);
         let refused = Completion::LinkRefused { link };
-        self.control(host, operation, refused, Duration::ZERO, effect);
+        self.control(host, id, operation, refused, Duration::ZERO, effect);
     }
 
     /// Executes a command unless a fault refuses it, and answers it after the
@@ -160,6 +195,7 @@ impl Fabric {
     pub(super) fn control(
         &mut self,
         host: HostId,
+        link: Option<QueuePairId>,
         operation: Operation,
         refused: FabricCompletion,
         at_least: Duration,
@@ -169,21 +205,43 @@ impl Fabric {
         let mut latency = self.config.control_latency.max(at_least);
         let mut completion = None;
         for action in &struck {
-            match *action {
+            let (fault, action) = *action;
+            match action {
                 FaultAction::Refuse => completion = Some(refused.clone()),
                 FaultAction::Delay(time) => latency = latency.saturating_add(time),
-                _ => {}
+                _ => continue,
             }
+            let phase = link.map_or_else(|| self.phase_of_host(host), |id| self.phase_of(id));
+            self.plan.note(fault, phase);
+            self.harm_by_control(host, link, action);
         }
         let completion = completion.unwrap_or_else(|| match effect(self) {
             Ok(completion) => completion,
-            Err(what) => {
+            Err(Refusal::Gone) => refused,
+            Err(Refusal::Mistake(what)) => {
                 self.violation(host, what);
                 refused
             }
         });
-        self.queue
-            .schedule_after(latency, Event::Complete { host, completion });
+        self.complete_at(self.queue.now().after(latency), host, completion);
+        self.apply(&struck, host, link);
+    }
+
+    /// What a refused or late command may cost: a refused one its link, a late
+    /// one everything that waits for it.
+    fn harm_by_control(&mut self, host: HostId, link: Option<QueuePairId>, action: FaultAction) {
+        match (action, link) {
+            (FaultAction::Refuse, Some(link)) => self.harm_link(link),
+            (FaultAction::Delay(time), _) if time >= BEARABLE => self.harm_host(host),
+            _ => {}
+        }
+    }
+
+    /// The watch looks at a queue pair again.
+    fn watch_key(&mut self, host: HostId, key: QueuePairKey) {
+        if let Some((id, _)) = self.queue_pair(host, key) {
+            self.watch_bound(id);
+        }
     }
 
     fn queue_pair_in(
@@ -191,13 +249,16 @@ impl Fabric {
         host: HostId,
         key: QueuePairKey,
         state: QueuePairState,
-    ) -> Result<&mut QueuePair, String> {
+    ) -> Result<&mut QueuePair, Refusal> {
         let id = self.queue_pair(host, key).map(|(id, _)| id);
         let queue_pair = id.and_then(|id| self.queue_pairs.get_mut(&id));
         match queue_pair {
             Some(queue_pair) if queue_pair.state == state => Ok(queue_pair),
-            Some(queue_pair) => Err(format!("{key:?} is {:?}, not {state:?}", queue_pair.state)),
-            None => Err(format!("no {key:?}")),
+            Some(queue_pair) if queue_pair.state == QueuePairState::Error => Err(Refusal::Gone),
+            Some(queue_pair) => {
+                Err(format!("{key:?} is {:?}, not {state:?}", queue_pair.state).into())
+            }
+            None => Err(format!("no {key:?}").into()),
         }
     }
 

@@ -3,6 +3,7 @@
 use smc_proto::command::Segment;
 use smc_proto::id::WrId;
 use smc_proto::time::Duration;
+use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
@@ -68,8 +69,13 @@ impl Fabric {
         let Some(id) = self.queue_pair(host, key).map(|(id, _)| id) else {
             return self.violation(host, format!("{operation:?} on no queue pair"));
         };
+        let operation = match payload.first() {
+            Some(&kind) if operation == Operation::Send && kind != CDC_TYPE => Operation::SendLlc,
+            _ => operation,
+        };
         let struck = self.plan.strike(host, operation, &mut self.random);
-        self.strike_link(id, &struck);
+        self.apply(&struck, host, Some(id));
+        self.watch_posted(id, work, &payload);
         let now = self.queue.now();
         let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
             return;
@@ -105,6 +111,7 @@ impl Fabric {
     pub(super) fn transmit(&mut self, sender: QueuePairId, number: u64) {
         let now = self.queue.now();
         let lane = self.lane(sender).copied();
+        let extra = self.extra_latency(sender);
         let Some(request) = self
             .queue_pairs
             .get_mut(&sender)
@@ -119,11 +126,12 @@ impl Fabric {
         let octets = request.payload.len() as u64 + u64::from(request.packets) * PACKET_OVERHEAD;
         request.starts = now.max(lane.busy_until);
         request.ends = request.starts.after(lane.path.time_for(octets));
-        let arrives = request.ends.after(lane.path.latency);
+        let latency = lane.path.latency.saturating_add(extra);
+        let arrives = request.ends.after(latency).max(lane.last_arrival);
         request.arrives = Some(arrives);
         let busy_until = request.ends;
         if let Some(lane) = self.lane(sender) {
-            lane.busy_until = busy_until;
+            (lane.busy_until, lane.last_arrival) = (busy_until, arrives);
         }
         self.queue
             .schedule(arrives, Event::Arrive { sender, number });
@@ -182,9 +190,11 @@ impl Fabric {
             }
         }
         if outcome != Outcome::Dropped {
+            let extra = self.extra_latency(sender);
             let latency = self
                 .lane(sender)
-                .map_or(Duration::ZERO, |lane| lane.path.latency);
+                .map_or(Duration::ZERO, |lane| lane.path.latency)
+                .saturating_add(extra);
             let answer = Event::Acknowledge {
                 sender,
                 number,
@@ -204,9 +214,16 @@ impl Fabric {
         work: Work,
         payload: &[u8],
     ) -> (Outcome, Option<QueuePairId>) {
+        if !self.passes(sender) {
+            return (Outcome::Dropped, None);
+        }
         let Some(receiver) = self.reachable_peer(sender, flow) else {
             return (Outcome::Dropped, None);
         };
+        if self.loses(receiver, first_psn, packets) {
+            self.watch_lost(sender, receiver.host, work, payload);
+            return (Outcome::Accepted, Some(receiver));
+        }
         let Some(queue_pair) = self.queue_pairs.get_mut(&receiver) else {
             return (Outcome::Dropped, None);
         };
@@ -214,6 +231,7 @@ impl Fabric {
             (Order::Foreign, _) => Outcome::Dropped,
             (Order::Repeated, _) => Outcome::Duplicate,
             (Order::Next, Work::Send { .. }) if queue_pair.receives == 0 => {
+                self.note_not_ready(receiver);
                 Outcome::ReceiverNotReady
             }
             (Order::Next, Work::Send { .. })
@@ -225,6 +243,7 @@ impl Fabric {
                 queue_pair.receives -= 1;
                 queue_pair.accept(packets);
                 let link = queue_pair.key;
+                self.watch_arrived(receiver, payload);
                 let payload = payload.to_vec();
                 self.complete(receiver, Completion::Received { link, payload });
                 Outcome::Accepted
@@ -244,5 +263,22 @@ impl Fabric {
             }
         };
         (outcome, Some(receiver))
+    }
+
+    /// Whether a queue pair acknowledges this request and throws it away.
+    fn loses(&mut self, receiver: QueuePairId, first_psn: u32, packets: u32) -> bool {
+        let now = self.queue.now();
+        let phase = self.phase_of(receiver);
+        let Some(queue_pair) = self.queue_pairs.get_mut(&receiver) else {
+            return false;
+        };
+        if !queue_pair.losing.is_on(now) || !matches!(queue_pair.order(first_psn), Order::Next) {
+            return false;
+        }
+        queue_pair.accept(packets);
+        if let Some(fault) = queue_pair.losing.hit(now) {
+            self.plan.note(fault, phase);
+        }
+        true
     }
 }

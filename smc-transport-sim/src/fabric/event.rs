@@ -1,11 +1,10 @@
 //! What a fabric schedules, and the loop that makes it happen.
 
-use smc_proto::time::Instant;
+use smc_proto::time::{Duration, Instant};
 
 use super::queue_pair::QueuePairId;
 use super::{Fabric, HostId};
 use crate::completion::FabricCompletion;
-use crate::fault::{Ends, FaultAction};
 use crate::observe::Outcome;
 use crate::tcp::TcpEvent;
 
@@ -26,12 +25,27 @@ pub(super) enum Event {
     /// A completion becomes visible.
     Complete {
         host: HostId,
+        /// Of the host, when it was scheduled.
+        life: u32,
         completion: FabricCompletion,
     },
     /// The host posts receives again.
     ReceivesReturn { host: HostId },
     /// A fault whose time has come.
     Fault { index: usize },
+    /// A port may have its carrier again.
+    PortReturns { port: usize },
+    /// A port that flaps loses its carrier again.
+    PortFlaps {
+        fault: usize,
+        port: usize,
+        left: u16,
+        period: Duration,
+    },
+    /// What a queue pair was to lose is lost.
+    LosingEnds { id: QueuePairId },
+    /// Something may go on that was held up.
+    Wake,
     /// A TCP segment arrives.
     Tcp(TcpEvent),
 }
@@ -67,7 +81,9 @@ impl Fabric {
     /// Whether a host has completions or TCP notices to take.
     #[must_use]
     pub fn wants_attention(&self) -> bool {
-        let waiting = |host: &super::Host| !host.completions.is_empty() || !host.notices.is_empty();
+        let waiting = |host: &super::Host| {
+            !host.completions.is_empty() || !host.notices.is_empty() || !host.news.is_empty()
+        };
         self.hosts.iter().any(waiting)
     }
 
@@ -81,9 +97,27 @@ impl Fabric {
             } => self.acknowledged(sender, number, outcome),
             Event::RetryTimer { sender } => self.retry_timer(sender),
             Event::ReceiverMayBeReady { sender } => self.resend(sender),
-            Event::Complete { host, completion } => self.complete_now(host, completion),
+            Event::Complete {
+                host,
+                life,
+                completion,
+            } => {
+                let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
+                if now_living == Some(life) {
+                    self.complete_now(host, completion);
+                }
+            }
             Event::ReceivesReturn { host } => self.post_receives(host),
             Event::Fault { index } => self.timed_fault(index),
+            Event::PortReturns { port } => self.port_returns(port),
+            Event::PortFlaps {
+                fault,
+                port,
+                left,
+                period,
+            } => self.port_flaps(fault, port, left, period),
+            Event::LosingEnds { id } => self.losing_ends(id),
+            Event::Wake => {}
             Event::Tcp(event) => self.tcp_arrive(event),
         }
     }
@@ -94,74 +128,14 @@ impl Fabric {
         }
     }
 
-    fn timed_fault(&mut self, index: usize) {
-        let Some(&fault) = self.plan.faults().get(index) else {
-            return;
+    /// Schedules a completion, for the present instance of the host only.
+    pub(super) fn complete_at(&mut self, at: Instant, host: HostId, completion: FabricCompletion) {
+        let life = self.hosts.get(usize::from(host.0)).map_or(0, |h| h.life);
+        let event = Event::Complete {
+            host,
+            life,
+            completion,
         };
-        let hosts: Vec<_> = self
-            .hosts()
-            .filter(|host| fault.host.is_none_or(|h| h == *host))
-            .collect();
-        for host in hosts {
-            match fault.action {
-                FaultAction::FailLink {
-                    device,
-                    ends,
-                    cause,
-                } => {
-                    let ids: Vec<_> = self
-                        .queue_pairs
-                        .range(QueuePairId::all_of(host))
-                        .map(|(id, _)| *id)
-                        .collect();
-                    for id in ids {
-                        self.break_link(id, device, ends, cause);
-                    }
-                }
-                FaultAction::WithholdReceives(time) => self.withhold_receives(host, time),
-                FaultAction::TcpReset => self.tcp_reset_all(host),
-                FaultAction::TcpSplit(split) => self.tcp.set_split(host, split),
-                FaultAction::Refuse | FaultAction::Delay(_) => {}
-            }
-        }
-    }
-
-    /// Applies the faults that struck work on a queue pair.
-    pub(super) fn strike_link(&mut self, id: QueuePairId, actions: &[FaultAction]) {
-        for action in actions {
-            match *action {
-                FaultAction::FailLink {
-                    device,
-                    ends,
-                    cause,
-                } => self.break_link(id, device, ends, cause),
-                FaultAction::WithholdReceives(time) => self.withhold_receives(id.host, time),
-                FaultAction::TcpReset => self.tcp_reset_all(id.host),
-                FaultAction::TcpSplit(split) => self.tcp.set_split(id.host, split),
-                FaultAction::Refuse | FaultAction::Delay(_) => {}
-            }
-        }
-    }
-
-    fn break_link(
-        &mut self,
-        id: QueuePairId,
-        device: Option<smc_proto::id::DeviceId>,
-        ends: Ends,
-        cause: smc_proto::completion::LinkFailure,
-    ) {
-        let Some(queue_pair) = self.queue_pairs.get(&id) else {
-            return;
-        };
-        if device.is_some_and(|only| only != queue_pair.device) || queue_pair.peer.is_none() {
-            return;
-        }
-        let far = self.peer_of(id);
-        if ends != Ends::Far {
-            self.fail(id, cause, None);
-        }
-        if let (Ends::Far | Ends::Both, Some(far)) = (ends, far) {
-            self.fail(far, cause, None);
-        }
+        self.queue.schedule(at, event);
     }
 }

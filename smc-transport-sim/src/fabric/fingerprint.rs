@@ -21,13 +21,28 @@ impl Fabric {
             host.memory.fingerprint(hasher);
             host.completions.hash(hasher);
             host.notices.hash(hasher);
-            host.receives_withheld.hash(hasher);
+            host.news.hash(hasher);
+            (host.few_receives, host.down_until.since(now)).hash(hasher);
+            for spell in [&host.withheld, &host.few, &host.busy, &host.held] {
+                spell.fingerprint(now, hasher);
+            }
         }
         for port in &self.ports {
             (port.config, port.sends, port.receives).hash(hasher);
+            (port.slow_by, port.told_down).hash(hasher);
+            for spell in [
+                &port.down,
+                &port.gone,
+                &port.lost_sent,
+                &port.lost_received,
+                &port.slow,
+            ] {
+                spell.fingerprint(now, hasher);
+            }
         }
         for (ends, lane) in &self.lanes {
             (ends, lane.path, lane.busy_until.since(now)).hash(hasher);
+            lane.last_arrival.since(now).hash(hasher);
         }
         for (id, queue_pair) in &self.queue_pairs {
             id.hash(hasher);
@@ -54,9 +69,25 @@ impl Fabric {
             Event::RetryTimer { sender } | Event::ReceiverMayBeReady { sender } => {
                 sender.hash(hasher);
             }
-            Event::Complete { host, completion } => (host, completion).hash(hasher),
+            Event::Complete {
+                host,
+                life,
+                completion,
+            } => {
+                let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
+                (host, now_living == Some(*life), completion).hash(hasher);
+            }
             Event::ReceivesReturn { host } => host.hash(hasher),
             Event::Fault { index } => index.hash(hasher),
+            Event::PortReturns { port } => port.hash(hasher),
+            Event::PortFlaps {
+                fault,
+                port,
+                left,
+                period,
+            } => (fault, port, left, period).hash(hasher),
+            Event::LosingEnds { id } => id.hash(hasher),
+            Event::Wake => {}
             Event::Tcp(event) => {
                 (event.tcp, event.to, &event.item).hash(hasher);
             }
@@ -91,6 +122,14 @@ impl QueuePair {
             now.since(self.last_progress).hash(hasher);
         }
         self.completions_not_before.since(now).hash(hasher);
+        for spell in [
+            &self.lost_sent,
+            &self.lost_received,
+            &self.losing,
+            &self.unreported,
+        ] {
+            spell.fingerprint(now, hasher);
+        }
         for request in &self.outstanding {
             (self.next_number - request.number).hash(hasher);
             (
@@ -108,6 +147,7 @@ impl QueuePair {
 
 impl crate::tcp::Tcp {
     fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        self.hash_splits(hasher);
         for connection in &self.connections {
             connection.option.hash(hasher);
             for end in [&connection.client, &connection.server] {

@@ -9,6 +9,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{Mtu, Qpn, RKey};
 
 use super::HostId;
+use super::spell::Spell;
 use crate::clock::Ticket;
 use crate::memory::Regions;
 
@@ -76,6 +77,13 @@ pub(super) struct QueuePair {
     pub(super) not_ready: u8,
     /// A delayed completion holds back those behind it until then.
     pub(super) completions_not_before: Instant,
+    /// Packets that vanish.
+    pub(super) lost_sent: Spell,
+    pub(super) lost_received: Spell,
+    /// What arrives is acknowledged and not placed.
+    pub(super) losing: Spell,
+    /// What is sent is not reported as sent.
+    pub(super) unreported: Spell,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]

@@ -6,7 +6,8 @@ use smc_proto::wire::types::Psn;
 
 use super::event::Event;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
-use super::{Fabric, HostId, WorkOwner};
+use super::watch::BEARABLE;
+use super::{Fabric, WorkOwner};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
 use crate::observe::{Acknowledgement, Outcome, RdmaFlow};
@@ -17,14 +18,9 @@ impl Fabric {
         let Some(flow) = self.flow(sender) else {
             return;
         };
-        let ports = self
-            .queue_pairs
-            .get(&sender)
-            .and_then(|q| Some((q.port, q.peer?.port?)));
-        let port = |index: usize| self.ports.get(index);
-        if ports.is_none_or(|(near, far)| {
-            port(near).is_none_or(|port| !port.receives) || port(far).is_none_or(|port| !port.sends)
-        }) {
+        // The way back: from the peer's port to this one, or from where the peer
+        // was, if it is gone by now.
+        if !self.passes_back(sender) {
             return;
         }
         let Some(queue_pair) = self.queue_pairs.get_mut(&sender) else {
@@ -59,7 +55,9 @@ impl Fabric {
                     Work::Write { owner, .. } => {
                         self.fail(sender, LinkFailure::RemoteAccess, Some(owner));
                     }
-                    Work::Send { .. } => self.fail(sender, LinkFailure::Other, None),
+                    Work::Send { .. } => {
+                        self.fail(sender, LinkFailure::Other, None);
+                    }
                 }
             }
             Outcome::Dropped => {}
@@ -97,7 +95,8 @@ impl Fabric {
             return;
         };
         if queue_pair.not_ready >= self.config.receiver_not_ready_count {
-            return self.fail(sender, LinkFailure::ReceiverNotReady, None);
+            self.fail(sender, LinkFailure::ReceiverNotReady, None);
+            return;
         }
         queue_pair.not_ready += 1;
         if let Some(timer) = queue_pair.retry_timer.take() {
@@ -173,18 +172,26 @@ impl Fabric {
         }
     }
 
-    /// Breaks a queue pair and reports it, once.
-    pub(super) fn fail(&mut self, id: QueuePairId, cause: LinkFailure, owner: Option<WorkOwner>) {
+    /// Breaks a queue pair and reports it, once; false if it was broken before.
+    pub(super) fn fail(
+        &mut self,
+        id: QueuePairId,
+        cause: LinkFailure,
+        owner: Option<WorkOwner>,
+    ) -> bool {
         let Some(queue_pair) = self.queue_pairs.get(&id) else {
-            return;
+            return false;
         };
         if queue_pair.state == QueuePairState::Error {
-            return;
+            return false;
         }
         let link = queue_pair.key;
+        self.harm_link(id);
+        self.watch_stopped(id);
         self.flush(id);
         let conn = owner;
         self.complete(id, Completion::LinkFailed { link, cause, conn });
+        true
     }
 
     /// Moves a queue pair to the error state. What is on the wire still arrives
@@ -209,17 +216,60 @@ impl Fabric {
         arrivals.max().unwrap_or(now)
     }
 
+    /// Whether a queue pair does not report what it sent.
+    fn swallows(&mut self, id: QueuePairId) -> bool {
+        let now = self.queue.now();
+        let phase = self.phase_of(id);
+        let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
+            return false;
+        };
+        if !queue_pair.unreported.is_on(now) {
+            return false;
+        }
+        if let Some(fault) = queue_pair.unreported.hit(now) {
+            self.plan.note(fault, phase);
+        }
+        self.harm_link(id);
+        true
+    }
+
+    /// Until when the host of a queue pair holds completions back.
+    fn held_until(&mut self, id: QueuePairId) -> Instant {
+        let now = self.queue.now();
+        let phase = self.phase_of(id);
+        let Some(host) = self.hosts.get_mut(usize::from(id.host.0)) else {
+            return now;
+        };
+        if !host.held.is_on(now) {
+            return now;
+        }
+        if let Some(fault) = host.held.hit(now) {
+            self.plan.note(fault, phase);
+        }
+        host.held.until()
+    }
+
     /// Reports something of the data path, behind all reported before.
     pub(super) fn complete(&mut self, id: QueuePairId, completion: FabricCompletion) {
         let now = self.queue.now();
         let mut at = now;
         if matches!(completion, Completion::Sent { .. }) {
-            for action in self.plan.strike(id.host, Operation::Sent, &mut self.random) {
-                if let FaultAction::Delay(time) = action {
+            let struck = self.plan.strike(id.host, Operation::Sent, &mut self.random);
+            for (fault, action) in &struck {
+                if let FaultAction::Delay(time) = *action {
                     at = at.after(time);
+                    self.plan.note(*fault, self.phase_of(id));
+                    if time >= BEARABLE {
+                        self.harm_host(id.host);
+                    }
                 }
             }
+            self.apply(&struck, id.host, Some(id));
+            if self.swallows(id) {
+                return;
+            }
         }
+        at = at.max(self.held_until(id));
         let mut held_back = at > now;
         if let Some(queue_pair) = self.queue_pairs.get_mut(&id) {
             // Also when equal: what is held back until now may not be out yet.
@@ -231,36 +281,9 @@ impl Fabric {
         }
         let host = id.host;
         if held_back {
-            self.queue
-                .schedule(at, Event::Complete { host, completion });
+            self.complete_at(at, host, completion);
         } else {
             self.complete_now(host, completion);
-        }
-    }
-
-    /// Takes all posted receives away for a while.
-    pub(super) fn withhold_receives(&mut self, host: HostId, time: Duration) {
-        if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            host.receives_withheld = true;
-        }
-        for (_, queue_pair) in self.queue_pairs.range_mut(QueuePairId::all_of(host)) {
-            queue_pair.receives = 0;
-        }
-        if time < Duration::MAX {
-            self.queue
-                .schedule_after(time, Event::ReceivesReturn { host });
-        }
-    }
-
-    /// Posts all receives of a host again.
-    pub(super) fn post_receives(&mut self, host: HostId) {
-        if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            host.receives_withheld = false;
-        }
-        for (_, queue_pair) in self.queue_pairs.range_mut(QueuePairId::all_of(host)) {
-            if queue_pair.state != QueuePairState::Error {
-                queue_pair.receives = self.config.receives;
-            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The verbs of TCP: open, send, close, reset, read.
 
 use smc_proto::time::Duration;
+use smc_proto::wire::clc::{ClcHeader, ClcKind};
 
 use super::event::Event;
 use super::{Fabric, HostId};
-use crate::fault::{FaultAction, Operation};
+use crate::fault::{FaultAction, Operation, TcpFate};
 use crate::observe::TcpSegment;
 use crate::tcp::{
     Side, SmcOption, TcpConnection, TcpEnd, TcpEvent, TcpId, TcpItem, TcpNews, TcpNotice, TcpSplit,
@@ -14,6 +15,8 @@ use crate::tcp::{
 /// seen alone.
 const SEGMENT_GAP: Duration = Duration::from_micros(1);
 const LARGEST_SEGMENT: usize = 32 << 10;
+/// So many octets of a stream are cut as faults say; any rendezvous takes less.
+const CUT: u64 = 4 << 10;
 
 impl Fabric {
     /// Opens a TCP connection. Both sides get a notice when it stands.
@@ -22,6 +25,7 @@ impl Fabric {
         let latency = self.config.tcp_latency;
         self.tcp.connections.push(TcpConnection {
             option,
+            rendezvous: option.client_offers && option.server_answers,
             client: TcpEnd::new(client, latency),
             server: TcpEnd::new(server, latency),
         });
@@ -31,6 +35,7 @@ impl Fabric {
 
     /// Sends octets; does nothing after a FIN or a RST.
     pub fn tcp_send(&mut self, tcp: TcpId, side: Side, mut octets: &[u8]) {
+        self.watch_rendezvous(tcp, octets);
         let Some(end) = self.tcp.end_mut(tcp, side) else {
             return;
         };
@@ -44,23 +49,32 @@ impl Fabric {
             .strike_first(host, Operation::TcpOctet, count, &mut self.random);
         let mut reset = false;
         if let Some((at, actions)) = struck {
-            for action in actions {
+            for (fault, action) in actions {
                 match action {
                     FaultAction::TcpReset => {
                         octets = octets.get(..at as usize).unwrap_or(octets);
                         reset = true;
+                        self.note_fault(fault, host);
                     }
-                    FaultAction::TcpSplit(split) => self.tcp.set_split(host, split),
-                    _ => {}
+                    other => self.apply(&[(fault, other)], host, None),
                 }
             }
         }
         while !octets.is_empty() {
-            let most = match self.tcp.split(host) {
+            let split = match self.tcp.get(tcp) {
+                Some(connection) if connection.end(side).sent < CUT => self.tcp.split(host),
+                _ => TcpSplit::Whole,
+            };
+            let most = match split {
                 TcpSplit::Whole => LARGEST_SEGMENT,
                 TcpSplit::Every(size) => size.max(1).into(),
                 TcpSplit::Random(size) => 1 + self.random.below(size.max(1).into()) as usize,
             };
+            if most < octets.len().min(LARGEST_SEGMENT)
+                && let Some(fault) = self.tcp.split_hit(host)
+            {
+                self.note_fault(fault, host);
+            }
             let (segment, rest) = octets.split_at(most.min(octets.len()));
             self.tcp_emit(tcp, side, TcpItem::Octets(segment.to_vec()));
             octets = rest;
@@ -131,17 +145,67 @@ impl Fabric {
         }
     }
 
-    pub(super) fn tcp_reset_all(&mut self, host: HostId) {
-        let concerned = |connection: &TcpConnection| {
-            connection.client.host == host || connection.server.host == host
+    /// Resets all connections of a host; false if there was none.
+    pub(super) fn tcp_reset_all(&mut self, host: HostId) -> bool {
+        let ids = self.tcp_of(host);
+        for tcp in &ids {
+            self.tcp_break(*tcp);
+        }
+        !ids.is_empty()
+    }
+
+    /// Connections of a host that are not over.
+    fn tcp_of(&self, host: HostId) -> Vec<TcpId> {
+        let alive = |c: &TcpConnection| {
+            [&c.client, &c.server]
+                .iter()
+                .any(|end| end.host == host && !end.reset)
+                && !(c.client.fin_received && c.server.fin_received)
         };
         let connections = self.tcp.connections.iter().zip(0..);
-        let ids: Vec<_> = connections
-            .filter(|(c, _)| concerned(c))
+        connections
+            .filter(|(connection, _)| alive(connection))
             .map(|(_, number)| TcpId(number))
-            .collect();
-        for tcp in ids {
-            self.tcp_break(tcp);
+            .collect()
+    }
+
+    /// The host's ends of its connections are gone without a word; its peers
+    /// find out later. False if there was none.
+    pub(super) fn tcp_crash(&mut self, host: HostId, down: Duration, fate: TcpFate) -> bool {
+        let ids = self.tcp_of(host);
+        let now = self.queue.now();
+        for &tcp in &ids {
+            for side in [Side::Client, Side::Server] {
+                let Some(end) = self.tcp.end_mut(tcp, side).filter(|end| end.host == host) else {
+                    continue;
+                };
+                end.reset = true;
+                end.incoming.clear();
+                end.read = 0;
+                let (after, item) = match fate {
+                    TcpFate::Reset => (down, TcpItem::Reset),
+                    TcpFate::TimeOut(time) => (time, TcpItem::TimeOut),
+                };
+                let event = TcpEvent {
+                    tcp,
+                    to: side.other(),
+                    sent_at: now,
+                    sequence: end.sent,
+                    acknowledged: end.received,
+                    item,
+                };
+                self.queue.schedule_after(after, Event::Tcp(event));
+            }
+        }
+        !ids.is_empty()
+    }
+
+    /// After a Confirm or a Decline no CLC message comes any more.
+    fn watch_rendezvous(&mut self, tcp: TcpId, octets: &[u8]) {
+        let connection = self.tcp.connections.get_mut(tcp.0 as usize);
+        if let Some(connection) = connection.filter(|connection| connection.rendezvous) {
+            let header = ClcHeader::parse(octets).map(|header| header.kind);
+            connection.rendezvous = matches!(header, Ok(ClcKind::Proposal | ClcKind::Accept));
         }
     }
 
@@ -170,7 +234,10 @@ impl Fabric {
     }
 
     pub(super) fn tcp_arrive(&mut self, event: TcpEvent) {
-        self.tcp_observe(&event);
+        let now = self.queue.now();
+        if event.item != TcpItem::TimeOut {
+            self.tcp_observe(&event);
+        }
         let (tcp, side) = (event.tcp, event.to);
         let Some(option) = self.tcp.get(tcp).map(|connection| connection.option) else {
             return;
@@ -178,7 +245,17 @@ impl Fabric {
         let Some(end) = self.tcp.end_mut(tcp, side) else {
             return;
         };
+        let host = end.host;
         if end.reset {
+            return;
+        }
+        let away = self.hosts.get(usize::from(host.0));
+        if away.is_some_and(|host| host.down_until > now) {
+            // Nobody is at home: who calls is told so in the end.
+            end.reset = true;
+            if event.item == TcpItem::Syn {
+                self.tcp_emit(tcp, side, TcpItem::Reset);
+            }
             return;
         }
         let connected = TcpNews::Connected {
@@ -209,8 +286,13 @@ impl Fabric {
                 end.read = 0;
                 (Some(TcpNews::Reset), None)
             }
+            TcpItem::TimeOut => {
+                end.reset = true;
+                end.incoming.clear();
+                end.read = 0;
+                (Some(TcpNews::TimedOut), None)
+            }
         };
-        let host = end.host;
         if let Some(item) = answer {
             self.tcp_emit(tcp, side, item);
         }

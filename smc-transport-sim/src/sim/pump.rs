@@ -4,10 +4,12 @@
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
-use smc_proto::wire::clc::MAX_LENGTH;
+use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::DiagnosisCode;
 
 use super::socket::Clc;
 use super::*;
+use crate::describe::{self, Stream};
 use crate::tcp::{TcpNews, TcpNotice};
 
 impl<S: Storage> Simulation<S> {
@@ -30,19 +32,30 @@ impl<S: Storage> Simulation<S> {
 
     fn deliver(&mut self, index: usize) -> bool {
         let mut moved = false;
-        let now = self.fabric.now();
         let Some(host) = self.hosts.get(index).map(|host| host.id) else {
             return false;
         };
+        while let Some(news) = self.fabric.next_news(host) {
+            moved = true;
+            self.on_news(host, news);
+        }
+        let now = self.host_now(host);
+        if let Some(invariants) = &mut self.invariants {
+            invariants.on_time(self.fabric.now());
+        }
         while let Some(notice) = self.fabric.next_tcp_notice(host) {
             moved = true;
             self.on_tcp(host, notice);
         }
         while let Some(completion) = self.fabric.next_completion(host) {
             moved = true;
+            if let Some(invariants) = &mut self.invariants {
+                invariants.on_completion(host, &completion);
+            }
             if let Some(host) = self.hosts.get_mut(index) {
                 host.endpoint.handle_rdma(now, completion.as_ref());
             }
+            self.count_steps(host);
         }
         moved
     }
@@ -64,6 +77,12 @@ impl<S: Storage> Simulation<S> {
                     socket.state.tcp_reset = true;
                 }
             }
+            TcpNews::TimedOut => {
+                self.tell_tcp(socket, TcpEvent::Failed);
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    socket.state.tcp_reset = true;
+                }
+            }
         }
         if let Some(socket) = self.sockets.get_mut(socket) {
             socket.awake = true;
@@ -71,21 +90,23 @@ impl<S: Storage> Simulation<S> {
     }
 
     fn tell_tcp(&mut self, socket: usize, event: TcpEvent) {
-        let now = self.fabric.now();
         let Some(socket) = self.sockets.get(socket) else {
             return;
         };
-        let host = self.hosts.get_mut(usize::from(socket.host.0));
+        let id = socket.host;
+        let now = self.host_now(id);
+        let host = self.hosts.get_mut(usize::from(id.0));
         if let (Some(conn), Some(host)) = (socket.state.conn, host) {
             host.endpoint.handle_tcp(now, conn, event);
+            self.count_steps(id);
         }
     }
 
     fn on_connected(&mut self, index: usize, smc: bool) {
-        let now = self.fabric.now();
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
+        let now = self.host_now(socket.host);
         let (id, tcp, side) = (socket.host, socket.tcp, socket.side);
         let other_end = |s: &&Socket| s.tcp == tcp && s.side != side;
         let peer = self
@@ -93,7 +114,7 @@ impl<S: Storage> Simulation<S> {
             .iter()
             .find(other_end)
             .map_or(id, |socket| socket.host);
-        let paths = self.paths(id, peer);
+        let paths = self.client_paths(id, peer);
         let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
             return;
         };
@@ -111,20 +132,69 @@ impl<S: Storage> Simulation<S> {
         match opened {
             Ok(conn) => {
                 host.conns.insert(conn, SocketId(index));
+                if let Some(invariants) = &mut self.invariants {
+                    invariants.on_opened(id, conn, tcp, side);
+                }
                 socket.state.conn = Some(conn);
+                socket.life.conn = Some(conn);
                 socket.clc = Clc::Engine;
             }
-            // No slot is free: the connection is what it was, plain TCP.
+            // No slot is free: the connection is what it was, plain TCP. A client
+            // that was told otherwise in the SYN-ACK may propose all the same.
             Err(_) => {
                 socket.state.carrier = Carrier::Tcp;
+                socket.clc = if smc && side == Side::Server {
+                    Clc::Refusing
+                } else {
+                    Clc::Over
+                };
+            }
+        }
+    }
+
+    /// Answers a Proposal for which the engine has no room.
+    fn refuse_proposal(&mut self, index: usize) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
+        match describe::stream(octets) {
+            Stream::Incomplete => {}
+            Stream::Other => socket.clc = Clc::Over,
+            Stream::Clc(_, length) => {
+                let host = self.hosts.get(usize::from(socket.host.0));
+                let Some(peer_id) = host.map(|host| host.endpoint.config().peer_id) else {
+                    return;
+                };
+                let decline = ClcMessage::Decline(Decline {
+                    version: ClcVersion::V1,
+                    out_of_sync: false,
+                    peer_id,
+                    diagnosis: DiagnosisCode::MEMORY,
+                    os: PeerOs::UNKNOWN,
+                });
+                let mut message = [0; MAX_LENGTH];
+                let written = decline.emit(&mut message).unwrap_or(0);
+                let (tcp, side) = (socket.tcp, socket.side);
                 socket.clc = Clc::Over;
+                self.fabric.tcp_consume(tcp, side, length);
+                let message = message.get(..written).unwrap_or_default();
+                self.fabric.tcp_send(tcp, side, message);
             }
         }
     }
 
     /// Shows octets of TCP to the engine while they may be CLC messages.
     fn show_clc(&mut self, index: usize) {
-        let now = self.fabric.now();
+        if self
+            .sockets
+            .get(index)
+            .is_some_and(|s| s.clc == Clc::Refusing)
+        {
+            return self.refuse_proposal(index);
+        }
+        let owner = self.sockets.get(index).map(|socket| socket.host);
+        let now = self.host_now(owner.unwrap_or(HostId(0)));
         while let Some(socket) = self.sockets.get_mut(index) {
             let shown = matches!(socket.clc, Clc::Engine | Clc::Watching);
             let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
@@ -138,6 +208,10 @@ impl<S: Storage> Simulation<S> {
             match host.endpoint.handle_clc(now, conn, octets) {
                 Ok(ClcProgress::NeedMore { .. }) => return,
                 Ok(ClcProgress::Consumed { len, next }) => {
+                    if let Some(invariants) = &mut self.invariants {
+                        let taken = octets.get(..len).unwrap_or_default();
+                        invariants.on_clc_received(host.id, conn, taken);
+                    }
                     self.fabric.tcp_consume(socket.tcp, socket.side, len);
                     if next == Next::Stop {
                         socket.clc = Clc::Over;
@@ -155,19 +229,24 @@ impl<S: Storage> Simulation<S> {
 
     fn collect(&mut self, index: usize) -> bool {
         let mut moved = false;
-        let now = self.fabric.now();
+        let at = self.fabric.now();
         let mut message = [0; MAX_LENGTH];
         loop {
             let Some(host) = self.hosts.get_mut(index) else {
                 return moved;
             };
+            let now = host.clock.show(at);
             if let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut message) {
                 let socket = host
                     .conns
                     .get(&conn)
-                    .and_then(|socket| self.sockets.get(socket.0));
+                    .and_then(|socket| self.sockets.get_mut(socket.0));
                 if let Some(socket) = socket {
                     let octets = message.get(..length).unwrap_or_default();
+                    if let Some(invariants) = &mut self.invariants {
+                        invariants.on_clc_sent(host.id, conn, octets);
+                    }
+                    socket.note_clc(octets);
                     self.fabric.tcp_send(socket.tcp, socket.side, octets);
                 }
             } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
@@ -180,8 +259,15 @@ impl<S: Storage> Simulation<S> {
                     .then(|| host.endpoint.poll_rdma(now, *device))
                     .flatten()
             }) {
+                if let Some(invariants) = &mut self.invariants {
+                    let target = self.fabric.target(host.id, &command);
+                    invariants.on_command(host.id, &command, target);
+                }
                 self.fabric.execute(host.id, command);
             } else if let Some(event) = host.endpoint.poll_event() {
+                if let Some(invariants) = &mut self.invariants {
+                    invariants.on_event(host.id, &event);
+                }
                 self.on_event(index, event);
             } else {
                 return moved;
@@ -239,15 +325,18 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         socket.awake = true;
+        let at = self.fabric.now();
         match event {
             Event::Established { first_contact, .. } => {
                 socket.state.carrier = Carrier::Smc;
                 socket.state.first_contact = first_contact;
+                socket.life.established = Some(at);
                 socket.clc = Clc::Over;
             }
             Event::FellBack { why, .. } => socket.state.fell_back = Some(why),
             Event::Closed { reason, .. } => {
                 socket.state.closed = Some(reason);
+                socket.life.ended = Some(at);
                 socket.app.on_end();
             }
             _ => {}
@@ -255,16 +344,11 @@ impl<S: Storage> Simulation<S> {
     }
 
     fn on_proposed(&mut self, index: usize, id: SocketId, conn: ConnId) {
-        let now = self.fabric.now();
-        let Some(socket) = self.sockets.get(id.0) else {
+        let Some(mine) = self.sockets.get(id.0).map(|socket| socket.host) else {
             return;
         };
-        let (tcp, mine) = (socket.tcp, socket.host);
-        let client = self
-            .sockets
-            .iter()
-            .find(|s| s.tcp == tcp && s.side == Side::Client);
-        let paths = self.paths(mine, client.map_or(mine, |socket| socket.host));
+        let now = self.host_now(mine);
+        let paths = self.server_paths(mine, conn);
         let Some(host) = self.hosts.get_mut(index) else {
             return;
         };

@@ -5,6 +5,9 @@ use std::hash::{Hash, Hasher};
 use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::ConnId;
 use smc_proto::storage::Storage;
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::Qpn;
 
 use super::Simulation;
 use crate::app::App;
@@ -41,6 +44,28 @@ pub struct SocketState {
     pub closed: Option<CloseReason>,
     /// Whether its TCP connection was reset.
     pub tcp_reset: bool,
+    /// Whether its host crashed meanwhile: nobody is left to see an end.
+    pub crashed: bool,
+}
+
+/// When a socket came, was established and ended, and by which names others
+/// know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// Its host.
+    pub host: HostId,
+    /// When it was opened.
+    pub opened: Instant,
+    /// When it was established as an SMC-R connection.
+    pub established: Option<Instant>,
+    /// When it had its last event.
+    pub ended: Option<Instant>,
+    /// The engine's handle; stays after the end.
+    pub conn: Option<ConnId>,
+    /// Its alert token, once it told the peer.
+    pub alert_token: Option<u32>,
+    /// The queue pair of this side that it named to the peer.
+    pub queue_pair: Option<(HostId, Qpn)>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +79,9 @@ pub(super) struct Socket {
     pub(super) app: App,
     /// Whether the application was told that it may go on.
     pub(super) awake: bool,
+    pub(super) life: Life,
+    /// It was found to wait in vain.
+    pub(super) stuck_told: bool,
 }
 
 /// To whom octets that arrive over TCP belong.
@@ -63,6 +91,9 @@ pub(super) enum Clc {
     Unknown,
     /// To the engine.
     Engine,
+    /// The engine had no room for the connection: a Proposal is answered with
+    /// Decline, all else belongs to the application.
+    Refusing,
     /// To the engine if they are a Decline, else to the application.
     Watching,
     /// To the application, or to nobody if RDMA carries it.
@@ -70,7 +101,7 @@ pub(super) enum Clc {
 }
 
 impl Socket {
-    pub(super) fn new(host: HostId, tcp: TcpId, side: Side) -> Self {
+    pub(super) fn new(host: HostId, tcp: TcpId, side: Side, opened: Instant) -> Self {
         Self {
             host,
             tcp,
@@ -82,10 +113,30 @@ impl Socket {
                 fell_back: None,
                 closed: None,
                 tcp_reset: false,
+                crashed: false,
             },
             clc: Clc::Unknown,
             app: App::default(),
             awake: true,
+            life: Life {
+                host,
+                opened,
+                established: None,
+                ended: None,
+                conn: None,
+                alert_token: None,
+                queue_pair: None,
+            },
+            stuck_told: false,
+        }
+    }
+
+    /// This side sends a CLC message.
+    pub(super) fn note_clc(&mut self, octets: &[u8]) {
+        let message = ClcMessage::parse(octets);
+        if let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = message {
+            self.life.alert_token = Some(own.alert_token.0);
+            self.life.queue_pair = Some((self.host, own.qpn));
         }
     }
 
@@ -101,6 +152,12 @@ impl<S: Storage> Simulation<S> {
     #[must_use]
     pub fn state(&self, socket: SocketId) -> Option<&SocketState> {
         Some(&self.sockets.get(socket.0)?.state)
+    }
+
+    /// When a socket came, was established and ended.
+    #[must_use]
+    pub fn life(&self, socket: SocketId) -> Option<Life> {
+        Some(self.sockets.get(socket.0)?.life)
     }
 
     /// The application of a socket, to look at.
@@ -147,10 +204,10 @@ impl<S: Storage> Simulation<S> {
 
     /// Ends a connection at once.
     pub fn abort(&mut self, socket: SocketId) {
-        let now = self.now();
         let Some(socket) = self.sockets.get(socket.0) else {
             return;
         };
+        let now = self.host_now(socket.host);
         match socket.state.conn {
             Some(conn) if socket.state.carrier != Carrier::Tcp => {
                 let host = self.hosts.get_mut(usize::from(socket.host.0));

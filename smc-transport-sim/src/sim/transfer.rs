@@ -18,7 +18,7 @@ impl<S: Storage> Simulation<S> {
         let Some(socket) = self.sockets.get_mut(index) else {
             return false;
         };
-        if !std::mem::take(&mut socket.awake) {
+        if !std::mem::take(&mut socket.awake) || socket.state.crashed {
             return false;
         }
         match socket.state.carrier {
@@ -27,14 +27,36 @@ impl<S: Storage> Simulation<S> {
             Carrier::Smc => {
                 let wrote = self.write_smc(index);
                 let read = self.read_smc(index);
+                self.meet_closed_peer(index);
                 let ended = self.end_smc(index);
                 wrote | read | ended
             }
         }
     }
 
+    /// What the clock of a socket's host shows.
+    fn now_of(&self, index: usize) -> smc_proto::time::Instant {
+        let host = self.sockets.get(index).map(|socket| socket.host);
+        self.host_now(host.unwrap_or(crate::fabric::HostId(0)))
+    }
+
+    /// What `EPIPE` tells other applications: after the end of the stream, a peer
+    /// that closed takes nothing any more.
+    fn meet_closed_peer(&mut self, index: usize) {
+        let now = self.now_of(index);
+        if let Some(socket) = self.sockets.get_mut(index)
+            && socket.app.is_at_end()
+            && !socket.app.is_all_written()
+            && let Some(host) = self.hosts.get_mut(usize::from(socket.host.0))
+            && let Some(mut conn) = socket.state.conn.and_then(|id| host.endpoint.conn(id))
+            && conn.commit(now, 0).is_err()
+        {
+            socket.app.give_up_writing();
+        }
+    }
+
     fn write_smc(&mut self, index: usize) -> bool {
-        let now = self.fabric.now();
+        let now = self.now_of(index);
         let mut moved = false;
         while let Some(socket) = self.sockets.get_mut(index)
             && let Some(host) = self.hosts.get_mut(usize::from(socket.host.0))
@@ -74,7 +96,7 @@ impl<S: Storage> Simulation<S> {
     }
 
     fn read_smc(&mut self, index: usize) -> bool {
-        let now = self.fabric.now();
+        let now = self.now_of(index);
         let mut moved = false;
         while let Some(socket) = self.sockets.get_mut(index)
             && socket.app.wants_to_read()
@@ -88,6 +110,9 @@ impl<S: Storage> Simulation<S> {
                     socket.app.on_end();
                 }
                 break;
+            }
+            if let Some(invariants) = &mut self.invariants {
+                invariants.on_readable(host.id, id, &spans);
             }
             self.scratch.clear();
             let BufferSpans {
@@ -136,7 +161,7 @@ impl<S: Storage> Simulation<S> {
     }
 
     fn end_smc(&mut self, index: usize) -> bool {
-        let now = self.fabric.now();
+        let now = self.now_of(index);
         if let Some(socket) = self.sockets.get_mut(index)
             && let Some(host) = self.hosts.get_mut(usize::from(socket.host.0))
             && let Some(mut conn) = socket.state.conn.and_then(|id| host.endpoint.conn(id))

@@ -144,7 +144,7 @@ fn a_receiver_that_stays_unready_breaks_the_sender_only() {
     let mut world = World::new();
     world
         .fabric
-        .withhold_receives(world.hosts[1], Duration::MAX);
+        .withhold_receives(0, world.hosts[1], Duration::MAX);
     let start = world.at();
     world.write(0, b"written", world.rmb[1]);
     world.send(0, 1, b"lost");
@@ -164,7 +164,7 @@ fn a_receiver_that_becomes_ready_loses_nothing() {
     let mut world = World::new();
     world
         .fabric
-        .withhold_receives(world.hosts[1], Duration::from_micros(3500));
+        .withhold_receives(0, world.hosts[1], Duration::from_micros(3500));
     for number in 0..5 {
         world.send(0, number, &[number as u8; 44]);
     }

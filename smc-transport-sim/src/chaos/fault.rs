@@ -1,0 +1,179 @@
+//! Faults drawn from a seed.
+
+use smc_proto::completion::LinkFailure;
+use smc_proto::id::DeviceId;
+use smc_proto::time::{Duration, Instant};
+
+use super::script::ACTIVE;
+use crate::fabric::HostId;
+use crate::fault::{
+    Ends, Fault, FaultAction, FaultKind, Lost, Operation, PortSelector, TcpFate, Trigger,
+};
+use crate::random::Random;
+use crate::tcp::TcpSplit;
+
+/// A duration of any magnitude between two powers of ten of microseconds.
+fn between(random: &mut Random, least: u32, most: u32) -> Duration {
+    let decade = least + random.below(u64::from(most - least)) as u32;
+    Duration::from_micros(10u64.pow(decade) * (1 + random.below(9)))
+}
+
+fn one_of<T: Copy>(random: &mut Random, all: &[T], other: T) -> T {
+    let index = random.below(all.len() as u64) as usize;
+    all.get(index).copied().unwrap_or(other)
+}
+
+/// A fault of any kind, at a host, from `now` on. `spared` kinds are not drawn.
+pub(super) fn draw(
+    now: Instant,
+    hosts: &[HostId],
+    spared: &[FaultKind],
+    random: &mut Random,
+) -> Fault {
+    let kind = loop {
+        let kind = one_of(random, &FaultKind::ALL, FaultKind::FailLink);
+        if !spared.contains(&kind) {
+            break kind;
+        }
+    };
+    let tied = operation(kind, random);
+    let action = action(kind, tied.is_some(), random);
+    let trigger = match tied {
+        Some(operation) => Trigger::Nth {
+            operation,
+            number: 1 + number(random, operation),
+        },
+        None => {
+            let later = random.below(ACTIVE.as_micros() as u64);
+            Trigger::At(now.after(Duration::from_micros(later)))
+        }
+    };
+    let host = Some(one_of(random, hosts, HostId(0)));
+    Fault {
+        trigger,
+        host,
+        action,
+    }
+}
+
+/// How many operations of a kind came before the one that is struck. There are
+/// some hundreds of the data path in a run, and some tens of the others.
+fn number(random: &mut Random, operation: Operation) -> u64 {
+    match operation {
+        Operation::Write | Operation::Send | Operation::Sent => random.below(200),
+        Operation::TcpOctet => random.below(1_000),
+        Operation::SendLlc => random.below(24),
+        _ => random.below(60),
+    }
+}
+
+/// What a fault is tied to; `None` for a time.
+fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
+    // What gives resources back is not refused: nobody could give them back then.
+    const REFUSABLE: [Operation; 6] = [
+        Operation::CreateQueuePair,
+        Operation::ConnectQueuePair,
+        Operation::ActivateQueuePair,
+        Operation::AllocateBuffer,
+        Operation::RegisterBuffer,
+        Operation::ClearElement,
+    ];
+    const ANY: [Operation; 6] = [
+        Operation::AnyControl,
+        Operation::Write,
+        Operation::Send,
+        Operation::SendLlc,
+        Operation::SendLlc,
+        Operation::Sent,
+    ];
+    let tied = random.below(2) == 0;
+    match kind {
+        FaultKind::Refuse => Some(one_of(random, &REFUSABLE, Operation::RegisterBuffer)),
+        FaultKind::Delay if tied => Some(Operation::AnyControl),
+        FaultKind::Delay => Some(Operation::Sent),
+        FaultKind::LoseCompletions => Some(Operation::Sent),
+        FaultKind::TcpReset if tied => Some(Operation::TcpOctet),
+        _ if tied => Some(one_of(random, &ANY, Operation::Send)),
+        _ => None,
+    }
+}
+
+/// What it does. One that is tied to an operation strikes where that happens.
+fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
+    const LOST: [Lost; 3] = [Lost::Sent, Lost::Received, Lost::Both];
+    // From much shorter than retries take to much longer.
+    let time = between(random, 2, 7);
+    let device = (!tied && random.below(6) > 0).then(|| {
+        // The first RNIC has most of the links.
+        DeviceId([0, 0, 0, 1, 1, 2][random.below(6) as usize])
+    });
+    let port = PortSelector { device, port: None };
+    match kind {
+        FaultKind::Refuse => FaultAction::Refuse,
+        FaultKind::Delay => FaultAction::Delay(time),
+        FaultKind::SilenceLink => FaultAction::SilenceLink {
+            device,
+            lost: one_of(random, &LOST, Lost::Both),
+            time,
+        },
+        FaultKind::SilencePort => FaultAction::SilencePort {
+            port,
+            lost: one_of(random, &LOST, Lost::Both),
+            time,
+        },
+        FaultKind::PortDown => FaultAction::PortDown { port, time },
+        FaultKind::PortFlap => FaultAction::PortFlap {
+            port,
+            times: 1 + random.below(20) as u16,
+            period: between(random, 2, 5),
+        },
+        FaultKind::RemoveDevice => FaultAction::RemoveDevice { device, time },
+        FaultKind::AcknowledgeAndLose => {
+            FaultAction::AcknowledgeAndLose(Duration::from_micros(1 + random.below(3_000)))
+        }
+        FaultKind::LoseCompletions => {
+            FaultAction::LoseCompletions(Duration::from_micros(1 + random.below(3_000)))
+        }
+        FaultKind::HoldCompletions => FaultAction::HoldCompletions(between(random, 1, 7)),
+        FaultKind::WithholdReceives => FaultAction::WithholdReceives(between(random, 2, 6)),
+        FaultKind::FewReceives => FaultAction::FewReceives {
+            receives: 1 + random.below(3) as u32,
+            time,
+        },
+        FaultKind::Busy => FaultAction::Busy(between(random, 1, 7)),
+        FaultKind::SlowPort => FaultAction::SlowPort {
+            port,
+            by: between(random, 1, 4),
+            time,
+        },
+        FaultKind::Restart => FaultAction::Restart {
+            down: between(random, 1, 5),
+            tcp: match random.below(2) {
+                0 => TcpFate::Reset,
+                _ => TcpFate::TimeOut(between(random, 5, 7)),
+            },
+        },
+        FaultKind::JumpClock => {
+            let hour = Duration::from_secs(3_600);
+            let jumps = [Duration::from_millis(100), 10 * SECOND, hour];
+            FaultAction::JumpClock(one_of(random, &jumps, hour))
+        }
+        FaultKind::FreezeClock => FaultAction::FreezeClock(between(random, 3, 7)),
+        FaultKind::LateTimers => FaultAction::LateTimers {
+            by: between(random, 3, 6) + SECOND,
+            time: 10 * SECOND,
+        },
+        FaultKind::TcpReset => FaultAction::TcpReset,
+        FaultKind::TcpSplit => FaultAction::TcpSplit(match random.below(2) {
+            0 => TcpSplit::Every(1),
+            _ => TcpSplit::Random(1 + random.below(90) as u16),
+        }),
+        FaultKind::FailLink => FaultAction::FailLink {
+            device,
+            ends: one_of(random, &[Ends::Near, Ends::Far, Ends::Both], Ends::Both),
+            cause: LinkFailure::Other,
+        },
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);

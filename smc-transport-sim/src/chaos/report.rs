@@ -1,0 +1,93 @@
+//! What came of a run.
+
+use std::fmt;
+
+use smc_proto::stats::Statistics;
+use smc_proto::time::Instant;
+
+use crate::fault::Effect;
+use crate::oracle::Outcome;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// Which faults took effect, and in which phase.
+    pub effects: Vec<Effect>,
+    /// How many of the faults took effect.
+    pub faults: usize,
+    /// What came of each connection; `None` for what must not have come of it.
+    pub connections: Vec<Option<Outcome>>,
+    /// Whatever was wrong, in words.
+    pub failures: Vec<String>,
+    /// Counters of each host's engine, of its last instance if it crashed.
+    pub statistics: Vec<Statistics>,
+    /// Link groups in which at least one link came up.
+    pub groups: usize,
+    /// Links that came up.
+    pub links: usize,
+    /// Octets that applications read.
+    pub octets: u64,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// The most steps one call into an engine took.
+    pub most_steps: u32,
+    /// Simulated time.
+    pub time: Instant,
+    /// Hash of the state at the end: equal for equal runs.
+    pub fingerprint: u64,
+}
+
+impl Report {
+    /// Whether nothing was wrong.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// How many connections had this outcome.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        let mut outcomes = self.connections.iter();
+        let is = |o: &&Option<Outcome>| **o == Some(outcome);
+        outcomes.by_ref().filter(is).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {}: {} connections in {} groups with {} links, {} octets, {} steps, {}",
+            self.seed,
+            self.connections.len(),
+            self.groups,
+            self.links,
+            self.octets,
+            self.steps,
+            self.time,
+        )?;
+        for Effect { kind, phase, times } in &self.effects {
+            writeln!(f, "  {kind} while {phase}, {times} times")?;
+        }
+        for (number, outcome) in self.connections.iter().enumerate() {
+            match outcome {
+                Some(outcome) => writeln!(f, "  connection {number}: {outcome}")?,
+                None => writeln!(f, "  connection {number}: failed")?,
+            }
+        }
+        for failure in &self.failures {
+            writeln!(f, "  FAILURE {failure}")?;
+        }
+        if !self.is_well() {
+            let (seed, next) = (self.seed, self.seed.saturating_add(1));
+            writeln!(
+                f,
+                "  replay: cargo run --release -- sim --seeds {seed}..{next}"
+            )?;
+        }
+        Ok(())
+    }
+}

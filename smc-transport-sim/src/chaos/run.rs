@@ -1,0 +1,335 @@
+//! Carrying out a run: the script, the faults, the quiet phase, the verdict.
+
+use std::io::Write;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use smc_proto::time::{Duration, Instant};
+
+use super::fault;
+use super::report::Report;
+use super::scenario::{self, Plan, Scenario};
+use super::script::{self, ACTIVE, Act, Line};
+use crate::capture::CaptureError;
+use crate::capture::writer::CaptureWriter;
+use crate::fabric::HostId;
+use crate::fault::FaultKind;
+use crate::ladder::Ladder;
+use crate::oracle::Outcome;
+use crate::random::{Random, StreamHash};
+use crate::record::Recorder;
+use crate::sim::{Driven, Simulation, SocketId};
+
+/// At least so many faults take effect in each run.
+const FAULTS: usize = 3;
+/// There are at least so many link groups.
+const GROUPS: usize = 2;
+/// Further rounds of connections and faults, if those so far were not enough.
+const ROUNDS: u32 = 12;
+/// Longer than any timer of an engine.
+const QUIET: Duration = Duration::from_secs(1_000);
+
+/// Runs a seed.
+#[must_use]
+pub fn run(seed: u64) -> Report {
+    let mut run = Run::new(seed);
+    run.carry_out();
+    run.report()
+}
+
+/// Runs a seed again and keeps its latest `messages` messages. The capture, if
+/// there is one, gets all of them.
+///
+/// # Errors
+/// If the capture cannot be written.
+pub fn replay<W: Write + Send + 'static>(
+    seed: u64,
+    messages: usize,
+    capture: Option<CaptureWriter<W>>,
+) -> Result<(Report, Ladder), CaptureError> {
+    let mut run = Run::new(seed);
+    run.simulation.set_trace(messages);
+    let recorder = capture.map(|capture| Arc::new(Mutex::new(Recorder::new(capture))));
+    if let Some(recorder) = &recorder {
+        run.simulation.fabric().observe(Box::new(recorder.clone()));
+    }
+    run.carry_out();
+    let ladder = run.simulation.trace();
+    let report = run.report();
+    if let Some(recorder) = recorder {
+        recorder
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .finish()?;
+    }
+    Ok((report, ladder))
+}
+
+/// What all applications write; each begins at another place of it.
+static BLOCK: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
+    let mut random = Random::new(0xb10c);
+    (0..65_521).map(|_| random.next_u64() as u8).collect()
+});
+
+struct Run {
+    seed: u64,
+    random: Random,
+    simulation: Simulation,
+    hosts: Vec<HostId>,
+    conns: Vec<Conn>,
+    failures: Vec<String>,
+}
+
+/// A connection of the run.
+struct Conn {
+    plan: Plan,
+    ends: Option<(SocketId, SocketId)>,
+    graceful: bool,
+    /// Octets each side was told to write so far.
+    said: [u64; 2],
+}
+
+impl Conn {
+    fn end(&self, side: usize) -> Option<SocketId> {
+        let (client, server) = self.ends?;
+        Some(if side == 0 { client } else { server })
+    }
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x6368_616f_7321);
+        let Scenario {
+            mut simulation,
+            hosts,
+            plans,
+        } = Scenario::draw(seed, &mut random);
+        simulation.check_invariants();
+        let conn = |plan| Conn {
+            plan,
+            ends: None,
+            graceful: false,
+            said: [0; 2],
+        };
+        Self {
+            seed,
+            random,
+            simulation,
+            hosts,
+            conns: plans.into_iter().map(conn).collect(),
+            failures: Vec::new(),
+        }
+    }
+
+    fn carry_out(&mut self) {
+        let all = 0..self.conns.len();
+        for _ in 0..FAULTS + self.random.below(4) as usize {
+            self.draw_fault();
+        }
+        self.play(all);
+        for round in 0..ROUNDS {
+            if self.is_enough() {
+                break;
+            }
+            // Something to strike, in both directions.
+            let first = self.conns.len();
+            for number in 0..2 {
+                let mut plan = scenario::connection(&self.hosts, number, &mut self.random);
+                if round % 2 == 1 {
+                    plan.octets = plan.octets.map(|octets| octets * 2);
+                }
+                self.conns.push(Conn {
+                    plan,
+                    ends: None,
+                    graceful: false,
+                    said: [0; 2],
+                });
+            }
+            for _ in 0..3 {
+                self.draw_fault();
+            }
+            self.play(first..first + 2);
+        }
+        self.quiet();
+    }
+
+    /// Whether enough faults took effect on enough link groups.
+    fn is_enough(&self) -> bool {
+        let wires = self.simulation.wires();
+        wires.faults().effective() >= FAULTS && self.groups() >= GROUPS
+    }
+
+    fn groups(&self) -> usize {
+        let links = self.simulation.wires().links();
+        let mut groups: Vec<_> = links.iter().map(|link| link.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.len()
+    }
+
+    fn draw_fault(&mut self) {
+        // One crash a run leaves something to be tested.
+        let faults = self.simulation.wires().faults();
+        let kinds = faults.faults().iter().map(|fault| fault.action.kind());
+        let spared: Vec<_> = kinds.filter(|k| *k == FaultKind::Restart).collect();
+        let now = self.simulation.now();
+        let fault = fault::draw(now, &self.hosts, &spared, &mut self.random);
+        self.simulation.fabric().add_fault(fault);
+    }
+
+    /// Lets the applications of some connections play their parts.
+    fn play(&mut self, which: std::ops::Range<usize>) {
+        let begin = self.simulation.now();
+        let mut lines: Vec<Line> = Vec::new();
+        for index in which {
+            if let Some(conn) = self.conns.get_mut(index) {
+                let random = &mut self.random;
+                conn.graceful = script::draw(begin, index, &conn.plan, random, &mut lines);
+            }
+        }
+        lines.sort_by_key(|(at, ..)| *at);
+        for (at, index, act) in lines {
+            self.run_to(at);
+            self.perform(index, act);
+        }
+        self.run_to(begin.after(ACTIVE));
+    }
+
+    fn run_to(&mut self, at: Instant) {
+        let time = at.since(self.simulation.now());
+        self.simulation.run_for(time);
+    }
+
+    fn perform(&mut self, index: usize, act: Act) {
+        let Some(conn) = self.conns.get_mut(index) else {
+            return;
+        };
+        match act {
+            Act::Open => {
+                let Plan { client, server, .. } = conn.plan;
+                // A host that is away opens nothing.
+                while self.simulation.wires().is_away(client) {
+                    self.simulation.run_for(Duration::from_millis(5));
+                }
+                conn.ends = Some(self.simulation.connect(client, server));
+            }
+            Act::Write { side, octets } => {
+                let place = (index * 2 + side) * 4_099;
+                if let (Some(end), Some(said)) = (conn.end(side), conn.said.get_mut(side)) {
+                    let place = place + *said as usize;
+                    *said += octets;
+                    if let Some(app) = self.simulation.app_mut(end) {
+                        app.forget_octets();
+                        app.write_block(&BLOCK, place, octets);
+                    }
+                }
+            }
+            Act::Finish { side } => {
+                if let Some(end) = conn.end(side) {
+                    self.simulation.finish(end);
+                }
+            }
+            Act::Close { side } => {
+                if let Some(end) = conn.end(side) {
+                    self.simulation.close(end);
+                }
+            }
+            Act::Abort { side } => {
+                if let Some(end) = conn.end(side) {
+                    self.simulation.abort(end);
+                }
+            }
+            Act::Pause { side, paused } => {
+                let app = conn.end(side).and_then(|end| self.simulation.app_mut(end));
+                if let Some(app) = app {
+                    app.pause(paused);
+                }
+            }
+        }
+    }
+
+    /// No fault strikes any more: everything must come to its end.
+    fn quiet(&mut self) {
+        self.simulation.end_faults();
+        let ends: Vec<_> = self.conns.iter().map(|c| (c.ends, c.graceful)).collect();
+        for (ends, graceful) in ends {
+            let Some((client, server)) = ends else {
+                continue;
+            };
+            for end in [client, server] {
+                let Some(app) = self.simulation.app_mut(end) else {
+                    continue;
+                };
+                app.pause(false);
+                if !graceful {
+                    app.close();
+                }
+            }
+        }
+        if self.simulation.run_for(QUIET) == Driven::TimeUp {
+            let at = self.simulation.now();
+            self.failures
+                .push(format!("{at}: something still happens after {QUIET:?}"));
+        }
+    }
+
+    fn report(mut self) -> Report {
+        let mut connections = Vec::new();
+        let mut octets = 0;
+        for index in 0..self.conns.len() {
+            connections.push(self.judge(index, &mut octets));
+        }
+        for host in self.hosts.clone() {
+            let invariants = self.simulation.invariants();
+            let open = invariants.map_or_else(Vec::new, |i| i.unfinished(host));
+            if !open.is_empty() {
+                self.failures
+                    .push(format!("I9: no last event of {open:?} at {host:?}"));
+            }
+        }
+        let found = self.simulation.findings().map(ToString::to_string);
+        self.failures.extend(found.collect::<Vec<_>>());
+        let left = self.simulation.leftovers();
+        self.failures.extend(left.iter().map(ToString::to_string));
+        let mut hasher = StreamHash::new();
+        self.simulation.fingerprint(&mut hasher);
+        let hosts = self.hosts.clone();
+        let statistics = hosts
+            .iter()
+            .filter_map(|host| Some(*self.simulation.endpoint(*host)?.statistics()))
+            .collect();
+        let wires = self.simulation.wires();
+        Report {
+            seed: self.seed,
+            effects: wires.faults().effects().collect(),
+            faults: wires.faults().effective(),
+            connections,
+            statistics,
+            groups: self.groups(),
+            links: wires.links().len(),
+            octets,
+            steps: self.simulation.steps(),
+            most_steps: self.simulation.invariants().map_or(0, |i| i.most_steps()),
+            time: self.simulation.now(),
+            fingerprint: hasher.value(),
+            failures: self.failures,
+        }
+    }
+
+    fn judge(&mut self, index: usize, octets: &mut u64) -> Option<Outcome> {
+        let conn = self.conns.get(index)?;
+        let ends = conn.ends?;
+        let conduct = self
+            .simulation
+            .conduct(ends, conn.plan.octets, conn.graceful)?;
+        *octets += conduct.ends.iter().map(|end| end.read).sum::<u64>();
+        match conduct.judge() {
+            Ok(outcome) => Some(outcome),
+            Err(wrong) => {
+                let wrong = wrong.into_iter();
+                self.failures
+                    .extend(wrong.map(|what| format!("connection {index}: {what}")));
+                None
+            }
+        }
+    }
+}

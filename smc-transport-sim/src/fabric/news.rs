@@ -1,0 +1,63 @@
+//! What a host is told of its RNICs, and what happens to the host as a whole.
+
+use smc_proto::id::DeviceId;
+use smc_proto::time::Duration;
+
+use super::{Fabric, HostId, PortConfig};
+
+/// Something that happened to a host other than a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum HostNews {
+    /// A port lost its carrier.
+    PortDown {
+        /// The RNIC.
+        device: DeviceId,
+        /// Its port.
+        port: u8,
+    },
+    /// A port has its carrier again.
+    PortUp(PortConfig),
+    /// An RNIC is gone.
+    DeviceRemoved {
+        /// The RNIC.
+        device: DeviceId,
+    },
+    /// The host crashed and starts again with nothing.
+    Restarted,
+    /// The host's clock is to jump forward.
+    ClockJumps {
+        /// Number of the fault in its plan.
+        fault: usize,
+        /// How far.
+        by: Duration,
+    },
+    /// The host's clock is to stand still.
+    ClockFreezes {
+        /// Number of the fault in its plan.
+        fault: usize,
+        /// How long.
+        time: Duration,
+    },
+    /// The host's timers are to fire late.
+    TimersLate {
+        /// Number of the fault in its plan.
+        fault: usize,
+        /// How late.
+        by: Duration,
+        /// How long.
+        time: Duration,
+    },
+}
+
+impl Fabric {
+    /// What happened to a host next.
+    pub fn next_news(&mut self, host: HostId) -> Option<HostNews> {
+        self.hosts.get_mut(usize::from(host.0))?.news.pop_front()
+    }
+
+    pub(super) fn tell(&mut self, host: HostId, news: HostNews) {
+        if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
+            host.news.push_back(news);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A fault that lasts: from when it strikes until its time is over.
+
+use std::hash::{Hash, Hasher};
+
+use smc_proto::time::{Duration, Instant};
+
+/// Until when a fault lasts, and whether it was noted that it hit something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spell {
+    until: Instant,
+    fault: usize,
+    noted: bool,
+}
+
+impl Spell {
+    /// None.
+    pub(super) const OVER: Self = Self {
+        until: Instant::ZERO,
+        fault: 0,
+        noted: true,
+    };
+
+    pub(super) fn new(fault: usize, now: Instant, time: Duration) -> Self {
+        Self {
+            until: now.after(time),
+            fault,
+            noted: false,
+        }
+    }
+
+    pub(super) fn is_on(&self, now: Instant) -> bool {
+        self.until > now
+    }
+
+    pub(super) const fn is_noted(&self) -> bool {
+        self.noted
+    }
+
+    pub(super) const fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Ends it; false if it was over.
+    pub(super) fn end(&mut self, now: Instant) -> bool {
+        let was_on = self.is_on(now);
+        self.until = self.until.min(now);
+        was_on
+    }
+
+    /// The fault, if it lasts and hits something for the first time.
+    pub(super) fn hit(&mut self, now: Instant) -> Option<usize> {
+        (self.is_on(now) && !std::mem::replace(&mut self.noted, true)).then_some(self.fault)
+    }
+
+    /// The fault, if its end is just now and shows for the first time that it
+    /// held something up.
+    pub(super) fn hit_by_ending(&mut self, now: Instant) -> Option<usize> {
+        (self.until == now && !std::mem::replace(&mut self.noted, true)).then_some(self.fault)
+    }
+
+    /// Hashes what decides the future.
+    pub(super) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        self.until.since(now).hash(hasher);
+    }
+}

@@ -1,0 +1,348 @@
+//! What can be known from outside about link groups: which queue pairs belong
+//! together, what they are doing, and what harmed them.
+//!
+//! Two queue pairs bound to each other are a link. A further link joins the group
+//! of the link that carried its ADD LINK. The rest follows from the types of the
+//! messages that are posted and that arrive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::cdc::{Cdc, ProducerFlags};
+use smc_proto::wire::llc::{LlcMessage, kind};
+use smc_proto::wire::types::Qpn;
+
+use super::queue_pair::{QueuePairId, QueuePairState, Work};
+use super::{Fabric, HostId, WorkOwner};
+use crate::fault::Phase;
+
+/// Name of a link group of a fabric; both ends have the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct FabricGroup(pub u32);
+
+/// The life of a link, as its RNICs saw it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkRecord {
+    /// Its group.
+    pub group: FabricGroup,
+    /// Hosts of its ends.
+    pub hosts: [HostId; 2],
+    /// When both ends were ready to send.
+    pub up: Instant,
+    /// When a fault first harmed it so that it may end.
+    pub harmed: Option<Instant>,
+    /// When one of its ends was first told to stop.
+    pub stopped: Option<Instant>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    next_group: u32,
+    groups: BTreeMap<u32, GroupWatch>,
+    /// Group of each queue pair there ever was.
+    group_of: BTreeMap<QueuePairId, u32>,
+    links: Vec<LinkRecord>,
+    link_of: BTreeMap<QueuePairId, usize>,
+    harmed_hosts: Vec<(HostId, Instant)>,
+    lost_writes: BTreeSet<(HostId, WorkOwner)>,
+    lost_tokens: BTreeSet<(HostId, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct GroupWatch {
+    /// Its first CONFIRM LINK was answered.
+    formed: bool,
+    exchange: Option<(Phase, Instant)>,
+    data: Instant,
+    closing: Instant,
+    failing_over: Instant,
+}
+
+/// An exchange without an answer is over after so long.
+const EXCHANGE: Duration = Duration::from_secs(5);
+/// Data or a close counts as being under way for so long after its message.
+const RECENT: Duration = Duration::from_millis(1);
+/// A failover, from the loss of the link on, and after each message of it.
+const FAILOVER: Duration = Duration::from_millis(20);
+/// Waits of engines are longer than this; what a fault delays by less, they bear.
+pub(super) const BEARABLE: Duration = Duration::from_secs(1);
+
+impl Watch {
+    /// A queue pair was created: it is a group of its own until more is known.
+    pub(super) fn created(&mut self, id: QueuePairId, further: bool) {
+        let group = self.next_group;
+        self.next_group += 1;
+        let watch = GroupWatch {
+            formed: false,
+            exchange: further.then_some((Phase::AddingLink, Instant::MAX)),
+            data: Instant::ZERO,
+            closing: Instant::ZERO,
+            failing_over: Instant::ZERO,
+        };
+        self.groups.insert(group, watch);
+        self.group_of.insert(id, group);
+        self.link_of.remove(&id);
+    }
+
+    /// Two queue pairs belong to one group: that of the first one.
+    fn unite(&mut self, one: QueuePairId, other: QueuePairId) {
+        let (Some(&kept), Some(&gone)) = (self.group_of.get(&one), self.group_of.get(&other))
+        else {
+            return;
+        };
+        if kept == gone {
+            return;
+        }
+        for group in self.group_of.values_mut().filter(|group| **group == gone) {
+            *group = kept;
+        }
+        for link in &mut self.links {
+            if link.group.0 == gone {
+                link.group.0 = kept;
+            }
+        }
+        self.groups.remove(&gone);
+    }
+
+    fn group_mut(&mut self, id: QueuePairId) -> Option<&mut GroupWatch> {
+        self.groups.get_mut(self.group_of.get(&id)?)
+    }
+
+    fn phase(&self, id: QueuePairId, state: Option<QueuePairState>, now: Instant) -> Phase {
+        let group = self.group_of.get(&id).and_then(|g| self.groups.get(g));
+        let Some(group) = group else {
+            return Phase::Handshake;
+        };
+        let exchange = group
+            .exchange
+            .filter(|(_, since)| now.since(*since) < EXCHANGE);
+        let ready = state == Some(QueuePairState::ReadyToSend);
+        if group.failing_over > now {
+            Phase::FailingOver
+        } else if let Some((phase, _)) = exchange {
+            phase
+        } else if !group.formed {
+            if ready {
+                Phase::FirstContact
+            } else {
+                Phase::Handshake
+            }
+        } else if group.closing > now {
+            Phase::Closing
+        } else if group.data > now {
+            Phase::Data
+        } else {
+            Phase::Idle
+        }
+    }
+}
+
+/// What an LLC message begins or carries on; `None` for those that do neither.
+const fn exchange_of(kind: u8, formed: bool) -> Option<Phase> {
+    Some(match kind {
+        kind::CONFIRM_LINK if !formed => Phase::FirstContact,
+        kind::CONFIRM_LINK | kind::ADD_LINK | kind::ADD_LINK_CONTINUATION => Phase::AddingLink,
+        kind::DELETE_LINK => Phase::DeletingLink,
+        kind::CONFIRM_RKEY | kind::CONFIRM_RKEY_CONTINUATION | kind::DELETE_RKEY => Phase::Rkeys,
+        _ => return None,
+    })
+}
+
+impl Fabric {
+    /// Lives of all links there were.
+    #[must_use]
+    pub fn links(&self) -> &[LinkRecord] {
+        &self.watch.links
+    }
+
+    /// The group a queue pair belongs or belonged to.
+    #[must_use]
+    pub fn group_of(&self, host: HostId, qpn: Qpn) -> Option<FabricGroup> {
+        let id = QueuePairId { host, qpn };
+        self.watch.group_of.get(&id).copied().map(FabricGroup)
+    }
+
+    /// When faults harmed hosts as a whole so that their waits may have expired.
+    #[must_use]
+    pub fn harmed_hosts(&self) -> &[(HostId, Instant)] {
+        &self.watch.harmed_hosts
+    }
+
+    /// Whether a WRITE that a host posted for `owner` was acknowledged and not
+    /// placed.
+    #[must_use]
+    pub fn lost_write(&self, host: HostId, owner: WorkOwner) -> bool {
+        self.watch.lost_writes.contains(&(host, owner))
+    }
+
+    /// Whether a CDC message to a host, for the connection with this alert token,
+    /// was acknowledged and not received.
+    #[must_use]
+    pub fn lost_message(&self, host: HostId, alert_token: u32) -> bool {
+        self.watch.lost_tokens.contains(&(host, alert_token))
+    }
+
+    /// A fault made a host so late that its waits may expire.
+    pub fn harm_host(&mut self, host: HostId) {
+        let now = self.queue.now();
+        self.watch.harmed_hosts.push((host, now));
+    }
+
+    pub(super) fn harm_link(&mut self, id: QueuePairId) {
+        let now = self.queue.now();
+        let record = self.watch.link_of.get(&id).copied();
+        if let Some(record) = record.and_then(|record| self.watch.links.get_mut(record)) {
+            record.harmed.get_or_insert(now);
+        }
+    }
+
+    /// What the group of a queue pair is doing.
+    pub(super) fn phase_of(&self, id: QueuePairId) -> Phase {
+        let state = self.queue_pairs.get(&id).map(|queue_pair| queue_pair.state);
+        self.watch.phase(id, state, self.queue.now())
+    }
+
+    /// What a host is doing: what tells most of what its groups and its TCP
+    /// connections do.
+    pub(super) fn phase_of_host(&self, host: HostId) -> Phase {
+        let now = self.queue.now();
+        let mine = self.queue_pairs.range(QueuePairId::all_of(host));
+        let groups = mine.map(|(id, q)| self.watch.phase(*id, Some(q.state), now));
+        let handshake = self.tcp.in_rendezvous(host).then_some(Phase::Handshake);
+        groups
+            .chain(handshake)
+            .max_by_key(|phase| phase.weight())
+            .unwrap_or(Phase::Idle)
+    }
+
+    pub(super) fn watch_created(&mut self, id: QueuePairId) {
+        let mut mine = self.queue_pairs.range(QueuePairId::all_of(id.host));
+        let formed = mine.any(|(other, _)| {
+            let group = self.watch.group_of.get(other);
+            group
+                .and_then(|g| self.watch.groups.get(g))
+                .is_some_and(|g| g.formed)
+        });
+        let further = formed && !self.tcp.in_rendezvous(id.host);
+        self.watch.created(id, further);
+    }
+
+    /// A queue pair was bound to its peer or became ready to send.
+    pub(super) fn watch_bound(&mut self, id: QueuePairId) {
+        let Some(peer) = self.peer_of(id) else {
+            return;
+        };
+        self.watch.unite(peer, id);
+        let ready = |id| {
+            let queue_pair = self.queue_pairs.get(&id);
+            queue_pair.is_some_and(|q| q.state == QueuePairState::ReadyToSend)
+        };
+        if ready(id)
+            && ready(peer)
+            && let Some(&group) = self.watch.group_of.get(&id)
+        {
+            let number = self.watch.links.len();
+            self.watch.links.push(LinkRecord {
+                group: FabricGroup(group),
+                hosts: [id.host, peer.host],
+                up: self.queue.now(),
+                harmed: None,
+                stopped: None,
+            });
+            self.watch.link_of.insert(id, number);
+            self.watch.link_of.insert(peer, number);
+        }
+    }
+
+    /// An end of a link stops: broken, or told to.
+    pub(super) fn watch_stopped(&mut self, id: QueuePairId) {
+        let now = self.queue.now();
+        let record = self.watch.link_of.get(&id).copied();
+        let Some(record) = record.and_then(|record| self.watch.links.get_mut(record)) else {
+            // It never came up: nothing has to move.
+            return;
+        };
+        record.stopped.get_or_insert(now);
+        let group = self.watch.group_of.get(&id).copied();
+        let mut mine = self.queue_pairs.range(QueuePairId::all_of(id.host));
+        let survives = mine.any(|(other, queue_pair)| {
+            *other != id
+                && queue_pair.state == QueuePairState::ReadyToSend
+                && self.watch.group_of.get(other).copied() == group
+        });
+        if survives && let Some(group) = self.watch.group_mut(id) {
+            group.failing_over = now.after(FAILOVER);
+        }
+    }
+
+    /// Work was posted.
+    pub(super) fn watch_posted(&mut self, id: QueuePairId, work: Work, payload: &[u8]) {
+        let now = self.queue.now();
+        let Some(group) = self.watch.group_mut(id) else {
+            return;
+        };
+        group.data = group.data.max(now.after(RECENT));
+        if let Work::Write { .. } = work {
+            return;
+        }
+        if let Ok(cdc) = Cdc::parse(payload) {
+            if !cdc.connection_flags.is_empty() {
+                group.closing = now.after(RECENT);
+            }
+            let validates = ProducerFlags::FAILOVER_VALIDATION;
+            if cdc.producer_flags.contains(validates) {
+                group.failing_over = group.failing_over.max(now.after(RECENT));
+            }
+        } else if let Ok(message) = LlcMessage::parse(payload) {
+            if let Some(phase) = exchange_of(message.kind(), group.formed) {
+                group.exchange = Some((phase, now));
+            }
+            if let LlcMessage::AddLink(offer) = message
+                && offer.rejection.is_none()
+            {
+                let (host, qpn) = (id.host, offer.qpn);
+                self.watch.unite(id, QueuePairId { host, qpn });
+            }
+        }
+    }
+
+    /// A SEND arrived and was accepted.
+    pub(super) fn watch_arrived(&mut self, id: QueuePairId, payload: &[u8]) {
+        let Some(group) = self.watch.group_mut(id) else {
+            return;
+        };
+        let Ok(message) = LlcMessage::parse(payload) else {
+            return;
+        };
+        if !message.is_reply() {
+            return;
+        }
+        match message {
+            LlcMessage::ConfirmLink(_) => {
+                group.formed = true;
+                group.exchange = None;
+            }
+            // An accepted one goes on until the new link is confirmed.
+            LlcMessage::AddLink(offer) if offer.rejection.is_none() => {}
+            LlcMessage::AddLinkContinuation(_) | LlcMessage::TestLink(_) => {}
+            _ => group.exchange = None,
+        }
+    }
+
+    /// Work was acknowledged and thrown away.
+    pub(super) fn watch_lost(
+        &mut self,
+        sender: QueuePairId,
+        receiver: HostId,
+        work: Work,
+        payload: &[u8],
+    ) {
+        if let Work::Write { owner, .. } = work {
+            self.watch.lost_writes.insert((sender.host, owner));
+        } else if let Ok(cdc) = Cdc::parse(payload) {
+            let token = cdc.alert_token.0;
+            self.watch.lost_tokens.insert((receiver, token));
+        }
+        self.harm_link(sender);
+    }
+}

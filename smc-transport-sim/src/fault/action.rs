@@ -1,0 +1,303 @@
+//! What can go wrong.
+
+use std::fmt;
+
+use smc_proto::completion::LinkFailure;
+use smc_proto::id::DeviceId;
+use smc_proto::time::Duration;
+
+use crate::tcp::TcpSplit;
+
+/// What happens. Each action says what it strikes; where that is a queue pair or
+/// a port, a fault tied to an operation on a queue pair strikes that one, any
+/// other fault all that fit. A time of [`Duration::MAX`] means until
+/// [`Fabric::end_faults`](crate::fabric::Fabric::end_faults).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum FaultAction {
+    /// The control command is refused and has no effect.
+    Refuse,
+    /// The answer to the control command, or the completion, comes later.
+    Delay(Duration),
+    /// Connected queue pairs break.
+    FailLink {
+        /// Only queue pairs of this RNIC.
+        device: Option<DeviceId>,
+        /// Who notices at once. An end that does not notices when it next sends.
+        ends: Ends,
+        /// What they report.
+        cause: LinkFailure,
+    },
+    /// Packets of queue pairs vanish for a while, and nobody is told.
+    SilenceLink {
+        /// Only queue pairs of this RNIC.
+        device: Option<DeviceId>,
+        /// Which packets.
+        lost: Lost,
+        /// How long.
+        time: Duration,
+    },
+    /// Packets of ports vanish for a while, and nobody is told.
+    SilencePort {
+        /// Which ports.
+        port: PortSelector,
+        /// Which packets.
+        lost: Lost,
+        /// How long.
+        time: Duration,
+    },
+    /// Ports lose their carrier for a while; their host is told.
+    PortDown {
+        /// Which ports.
+        port: PortSelector,
+        /// How long.
+        time: Duration,
+    },
+    /// The carrier of ports comes and goes.
+    PortFlap {
+        /// Which ports.
+        port: PortSelector,
+        /// How often it goes.
+        times: u16,
+        /// From one loss to the next; half of it the carrier is there.
+        period: Duration,
+    },
+    /// RNICs leave the host for a while: their queue pairs break, and nothing can
+    /// be made on them.
+    RemoveDevice {
+        /// Which; the one of the operation, or all of them, if `None`.
+        device: Option<DeviceId>,
+        /// How long.
+        time: Duration,
+    },
+    /// The peer's RNIC acknowledges what arrives on queue pairs and places none
+    /// of it, then they break: what only a failover validation can reveal.
+    AcknowledgeAndLose(Duration),
+    /// The RNIC reports nothing more as sent, though it arrives, then the queue
+    /// pair breaks. Tied to [`Operation::Sent`](super::Operation::Sent).
+    LoseCompletions(Duration),
+    /// Completions of the data path are held back and reported all at once.
+    HoldCompletions(Duration),
+    /// The host posts no receives for a while: those posted vanish.
+    WithholdReceives(Duration),
+    /// The host keeps few receives posted for a while, so that a burst overruns
+    /// them.
+    FewReceives {
+        /// How many on each queue pair.
+        receives: u32,
+        /// How long.
+        time: Duration,
+    },
+    /// The send queues of the host take nothing more for a while.
+    Busy(Duration),
+    /// The wires of ports take longer for a while. No packet overtakes another on
+    /// the same wire; on another wire it does.
+    SlowPort {
+        /// Which ports.
+        port: PortSelector,
+        /// How much longer.
+        by: Duration,
+        /// How long.
+        time: Duration,
+    },
+    /// The host crashes and comes back as another instance with the same GIDs.
+    Restart {
+        /// How long it is away.
+        down: Duration,
+        /// What its peers see of its TCP connections.
+        tcp: TcpFate,
+    },
+    /// The host's clock jumps forward.
+    JumpClock(Duration),
+    /// The host's clock stands still, then shows the right time again.
+    FreezeClock(Duration),
+    /// The host's timers fire late for a while.
+    LateTimers {
+        /// How late.
+        by: Duration,
+        /// How long.
+        time: Duration,
+    },
+    /// The host's TCP connections are reset; with
+    /// [`Operation::TcpOctet`](super::Operation::TcpOctet) the one that was about
+    /// to send the octet, which does not leave.
+    TcpReset,
+    /// From now on the host's TCP octets are cut like this.
+    TcpSplit(TcpSplit),
+}
+
+/// Ends of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Ends {
+    /// Only the end at the host of the fault.
+    Near,
+    /// Only the other end.
+    Far,
+    /// Both.
+    Both,
+}
+
+/// Which packets vanish, as seen from the host of the fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Lost {
+    /// Those it sends.
+    Sent,
+    /// Those it should receive.
+    Received,
+    /// Both.
+    Both,
+}
+
+impl Lost {
+    pub(crate) const fn sent(self) -> bool {
+        matches!(self, Self::Sent | Self::Both)
+    }
+    pub(crate) const fn received(self) -> bool {
+        matches!(self, Self::Received | Self::Both)
+    }
+}
+
+/// Ports of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub struct PortSelector {
+    /// Only of this RNIC.
+    pub device: Option<DeviceId>,
+    /// Only with this number.
+    pub port: Option<u8>,
+}
+
+impl PortSelector {
+    /// The port of the operation, or all ports of the host.
+    pub const ANY: Self = Self {
+        device: None,
+        port: None,
+    };
+}
+
+/// What becomes of the TCP connections of a host that crashed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum TcpFate {
+    /// The host resets them when it is back.
+    Reset,
+    /// The peers give up after so long.
+    TimeOut(Duration),
+}
+
+/// An action without its details, to count by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum FaultKind {
+    Refuse,
+    Delay,
+    FailLink,
+    SilenceLink,
+    SilencePort,
+    PortDown,
+    PortFlap,
+    RemoveDevice,
+    AcknowledgeAndLose,
+    LoseCompletions,
+    HoldCompletions,
+    WithholdReceives,
+    FewReceives,
+    Busy,
+    SlowPort,
+    Restart,
+    JumpClock,
+    FreezeClock,
+    LateTimers,
+    TcpReset,
+    TcpSplit,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::Refuse,
+        Self::Delay,
+        Self::FailLink,
+        Self::SilenceLink,
+        Self::SilencePort,
+        Self::PortDown,
+        Self::PortFlap,
+        Self::RemoveDevice,
+        Self::AcknowledgeAndLose,
+        Self::LoseCompletions,
+        Self::HoldCompletions,
+        Self::WithholdReceives,
+        Self::FewReceives,
+        Self::Busy,
+        Self::SlowPort,
+        Self::Restart,
+        Self::JumpClock,
+        Self::FreezeClock,
+        Self::LateTimers,
+        Self::TcpReset,
+        Self::TcpSplit,
+    ];
+
+    /// A few words for tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "command refused",
+            Self::Delay => "answer late",
+            Self::FailLink => "link fails",
+            Self::SilenceLink => "link silent",
+            Self::SilencePort => "port silent",
+            Self::PortDown => "port down",
+            Self::PortFlap => "port flaps",
+            Self::RemoveDevice => "RNIC removed",
+            Self::AcknowledgeAndLose => "acknowledged, not placed",
+            Self::LoseCompletions => "completions lost",
+            Self::HoldCompletions => "completions batched",
+            Self::WithholdReceives => "no receives",
+            Self::FewReceives => "receives overrun",
+            Self::Busy => "send queue full",
+            Self::SlowPort => "slow wire",
+            Self::Restart => "host restarts",
+            Self::JumpClock => "clock jumps",
+            Self::FreezeClock => "clock stands still",
+            Self::LateTimers => "timers late",
+            Self::TcpReset => "TCP reset",
+            Self::TcpSplit => "TCP cut",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FaultAction {
+    /// The action without its details.
+    #[must_use]
+    pub const fn kind(&self) -> FaultKind {
+        match self {
+            Self::Refuse => FaultKind::Refuse,
+            Self::Delay(_) => FaultKind::Delay,
+            Self::FailLink { .. } => FaultKind::FailLink,
+            Self::SilenceLink { .. } => FaultKind::SilenceLink,
+            Self::SilencePort { .. } => FaultKind::SilencePort,
+            Self::PortDown { .. } => FaultKind::PortDown,
+            Self::PortFlap { .. } => FaultKind::PortFlap,
+            Self::RemoveDevice { .. } => FaultKind::RemoveDevice,
+            Self::AcknowledgeAndLose(_) => FaultKind::AcknowledgeAndLose,
+            Self::LoseCompletions(_) => FaultKind::LoseCompletions,
+            Self::HoldCompletions(_) => FaultKind::HoldCompletions,
+            Self::WithholdReceives(_) => FaultKind::WithholdReceives,
+            Self::FewReceives { .. } => FaultKind::FewReceives,
+            Self::Busy(_) => FaultKind::Busy,
+            Self::SlowPort { .. } => FaultKind::SlowPort,
+            Self::Restart { .. } => FaultKind::Restart,
+            Self::JumpClock(_) => FaultKind::JumpClock,
+            Self::FreezeClock(_) => FaultKind::FreezeClock,
+            Self::LateTimers { .. } => FaultKind::LateTimers,
+            Self::TcpReset => FaultKind::TcpReset,
+            Self::TcpSplit(_) => FaultKind::TcpSplit,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a fault can be tied to.
+
+use smc_proto::time::Instant;
+
+/// When a fault happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Trigger {
+    /// Once, at this time.
+    At(Instant),
+    /// Once, at the operation with this number, counted from 1.
+    Nth {
+        /// Operations that count.
+        operation: Operation,
+        /// Which of them.
+        number: u64,
+    },
+    /// At each operation with this probability.
+    Chance {
+        /// Operations it can strike.
+        operation: Operation,
+        /// Probability in millionths.
+        per_million: u32,
+    },
+}
+
+impl Trigger {
+    /// The operation it is tied to, if it is not tied to a time.
+    #[must_use]
+    pub const fn operation(&self) -> Option<Operation> {
+        match self {
+            Self::At(_) => None,
+            Self::Nth { operation, .. } | Self::Chance { operation, .. } => Some(*operation),
+        }
+    }
+}
+
+/// What a host does that a fault can strike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Any control command.
+    AnyControl,
+    /// Creating a queue pair.
+    CreateQueuePair,
+    /// Connecting a queue pair.
+    ConnectQueuePair,
+    /// Activating a queue pair.
+    ActivateQueuePair,
+    /// Moving a queue pair to the error state.
+    QueuePairToError,
+    /// Destroying a queue pair.
+    DestroyQueuePair,
+    /// Allocating a buffer.
+    AllocateBuffer,
+    /// Registering a buffer.
+    RegisterBuffer,
+    /// Undoing a registration.
+    DeregisterBuffer,
+    /// Freeing a buffer.
+    FreeBuffer,
+    /// Clearing an element.
+    ClearElement,
+    /// Posting an RDMA WRITE.
+    Write,
+    /// Posting a SEND.
+    Send,
+    /// Posting a SEND that carries an LLC message.
+    SendLlc,
+    /// A SEND about to be reported as sent.
+    Sent,
+    /// Sending one octet over TCP.
+    TcpOctet,
+}
+
+impl Operation {
+    /// Whether it is answered by its own completion.
+    #[must_use]
+    pub const fn is_control(self) -> bool {
+        !matches!(
+            self,
+            Self::Write
+                | Self::Send
+                | Self::SendLlc
+                | Self::Sent
+                | Self::TcpOctet
+                | Self::AnyControl
+        )
+    }
+
+    pub(super) fn matches(self, happened: Self) -> bool {
+        self == happened
+            || (self == Self::AnyControl && happened.is_control())
+            || (self == Self::Send && happened == Self::SendLlc)
+    }
+}

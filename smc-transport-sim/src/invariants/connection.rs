@@ -1,0 +1,120 @@
+//! One end of a connection: its element, its cursors, how far it ended.
+
+use smc_proto::id::BufferId;
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
+use smc_proto::wire::types::Cursor;
+
+use crate::tcp::{Side, TcpId};
+
+/// Place of a connection in an RMB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Element {
+    pub(super) buffer: BufferId,
+    pub(super) offset: u32,
+    pub(super) size: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnLedger {
+    pub(super) tcp: TcpId,
+    pub(super) side: Side,
+    pub(super) established: bool,
+    pub(super) terminal: bool,
+    pub(super) own: Option<Element>,
+    /// The peer sent its last CDC message: it writes no more.
+    pub(super) peer_done: bool,
+    /// This side posted its last CDC message.
+    pub(super) done: bool,
+    /// Octets of the stream that were put into the peer's ring, at most.
+    pub(super) written: u64,
+    /// Octets of the stream that the peer said it read.
+    pub(super) peer_read: u64,
+    /// A WRITE went where nobody was any more: what was written is not known.
+    pub(super) blind: bool,
+}
+
+/// C or A: the last word of a side.
+const LAST: ConnectionFlags =
+    ConnectionFlags::PEER_CONNECTION_CLOSED.union(ConnectionFlags::ABNORMAL_CLOSE);
+
+/// Octets of the stream before a cursor.
+fn total(cursor: Cursor, ring: u32) -> u64 {
+    u64::from(cursor.wrap) * u64::from(ring) + u64::from(cursor.count)
+}
+
+impl ConnLedger {
+    pub(super) const fn new(tcp: TcpId, side: Side) -> Self {
+        Self {
+            tcp,
+            side,
+            established: false,
+            terminal: false,
+            own: None,
+            peer_done: false,
+            done: false,
+            written: 0,
+            peer_read: 0,
+            blind: false,
+        }
+    }
+
+    /// Whether the peer may still write to the element.
+    pub(super) const fn exposed(&self) -> bool {
+        self.established && !self.peer_done
+    }
+
+    /// Octets are written to a place of the peer's ring; why they may not be.
+    pub(super) fn write(&mut self, place: u32, length: u32, ring: u32) -> Result<(), String> {
+        if self.done {
+            return Err("WRITE after the last CDC message".to_owned());
+        }
+        if self.blind {
+            return Ok(());
+        }
+        let (ring, place) = (u64::from(ring), u64::from(place));
+        // New octets follow the last ones; others were written before, over a
+        // link that failed.
+        let behind = (self.written % ring + ring - place) % ring;
+        let from = self.written.saturating_sub(behind);
+        let end = from + u64::from(length);
+        if behind > self.written || from < self.peer_read.min(self.written) {
+            return Err(format!("WRITE to {from}, read up to {}", self.peer_read));
+        }
+        if end > self.peer_read + ring {
+            return Err(format!(
+                "WRITE up to {end}, granted are {} octets from {}",
+                ring, self.peer_read
+            ));
+        }
+        self.written = self.written.max(end);
+        Ok(())
+    }
+
+    /// A CDC message is posted; why its cursor may not be.
+    pub(super) fn post(&mut self, cdc: &Cdc, peer_ring: u32) -> Result<(), String> {
+        self.done |= cdc.connection_flags.intersects(LAST);
+        if self.blind {
+            return Ok(());
+        }
+        let produced = total(cdc.producer, peer_ring);
+        if produced > self.written {
+            return Err(format!(
+                "tells of {produced} octets, wrote {}",
+                self.written
+            ));
+        }
+        if produced > self.peer_read + u64::from(peer_ring) {
+            let read = self.peer_read;
+            return Err(format!("tells of {produced} octets, peer read {read}"));
+        }
+        Ok(())
+    }
+
+    /// A CDC message of the peer arrived.
+    pub(super) fn receive(&mut self, cdc: &Cdc, peer_ring: Option<u32>) {
+        self.peer_done |= cdc.connection_flags.intersects(LAST);
+        if let Some(ring) = peer_ring {
+            self.peer_read = self.peer_read.max(total(cdc.consumer, ring));
+        }
+    }
+}

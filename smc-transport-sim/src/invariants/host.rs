@@ -1,0 +1,140 @@
+//! What one engine did.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use smc_proto::command::BufferKind;
+use smc_proto::event::Event;
+use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::{RKey, RToken};
+
+use super::connection::{ConnLedger, Element};
+use crate::tcp::{Side, TcpId};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct HostLedger {
+    pub(super) links: BTreeMap<LinkId, LinkLedger>,
+    pub(super) buffers: BTreeMap<BufferId, BufferLedger>,
+    pub(super) conns: BTreeMap<ConnId, ConnLedger>,
+    /// Connections by the token of this side, and by that of the peer.
+    pub(super) by_token: BTreeMap<u32, ConnId>,
+    pub(super) by_peer_token: BTreeMap<u32, ConnId>,
+}
+
+/// A queue pair.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LinkLedger {
+    /// A control command is under way.
+    pub(super) busy: bool,
+    /// The engine was told that it broke, or told it to stop.
+    pub(super) over: bool,
+    /// Nothing is on its way any more.
+    pub(super) drained: bool,
+    pub(super) outstanding: VecDeque<WrId>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug)]
+pub(super) struct BufferLedger {
+    pub(super) kind: BufferKind,
+    pub(super) element_size: u32,
+    pub(super) busy: bool,
+    pub(super) registered: BTreeMap<LinkId, RToken>,
+    /// The peer agreed not to write to it any more.
+    pub(super) withdrawn: bool,
+    /// Elements cleared while the peer could still write to them.
+    pub(super) tainted: BTreeSet<u32>,
+    /// Links on which it was told to be deregistered; the answer is to come.
+    pub(super) leaving: BTreeSet<LinkId>,
+}
+
+impl HostLedger {
+    pub(super) fn open(&mut self, conn: ConnId, tcp: TcpId, side: Side) {
+        self.conns.insert(conn, ConnLedger::new(tcp, side));
+    }
+
+    /// Notes the element given to a connection; what is wrong with giving it.
+    pub(super) fn clc_sent(&mut self, conn: ConnId, octets: &[u8]) -> Option<String> {
+        let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = ClcMessage::parse(octets)
+        else {
+            return None;
+        };
+        let found = self
+            .buffers
+            .iter()
+            .find(|(_, buffer)| buffer.registered.values().any(|known| *known == own.rtoken));
+        let (buffer, ledger) = found?;
+        let before = u32::from(own.rmbe_index.0).saturating_sub(1);
+        let element = Element {
+            buffer: *buffer,
+            offset: before.saturating_mul(ledger.element_size),
+            size: ledger.element_size,
+        };
+        let tainted = ledger.tainted.contains(&element.offset);
+        let held = self.exposed(*buffer, Some(element.offset), None);
+        self.conns.get_mut(&conn)?.own = Some(element);
+        self.by_token.insert(own.alert_token.0, conn);
+        match held {
+            Some(other) if other != conn => Some(format!(
+                "{conn} gets an element to which the peer of {other} may write"
+            )),
+            _ if tainted => Some(format!(
+                "{conn} gets an element that was cleared while a peer could write to it"
+            )),
+            _ => None,
+        }
+    }
+
+    /// The peer agreed not to write to these RMBs any more.
+    pub(super) fn withdrawn(&mut self, rkeys: &[RKey]) {
+        for buffer in self.buffers.values_mut() {
+            let mut keys = buffer.registered.values();
+            buffer.withdrawn |= keys.any(|known| rkeys.contains(&known.rkey));
+        }
+    }
+
+    pub(super) fn clc_received(&mut self, conn: ConnId, octets: &[u8]) {
+        if let Ok((ClcMessage::Accept(peer) | ClcMessage::Confirm(peer), _)) =
+            ClcMessage::parse(octets)
+        {
+            self.by_peer_token.insert(peer.alert_token.0, conn);
+        }
+    }
+
+    /// Octets of the connection's ring.
+    pub(super) fn ring(&self, conn: ConnId) -> Option<u32> {
+        Some(self.conns.get(&conn)?.own?.size)
+    }
+
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), String> {
+        let (conn, last) = match *event {
+            Event::FellBack { conn, .. } | Event::Closed { conn, .. } => (conn, true),
+            Event::Proposed { conn }
+            | Event::Established { conn, .. }
+            | Event::Readable { conn }
+            | Event::Writable { conn }
+            | Event::Urgent { conn } => (conn, false),
+            _ => return Ok(()),
+        };
+        let Some(c) = self.conns.get_mut(&conn) else {
+            return Err(format!("{event:?} of a connection nobody opened"));
+        };
+        if c.terminal {
+            return Err(format!("{event:?} after the last event"));
+        }
+        if matches!(event, Event::Established { .. }) && std::mem::replace(&mut c.established, true)
+        {
+            return Err(format!("{conn} is established twice"));
+        }
+        c.terminal = last;
+        Ok(())
+    }
+
+    pub(super) fn unfinished(&self) -> Vec<ConnId> {
+        let conns = self.conns.iter();
+        conns
+            .filter(|(_, c)| !c.terminal)
+            .map(|(conn, _)| *conn)
+            .collect()
+    }
+}

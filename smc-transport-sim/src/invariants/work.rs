@@ -1,0 +1,231 @@
+//! WRITEs and SENDs, and what comes of them.
+
+use smc_proto::command::{BufferKind, RdmaCommand};
+use smc_proto::id::{ConnId, LinkId};
+use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::llc::LlcMessage;
+
+use super::host::{BufferLedger, LinkLedger};
+use super::{Invariants, Rule};
+use crate::completion::{Completion, OwnedCompletion};
+use crate::fabric::{BufferKey, HostId};
+use crate::tcp::{Side, TcpId};
+
+/// What a WRITE hits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Whose memory.
+    pub host: HostId,
+    /// Which buffer.
+    pub buffer: BufferKey,
+    /// First octet in it.
+    pub offset: u64,
+}
+
+impl Invariants {
+    pub(super) fn check_work(
+        &mut self,
+        host: HostId,
+        command: &RdmaCommand,
+        target: Option<Target>,
+    ) {
+        match *command {
+            RdmaCommand::Write {
+                link, conn, source, ..
+            } => {
+                self.check_open(host, link);
+                let [first, second] = source;
+                let length = first.length.saturating_add(second.length);
+                if let Some(target) = target.filter(|_| !self.eye_catchers) {
+                    self.check_write(host, conn, target, length);
+                } else if let Some(c) = self.host(host).conns.get_mut(&conn) {
+                    c.blind = true;
+                }
+            }
+            RdmaCommand::Send {
+                link,
+                wr_id,
+                payload,
+            } => {
+                self.check_open(host, link);
+                let outstanding = &mut self.link(host, link).outstanding;
+                let twice = outstanding.contains(&wr_id);
+                outstanding.push_back(wr_id);
+                if twice {
+                    self.breach(host, Rule::Posted, format!("{link} posts {wr_id:?} twice"));
+                }
+                if let (Ok(cdc), false) = (Cdc::parse(&payload), self.eye_catchers) {
+                    self.check_cdc(host, &cdc);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is posted on a queue pair that broke or was stopped.
+    fn check_open(&mut self, host: HostId, link: LinkId) {
+        if self.link(host, link).over {
+            self.breach(
+                host,
+                Rule::Posted,
+                format!("work for {link}, which is over"),
+            );
+        }
+    }
+
+    fn check_write(&mut self, host: HostId, conn: ConnId, target: Target, length: u32) {
+        let Some(c) = self.host(host).conns.get(&conn) else {
+            return;
+        };
+        let (tcp, side) = (c.tcp, c.side);
+        let own = self.peer_element(target.host, tcp, side);
+        let Some((buffer, offset, size)) = own else {
+            if let Some(c) = self.host(host).conns.get_mut(&conn) {
+                c.blind = true;
+            }
+            return;
+        };
+        let place = target.offset.checked_sub(u64::from(offset));
+        let fits = |place: &u64| place + u64::from(length) <= u64::from(size);
+        let Some(place) = place.filter(fits).filter(|_| buffer == target.buffer) else {
+            let what = format!("{conn} writes outside of its peer's element: {target:?}");
+            return self.breach(host, Rule::Granted, what);
+        };
+        let written = self
+            .host(host)
+            .conns
+            .get_mut(&conn)
+            .map(|c| c.write(place as u32, length, size));
+        if let Some(Err(what)) = written {
+            self.breach(host, Rule::Granted, format!("{conn}: {what}"));
+        }
+    }
+
+    fn check_cdc(&mut self, host: HostId, cdc: &Cdc) {
+        let ledger = self.host(host);
+        let Some(&conn) = ledger.by_peer_token.get(&cdc.alert_token.0) else {
+            return;
+        };
+        let Some((tcp, side)) = ledger.conns.get(&conn).map(|c| (c.tcp, c.side)) else {
+            return;
+        };
+        let hosts: Vec<_> = self.hosts.keys().copied().collect();
+        let ring = hosts
+            .into_iter()
+            .find_map(|peer| self.peer_element(peer, tcp, side))
+            .map(|(_, _, size)| size);
+        let posted = ring.and_then(|ring| {
+            let c = self.host(host).conns.get_mut(&conn)?;
+            Some(c.post(cdc, ring))
+        });
+        if let Some(Err(what)) = posted {
+            self.breach(host, Rule::Window, format!("{conn}: {what}"));
+        }
+    }
+
+    /// Element of the other end of a connection, if it is at that host.
+    fn peer_element(&self, peer: HostId, tcp: TcpId, side: Side) -> Option<(BufferKey, u32, u32)> {
+        let other = |c: &&super::connection::ConnLedger| c.tcp == tcp && c.side != side;
+        let own = self.hosts.get(&peer)?.conns.values().find(other)?.own?;
+        Some((own.buffer.into(), own.offset, own.size))
+    }
+
+    pub(super) fn link(&mut self, host: HostId, link: LinkId) -> &mut LinkLedger {
+        self.host(host).links.entry(link).or_default()
+    }
+
+    pub(super) fn complete(&mut self, host: HostId, completion: &OwnedCompletion) {
+        match *completion {
+            Completion::QpCreated { link, .. }
+            | Completion::QpConnected { link }
+            | Completion::QpActive { link }
+            | Completion::LinkRefused { link } => self.link(host, link).busy = false,
+            Completion::QpDrained { link } => {
+                let ledger = self.link(host, link);
+                (ledger.busy, ledger.drained) = (false, true);
+                ledger.outstanding.clear();
+            }
+            Completion::QpDestroyed { link } => {
+                self.host(host).links.remove(&link);
+            }
+            Completion::LinkFailed { link, .. } => self.link(host, link).over = true,
+            Completion::Sent { link, wr_id } => {
+                if self.link(host, link).outstanding.pop_front() != Some(wr_id) {
+                    let what = format!("{link} completes {wr_id:?} out of turn");
+                    self.breach(host, Rule::Posted, what);
+                }
+            }
+            Completion::Received { ref payload, .. } => {
+                if let Ok(cdc) = Cdc::parse(payload) {
+                    self.receive(host, &cdc);
+                } else if let Ok(LlcMessage::DeleteRkey(reply)) = LlcMessage::parse(payload)
+                    && reply.reply
+                {
+                    self.host(host).withdrawn(&reply.rkeys);
+                }
+            }
+            Completion::BufferAllocated { buffer } | Completion::ElementCleared { buffer, .. } => {
+                self.buffer_answered(host, buffer, |_| {});
+            }
+            Completion::BufferRegistered {
+                buffer,
+                link,
+                rtoken,
+            } => self.buffer_answered(host, buffer, |b| {
+                b.registered.insert(link, rtoken);
+            }),
+            Completion::BufferDeregistered { buffer, link } => {
+                self.buffer_answered(host, buffer, |b| {
+                    b.registered.remove(&link);
+                });
+            }
+            Completion::BufferRefused { buffer } => {
+                self.buffer_answered(host, buffer, |b| {
+                    for link in std::mem::take(&mut b.leaving) {
+                        b.registered.remove(&link);
+                    }
+                });
+            }
+            Completion::BufferFreed { buffer } => {
+                self.host(host).buffers.remove(&buffer);
+            }
+            Completion::EyeCatcherDamaged { .. } => {}
+        }
+    }
+
+    fn buffer_answered(
+        &mut self,
+        host: HostId,
+        buffer: smc_proto::id::BufferId,
+        change: impl FnOnce(&mut BufferLedger),
+    ) {
+        if let Some(buffer) = self.host(host).buffers.get_mut(&buffer) {
+            buffer.busy = false;
+            change(buffer);
+        }
+    }
+
+    fn receive(&mut self, host: HostId, cdc: &Cdc) {
+        let ledger = self.host(host);
+        let Some(&conn) = ledger.by_token.get(&cdc.alert_token.0) else {
+            return;
+        };
+        let Some((tcp, side)) = ledger.conns.get(&conn).map(|c| (c.tcp, c.side)) else {
+            return;
+        };
+        let hosts: Vec<_> = self.hosts.keys().copied().collect();
+        let ring = hosts
+            .into_iter()
+            .find_map(|peer| self.peer_element(peer, tcp, side))
+            .map(|(_, _, size)| size);
+        if let Some(c) = self.host(host).conns.get_mut(&conn) {
+            c.receive(cdc, ring);
+        }
+    }
+}
+
+impl BufferLedger {
+    pub(super) const fn is_rmb(&self) -> bool {
+        matches!(self.kind, BufferKind::Rmb)
+    }
+}

@@ -1,0 +1,78 @@
+//! Gathering what is known of a connection from a simulation.
+
+use smc_proto::storage::Storage;
+use smc_proto::time::Instant;
+
+use super::{Conduct, End};
+use crate::fabric::WorkOwner;
+use crate::sim::{Carrier, Life, Simulation, SocketId};
+
+impl<S: Storage> Simulation<S> {
+    /// What is known of a connection now, for the oracle. `planned` octets each
+    /// end was to write, the client's first.
+    #[must_use]
+    pub fn conduct(
+        &self,
+        ends: (SocketId, SocketId),
+        planned: [u64; 2],
+        graceful: bool,
+    ) -> Option<Conduct> {
+        let end = |socket: SocketId, planned: u64| {
+            let app = self.app(socket)?;
+            Some(End {
+                state: *self.state(socket)?,
+                planned,
+                written: app.written().length(),
+                read: app.read().length(),
+                at_end: app.is_at_end(),
+            })
+        };
+        let [client, server] = planned;
+        Some(Conduct {
+            ends: [end(ends.0, client)?, end(ends.1, server)?],
+            graceful,
+            survivable: self.survivable(ends).unwrap_or(false),
+        })
+    }
+
+    /// Whether one link of the connection's group was there before both ends were
+    /// established, and unharmed until both had ended, and nothing else excuses
+    /// an end.
+    fn survivable(&self, ends: (SocketId, SocketId)) -> Option<bool> {
+        let [one, other] = [self.life(ends.0)?, self.life(ends.1)?];
+        for socket in [ends.0, ends.1] {
+            let state = self.state(socket)?;
+            if state.carrier != Carrier::Smc || state.crashed {
+                return Some(false);
+            }
+        }
+        let begin = one.established?.max(other.established?);
+        let end = match (one.ended, other.ended) {
+            (Some(one), Some(other)) => one.max(other),
+            _ => Instant::MAX,
+        };
+        let fabric = self.wires();
+        let excused = |host, life: &Life| {
+            let mut harmed = fabric.harmed_hosts().iter();
+            harmed.any(|(harmed, at)| *harmed == host && *at >= life.opened && *at <= end)
+        };
+        let lost = |host, life: &Life| {
+            let owner = life.conn.map(WorkOwner::from);
+            owner.is_some_and(|owner| fabric.lost_write(host, owner))
+                || life
+                    .alert_token
+                    .is_some_and(|token| fabric.lost_message(host, token))
+        };
+        for life in [&one, &other] {
+            if excused(life.host, life) || lost(life.host, life) {
+                return Some(false);
+            }
+        }
+        let (host, qpn) = one.queue_pair.or(other.queue_pair)?;
+        let group = fabric.group_of(host, qpn)?;
+        let through = fabric.links().iter().any(|link| {
+            link.group == group && link.up <= begin && link.harmed.is_none_or(|at| at > end)
+        });
+        Some(through)
+    }
+}
