@@ -3,7 +3,10 @@
 mod carry;
 mod hosts;
 mod ladder;
+mod links;
 mod report;
+mod rung;
+mod script;
 mod source;
 mod tally;
 mod watch;
@@ -25,6 +28,7 @@ use crate::cli::DemoArguments;
 use crate::output::{Failure, Screen, grouped, reason, size};
 
 pub use carry::{Hooks, Outcome, Place, Setup, carry};
+pub use links::{LinkEnd, LinkLife, LinkState};
 pub use source::Source;
 pub use tally::{Family, Kind, Tally};
 
@@ -50,6 +54,9 @@ pub fn run(
         seed: arguments.seed,
         ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
         option: SmcOption::BOTH,
+        rnics: arguments.rnics,
+        kills: arguments.kill_link.clone().unwrap_or_default().0,
+        revive: arguments.revive,
     };
     let capture = capture(arguments, &source)?;
     let text = !arguments.json && !arguments.quiet;

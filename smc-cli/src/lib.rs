@@ -12,6 +12,7 @@ pub mod output;
 use std::ffi::OsString;
 use std::io::{self, Write};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, DemoArguments};
@@ -39,6 +40,10 @@ where
         Ok(cli) => cli,
         Err(error) => return usage(&error, stdout, stderr),
     };
+    if let Err(sentence) = cli.check() {
+        let error = Cli::command().error(ErrorKind::ValueValidation, sentence);
+        return usage(&error, stdout, stderr);
+    }
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),

@@ -6,16 +6,19 @@ use console::Style;
 use smc_proto::time::Instant;
 use smc_transport_sim::observe::Outcome;
 
+use super::rung::{Mood, Rung, Said};
 use super::tally::{Family, Kind, Tally};
-use super::watch::{Rung, Said, Watch};
+use super::watch::Watch;
 use super::words;
 use crate::output::{Screen, grouped, size};
 
 /// Columns without a terminal, and on a wide one.
 const WIDTH: usize = 100;
 const NARROWEST: usize = 60;
-/// Columns left of the client's line: the time.
+/// Columns left of the client's line: the time, and the number of the link if
+/// there are several.
 const MARGIN: usize = 14;
+const WIDER_MARGIN: usize = 16;
 
 /// Colours of families, if there are colours.
 pub(super) fn colour(family: Family) -> Style {
@@ -28,8 +31,17 @@ pub(super) fn colour(family: Family) -> Style {
     }
 }
 
+const fn mood_colour(mood: Mood) -> Style {
+    match mood {
+        Mood::Bad => Style::new().red().bold(),
+        Mood::Good => Style::new().green().bold(),
+        Mood::Neutral => Style::new().bold(),
+    }
+}
+
 struct Paper<'a> {
     screen: &'a Screen,
+    margin: usize,
     /// Columns between the lines of the two hosts.
     lane: usize,
     out: &'a mut dyn Write,
@@ -38,9 +50,15 @@ struct Paper<'a> {
 /// Shows what was kept, and how much was not.
 pub(super) fn show(watch: &Watch, screen: &Screen, out: &mut dyn Write) -> io::Result<()> {
     let width = screen.width.unwrap_or(WIDTH).clamp(NARROWEST, WIDTH);
+    let margin = if watch.several_links {
+        WIDER_MARGIN
+    } else {
+        MARGIN
+    };
     let mut paper = Paper {
         screen,
-        lane: width - MARGIN - 2,
+        margin,
+        lane: width - margin - 2,
         out,
     };
     paper.head()?;
@@ -55,19 +73,9 @@ pub(super) fn show(watch: &Watch, screen: &Screen, out: &mut dyn Write) -> io::R
     writeln!(paper.out)
 }
 
-impl Rung {
-    const fn family(&self) -> Family {
-        match self.said {
-            Said::Words(family, _) => family,
-            Said::Cdc(_) => Family::Cdc,
-            Said::Write { .. } => Family::Write,
-        }
-    }
-}
-
 fn text(watch: &Watch, rung: &Rung) -> String {
     let mut text = match &rung.said {
-        Said::Words(_, text) => text.clone(),
+        Said::Words(_, text) | Said::Note(_, text) => text.clone(),
         Said::Cdc(cdc) => words::cdc(cdc),
         Said::Write {
             length,
@@ -105,23 +113,36 @@ impl Paper<'_> {
         let gap = (self.lane + 2).saturating_sub(client.len() + server.len());
         let names = format!("{client}{:gap$}{server}", "");
         let names = self.paint(Style::new().bold(), &names);
-        let time = self.paint(Style::new().dim(), "virtual ms");
-        writeln!(self.out, "{time}    {names}")?;
-        let lane = self.lane;
-        writeln!(self.out, "{:MARGIN$}│{:lane$}│", "", "")
+        let (lane, margin) = (self.lane, self.margin);
+        let time = if margin == WIDER_MARGIN {
+            "virtual ms link"
+        } else {
+            "virtual ms"
+        };
+        let time = self.paint(Style::new().dim(), &format!("{time:margin$}"));
+        writeln!(self.out, "{time}{names}")?;
+        writeln!(self.out, "{:margin$}│{:lane$}│", "", "")
     }
 
     fn rung(&mut self, rung: &Rung, text: &str) -> io::Result<()> {
         let text = shortened(text, self.lane.saturating_sub(8));
         let rest = self.lane - text.chars().count() - 5;
+        let link = rung.link.map_or_else(String::new, |link| link.to_string());
+        let (time, width) = (milliseconds(rung.at), self.margin - 12);
+        let time = format!("{time:>11}{link:>width$} ");
+        let time = self.paint(Style::new().dim(), &time);
+        if let Said::Note(mood, _) = rung.said {
+            let said = self.paint(mood_colour(mood), &text);
+            let line = "┄".repeat(rest + 1);
+            return writeln!(self.out, "{time}├┄┄ {said} {line}┤");
+        }
+        let colour = rung.family().map_or_else(Style::new, colour);
+        let said = self.paint(colour, &text);
         let line = "─".repeat(rest);
-        let said = self.paint(colour(rung.family()), &text);
-        let time = milliseconds(rung.at);
-        let time = self.paint(Style::new().dim(), &format!("{time:>11}"));
         if rung.to_server {
-            writeln!(self.out, "{time}   ├── {said} {line}▶│")
+            writeln!(self.out, "{time}├── {said} {line}▶│")
         } else {
-            writeln!(self.out, "{time}   │◀─ {said} {line}─┤")
+            writeln!(self.out, "{time}│◀─ {said} {line}─┤")
         }
     }
 
@@ -143,9 +164,9 @@ impl Paper<'_> {
             );
         }
         let text = shortened(&text, self.lane);
-        let lane = self.lane;
-        let dotted = format!("{:MARGIN$}┊{:lane$}┊", "", "");
-        let line = format!("{:MARGIN$}┊{text:^lane$}┊", "");
+        let (lane, margin) = (self.lane, self.margin);
+        let dotted = format!("{:margin$}┊{:lane$}┊", "", "");
+        let line = format!("{:margin$}┊{text:^lane$}┊", "");
         let style = Style::new().dim();
         writeln!(self.out, "{}", self.paint(style.clone(), &dotted))?;
         writeln!(self.out, "{}", self.paint(style.clone(), &line))?;

@@ -61,7 +61,7 @@ pub(super) fn llc(message: &LlcMessage) -> String {
     let turn = turn(message.is_reply());
     match message {
         LlcMessage::ConfirmLink(confirm) => format!(
-            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, at most {} links",
+            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, max {} links",
             confirm.link,
             gid_address(confirm.gid),
             confirm.qpn,

@@ -1,0 +1,168 @@
+//! Links that die and come back in the course of a run.
+
+use smc_proto::completion::LinkFailure;
+use smc_proto::event::CloseReason;
+use smc_proto::id::DeviceId;
+use smc_proto::time::Duration;
+use smc_transport_sim::fault::{Ends, Fault, FaultAction, PortSelector, Trigger};
+
+use super::{Run, lock};
+use crate::demo::links::{LinkState, NAMES, Note};
+use crate::demo::rung::Mood;
+use crate::demo::script::{Act, Death};
+use crate::output::{Failure, size};
+
+/// Without an LLC message for so long, links are not being added or deleted.
+const CALM: Duration = Duration::from_millis(1);
+/// Longest wait for that.
+const LONGEST: Duration = Duration::from_millis(50);
+/// The ends of a broken connection hear of it within so long.
+const AFTERMATH: Duration = Duration::from_secs(10);
+
+impl Run<'_> {
+    /// Looks what became of links.
+    pub(super) fn follow_links(&mut self) {
+        let mut notes = Vec::new();
+        self.links.follow(&mut self.simulation, &mut notes);
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
+    fn note(&self, note: Note) {
+        let mut watch = lock(&self.watch);
+        if watch.several_links {
+            watch.note(note.at, note.link, note.mood, note.text);
+        }
+    }
+
+    /// Octets came back: lets happen what is due. What follows from one act comes
+    /// first, then the next one, in the middle of the data again.
+    pub(super) fn act(&mut self) -> Result<(), Failure> {
+        while self.script.is_due(self.back, self.length) {
+            let over = self.back >= self.length;
+            if !self.is_calm() {
+                self.until_calm()?;
+                if !over {
+                    return Ok(());
+                }
+            }
+            match self.script.next() {
+                Some(Act::Kill(death, end)) => self.kill(death, end),
+                Some(Act::Revive) => self.revive(),
+                None => {}
+            }
+            if !over {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_calm(&self) -> bool {
+        let latest = lock(&self.watch).latest_llc;
+        self.simulation.now().since(latest) >= CALM
+    }
+
+    /// Applications rest until links are not being added or deleted.
+    fn until_calm(&mut self) -> Result<(), Failure> {
+        let deadline = self.simulation.now().after(LONGEST);
+        while !self.is_calm() && self.simulation.now() < deadline {
+            for socket in self.sockets {
+                self.carrier_is_smc(socket)?;
+            }
+            let latest = lock(&self.watch).latest_llc;
+            let calm = latest.after(CALM);
+            if self.simulation.next_time().is_none_or(|next| next > calm) {
+                let left = calm.since(self.simulation.now());
+                self.simulation.run_for(left);
+                self.follow_links();
+            } else {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A link that carries data dies at one end: where its RNIC serves no other
+    /// link, if there is such an end.
+    fn kill(&mut self, death: Death, end: usize) {
+        let Some((mut rnic, number)) = self.links.carrying(end, &mut self.simulation) else {
+            return;
+        };
+        let mut end = end;
+        let other = 1 - end;
+        let there = self.links.rnic_of(other, number);
+        if self.links.on(end, rnic).count() > 1
+            && let Some(there) = there
+            && self.links.on(other, there).count() == 1
+        {
+            (end, rnic) = (other, there);
+        }
+        let (now, name) = (self.simulation.now(), NAMES.get(end).copied().unwrap_or(""));
+        let device = Some(DeviceId(rnic));
+        let (action, of, text) = match death {
+            Death::PortDown => (
+                FaultAction::PortDown {
+                    port: PortSelector { device, port: None },
+                    time: Duration::MAX,
+                },
+                format!("port down at the {name}"),
+                format!("the port of the {name}'s RNIC {} is down", rnic + 1),
+            ),
+            Death::QueuePair => (
+                FaultAction::FailLink {
+                    device,
+                    ends: Ends::Near,
+                    cause: LinkFailure::RetriesExhausted,
+                },
+                format!("queue pair failed at the {name}"),
+                format!("its queue pair at the {name} fails"),
+            ),
+        };
+        for life in self.links.on(end, rnic) {
+            life.state = LinkState::Died;
+            life.died = Some((now, of.clone()));
+        }
+        let text = format!("✗ link {number} dies: {text}");
+        self.note(Note::new(now, number, Mood::Bad, text));
+        let trigger = Trigger::At(now);
+        let host = self.hosts.get(end).copied();
+        self.simulation.fabric().add_fault(Fault {
+            trigger,
+            host,
+            action,
+        });
+    }
+
+    /// Ports that are down come back.
+    fn revive(&mut self) {
+        let now = self.simulation.now();
+        let text = "✓ all ports are up again".to_owned();
+        self.note(Note::general(now, Mood::Good, text));
+        self.simulation.fabric().restore_ports();
+    }
+
+    /// Why the transfer ended early, if the last link died as it was to.
+    pub(super) fn broken(&mut self) -> Option<String> {
+        if !self.troubled {
+            return None;
+        }
+        let ends = self.sockets.iter().filter_map(|socket| {
+            let reason = self.simulation.state(*socket)?.closed?;
+            (reason != CloseReason::Normal).then_some(reason)
+        });
+        let reasons: Vec<_> = ends.collect();
+        let lost = reasons.iter().find(|r| **r == CloseReason::LinksLost);
+        let reason = lost.or(reasons.first())?;
+        let (back, length) = (size(self.back), size(self.length));
+        let text = format!("the transfer ended with {back} of {length} back: {reason}");
+        let sockets = self.sockets;
+        self.simulation.drive(AFTERMATH, |simulation| {
+            let ended = |socket: &_| {
+                let state = simulation.state(*socket);
+                state.is_some_and(|state| state.closed.is_some())
+            };
+            sockets.iter().all(ended)
+        });
+        Some(text)
+    }
+}
