@@ -24,7 +24,7 @@ use smc_transport_sim::capture::writer::CaptureWriter;
 use smc_transport_sim::record::Recorder;
 use smc_transport_sim::tcp::SmcOption;
 
-use crate::cli::DemoArguments;
+use crate::cli::{DemoArguments, Percentages};
 use crate::output::{Failure, Screen, grouped, reason, size};
 
 pub use carry::{Hooks, Outcome, Place, Setup, carry};
@@ -115,10 +115,23 @@ fn title(
         None => source.name().to_owned(),
     };
     let (seed, ring) = (arguments.seed, &arguments.ring);
+    let rnics = match arguments.rnics {
+        1 => String::new(),
+        rnics => format!(", {rnics} RNICs each"),
+    };
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)\n",
-    )
+        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB{rnics})"
+    )?;
+    if let Some(Percentages(kills)) = &arguments.kill_link {
+        let times: Vec<_> = kills.iter().map(|kill| format!("{kill}%")).collect();
+        write!(stdout, "A link dies at {}", times.join(", "))?;
+        if let Some(revive) = arguments.revive {
+            write!(stdout, "; ports come back at {revive}%")?;
+        }
+        writeln!(stdout)?;
+    }
+    writeln!(stdout)
 }
 
 fn progress(shown: bool, length: Option<u64>) -> ProgressBar {

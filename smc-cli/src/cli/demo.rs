@@ -25,8 +25,7 @@ pub struct DemoArguments {
     #[arg(long, value_name = "KIB", default_value = "64",
           value_parser = ["16", "32", "64", "128", "256", "512"])]
     pub ring: String,
-    /// RNICs of each host, all on one LAN: the link group has as many links, but 2
-    /// at most announced if there is 1.
+    /// RNICs of each host, all on one LAN, 1 to 8: the link group gets as many links.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = rnics)]
     pub rnics: u8,
     /// When so many percent of the file are back, a link that carries data dies;

@@ -20,6 +20,9 @@ const NARROWEST: usize = 60;
 const MARGIN: usize = 14;
 const WIDER_MARGIN: usize = 16;
 
+/// From so many messages on that are left out, room is left for them.
+const MANY: u64 = 100;
+
 /// Colours of families, if there are colours.
 pub(super) fn colour(family: Family) -> Style {
     match family {
@@ -154,13 +157,13 @@ impl Paper<'_> {
         }
         let writes = left_out.total(Kind::Write);
         let octets = size(left_out.write_octets().iter().sum());
-        let mut text = format!("… {} messages …", grouped(all));
+        let mut text = format!("… {} …", count(all, "message"));
         if writes > 0 {
-            let (writes, cdcs) = (grouped(writes), grouped(left_out.total(Kind::Cdc)));
-            let time = time.as_secs_f64() * 1e3;
+            let (writes, cdcs) = (count(writes, "WRITE"), left_out.total(Kind::Cdc));
+            let (time, cdcs) = (time.as_secs_f64() * 1e3, grouped(cdcs));
             text = format!(
-                "… {} messages in {time:.3} ms: {writes} WRITEs with {octets}, {cdcs} CDC …",
-                grouped(all)
+                "… {} in {time:.3} ms: {writes} with {octets}, {cdcs} CDC …",
+                count(all, "message")
             );
         }
         let text = shortened(&text, self.lane);
@@ -168,6 +171,9 @@ impl Paper<'_> {
         let dotted = format!("{:margin$}┊{:lane$}┊", "", "");
         let line = format!("{:margin$}┊{text:^lane$}┊", "");
         let style = Style::new().dim();
+        if all < MANY {
+            return writeln!(self.out, "{}", self.paint(style, &line));
+        }
         writeln!(self.out, "{}", self.paint(style.clone(), &dotted))?;
         writeln!(self.out, "{}", self.paint(style.clone(), &line))?;
         writeln!(self.out, "{}", self.paint(style, &dotted))
@@ -177,6 +183,11 @@ impl Paper<'_> {
 fn milliseconds(at: Instant) -> String {
     let micros = at.as_nanos() / 1_000;
     format!("{}.{:03}", grouped(micros / 1_000), micros % 1_000)
+}
+
+fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(number))
 }
 
 fn shortened(text: &str, most: usize) -> String {

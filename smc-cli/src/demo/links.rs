@@ -172,6 +172,10 @@ impl Links {
             life.asymmetric |= status.asymmetric;
             if let [Some(client), Some(server)] = life.ends {
                 life.up_at = Some(now);
+                // The first one is no news.
+                if index == 0 {
+                    return index;
+                }
                 let (client, server) = (client.rnic, server.rnic);
                 let kind = if life.asymmetric { ", asymmetric" } else { "" };
                 let text = format!(

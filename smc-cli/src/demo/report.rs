@@ -75,11 +75,8 @@ pub(super) fn tables(
     }
     let several = arguments.rnics > 1 || arguments.kill_link.is_some();
     if several {
-        let times = match outcome.failovers {
-            1 => "once".to_owned(),
-            times => format!("{} times", grouped(times)),
-        };
-        let text = format!("{times} one end of the connection moved to another link");
+        let [client, server] = outcome.failovers.map(grouped);
+        let text = format!("{client} of the client, {server} of the server");
         lines.push(("Failovers", text));
     }
     if let Some(path) = &arguments.pcap {
@@ -194,7 +191,7 @@ pub(super) fn json(
         "not_accepted": outcome.not_accepted.all(),
         "messages": messages(&outcome.tally),
         "not_accepted_messages": messages(&outcome.not_accepted),
-        "failovers": outcome.failovers,
+        "failovers": outcome.failovers.iter().sum::<u64>(),
         "links": outcome.links.iter().map(links::json).collect::<Vec<_>>(),
         "error": outcome.failure,
         "back": outcome.back,

@@ -33,8 +33,8 @@ pub struct Outcome {
     pub back: u64,
     /// Why the transfer ended early.
     pub failure: Option<String>,
-    /// Times a connection moved to another link, at both ends together.
-    pub failovers: u64,
+    /// Times the connection moved to another link: client, and server.
+    pub failovers: [u64; 2],
     /// All links there were.
     pub links: Vec<LinkLife>,
     /// Times a sender met a full window: client, and server.
@@ -108,6 +108,7 @@ impl Run<'_> {
         }
         let first = self.first_octet.unwrap_or(self.last_octet);
         let stalls = |end: usize| statistics.get(end).map_or(0, |s| s.window_stalls);
+        let failovers = |end: usize| statistics.get(end).map_or(0, |s| s.failovers);
         Ok(Outcome {
             bytes: self.bytes,
             sha256: self.digests.map(|digest| digest.finalize().into()),
@@ -118,7 +119,7 @@ impl Run<'_> {
             not_accepted,
             back: self.back,
             failure,
-            failovers: sum(|s| s.failovers),
+            failovers: [failovers(0), failovers(1)],
             links: self.links.lives,
             window_stalls: [stalls(0), stalls(1)],
             frames,

@@ -13,8 +13,8 @@ impl Run<'_> {
             self.send()?;
             let echoed = self.echo(hooks);
             let received = self.receive(hooks);
-            if received || self.length == 0 {
-                self.act()?;
+            if (received || self.length == 0) && self.act()? {
+                continue;
             }
             if echoed || received {
                 progress = self.simulation.now();

@@ -35,14 +35,15 @@ impl Run<'_> {
     }
 
     /// Octets came back: lets happen what is due. What follows from one act comes
-    /// first, then the next one, in the middle of the data again.
-    pub(super) fn act(&mut self) -> Result<(), Failure> {
+    /// first, then the next one, in the middle of the data again. True if the
+    /// applications rested meanwhile.
+    pub(super) fn act(&mut self) -> Result<bool, Failure> {
         while self.script.is_due(self.back, self.length) {
             let over = self.back >= self.length;
             if !self.is_calm() {
                 self.until_calm()?;
                 if !over {
-                    return Ok(());
+                    return Ok(true);
                 }
             }
             match self.script.next() {
@@ -51,10 +52,10 @@ impl Run<'_> {
                 None => {}
             }
             if !over {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn is_calm(&self) -> bool {
@@ -69,8 +70,9 @@ impl Run<'_> {
             for socket in self.sockets {
                 self.carrier_is_smc(socket)?;
             }
-            let latest = lock(&self.watch).latest_llc;
-            let calm = latest.after(CALM);
+            // What was written is taken in first, so that the next event is known.
+            self.simulation.run_for(Duration::ZERO);
+            let calm = lock(&self.watch).latest_llc.after(CALM);
             if self.simulation.next_time().is_none_or(|next| next > calm) {
                 let left = calm.since(self.simulation.now());
                 self.simulation.run_for(left);
@@ -105,7 +107,7 @@ impl Run<'_> {
                     port: PortSelector { device, port: None },
                     time: Duration::MAX,
                 },
-                format!("port down at the {name}"),
+                format!("{name}: port down"),
                 format!("the port of the {name}'s RNIC {} is down", rnic + 1),
             ),
             Death::QueuePair => (
@@ -114,7 +116,7 @@ impl Run<'_> {
                     ends: Ends::Near,
                     cause: LinkFailure::RetriesExhausted,
                 },
-                format!("queue pair failed at the {name}"),
+                format!("{name}: queue pair failed"),
                 format!("its queue pair at the {name} fails"),
             ),
         };
@@ -146,13 +148,8 @@ impl Run<'_> {
         if !self.troubled {
             return None;
         }
-        let ends = self.sockets.iter().filter_map(|socket| {
-            let reason = self.simulation.state(*socket)?.closed?;
-            (reason != CloseReason::Normal).then_some(reason)
-        });
-        let reasons: Vec<_> = ends.collect();
-        let lost = reasons.iter().find(|r| **r == CloseReason::LinksLost);
-        let reason = lost.or(reasons.first())?;
+        let reasons = self.tell_ends([None; 2]);
+        let reason = reasons.into_iter().flatten().next()?;
         let (back, length) = (size(self.back), size(self.length));
         let text = format!("the transfer ended with {back} of {length} back: {reason}");
         let sockets = self.sockets;
@@ -163,6 +160,24 @@ impl Run<'_> {
             };
             sockets.iter().all(ended)
         });
+        self.tell_ends(reasons);
         Some(text)
+    }
+
+    /// Notes how ends of the connection broke that had not when this was told
+    /// before; those that did.
+    fn tell_ends(&self, before: [Option<CloseReason>; 2]) -> [Option<CloseReason>; 2] {
+        let now = self.simulation.now();
+        let reasons = self.sockets.map(|socket| {
+            let reason = self.simulation.state(socket)?.closed?;
+            (reason != CloseReason::Normal).then_some(reason)
+        });
+        for ((name, before), reason) in NAMES.iter().zip(before).zip(reasons) {
+            if let (None, Some(reason)) = (before, reason) {
+                let text = format!("✗ the {name}'s connection ends: {reason}");
+                self.note(Note::general(now, Mood::Bad, text));
+            }
+        }
+        reasons
     }
 }

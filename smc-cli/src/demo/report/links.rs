@@ -19,23 +19,24 @@ fn milliseconds(at: Instant) -> String {
 /// One row for each link.
 pub(super) fn table(links: &[LinkLife]) -> Table {
     let mut table = new_table();
-    table.set_header(["Link", "client", "server", "up at", "what became of it"]);
+    table.set_header(["Link", "client", "server", "up at", "until", "what became of it"]);
     for link in links {
         let [client, server] = link.ends.map(|end| match end {
-            Some(end) => format!("RNIC {}, {}", end.rnic, gid_address(end.gid)),
+            Some(end) => format!("RNIC {}", end.rnic),
             None => "-".to_owned(),
         });
         let state = link.state.name();
-        let mut story = match &link.died {
-            Some((at, of)) if of == state => format!("{state} at {}", milliseconds(*at)),
-            Some((at, of)) => format!("{state} at {}: {of}", milliseconds(*at)),
-            None => state.to_owned(),
+        let (until, mut story) = match &link.died {
+            Some((at, of)) if of == state => (milliseconds(*at), state.to_owned()),
+            Some((at, of)) => (milliseconds(*at), format!("{state}, {of}")),
+            None => ("the end".to_owned(), state.to_owned()),
         };
         if link.asymmetric {
             story.push_str(" (asymmetric)");
         }
         let up = link.up_at.map_or_else(|| "-".to_owned(), milliseconds);
-        table.add_row([link.number.to_string(), client, server, up, story]);
+        let number = link.number.to_string();
+        table.add_row([number, client, server, up, until, story]);
     }
     table
 }
