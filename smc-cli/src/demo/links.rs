@@ -112,7 +112,14 @@ impl Links {
         };
         let links = simulation.links(host).to_vec();
         let gone = |(id, _): &(LinkId, usize)| !links.contains(id);
-        for (_, life) in self.known.get(side).into_iter().flatten().copied().filter(gone) {
+        for (_, life) in self
+            .known
+            .get(side)
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(gone)
+        {
             if let Some(life) = self.lives.get_mut(life)
                 && life.state == LinkState::Active
             {
@@ -203,7 +210,8 @@ impl Links {
             .and_then(|before| core::mem::replace(before, carrying));
         let name = NAMES.get(side).copied().unwrap_or_default();
         if moved && let (Some(before), Some(after)) = (before, carrying) {
-            let text = format!("↷ the {name}'s connection moves from link {before} to link {after}");
+            let text =
+                format!("↷ the {name}'s connection moves from link {before} to link {after}");
             notes.push(Note::new(now, after, Mood::Neutral, text));
         }
     }
@@ -212,7 +220,9 @@ impl Links {
     pub(super) fn carrying(&self, side: usize, simulation: &mut Simulation) -> Option<(u8, u8)> {
         let host = self.hosts.get(side).copied()?;
         let links = simulation.links(host).to_vec();
-        let mut all = links.into_iter().filter_map(|id| status(simulation, host, id));
+        let mut all = links
+            .into_iter()
+            .filter_map(|id| status(simulation, host, id));
         let found = all.find(|status| status.connections > 0)?;
         Some((found.path.device.0, found.number.0))
     }

@@ -152,7 +152,9 @@ impl Watch {
 
     fn link_of(&self, arrival: &Arrival<'_>) -> Option<u8> {
         let ends = [arrival.flow.source, arrival.flow.destination];
-        let mut known = ends.iter().filter_map(|end| self.links.get(&(end.host, end.qpn)));
+        let mut known = ends
+            .iter()
+            .filter_map(|end| self.links.get(&(end.host, end.qpn)));
         known.next().map(|number| number.0)
     }
 

@@ -74,7 +74,11 @@ fn rate(octets: u64, seconds: f64) -> f64 {
 }
 
 impl Run<'_> {
-    pub(super) fn outcome(mut self, start: RealInstant, failure: Option<String>) -> Result<Outcome, Failure> {
+    pub(super) fn outcome(
+        mut self,
+        start: RealInstant,
+        failure: Option<String>,
+    ) -> Result<Outcome, Failure> {
         let frames = self.capture.map_or(Ok(0), Capture::finish)?;
         let seconds = start.elapsed().as_secs_f64();
         if let Some(finding) = self.simulation.findings().next() {

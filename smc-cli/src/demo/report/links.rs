@@ -19,7 +19,14 @@ fn milliseconds(at: Instant) -> String {
 /// One row for each link.
 pub(super) fn table(links: &[LinkLife]) -> Table {
     let mut table = new_table();
-    table.set_header(["Link", "client", "server", "up at", "until", "what became of it"]);
+    table.set_header([
+        "Link",
+        "client",
+        "server",
+        "up at",
+        "until",
+        "what became of it",
+    ]);
     for link in links {
         let [client, server] = link.ends.map(|end| match end {
             Some(end) => format!("RNIC {}", end.rnic),
