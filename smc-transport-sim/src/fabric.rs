@@ -60,7 +60,7 @@ use watch::Watch;
 pub use config::{FabricConfig, PathConfig, PortConfig};
 pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
-pub use watch::{FabricGroup, LinkRecord};
+pub use watch::{FabricGroup, HostHarm, LinkRecord};
 
 /// A host of a fabric, numbered in the order of [`Fabric::add_host`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -110,7 +110,8 @@ impl Invariants {
 
     /// An engine sends a CLC message.
     pub fn on_clc_sent(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
-        if let Some(what) = self.host(host).clc_sent(conn, octets) {
+        let now = self.now;
+        if let Some(what) = self.host(host).clc_sent(now, conn, octets) {
             self.breach(host, Rule::Reuse, what);
         }
     }
@@ -134,6 +135,11 @@ impl Invariants {
             let what = format!("{conn} offers {} octets of a smaller ring", spans.len());
             self.breach(host, Rule::Window, what);
         }
+    }
+
+    /// The clock of a host goes wrong: from here on how long it waits is not judged.
+    pub fn on_wrong_clock(&mut self, host: HostId) {
+        self.host(host).wrong_clock = true;
     }
 
     /// A host crashed: its engine is another one from here on.

@@ -15,6 +15,7 @@ mod news;
 mod paths;
 mod policy;
 mod pump;
+mod refuse;
 mod socket;
 mod transfer;
 

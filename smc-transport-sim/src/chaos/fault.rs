@@ -160,7 +160,7 @@ fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
         }
         FaultKind::FreezeClock => FaultAction::FreezeClock(between(random, 3, 7)),
         FaultKind::LateTimers => FaultAction::LateTimers {
-            by: between(random, 3, 6) + SECOND,
+            by: between(random, 2, 7),
             time: 10 * SECOND,
         },
         FaultKind::TcpReset => FaultAction::TcpReset,

@@ -149,6 +149,12 @@ impl Run {
             }
             self.play(first..first + 2);
         }
+        if self.random.below(2) == 0 {
+            // Long enough for retries to be exhausted and for waits to expire.
+            let decade = 10u64.pow(1 + self.random.below(4) as u32);
+            let time = Duration::from_millis(decade * (1 + self.random.below(9)));
+            self.simulation.run_for(time);
+        }
         self.quiet();
     }
 

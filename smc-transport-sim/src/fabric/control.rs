@@ -232,7 +232,7 @@ impl Fabric {
     fn harm_by_control(&mut self, host: HostId, link: Option<QueuePairId>, action: FaultAction) {
         match (action, link) {
             (FaultAction::Refuse, Some(link)) => self.harm_link(link),
-            (FaultAction::Delay(time), _) if time >= BEARABLE => self.harm_host(host),
+            (FaultAction::Delay(time), _) if time >= BEARABLE => self.harm_host(host, time),
             _ => {}
         }
     }

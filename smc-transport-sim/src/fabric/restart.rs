@@ -46,7 +46,7 @@ impl Fabric {
         hit |= self.tcp_crash(host, down, tcp);
         self.queue.schedule(until, Event::Wake);
         self.tell(host, HostNews::Restarted);
-        self.harm_host(host);
+        self.harm_host(host, down);
         if hit {
             self.plan.note(fault, phase);
         }

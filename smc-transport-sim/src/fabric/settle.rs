@@ -260,7 +260,7 @@ impl Fabric {
                     at = at.after(time);
                     self.plan.note(*fault, self.phase_of(id));
                     if time >= BEARABLE {
-                        self.harm_host(id.host);
+                        self.harm_host(id.host, time);
                     }
                 }
             }

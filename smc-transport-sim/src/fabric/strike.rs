@@ -321,7 +321,7 @@ impl Fabric {
             state.held = spell;
         }
         if time >= BEARABLE {
-            self.harm_host(host);
+            self.harm_host(host, time);
         }
     }
 
@@ -334,7 +334,7 @@ impl Fabric {
             self.queue.schedule_after(time, Event::Wake);
         }
         if time >= BEARABLE {
-            self.harm_host(host);
+            self.harm_host(host, time);
         }
     }
 }

@@ -35,6 +35,17 @@ pub struct LinkRecord {
     pub stopped: Option<Instant>,
 }
 
+/// A time in which a fault made a host so late that its waits may have expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostHarm {
+    /// The host.
+    pub host: HostId,
+    /// When it began.
+    pub from: Instant,
+    /// When it was over at the latest.
+    pub until: Instant,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     next_group: u32,
@@ -43,7 +54,7 @@ pub(super) struct Watch {
     group_of: BTreeMap<QueuePairId, u32>,
     links: Vec<LinkRecord>,
     link_of: BTreeMap<QueuePairId, usize>,
-    harmed_hosts: Vec<(HostId, Instant)>,
+    harmed_hosts: Vec<HostHarm>,
     lost_writes: BTreeSet<(HostId, WorkOwner)>,
     lost_tokens: BTreeSet<(HostId, u32)>,
 }
@@ -162,9 +173,9 @@ impl Fabric {
         self.watch.group_of.get(&id).copied().map(FabricGroup)
     }
 
-    /// When faults harmed hosts as a whole so that their waits may have expired.
+    /// When faults harmed hosts as a whole.
     #[must_use]
-    pub fn harmed_hosts(&self) -> &[(HostId, Instant)] {
+    pub fn harmed_hosts(&self) -> &[HostHarm] {
         &self.watch.harmed_hosts
     }
 
@@ -182,10 +193,12 @@ impl Fabric {
         self.watch.lost_tokens.contains(&(host, alert_token))
     }
 
-    /// A fault made a host so late that its waits may expire.
-    pub fn harm_host(&mut self, host: HostId) {
-        let now = self.queue.now();
-        self.watch.harmed_hosts.push((host, now));
+    /// A fault makes a host so late that its waits may expire, for so long.
+    pub fn harm_host(&mut self, host: HostId, time: Duration) {
+        let from = self.queue.now();
+        let until = from.after(time);
+        let harm = HostHarm { host, from, until };
+        self.watch.harmed_hosts.push(harm);
     }
 
     pub(super) fn harm_link(&mut self, id: QueuePairId) {

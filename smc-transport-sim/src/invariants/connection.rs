@@ -1,6 +1,8 @@
 //! One end of a connection: its element, its cursors, how far it ended.
 
+use smc_proto::config::ConnectionConfig;
 use smc_proto::id::BufferId;
+use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 use smc_proto::wire::types::Cursor;
 
@@ -25,6 +27,8 @@ pub(super) struct ConnLedger {
     pub(super) peer_done: bool,
     /// This side posted its last CDC message.
     pub(super) done: bool,
+    /// When it posted an abort.
+    pub(super) aborted: Option<Instant>,
     /// Octets of the stream that were put into the peer's ring, at most.
     pub(super) written: u64,
     /// Octets of the stream that the peer said it read.
@@ -52,15 +56,18 @@ impl ConnLedger {
             own: None,
             peer_done: false,
             done: false,
+            aborted: None,
             written: 0,
             peer_read: 0,
             blind: false,
         }
     }
 
-    /// Whether the peer may still write to the element.
-    pub(super) const fn exposed(&self) -> bool {
-        self.established && !self.peer_done
+    /// Whether the peer may still write to the element. After an abort nobody
+    /// waits longer for the peer than the configured time (CLOSE-032).
+    pub(super) fn exposed(&self, now: Instant) -> bool {
+        let waited = |at: Instant| now.since(at) >= ConnectionConfig::DEFAULT.abort_wait;
+        self.established && !self.peer_done && !self.aborted.is_some_and(waited)
     }
 
     /// Octets are written to a place of the peer's ring; why they may not be.
@@ -91,19 +98,23 @@ impl ConnLedger {
     }
 
     /// A CDC message is posted; why its cursor may not be.
-    pub(super) fn post(&mut self, cdc: &Cdc, peer_ring: u32) -> Result<(), String> {
+    pub(super) fn post(&mut self, now: Instant, cdc: &Cdc, ring: u32) -> Result<(), String> {
+        let flags = cdc.connection_flags;
+        if flags.contains(ConnectionFlags::ABNORMAL_CLOSE) {
+            self.aborted.get_or_insert(now);
+        }
         self.done |= cdc.connection_flags.intersects(LAST);
         if self.blind {
             return Ok(());
         }
-        let produced = total(cdc.producer, peer_ring);
+        let produced = total(cdc.producer, ring);
         if produced > self.written {
             return Err(format!(
                 "tells of {produced} octets, wrote {}",
                 self.written
             ));
         }
-        if produced > self.peer_read + u64::from(peer_ring) {
+        if produced > self.peer_read + u64::from(ring) {
             let read = self.peer_read;
             return Err(format!("tells of {produced} octets, peer read {read}"));
         }

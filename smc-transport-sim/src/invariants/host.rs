@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use smc_proto::command::BufferKind;
-use smc_proto::event::Event;
+use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
+use smc_proto::time::Instant;
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::{RKey, RToken};
 
@@ -19,6 +20,8 @@ pub(super) struct HostLedger {
     /// Connections by the token of this side, and by that of the peer.
     pub(super) by_token: BTreeMap<u32, ConnId>,
     pub(super) by_peer_token: BTreeMap<u32, ConnId>,
+    /// Its clock went wrong: its waits say nothing.
+    pub(super) wrong_clock: bool,
 }
 
 /// A queue pair.
@@ -54,7 +57,7 @@ impl HostLedger {
     }
 
     /// Notes the element given to a connection; what is wrong with giving it.
-    pub(super) fn clc_sent(&mut self, conn: ConnId, octets: &[u8]) -> Option<String> {
+    pub(super) fn clc_sent(&mut self, now: Instant, conn: ConnId, octets: &[u8]) -> Option<String> {
         let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = ClcMessage::parse(octets)
         else {
             return None;
@@ -71,7 +74,7 @@ impl HostLedger {
             size: ledger.element_size,
         };
         let tainted = ledger.tainted.contains(&element.offset);
-        let held = self.exposed(*buffer, Some(element.offset), None);
+        let held = self.exposed(now, *buffer, Some(element.offset), None);
         self.conns.get_mut(&conn)?.own = Some(element);
         self.by_token.insert(own.alert_token.0, conn);
         match held {
@@ -127,6 +130,24 @@ impl HostLedger {
             return Err(format!("{conn} is established twice"));
         }
         c.terminal = last;
+        let over = match event {
+            // It waited long enough (CLOSE-032), or the peer gave its own element
+            // away, so that it will write no more for this connection.
+            Event::Closed { reason, .. } => matches!(
+                reason,
+                CloseReason::CloseTimeout | CloseReason::RmbeConflict
+            ),
+            _ => false,
+        };
+        if over {
+            c.peer_done = true;
+            if let Some(own) = c.own
+                && let Some(buffer) = self.buffers.get_mut(&own.buffer)
+            {
+                // The engine decided that before it cleared the element.
+                buffer.tainted.remove(&own.offset);
+            }
+        }
         Ok(())
     }
 

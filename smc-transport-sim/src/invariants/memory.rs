@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smc_proto::command::RdmaCommand;
 use smc_proto::id::{BufferId, LinkId};
+use smc_proto::time::Instant;
 
 use super::host::{BufferLedger, HostLedger};
 use super::{Invariants, Rule};
@@ -65,11 +66,12 @@ impl Invariants {
 
     /// I4: the peer must be done with an element, or its queue pairs dead.
     pub(super) fn check_memory(&mut self, host: HostId, command: &RdmaCommand) {
+        let now = self.now;
         let ledger = self.host(host);
         let exposed = match *command {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 // Wrong only if it is given to another connection like that.
-                let exposed = ledger.exposed(buffer, Some(offset), None).is_some();
+                let exposed = ledger.exposed(now, buffer, Some(offset), None).is_some();
                 if let Some(buffer) = ledger.buffers.get_mut(&buffer) {
                     if exposed {
                         buffer.tainted.insert(offset);
@@ -79,9 +81,9 @@ impl Invariants {
                 }
                 None
             }
-            RdmaCommand::FreeBuffer { buffer } => ledger.exposed(buffer, None, None),
+            RdmaCommand::FreeBuffer { buffer } => ledger.exposed(now, buffer, None, None),
             RdmaCommand::DeregisterBuffer { buffer, link } => {
-                let exposed = ledger.exposed(buffer, None, Some(link));
+                let exposed = ledger.exposed(now, buffer, None, Some(link));
                 if let Some(buffer) = ledger.buffers.get_mut(&buffer) {
                     buffer.leaving.insert(link);
                 }
@@ -101,12 +103,13 @@ impl HostLedger {
     /// over any link or over one.
     pub(super) fn exposed(
         &self,
+        now: Instant,
         buffer: BufferId,
         offset: Option<u32>,
         link: Option<LinkId>,
     ) -> Option<smc_proto::id::ConnId> {
         let ledger = self.buffers.get(&buffer)?;
-        if !ledger.is_rmb() || ledger.withdrawn {
+        if !ledger.is_rmb() || ledger.withdrawn || self.wrong_clock {
             return None;
         }
         let alive = |id: &LinkId| {
@@ -121,7 +124,7 @@ impl HostLedger {
         };
         let mut conns = self.conns.iter();
         conns
-            .find(|(_, c)| c.exposed() && c.own.is_some_and(holds))
+            .find(|(_, c)| c.exposed(now) && c.own.is_some_and(holds))
             .map(|(conn, _)| *conn)
     }
 }

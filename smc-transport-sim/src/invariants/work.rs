@@ -114,9 +114,10 @@ impl Invariants {
             .into_iter()
             .find_map(|peer| self.peer_element(peer, tcp, side))
             .map(|(_, _, size)| size);
+        let now = self.now;
         let posted = ring.and_then(|ring| {
             let c = self.host(host).conns.get_mut(&conn)?;
-            Some(c.post(cdc, ring))
+            Some(c.post(now, cdc, ring))
         });
         if let Some(Err(what)) = posted {
             self.breach(host, Rule::Window, format!("{conn}: {what}"));

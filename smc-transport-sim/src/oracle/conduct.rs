@@ -54,7 +54,7 @@ impl<S: Storage> Simulation<S> {
         let fabric = self.wires();
         let excused = |host, life: &Life| {
             let mut harmed = fabric.harmed_hosts().iter();
-            harmed.any(|(harmed, at)| *harmed == host && *at >= life.opened && *at <= end)
+            harmed.any(|harm| harm.host == host && harm.until >= life.opened && harm.from <= end)
         };
         let lost = |host, life: &Life| {
             let owner = life.conn.map(WorkOwner::from);

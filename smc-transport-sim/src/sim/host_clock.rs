@@ -65,7 +65,6 @@ impl HostClock {
     pub(super) fn repair(&mut self) {
         self.frozen = None;
         (self.late_by, self.late_until) = (Duration::ZERO, Instant::ZERO);
-        self.fault = None;
     }
 
     pub(super) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {

@@ -41,27 +41,30 @@ impl<S: Storage> Simulation<S> {
                 if deadline.is_some_and(|d| d > shown && d <= shown.after(by)) {
                     self.fabric.note_fault(fault, id);
                 }
-                self.late(id, by);
+                self.late(id, by, Duration::ZERO);
             }
             HostNews::ClockFreezes { fault, time } => {
                 if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
                     host.clock.freeze(fault, at, time);
                 }
-                self.late(id, time);
+                self.late(id, time, time);
             }
             HostNews::TimersLate { fault, by, time } => {
                 if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
                     host.clock.delay(fault, at, by, time);
                 }
-                self.late(id, by);
+                self.late(id, by, time.saturating_add(by));
             }
         }
     }
 
     /// What a wrong clock may cost: whatever waits for a message meanwhile.
-    fn late(&mut self, host: HostId, by: Duration) {
+    fn late(&mut self, host: HostId, by: Duration, time: Duration) {
+        if let Some(invariants) = &mut self.invariants {
+            invariants.on_wrong_clock(host);
+        }
         if by >= LONG {
-            self.fabric.harm_host(host);
+            self.fabric.harm_host(host, time);
         }
     }
 

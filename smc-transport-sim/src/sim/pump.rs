@@ -4,12 +4,10 @@
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
-use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
-use smc_proto::wire::types::DiagnosisCode;
+use smc_proto::wire::clc::MAX_LENGTH;
 
 use super::socket::Clc;
 use super::*;
-use crate::describe::{self, Stream};
 use crate::tcp::{TcpNews, TcpNotice};
 
 impl<S: Storage> Simulation<S> {
@@ -139,47 +137,13 @@ impl<S: Storage> Simulation<S> {
                 socket.life.conn = Some(conn);
                 socket.clc = Clc::Engine;
             }
-            // No slot is free: the connection is what it was, plain TCP. A client
-            // that was told otherwise in the SYN-ACK may propose all the same.
+            // No slot is free. A client that was told of SMC in the SYN-ACK may
+            // propose it: until it says something the server says nothing.
+            Err(_) if smc && side == Side::Server => socket.clc = Clc::Refusing,
+            // The connection is what it was, plain TCP.
             Err(_) => {
                 socket.state.carrier = Carrier::Tcp;
-                socket.clc = if smc && side == Side::Server {
-                    Clc::Refusing
-                } else {
-                    Clc::Over
-                };
-            }
-        }
-    }
-
-    /// Answers a Proposal for which the engine has no room.
-    fn refuse_proposal(&mut self, index: usize) {
-        let Some(socket) = self.sockets.get_mut(index) else {
-            return;
-        };
-        let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
-        match describe::stream(octets) {
-            Stream::Incomplete => {}
-            Stream::Other => socket.clc = Clc::Over,
-            Stream::Clc(_, length) => {
-                let host = self.hosts.get(usize::from(socket.host.0));
-                let Some(peer_id) = host.map(|host| host.endpoint.config().peer_id) else {
-                    return;
-                };
-                let decline = ClcMessage::Decline(Decline {
-                    version: ClcVersion::V1,
-                    out_of_sync: false,
-                    peer_id,
-                    diagnosis: DiagnosisCode::MEMORY,
-                    os: PeerOs::UNKNOWN,
-                });
-                let mut message = [0; MAX_LENGTH];
-                let written = decline.emit(&mut message).unwrap_or(0);
-                let (tcp, side) = (socket.tcp, socket.side);
                 socket.clc = Clc::Over;
-                self.fabric.tcp_consume(tcp, side, length);
-                let message = message.get(..written).unwrap_or_default();
-                self.fabric.tcp_send(tcp, side, message);
             }
         }
     }

@@ -18,7 +18,8 @@ impl<S: Storage> Simulation<S> {
         let Some(socket) = self.sockets.get_mut(index) else {
             return false;
         };
-        if !std::mem::take(&mut socket.awake) || socket.state.crashed {
+        // The applications of a host that crashed just now are gone, too.
+        if self.fabric.is_away(socket.host) || !std::mem::take(&mut socket.awake) {
             return false;
         }
         match socket.state.carrier {

@@ -1,0 +1,44 @@
+//! A server whose engine has no room for a connection that its TCP already
+//! promised to the client.
+
+use smc_proto::storage::Storage;
+use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::DiagnosisCode;
+
+use super::socket::Clc;
+use super::{Carrier, Simulation};
+use crate::describe::{self, Stream};
+
+impl<S: Storage> Simulation<S> {
+    /// Answers a Proposal with Decline, in the name of the engine. A client that
+    /// declines by itself needs no answer, and one that does neither is on TCP.
+    pub(super) fn refuse_proposal(&mut self, index: usize) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let (tcp, side) = (socket.tcp, socket.side);
+        let octets = self.fabric.tcp_unread(tcp, side);
+        if describe::stream(octets) == Stream::Incomplete {
+            return;
+        }
+        (socket.clc, socket.state.carrier) = (Clc::Over, Carrier::Tcp);
+        let Ok((message, length)) = ClcMessage::parse(octets) else {
+            return;
+        };
+        self.fabric.tcp_consume(tcp, side, length);
+        let host = self.hosts.get(usize::from(socket.host.0));
+        if let (ClcMessage::Proposal(_), Some(host)) = (message, host) {
+            let decline = ClcMessage::Decline(Decline {
+                version: ClcVersion::V1,
+                out_of_sync: false,
+                peer_id: host.endpoint.config().peer_id,
+                diagnosis: DiagnosisCode::MEMORY,
+                os: PeerOs::UNKNOWN,
+            });
+            let mut octets = [0; MAX_LENGTH];
+            let length = decline.emit(&mut octets).unwrap_or(0);
+            let octets = octets.get(..length).unwrap_or_default();
+            self.fabric.tcp_send(tcp, side, octets);
+        }
+    }
+}
