@@ -115,21 +115,23 @@ fn title(
         None => source.name().to_owned(),
     };
     let (seed, ring) = (arguments.seed, &arguments.ring);
-    let rnics = match arguments.rnics {
-        1 => String::new(),
-        rnics => format!(", {rnics} RNICs each"),
-    };
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB{rnics})"
+        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)"
     )?;
+    let mut more = Vec::new();
+    if arguments.rnics > 1 {
+        more.push(format!("{} RNICs in each host", arguments.rnics));
+    }
     if let Some(Percentages(kills)) = &arguments.kill_link {
         let times: Vec<_> = kills.iter().map(|kill| format!("{kill}%")).collect();
-        write!(stdout, "A link dies at {}", times.join(", "))?;
-        if let Some(revive) = arguments.revive {
-            write!(stdout, "; ports come back at {revive}%")?;
-        }
-        writeln!(stdout)?;
+        more.push(format!("a link dies at {}", times.join(", ")));
+    }
+    if let Some(revive) = arguments.revive {
+        more.push(format!("ports come back at {revive}%"));
+    }
+    if !more.is_empty() {
+        writeln!(stdout, "{}", more.join("; "))?;
     }
     writeln!(stdout)
 }

@@ -98,6 +98,8 @@ struct Run<'a> {
     digests: [Sha256; 3],
     bytes: u64,
     sent_all: bool,
+    /// Whether the client ended its stream.
+    ended: bool,
     back: u64,
     first_octet: Option<smc_proto::time::Instant>,
     last_octet: smc_proto::time::Instant,
@@ -105,6 +107,8 @@ struct Run<'a> {
     watch: Arc<Mutex<Watch>>,
     links: Links,
     script: Script,
+    /// When something of it happened last.
+    acted: smc_proto::time::Instant,
     /// Whether links were to die.
     troubled: bool,
     /// Octets the source will have, if links are to die.
@@ -176,6 +180,7 @@ impl<'a> Run<'a> {
             digests: Default::default(),
             bytes: 0,
             sent_all: false,
+            ended: false,
             back: 0,
             first_octet: None,
             last_octet: smc_proto::time::Instant::ZERO,
@@ -183,6 +188,7 @@ impl<'a> Run<'a> {
             watch,
             links: Links::new(hosts),
             script,
+            acted: smc_proto::time::Instant::ZERO,
             troubled,
             length: length.unwrap_or(0),
             is_ending: false,

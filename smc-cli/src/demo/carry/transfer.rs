@@ -13,9 +13,10 @@ impl Run<'_> {
             self.send()?;
             let echoed = self.echo(hooks);
             let received = self.receive(hooks);
-            if (received || self.length == 0) && self.act()? {
+            if (received || self.sent_all) && self.act()? {
                 continue;
             }
+            self.end_sending();
             if echoed || received {
                 progress = self.simulation.now();
             }
@@ -56,15 +57,26 @@ impl Run<'_> {
             sent.update(&piece);
             self.sent_all = piece.is_empty();
             self.first_octet.get_or_insert(self.simulation.now());
-            if let Some(app) = self.simulation.app_mut(client) {
-                if self.sent_all {
-                    app.finish();
-                } else {
-                    app.write_owned(piece);
-                }
+            if !self.sent_all
+                && let Some(app) = self.simulation.app_mut(client)
+            {
+                app.write_owned(piece);
             }
         }
         Ok(())
+    }
+
+    /// The client ends its stream, after everything that was to happen.
+    fn end_sending(&mut self) {
+        let [client, _] = self.sockets;
+        if self.sent_all
+            && !self.ended
+            && self.script.is_empty()
+            && let Some(app) = self.simulation.app_mut(client)
+        {
+            self.ended = true;
+            app.finish();
+        }
     }
 
     /// The server writes what it read, and reads no more while it has too much.

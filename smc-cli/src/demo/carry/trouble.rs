@@ -3,7 +3,7 @@
 use smc_proto::completion::LinkFailure;
 use smc_proto::event::CloseReason;
 use smc_proto::id::DeviceId;
-use smc_proto::time::Duration;
+use smc_proto::time::{Duration, Instant};
 use smc_transport_sim::fault::{Ends, Fault, FaultAction, PortSelector, Trigger};
 
 use super::{Run, lock};
@@ -12,7 +12,8 @@ use crate::demo::rung::Mood;
 use crate::demo::script::{Act, Death};
 use crate::output::{Failure, size};
 
-/// Without an LLC message for so long, links are not being added or deleted.
+/// Without an LLC message for so long after an act, links are not being added or
+/// deleted.
 const CALM: Duration = Duration::from_millis(1);
 /// Longest wait for that.
 const LONGEST: Duration = Duration::from_millis(50);
@@ -38,29 +39,37 @@ impl Run<'_> {
     /// first, then the next one, in the middle of the data again. True if the
     /// applications rested meanwhile.
     pub(super) fn act(&mut self) -> Result<bool, Failure> {
-        while self.script.is_due(self.back, self.length) {
-            let over = self.back >= self.length;
+        loop {
+            let over = self.sent_all && self.back == self.bytes;
+            let due = over || self.script.is_due(self.back, self.length);
+            if self.script.is_empty() || !due {
+                return Ok(false);
+            }
             if !self.is_calm() {
                 self.until_calm()?;
                 if !over {
                     return Ok(true);
                 }
             }
+            self.acted = self.simulation.now();
             match self.script.next() {
                 Some(Act::Kill(death, end)) => self.kill(death, end),
                 Some(Act::Revive) => self.revive(),
                 None => {}
             }
             if !over {
-                break;
+                return Ok(false);
             }
         }
-        Ok(false)
     }
 
     fn is_calm(&self) -> bool {
+        self.simulation.now() >= self.calm_at()
+    }
+
+    fn calm_at(&self) -> Instant {
         let latest = lock(&self.watch).latest_llc;
-        self.simulation.now().since(latest) >= CALM
+        latest.max(self.acted).after(CALM)
     }
 
     /// Applications rest until links are not being added or deleted.
@@ -72,7 +81,7 @@ impl Run<'_> {
             }
             // What was written is taken in first, so that the next event is known.
             self.simulation.run_for(Duration::ZERO);
-            let calm = lock(&self.watch).latest_llc.after(CALM);
+            let calm = self.calm_at();
             if self.simulation.next_time().is_none_or(|next| next > calm) {
                 let left = calm.since(self.simulation.now());
                 self.simulation.run_for(left);
