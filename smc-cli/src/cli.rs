@@ -1,6 +1,7 @@
 //! The arguments of the command.
 
 mod demo;
+mod sim;
 mod values;
 
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use demo::{DEFAULT_BYTES, DemoArguments};
-pub use values::Percentages;
+pub use sim::{Profile, SimArguments};
+pub use values::{Percentages, Seeds};
 
 /// See SMC-R at work, and read what kernels say.
 #[derive(Parser, Debug)]
@@ -22,6 +24,7 @@ pub use values::Percentages;
         smcx demo --file f --pcap f.pcapng the same with a file of yours, and a capture of it\n  \
         smcx decode capture.pcap           SMC messages of a capture, one a line\n  \
         smcx decode capture.pcap --json    the same as JSON, one object a line\n  \
+        smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage."
 )]
@@ -39,6 +42,7 @@ impl Cli {
     pub fn check(&self) -> Result<(), String> {
         match &self.command {
             Some(Command::Demo(arguments)) => arguments.check(),
+            Some(Command::Sim(arguments)) => arguments.check(),
             _ => Ok(()),
         }
     }
@@ -69,6 +73,22 @@ pub enum Command {
         Seconds and Gbit/s are of real time, with SHA-256 and the capture included, unless they\n\
         are called virtual. Gbit/s counts the octets once although they go both ways.")]
     Demo(DemoArguments),
+    /// Run simulations with faults, each drawn from a seed.
+    ///
+    /// In each run two or three hosts with several RNICs open connections to each
+    /// other while links, ports, RNICs, hosts, clocks and TCP fail. Invariants of
+    /// the engines are checked after every step; in the end, every octet must have
+    /// arrived wherever a link was usable all the time, and both ends must agree.
+    /// A seed says everything: whatever fails can be run again.
+    #[command(after_help = "Examples:\n  \
+        smcx sim --seeds 0..1000                        a thousand runs, on all cores\n  \
+        smcx sim --seeds 0..1000 --jobs 2               the same on two of them\n  \
+        smcx sim --seeds 7..8 --trace | less            the messages of one run\n  \
+        smcx sim --seeds 7..8 --pcap seed-7.pcapng      its frames, for Wireshark or smcx decode\n  \
+        smcx sim --seeds 0..1000 --json | jq .failed    numbers only\n\n\
+        The table counts how often faults took effect, and what the link group was doing.\n\
+        The exit status is 1 if a run failed; how to run it again is told for each of them.")]
+    Sim(SimArguments),
     /// Show the SMC messages in a capture.
     ///
     /// Reads pcap and pcapng files, gzip or not, taken from Ethernet or from

@@ -218,7 +218,7 @@ impl Capture {
     }
 }
 
-fn unwritable(name: &str, error: &CaptureError) -> Failure {
+pub(crate) fn unwritable(name: &str, error: &CaptureError) -> Failure {
     let reason = match error {
         CaptureError::Io(error) => reason(error),
         error => error.to_string(),

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod decode;
 pub mod demo;
 pub mod output;
+pub mod sim;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -48,6 +49,7 @@ where
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
+        Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
     match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {

@@ -1,5 +1,7 @@
 //! Values of arguments.
 
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Percentages in rising order.
@@ -17,6 +19,31 @@ impl FromStr for Percentages {
         }
         Ok(Self(all))
     }
+}
+
+/// Seeds: at least one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seeds(pub Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        let ends = text.split_once("..");
+        let ends = ends.and_then(|(from, to)| Some((number(from)?, number(to)?)));
+        match ends {
+            Some((from, to)) if from < to => Ok(Self(from..to)),
+            Some(_) => Err("the second number must be greater than the first".to_owned()),
+            None => Err("two numbers are wanted, such as 0..1000".to_owned()),
+        }
+    }
+}
+
+/// A number of jobs.
+pub(super) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|_| !text.starts_with('+'));
+    number.ok_or_else(|| "a number of jobs is wanted, at least 1".to_owned())
 }
 
 /// A percentage at which something is left to be carried.
