@@ -74,12 +74,30 @@ pub fn run(
         (findings, None)
     };
     let seconds = start.elapsed().as_secs_f64();
-    if arguments.json {
-        report::json(&findings, arguments, seconds, messages, stdout)?;
-    } else if !arguments.quiet || !findings.failed.is_empty() {
-        report::text(&findings, arguments, seconds, screen, stdout)?;
-    }
-    report::verdict(&findings)
+    report(&findings, arguments, seconds, messages, screen, stdout)
+}
+
+/// Shows what runs were, and fails if something was wrong in one of them.
+///
+/// # Errors
+/// [`Failure::Problem`] if a run failed, [`Failure::Output`] if this cannot be shown.
+pub fn report(
+    findings: &Findings,
+    arguments: &SimArguments,
+    seconds: f64,
+    messages: Option<Vec<String>>,
+    screen: &Screen,
+    stdout: &mut dyn Write,
+) -> Result<(), Failure> {
+    let shown = if arguments.json {
+        report::json(findings, arguments, seconds, messages, stdout)
+    } else if arguments.quiet && findings.failed.is_empty() {
+        Ok(())
+    } else {
+        report::text(findings, arguments, seconds, screen, stdout).map_err(Failure::from)
+    };
+    report::verdict(findings)?;
+    shown
 }
 
 fn progress(shown: bool, runs: u64) -> ProgressBar {

@@ -96,10 +96,13 @@ fn tell(failed: &Failed, out: &mut dyn Write) -> io::Result<()> {
 /// Faults by kind and by what their victims were doing.
 fn effects(coverage: &Coverage) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_BORDERS_ONLY);
     let mut head = vec![Cell::new("fault \\ while")];
     for phase in Phase::ALL {
-        let name = phase.name().replacen(' ', "\n", 1);
+        let name = match phase {
+            Phase::Handshake => "hand-\nshake".to_owned(),
+            other => other.name().replacen(' ', "\n", 1),
+        };
         head.push(Cell::new(name).set_alignment(CellAlignment::Right));
     }
     table.set_header(head);
