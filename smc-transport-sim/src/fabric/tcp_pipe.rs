@@ -16,7 +16,7 @@ use crate::tcp::{
 const SEGMENT_GAP: Duration = Duration::from_micros(1);
 const LARGEST_SEGMENT: usize = 32 << 10;
 /// So many octets of a stream are cut as faults say; any rendezvous takes less.
-const CUT: u64 = 4 << 10;
+const CUT: u64 = 16 << 10;
 
 impl Fabric {
     /// Opens a TCP connection. Both sides get a notice when it stands.
