@@ -117,6 +117,9 @@ fn effects(coverage: &Coverage) -> Table {
         }
         table.add_row(row);
     }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_padding((1, 0));
+    }
     table
 }
 
