@@ -67,8 +67,11 @@ struct Host<S> {
     links: Vec<LinkId>,
     clock: HostClock,
     /// Makes the tables of the next instance, should the host crash.
-    anew: Option<(fn(Limits) -> S, Limits)>,
+    anew: Option<Anew<S>>,
 }
+
+/// How to make tables of the same sizes again.
+type Anew<S> = (fn(Limits) -> S, Limits);
 
 /// Why [`Simulation::drive`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
