@@ -1,9 +1,17 @@
 //! The arguments of the command.
 
+mod demo;
+mod sim;
+mod values;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+
+pub use demo::{DEFAULT_BYTES, DemoArguments};
+pub use sim::{Profile, SimArguments};
+pub use values::{Percentages, Seeds};
 
 /// See SMC-R at work, and read what kernels say.
 #[derive(Parser, Debug)]
@@ -16,6 +24,7 @@ use clap_complete::Shell;
         smcx demo --file f --pcap f.pcapng the same with a file of yours, and a capture of it\n  \
         smcx decode capture.pcap           SMC messages of a capture, one a line\n  \
         smcx decode capture.pcap --json    the same as JSON, one object a line\n  \
+        smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage."
 )]
@@ -23,6 +32,20 @@ pub struct Cli {
     /// What to do; without it, the demo.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// Whether the arguments fit each other.
+    ///
+    /// # Errors
+    /// A sentence that says what does not.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.command {
+            Some(Command::Demo(arguments)) => arguments.check(),
+            Some(Command::Sim(arguments)) => arguments.check(),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What to do.
@@ -34,15 +57,38 @@ pub enum Command {
     /// between them. The client sends the file, the server echoes it; then
     /// both close and take the link group down. Time is virtual: the same seed
     /// and the same octets give the same run and the same capture.
+    ///
+    /// With several RNICs the link group has several links. Links can be made to
+    /// die on the way: the connection moves to another one, with every octet, and
+    /// ends only if there is none.
     #[command(after_help = "Examples:\n  \
         smcx demo                                  pseudo-random octets of a seed\n  \
         smcx demo --file photo.jpg                 a file\n  \
         smcx demo --bytes 1g --ring 512            1 GiB through rings of 512 KiB\n  \
         smcx demo --bytes 1m --pcap demo.pcapng    every frame, for Wireshark or smcx decode\n  \
-        smcx demo --json | jq .gbit_per_s          numbers only\n\n\
+        smcx demo --json | jq .gbit_per_s          numbers only\n  \
+        smcx demo --rnics 2 --kill-link 50         a link dies half way: failover\n  \
+        smcx demo --rnics 2 --kill-link 30,60 --revive 45\n  \
+        smcx demo --rnics 1 --kill-link 50         no link is left: the transfer ends, status 1\n\n\
         Seconds and Gbit/s are of real time, with SHA-256 and the capture included, unless they\n\
         are called virtual. Gbit/s counts the octets once although they go both ways.")]
     Demo(DemoArguments),
+    /// Run simulations with faults, each drawn from a seed.
+    ///
+    /// In each run two or three hosts with several RNICs open connections to each
+    /// other while links, ports, RNICs, hosts, clocks and TCP fail. Invariants of
+    /// the engines are checked after every step; in the end, every octet must have
+    /// arrived wherever a link was usable all the time, and both ends must agree.
+    /// A seed says everything: whatever fails can be run again.
+    #[command(after_help = "Examples:\n  \
+        smcx sim --seeds 0..1000                        a thousand runs, on all cores\n  \
+        smcx sim --seeds 0..1000 --jobs 2               the same on two of them\n  \
+        smcx sim --seeds 7..8 --trace | less            the messages of one run\n  \
+        smcx sim --seeds 7..8 --pcap seed-7.pcapng      its frames, for Wireshark or smcx decode\n  \
+        smcx sim --seeds 0..1000 --json | jq .failed    numbers only\n\n\
+        The table counts how often faults took effect, and what the link group was doing.\n\
+        The exit status is 1 if a run failed; how to run it again is told for each of them.")]
+    Sim(SimArguments),
     /// Show the SMC messages in a capture.
     ///
     /// Reads pcap and pcapng files, gzip or not, taken from Ethernet or from
@@ -85,81 +131,4 @@ pub struct DecodeArguments {
     /// Show messages that were sent again, too.
     #[arg(long)]
     pub retransmissions: bool,
-}
-
-/// Octets the demo carries if nobody says how many: a second or two of work.
-pub const DEFAULT_BYTES: u64 = 256 << 20;
-
-/// Arguments of `demo`.
-#[derive(Args, Debug, Clone)]
-pub struct DemoArguments {
-    /// Carry this file; "-" for standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
-    pub file: Option<PathBuf>,
-    /// Carry so many pseudo-random octets; k, m and g count KiB, MiB and GiB.
-    #[arg(long, value_name = "N", default_value = "256m", value_parser = octets)]
-    pub bytes: u64,
-    /// Seed of the octets, the engines and the wires.
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub seed: u64,
-    /// Size of send and receive buffers in KiB.
-    #[arg(long, value_name = "KIB", default_value = "64",
-          value_parser = ["16", "32", "64", "128", "256", "512"])]
-    pub ring: String,
-    /// Write every frame to this pcapng capture.
-    #[arg(long, value_name = "OUT")]
-    pub pcap: Option<PathBuf>,
-    /// Keep at most N payload octets of each RDMA WRITE packet in the capture
-    /// [default: all up to 16 MiB of data, else 64].
-    #[arg(long, value_name = "N", requires = "pcap")]
-    pub snap: Option<usize>,
-    /// One JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// Leave out the ladder of messages.
-    #[arg(long)]
-    pub no_ladder: bool,
-    /// Say nothing if all goes well.
-    #[arg(short, long, conflicts_with = "json")]
-    pub quiet: bool,
-}
-
-impl Default for DemoArguments {
-    fn default() -> Self {
-        Self {
-            file: None,
-            bytes: DEFAULT_BYTES,
-            seed: 1,
-            ring: "64".to_owned(),
-            pcap: None,
-            snap: None,
-            json: false,
-            no_ladder: false,
-            quiet: false,
-        }
-    }
-}
-
-/// A number of octets with k, m or g for KiB, MiB and GiB.
-fn octets(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let short = lower
-        .strip_suffix("ib")
-        .or(lower.strip_suffix('b'))
-        .unwrap_or(&lower);
-    let (digits, shift) = match short.char_indices().last() {
-        Some((at, 'k')) => (&short[..at], 10),
-        Some((at, 'm')) => (&short[..at], 20),
-        Some((at, 'g')) => (&short[..at], 30),
-        _ => (short, 0),
-    };
-    let number = digits
-        .parse::<u64>()
-        .ok()
-        .filter(|_| !digits.starts_with('+'));
-    let wanted = "a number of octets is wanted, such as 1000, 64k, 10m or 1g";
-    number
-        .ok_or(wanted)?
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too many octets".to_owned())
 }

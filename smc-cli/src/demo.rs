@@ -3,7 +3,10 @@
 mod carry;
 mod hosts;
 mod ladder;
+mod links;
 mod report;
+mod rung;
+mod script;
 mod source;
 mod tally;
 mod watch;
@@ -21,10 +24,11 @@ use smc_transport_sim::capture::writer::CaptureWriter;
 use smc_transport_sim::record::Recorder;
 use smc_transport_sim::tcp::SmcOption;
 
-use crate::cli::DemoArguments;
+use crate::cli::{DemoArguments, Percentages};
 use crate::output::{Failure, Screen, grouped, reason, size};
 
 pub use carry::{Hooks, Outcome, Place, Setup, carry};
+pub use links::{LinkEnd, LinkLife, LinkState};
 pub use source::Source;
 pub use tally::{Family, Kind, Tally};
 
@@ -50,6 +54,9 @@ pub fn run(
         seed: arguments.seed,
         ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
         option: SmcOption::BOTH,
+        rnics: arguments.rnics,
+        kills: arguments.kill_link.clone().unwrap_or_default().0,
+        revive: arguments.revive,
     };
     let capture = capture(arguments, &source)?;
     let text = !arguments.json && !arguments.quiet;
@@ -110,8 +117,23 @@ fn title(
     let (seed, ring) = (arguments.seed, &arguments.ring);
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)\n",
-    )
+        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)"
+    )?;
+    let mut more = Vec::new();
+    if arguments.rnics > 1 {
+        more.push(format!("{} RNICs in each host", arguments.rnics));
+    }
+    if let Some(Percentages(kills)) = &arguments.kill_link {
+        let times: Vec<_> = kills.iter().map(|kill| format!("{kill}%")).collect();
+        more.push(format!("a link dies at {}", times.join(", ")));
+    }
+    if let Some(revive) = arguments.revive {
+        more.push(format!("ports come back at {revive}%"));
+    }
+    if !more.is_empty() {
+        writeln!(stdout, "{}", more.join("; "))?;
+    }
+    writeln!(stdout)
 }
 
 fn progress(shown: bool, length: Option<u64>) -> ProgressBar {
@@ -196,7 +218,7 @@ impl Capture {
     }
 }
 
-fn unwritable(name: &str, error: &CaptureError) -> Failure {
+pub(crate) fn unwritable(name: &str, error: &CaptureError) -> Failure {
     let reason = match error {
         CaptureError::Io(error) => reason(error),
         error => error.to_string(),

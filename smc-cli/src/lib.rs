@@ -8,10 +8,12 @@ pub mod cli;
 pub mod decode;
 pub mod demo;
 pub mod output;
+pub mod sim;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, DemoArguments};
@@ -39,10 +41,15 @@ where
         Ok(cli) => cli,
         Err(error) => return usage(&error, stdout, stderr),
     };
+    if let Err(sentence) = cli.check() {
+        let error = Cli::command().error(ErrorKind::ValueValidation, sentence);
+        return usage(&error, stdout, stderr);
+    }
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
+        Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
     match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {

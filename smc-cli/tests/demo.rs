@@ -9,7 +9,6 @@ use std::path::Path;
 use clap::Parser;
 use common::{Outcome, have_tshark, records, scratch, smcx, tshark_fields};
 use serde_json::Value;
-use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::tcp::SmcOption;
 use smcx::cli::{Cli, Command, DemoArguments};
 use smcx::demo::{self, Hooks, Kind, Place, Setup, Source};
@@ -57,15 +56,16 @@ fn json_has_the_promised_fields() {
     assert!(record["rdma_writes"].as_u64().unwrap() >= 10);
     assert_eq!(record["rdma_write_bytes"], 600_000);
     assert_eq!(record["not_accepted"], 0);
-    let messages = record["messages"].as_object().unwrap();
-    let sum = |names: &[&str]| -> u64 {
-        let counts = names.iter().map(|name| messages[*name].as_u64().unwrap());
-        counts.sum()
-    };
+    let sum = |names: &[&str]| sum(&record["messages"], names);
     assert_eq!(sum(&["Proposal", "Accept", "Confirm", "Decline"]), 3);
     assert_eq!(record["llc"], sum(&LLC));
     assert_eq!(record["cdc"], sum(&["Cdc"]));
     assert_eq!(record["rdma_writes"], sum(&["Write"]));
+}
+
+fn sum(counts: &Value, names: &[&str]) -> u64 {
+    let counts = names.iter().map(|name| counts[name].as_u64().unwrap());
+    counts.sum()
 }
 
 const LLC: [&str; 8] = [
@@ -270,9 +270,26 @@ fn tshark_finds_all_messages_in_the_capture_and_no_fault() {
         return;
     }
     let folder = scratch("demo-tshark");
-    for more in [&["--bytes", "1m"][..], &["--bytes", "3m", "--snap", "16"]] {
+    let failover = ["--bytes", "3m", "--rnics", "2", "--kill-link", "30,60"];
+    for more in [
+        &["--bytes", "1m"][..],
+        &["--bytes", "3m", "--snap", "16"],
+        &[&failover[..], &["--revive", "45"]].concat(),
+        &[
+            "--bytes",
+            "3m",
+            "--rnics",
+            "3",
+            "--kill-link",
+            "20,80",
+            "--seed",
+            "2",
+        ],
+    ] {
         let capture = folder.join("demo.pcapng");
         let record = json(&[more, &["--pcap", text(&capture)]].concat());
+        // Those that were lost or repeated are on the wires as well.
+        let others = |names: &[&str]| sum(&record["not_accepted_messages"], names);
         let frames = tshark_fields(
             &capture,
             &[
@@ -291,21 +308,22 @@ fn tshark_finds_all_messages_in_the_capture_and_no_fault() {
         assert_eq!(count("_ws.malformed", &|_| true), 0);
         assert_eq!(count("tcp.analysis.flags", &|_| true), 0);
         assert_eq!(record["clc"], count("smc.clc_msg", &|_| true));
-        assert_eq!(record["cdc"], count("smc.llc_msg", &|kind| kind == cdc));
-        assert_eq!(record["llc"], count("smc.llc_msg", &|kind| kind != cdc));
-        assert_eq!(
-            record["rdma_writes"],
-            count("infiniband.reth.r_key", &|_| true)
-        );
+        let all = |family: &str, names: &[&str]| {
+            (record[family].as_u64().unwrap() + others(names)) as usize
+        };
+        let cdcs = count("smc.llc_msg", &|kind| kind == cdc);
+        assert_eq!(all("cdc", &["Cdc"]), cdcs, "{more:?}");
+        let llcs = count("smc.llc_msg", &|kind| kind != cdc);
+        assert_eq!(all("llc", &LLC), llcs, "{more:?}");
+        let writes = count("infiniband.reth.r_key", &|_| true);
+        assert_eq!(all("rdma_writes", &["Write"]), writes, "{more:?}");
+        let moved = record["failovers"].as_u64().unwrap();
+        assert_eq!(moved > 0, more.contains(&"--kill-link"), "{more:?}");
     }
 }
 
 fn setup() -> Setup {
-    Setup {
-        seed: 1,
-        ring: BufferSize::K64,
-        option: SmcOption::BOTH,
-    }
+    Setup::default()
 }
 
 fn arguments(more: &[&str]) -> DemoArguments {

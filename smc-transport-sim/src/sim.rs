@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use smc_proto::config::Config;
 use smc_proto::endpoint::Endpoint;
-use smc_proto::id::{ConnId, DeviceId, GroupId};
+use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
 use smc_proto::storage::{Limits, Owned, Storage};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mac, PeerId};
@@ -64,10 +64,14 @@ struct Host<S> {
     policy: Policy,
     conns: BTreeMap<ConnId, SocketId>,
     groups: Vec<GroupId>,
+    links: Vec<LinkId>,
     clock: HostClock,
     /// Makes the tables of the next instance, should the host crash.
-    anew: Option<(fn(Limits) -> S, Limits)>,
+    anew: Option<Anew<S>>,
 }
+
+/// How to make tables of the same sizes again.
+type Anew<S> = (fn(Limits) -> S, Limits);
 
 /// Why [`Simulation::drive`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +148,7 @@ impl<S: Storage> Simulation<S> {
             policy: Policy::default(),
             conns: BTreeMap::new(),
             groups: Vec::new(),
+            links: Vec::new(),
             clock: HostClock::default(),
             anew: None,
         });
@@ -312,6 +317,14 @@ impl<S: Storage> Simulation<S> {
         self.hosts
             .get(usize::from(host.0))
             .map_or(&[], |host| &host.groups)
+    }
+
+    /// Links of a host that are up.
+    #[must_use]
+    pub fn links(&self, host: HostId) -> &[LinkId] {
+        self.hosts
+            .get(usize::from(host.0))
+            .map_or(&[], |host| &host.links)
     }
 
     /// What went wrong so far: mistakes of the engines towards their RNICs and

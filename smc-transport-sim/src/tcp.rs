@@ -52,8 +52,7 @@ impl SmcOption {
     };
 }
 
-/// How the first octets of a stream are cut into segments. Where messages of the
-/// rendezvous stand, cuts matter; far behind them they only cost time.
+/// How octets are cut into segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TcpSplit {
     /// As they were sent, up to 32 KiB.

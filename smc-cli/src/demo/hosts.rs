@@ -9,31 +9,33 @@ use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
 
-/// The port of a host, with the address 10.0.0.`host`.
-fn port(host: u8) -> PortConfig {
+/// The port of an RNIC, numbered from 0, of a host: the first one has the address
+/// 10.0.0.`host`, the others count up in tens. All of them are on one LAN.
+fn port(host: u8, rnic: u8) -> PortConfig {
     let mut gid = [0; 16];
-    gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, host]);
+    gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 10 * rnic + host]);
     PortConfig {
-        device: DeviceId(0),
+        device: DeviceId(rnic.into()),
         port: 1,
         gid: Gid(gid),
-        mac: Mac([2, 0, 0, 0, 0, host]),
+        mac: Mac([2, 0, 0, 0, rnic, host]),
         mtu: Mtu::M4096,
         subnet: 0,
     }
 }
 
-/// Two hosts with an RNIC each: the client and the server.
-pub(super) fn build(seed: u64, ring: BufferSize) -> (Simulation, HostId, HostId) {
+/// Two hosts with so many RNICs each: the client and the server.
+pub(super) fn build(seed: u64, ring: BufferSize, rnics: u8) -> (Simulation, [HostId; 2]) {
     let mut simulation = Simulation::new(FabricConfig::default(), seed);
     simulation.set_trace(0);
-    let [client, server] = [("client", 1), ("server", 2)].map(|(name, number)| {
-        let port = port(number);
-        let mut config = Config::new(PeerId::new(number.into(), port.mac));
+    let hosts = [("client", 1), ("server", 2)].map(|(name, number)| {
+        let ports: Vec<_> = (0..rnics).map(|rnic| port(number, rnic)).collect();
+        let mut config = Config::new(PeerId::new(number.into(), port(number, 0).mac));
         config.receive_buffer = ring;
         config.send_buffer = ring;
+        config.max_links = rnics.clamp(2, 8);
         let limits = Limits::for_connections(1);
-        let host = simulation.add_host(name, config, limits, &[port]);
+        let host = simulation.add_host(name, config, limits, &ports);
         let subnets = Subnets {
             network: [10, 0, 0, 0].into(),
             prefix_length: 24,
@@ -46,5 +48,5 @@ pub(super) fn build(seed: u64, ring: BufferSize) -> (Simulation, HostId, HostId)
         simulation.set_policy(host, policy);
         host
     });
-    (simulation, client, server)
+    (simulation, hosts)
 }

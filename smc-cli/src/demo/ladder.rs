@@ -6,16 +6,22 @@ use console::Style;
 use smc_proto::time::Instant;
 use smc_transport_sim::observe::Outcome;
 
+use super::rung::{Mood, Rung, Said};
 use super::tally::{Family, Kind, Tally};
-use super::watch::{Rung, Said, Watch};
+use super::watch::Watch;
 use super::words;
 use crate::output::{Screen, grouped, size};
 
 /// Columns without a terminal, and on a wide one.
 const WIDTH: usize = 100;
 const NARROWEST: usize = 60;
-/// Columns left of the client's line: the time.
+/// Columns left of the client's line: the time, and the number of the link if
+/// there are several.
 const MARGIN: usize = 14;
+const WIDER_MARGIN: usize = 16;
+
+/// From so many messages on that are left out, room is left for them.
+const MANY: u64 = 100;
 
 /// Colours of families, if there are colours.
 pub(super) fn colour(family: Family) -> Style {
@@ -28,8 +34,17 @@ pub(super) fn colour(family: Family) -> Style {
     }
 }
 
+const fn mood_colour(mood: Mood) -> Style {
+    match mood {
+        Mood::Bad => Style::new().red().bold(),
+        Mood::Good => Style::new().green().bold(),
+        Mood::Neutral => Style::new().bold(),
+    }
+}
+
 struct Paper<'a> {
     screen: &'a Screen,
+    margin: usize,
     /// Columns between the lines of the two hosts.
     lane: usize,
     out: &'a mut dyn Write,
@@ -38,9 +53,15 @@ struct Paper<'a> {
 /// Shows what was kept, and how much was not.
 pub(super) fn show(watch: &Watch, screen: &Screen, out: &mut dyn Write) -> io::Result<()> {
     let width = screen.width.unwrap_or(WIDTH).clamp(NARROWEST, WIDTH);
+    let margin = if watch.several_links {
+        WIDER_MARGIN
+    } else {
+        MARGIN
+    };
     let mut paper = Paper {
         screen,
-        lane: width - MARGIN - 2,
+        margin,
+        lane: width - margin - 2,
         out,
     };
     paper.head()?;
@@ -55,19 +76,9 @@ pub(super) fn show(watch: &Watch, screen: &Screen, out: &mut dyn Write) -> io::R
     writeln!(paper.out)
 }
 
-impl Rung {
-    const fn family(&self) -> Family {
-        match self.said {
-            Said::Words(family, _) => family,
-            Said::Cdc(_) => Family::Cdc,
-            Said::Write { .. } => Family::Write,
-        }
-    }
-}
-
 fn text(watch: &Watch, rung: &Rung) -> String {
     let mut text = match &rung.said {
-        Said::Words(_, text) => text.clone(),
+        Said::Words(_, text) | Said::Note(_, text) => text.clone(),
         Said::Cdc(cdc) => words::cdc(cdc),
         Said::Write {
             length,
@@ -105,23 +116,36 @@ impl Paper<'_> {
         let gap = (self.lane + 2).saturating_sub(client.len() + server.len());
         let names = format!("{client}{:gap$}{server}", "");
         let names = self.paint(Style::new().bold(), &names);
-        let time = self.paint(Style::new().dim(), "virtual ms");
-        writeln!(self.out, "{time}    {names}")?;
-        let lane = self.lane;
-        writeln!(self.out, "{:MARGIN$}│{:lane$}│", "", "")
+        let (lane, margin) = (self.lane, self.margin);
+        let time = if margin == WIDER_MARGIN {
+            "virtual ms link"
+        } else {
+            "virtual ms"
+        };
+        let time = self.paint(Style::new().dim(), &format!("{time:margin$}"));
+        writeln!(self.out, "{time}{names}")?;
+        writeln!(self.out, "{:margin$}│{:lane$}│", "", "")
     }
 
     fn rung(&mut self, rung: &Rung, text: &str) -> io::Result<()> {
         let text = shortened(text, self.lane.saturating_sub(8));
         let rest = self.lane - text.chars().count() - 5;
+        let link = rung.link.map_or_else(String::new, |link| link.to_string());
+        let (time, width) = (milliseconds(rung.at), self.margin - 12);
+        let time = format!("{time:>11}{link:>width$} ");
+        let time = self.paint(Style::new().dim(), &time);
+        if let Said::Note(mood, _) = rung.said {
+            let said = self.paint(mood_colour(mood), &text);
+            let line = "┄".repeat(rest + 1);
+            return writeln!(self.out, "{time}├┄┄ {said} {line}┤");
+        }
+        let colour = rung.family().map_or_else(Style::new, colour);
+        let said = self.paint(colour, &text);
         let line = "─".repeat(rest);
-        let said = self.paint(colour(rung.family()), &text);
-        let time = milliseconds(rung.at);
-        let time = self.paint(Style::new().dim(), &format!("{time:>11}"));
         if rung.to_server {
-            writeln!(self.out, "{time}   ├── {said} {line}▶│")
+            writeln!(self.out, "{time}├── {said} {line}▶│")
         } else {
-            writeln!(self.out, "{time}   │◀─ {said} {line}─┤")
+            writeln!(self.out, "{time}│◀─ {said} {line}─┤")
         }
     }
 
@@ -133,20 +157,23 @@ impl Paper<'_> {
         }
         let writes = left_out.total(Kind::Write);
         let octets = size(left_out.write_octets().iter().sum());
-        let mut text = format!("… {} messages …", grouped(all));
+        let mut text = format!("… {} …", count(all, "message"));
         if writes > 0 {
-            let (writes, cdcs) = (grouped(writes), grouped(left_out.total(Kind::Cdc)));
-            let time = time.as_secs_f64() * 1e3;
+            let (writes, cdcs) = (count(writes, "WRITE"), left_out.total(Kind::Cdc));
+            let (time, cdcs) = (time.as_secs_f64() * 1e3, grouped(cdcs));
             text = format!(
-                "… {} messages in {time:.3} ms: {writes} WRITEs with {octets}, {cdcs} CDC …",
-                grouped(all)
+                "… {} in {time:.3} ms: {writes} with {octets}, {cdcs} CDC …",
+                count(all, "message")
             );
         }
         let text = shortened(&text, self.lane);
-        let lane = self.lane;
-        let dotted = format!("{:MARGIN$}┊{:lane$}┊", "", "");
-        let line = format!("{:MARGIN$}┊{text:^lane$}┊", "");
+        let (lane, margin) = (self.lane, self.margin);
+        let dotted = format!("{:margin$}┊{:lane$}┊", "", "");
+        let line = format!("{:margin$}┊{text:^lane$}┊", "");
         let style = Style::new().dim();
+        if all < MANY {
+            return writeln!(self.out, "{}", self.paint(style, &line));
+        }
         writeln!(self.out, "{}", self.paint(style.clone(), &dotted))?;
         writeln!(self.out, "{}", self.paint(style.clone(), &line))?;
         writeln!(self.out, "{}", self.paint(style, &dotted))
@@ -156,6 +183,11 @@ impl Paper<'_> {
 fn milliseconds(at: Instant) -> String {
     let micros = at.as_nanos() / 1_000;
     format!("{}.{:03}", grouped(micros / 1_000), micros % 1_000)
+}
+
+fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(number))
 }
 
 fn shortened(text: &str, most: usize) -> String {

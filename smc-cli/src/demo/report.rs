@@ -1,17 +1,19 @@
 //! What a demo was: tables, JSON, and the verdict.
 
+mod links;
+
 use std::io::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use console::Style;
 use serde_json::{Map, Value, json};
 
-use super::tally::{Family, Kind};
+use super::tally::{Family, Kind, Tally};
 use super::{Outcome, bytes, hex, ladder};
 use crate::cli::DemoArguments;
 use crate::output::{Failure, Screen, grouped, size};
 
-fn table() -> Table {
+fn new_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table
@@ -28,10 +30,15 @@ pub(super) fn tables(
         style.apply_to(text).to_string()
     };
     let mut lines = vec![
-        ("Carried, and back", bytes(outcome.bytes)),
+        match &outcome.failure {
+            None => ("Carried, and back", bytes(outcome.bytes)),
+            Some(_) => ("Back at the client", bytes(outcome.back)),
+        },
         (
             "SHA-256",
-            if outcome.sha256_ok() {
+            if outcome.failure.is_some() {
+                "✗ not everything came back".to_owned()
+            } else if outcome.sha256_ok() {
                 let digest = hex(outcome.sha256.first().unwrap_or(&[0; 32]));
                 let short: String = digest.chars().take(16).collect();
                 format!("✓ {short}… sent, at the server, and back at the client")
@@ -62,14 +69,21 @@ pub(super) fn tables(
             format!("{client} of the client, {server} of the server")
         }),
     ];
-    if outcome.not_accepted > 0 {
-        lines.push(("Repeated, refused", grouped(outcome.not_accepted)));
+    let repeated = outcome.not_accepted.all();
+    if repeated > 0 {
+        lines.push(("Repeated, lost", format!("{} messages", grouped(repeated))));
+    }
+    let several = arguments.rnics > 1 || arguments.kill_link.is_some();
+    if several {
+        let [client, server] = outcome.failovers.map(grouped);
+        let text = format!("{client} of the client, {server} of the server");
+        lines.push(("Failovers", text));
     }
     if let Some(path) = &arguments.pcap {
         let (frames, path) = (grouped(outcome.frames), path.display());
         lines.push(("Capture", format!("{frames} frames in {path}")));
     }
-    let mut summary = table();
+    let mut summary = new_table();
     for (name, value) in lines {
         summary.add_row([name, &value]);
     }
@@ -78,9 +92,13 @@ pub(super) fn tables(
         summary.replacen('✓', &paint(Style::new().green().bold(), "✓"), 1)
     } else {
         let loud = paint(Style::new().red().bold(), "✗ DIFFERS");
-        summary.replacen("✗ DIFFERS", &loud, 1)
+        let summary = summary.replacen("✗ DIFFERS", &loud, 1);
+        summary.replacen("✗ not", &paint(Style::new().red().bold(), "✗ not"), 1)
     };
     writeln!(out, "{summary}\n")?;
+    if several {
+        writeln!(out, "{}\n", links::table(&outcome.links))?;
+    }
     messages(outcome, screen, out)
 }
 
@@ -116,7 +134,7 @@ fn cdcs(outcome: &Outcome) -> String {
 }
 
 fn messages(outcome: &Outcome, screen: &Screen, out: &mut dyn Write) -> io::Result<()> {
-    let mut table = table();
+    let mut table = new_table();
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let head = ["Messages", "to server", "to client", "together"];
     table.set_header(head);
@@ -149,11 +167,10 @@ pub(super) fn json(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let tally = &outcome.tally;
-    let mut messages = Map::new();
-    for kind in Kind::ALL {
-        let (name, _) = kind.names();
-        messages.insert(name.to_owned(), Value::from(tally.total(kind)));
-    }
+    let messages = |tally: &Tally| {
+        let count = |kind: Kind| (kind.names().0.to_owned(), Value::from(tally.total(kind)));
+        Kind::ALL.into_iter().map(count).collect::<Map<_, _>>()
+    };
     let [sent, there, back] = outcome.sha256.each_ref().map(hex);
     let record = json!({
         "bytes": outcome.bytes,
@@ -171,8 +188,14 @@ pub(super) fn json(
         "rdma_writes": tally.family(Family::Write),
         "rdma_write_bytes": tally.write_octets().iter().sum::<u64>(),
         "window_stalls": outcome.window_stalls.iter().sum::<u64>(),
-        "not_accepted": outcome.not_accepted,
-        "messages": messages,
+        "not_accepted": outcome.not_accepted.all(),
+        "messages": messages(&outcome.tally),
+        "not_accepted_messages": messages(&outcome.not_accepted),
+        "failovers": outcome.failovers.iter().sum::<u64>(),
+        "links": outcome.links.iter().map(links::json).collect::<Vec<_>>(),
+        "error": outcome.failure,
+        "back": outcome.back,
+        "rnics": arguments.rnics,
         "seed": arguments.seed,
         "pcap": arguments.pcap.as_ref().map(|path| path.display().to_string()),
         "frames": arguments.pcap.as_ref().map(|_| outcome.frames),
@@ -183,8 +206,11 @@ pub(super) fn json(
     Ok(())
 }
 
-/// Success, unless octets changed on the way.
+/// Success, unless the transfer ended early or octets changed on the way.
 pub(super) fn verdict(outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(sentence) = &outcome.failure {
+        return Err(Failure::Problem(sentence.clone()));
+    }
     if outcome.sha256_ok() {
         return Ok(());
     }

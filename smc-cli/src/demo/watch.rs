@@ -1,90 +1,39 @@
 //! Watches the wires of a demo: counts all messages and keeps a bounded number
 //! of them for the ladder.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use smc_proto::time::Instant;
-use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
+use smc_proto::wire::cdc::{CDC_TYPE, Cdc, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{RKey, RToken};
+use smc_proto::wire::types::{LinkNumber, Qpn, RKey, RToken};
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::observe::{Arrival, Observer, Outcome, TcpSegment};
 
+use super::rung::{Ends, Mood, Rung, Said};
 use super::tally::{Family, Kind, Tally};
 use super::words;
 
-/// Control messages kept at the start and at the end of a run.
-const CONTROL: (usize, usize) = (80, 40);
+/// Control messages and notes kept at the start and at the end of a run: enough
+/// to add eight links and to lose some.
+const CONTROL: (usize, usize) = (160, 80);
 /// WRITEs and CDC messages kept at the start and at the end of a run.
 const DATA: (usize, usize) = (14, 14);
-
-/// A message of the ladder.
-#[derive(Clone, Debug)]
-pub(super) struct Rung {
-    /// Messages before this one, kept or not.
-    number: u64,
-    pub(super) at: Instant,
-    pub(super) to_server: bool,
-    pub(super) said: Said,
-    pub(super) outcome: Outcome,
-    /// What had been said before this, and this included.
-    pub(super) before: Tally,
-    pub(super) after: Tally,
-}
-
-/// What was said. Data messages come in great numbers and are put into words
-/// only when they are shown.
-#[derive(Clone, Debug)]
-pub(super) enum Said {
-    Words(Family, String),
-    Cdc(Cdc),
-    Write {
-        length: usize,
-        rkey: RKey,
-        address: u64,
-    },
-}
-
-/// The first and the latest of many.
-#[derive(Debug)]
-struct Ends {
-    limits: (usize, usize),
-    first: Vec<Rung>,
-    last: VecDeque<Rung>,
-}
-
-impl Ends {
-    const fn new(limits: (usize, usize)) -> Self {
-        Self {
-            limits,
-            first: Vec::new(),
-            last: VecDeque::new(),
-        }
-    }
-
-    fn add(&mut self, rung: Rung) {
-        if self.first.len() < self.limits.0 {
-            return self.first.push(rung);
-        }
-        if self.last.len() >= self.limits.1 {
-            self.last.pop_front();
-        }
-        self.last.push_back(rung);
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Rung> {
-        self.first.iter().chain(&self.last)
-    }
-}
+/// Data messages kept where a link dies or a connection moves.
+const AROUND: u8 = 3;
 
 /// Counts and keeps messages.
 #[derive(Debug)]
 pub(super) struct Watch {
     client: HostId,
     pub(super) tally: Tally,
-    /// Work that was not accepted: sent again, or refused.
-    pub(super) not_accepted: u64,
+    /// Work that was not accepted: sent again, lost or refused.
+    pub(super) not_accepted: Tally,
+    /// When the latest LLC message arrived.
+    pub(super) latest_llc: Instant,
+    /// Whether there is more than one link to be told from another.
+    pub(super) several_links: bool,
     seen: u64,
     /// The tally up to the latest message.
     kept: Tally,
@@ -92,6 +41,10 @@ pub(super) struct Watch {
     data: Ends,
     /// Where rings begin, as the messages told.
     rings: BTreeMap<RKey, u64>,
+    /// To which links queue pairs belong, as the messages told.
+    links: BTreeMap<(Option<HostId>, Qpn), LinkNumber>,
+    /// Data messages still to be kept, whatever comes.
+    around: u8,
 }
 
 impl Watch {
@@ -99,12 +52,16 @@ impl Watch {
         Self {
             client,
             tally: Tally::NONE,
-            not_accepted: 0,
+            not_accepted: Tally::NONE,
+            latest_llc: Instant::ZERO,
+            several_links: false,
             seen: 0,
             kept: Tally::NONE,
             control: Ends::new(CONTROL),
             data: Ends::new(DATA),
             rings: BTreeMap::new(),
+            links: BTreeMap::new(),
+            around: 0,
         }
     }
 
@@ -124,39 +81,92 @@ impl Watch {
         self.rings.insert(ring.rkey, ring.address);
     }
 
-    fn keep(&mut self, at: Instant, to_server: bool, said: Said, outcome: Outcome) {
-        let rung = Rung {
-            number: self.seen,
+    /// Notes what happened.
+    pub(super) fn note(&mut self, at: Instant, link: Option<u8>, mood: Mood, text: String) {
+        let rung = self.rung(at, true, link, Said::Note(mood, text), Outcome::Accepted);
+        self.control.add(rung);
+        self.around = AROUND;
+    }
+
+    fn rung(
+        &mut self,
+        at: Instant,
+        to_server: bool,
+        link: Option<u8>,
+        said: Said,
+        outcome: Outcome,
+    ) -> Rung {
+        let number = self.seen;
+        self.seen += 1;
+        Rung {
+            number,
             at,
             to_server,
+            link,
             outcome,
             before: core::mem::replace(&mut self.kept, self.tally),
             after: self.tally,
             said,
-        };
-        self.seen += 1;
-        match rung.said {
+        }
+    }
+
+    fn keep(&mut self, rung: Rung) {
+        let validates = ProducerFlags::FAILOVER_VALIDATION;
+        match &rung.said {
             Said::Words(..) => self.control.add(rung),
+            Said::Cdc(cdc) if cdc.producer_flags.contains(validates) => {
+                self.control.add(rung);
+                self.around = AROUND;
+            }
+            _ if self.around > 0 => {
+                self.control.add(rung);
+                self.around -= 1;
+            }
             _ => self.data.add(rung),
         }
     }
 
     fn tcp(&mut self, segment: &TcpSegment<'_>, family: Family, text: impl Into<String>) {
         let said = Said::Words(family, text.into());
-        self.keep(segment.at, segment.from_client, said, Outcome::Accepted);
+        let (at, to_server) = (segment.at, segment.from_client);
+        let rung = self.rung(at, to_server, None, said, Outcome::Accepted);
+        self.keep(rung);
     }
 
     fn arrival(&mut self, arrival: &Arrival<'_>, kind: Option<Kind>, said: Said) {
         let to_server = arrival.flow.source.host == Some(self.client);
-        if arrival.outcome != Outcome::Accepted {
-            self.not_accepted += 1;
-        } else if let Some(Kind::Write) = kind {
-            self.tally
-                .add_write(arrival.payload.len() as u64, to_server);
+        let tally = if arrival.outcome == Outcome::Accepted {
+            &mut self.tally
+        } else {
+            &mut self.not_accepted
+        };
+        if let Some(Kind::Write) = kind {
+            tally.add_write(arrival.payload.len() as u64, to_server);
         } else if let Some(kind) = kind {
-            self.tally.add(kind, to_server);
+            tally.add(kind, to_server);
         }
-        self.keep(arrival.at, to_server, said, arrival.outcome);
+        let link = self.link_of(arrival);
+        let rung = self.rung(arrival.at, to_server, link, said, arrival.outcome);
+        self.keep(rung);
+    }
+
+    fn link_of(&self, arrival: &Arrival<'_>) -> Option<u8> {
+        let ends = [arrival.flow.source, arrival.flow.destination];
+        let mut known = ends
+            .iter()
+            .filter_map(|end| self.links.get(&(end.host, end.qpn)));
+        known.next().map(|number| number.0)
+    }
+
+    /// Learns from a message which link a queue pair of its sender belongs to.
+    fn learn_link(&mut self, arrival: &Arrival<'_>, message: &LlcMessage) {
+        let (number, qpn) = match message {
+            LlcMessage::ConfirmLink(confirm) => (confirm.link, confirm.qpn),
+            LlcMessage::AddLink(add) if add.rejection.is_none() => (add.link, add.qpn),
+            _ => return,
+        };
+        let host = arrival.flow.source.host;
+        self.links.insert((host, qpn), number);
     }
 }
 
@@ -200,7 +210,9 @@ impl Observer for Watch {
         }
         match LlcMessage::parse(send.payload) {
             Ok(message) => {
+                self.latest_llc = send.at;
                 words::rings(&message, |ring| self.learn(ring));
+                self.learn_link(send, &message);
                 let said = Said::Words(Family::Llc, words::llc(&message));
                 self.arrival(send, Some(Kind::from(&message)), said);
             }

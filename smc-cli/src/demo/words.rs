@@ -3,7 +3,7 @@
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
-use smc_proto::wire::types::{Mtu, RToken};
+use smc_proto::wire::types::{LinkNumber, Mtu, RToken};
 use smc_transport_sim::capture::frame::gid_address;
 use smc_transport_sim::observe::TcpSegment;
 
@@ -61,22 +61,26 @@ pub(super) fn llc(message: &LlcMessage) -> String {
     let turn = turn(message.is_reply());
     match message {
         LlcMessage::ConfirmLink(confirm) => format!(
-            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, at most {} links",
+            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, max {} links",
             confirm.link,
             gid_address(confirm.gid),
             confirm.qpn,
             confirm.max_links,
         ),
         LlcMessage::AddLink(add) => {
-            let outcome = match add.rejection {
-                Some(reason) => format!("rejected, {reason}"),
-                None => format!("QP {}, MTU {}", add.qpn, mtu(add.mtu)),
-            };
-            let gid = gid_address(add.gid);
-            format!(
-                "LLC ADD LINK {turn}: link {}, GID {gid}, {outcome}",
-                add.link
-            )
+            let (link, gid) = (add.link, gid_address(add.gid));
+            match add.rejection {
+                Some(reason) => format!("LLC ADD LINK {turn}: link {link}, rejected, {reason}"),
+                // The client's: only the server makes links.
+                None if add.link == LinkNumber(0) => {
+                    format!("LLC ADD LINK {turn}: GID {gid} could have a link")
+                }
+                None => format!(
+                    "LLC ADD LINK {turn}: link {link}, GID {gid}, QP {}, MTU {}",
+                    add.qpn,
+                    mtu(add.mtu)
+                ),
+            }
         }
         LlcMessage::AddLinkContinuation(more) => format!(
             "LLC ADD LINK CONTINUATION {turn}: link {}, {}",

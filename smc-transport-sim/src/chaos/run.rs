@@ -130,6 +130,9 @@ impl Run {
             if self.is_enough() {
                 break;
             }
+            if self.groups() < GROUPS {
+                self.simulation.fabric().heal();
+            }
             // Something to strike, in both directions.
             let first = self.conns.len();
             for number in 0..2 {
@@ -144,8 +147,10 @@ impl Run {
                     said: [0; 2],
                 });
             }
-            for _ in 0..3 {
-                self.draw_fault();
+            if self.simulation.wires().faults().effective() < FAULTS {
+                for _ in 0..3 {
+                    self.draw_fault();
+                }
             }
             self.play(first..first + 2);
         }

@@ -40,6 +40,8 @@ impl Scenario {
             path: path(random),
             receives: 48 + random.below(64) as u32,
             send_queue_depth: 48 << random.below(3),
+            // Where CLC messages stand; behind them cuts only cost time.
+            tcp_cut: 4 << 10,
             ..FabricConfig::default()
         };
         let mut simulation = Simulation::new(fabric, seed);

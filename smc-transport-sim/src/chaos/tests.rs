@@ -1,1 +1,107 @@
+//! Runs drawn from seeds.
 
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::capture::reader::CaptureReader;
+use crate::capture::writer::CaptureWriter;
+use crate::fault::{FaultKind, Phase};
+use crate::oracle::Outcome;
+
+/// `SMC_SEEDS` sets the number of seeds, 40 otherwise.
+#[test]
+fn whatever_fails_every_connection_ends_as_it_must() {
+    let seeds = std::env::var("SMC_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok())
+        .unwrap_or(40);
+    let mut coverage = Coverage::default();
+    for seed in 0..seeds {
+        let report = run(seed);
+        assert!(report.is_well(), "{report}");
+        assert!(report.connections.len() >= 8, "{report}");
+        assert!(report.groups >= 2, "{report}");
+        assert!(report.faults >= 3, "{report}");
+        coverage.add(&report);
+    }
+    assert_eq!(coverage.runs, seeds);
+    // Data crosses, links break while it does, and some transfers make it.
+    assert!(coverage.outcomes[&Outcome::Complete] > seeds, "{coverage}");
+    assert!(coverage.outcomes[&Outcome::Broken] > 0, "{coverage}");
+    let struck = |phase: Phase| -> u64 {
+        let kinds = FaultKind::ALL.iter();
+        kinds.map(|kind| coverage.times(*kind, phase)).sum()
+    };
+    for phase in [Phase::Handshake, Phase::FirstContact, Phase::Data] {
+        assert!(
+            struck(phase) > 0,
+            "nothing struck while {phase}\n{coverage}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_that_completes_laps_every_ring() {
+    let report = run(1);
+    let rings = 2 * report.count(Outcome::Complete) as u64;
+    assert!(rings > 0, "{report}");
+    assert!(report.octets >= rings * scenario::LAPS * scenario::RING);
+}
+
+/// A file that a capture can be written to and read from.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(octets);
+        Ok(octets.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_replay_is_the_same_run_with_its_messages() {
+    let before = run(5);
+    let file = Shared::default();
+    let capture = CaptureWriter::new(file.clone()).unwrap();
+    let (report, ladder) = replay(5, 1_000_000, Some(capture)).unwrap();
+    assert_eq!(report.fingerprint, before.fingerprint);
+    assert_eq!(report.to_string(), before.to_string());
+    assert_ne!(run(6).fingerprint, before.fingerprint);
+    let messages = ladder.messages();
+    assert!(messages.iter().any(|m| m.contains("CLC Proposal")));
+    assert!(messages.iter().any(|m| m.contains("RDMA WRITE")));
+    let octets = file.0.lock().unwrap().clone();
+    let frames = CaptureReader::new(octets.as_slice()).unwrap();
+    assert!(frames.count() > messages.len());
+}
+
+#[test]
+fn sums_do_not_depend_on_how_the_seeds_were_dealt() {
+    let reports: Vec<_> = (0..4).map(run).collect();
+    let sum = |reports: &[Report]| {
+        let mut sum = Coverage::default();
+        reports.iter().for_each(|report| sum.add(report));
+        sum
+    };
+    let mut merged = sum(&reports[2..]);
+    merged.merge(&sum(&reports[..2]));
+    assert_eq!(merged, sum(&reports));
+}
+
+#[test]
+fn a_failure_names_its_seed_and_how_to_replay_it() {
+    let mut report = run(2);
+    assert!(!report.to_string().contains("replay"));
+    report.failures.push("something".to_owned());
+    let text = report.to_string();
+    assert!(text.contains("FAILURE something"));
+    assert!(text.contains("cargo run --release -- sim --seeds 2..3"));
+    let mut coverage = Coverage::default();
+    coverage.add(&report);
+    assert_eq!(coverage.failed, [2]);
+}

@@ -181,15 +181,12 @@ impl Fabric {
 
     /// What a host's RNICs report next, under the names of the verbs.
     pub fn next_fabric_completion(&mut self, host: HostId) -> Option<FabricCompletion> {
-        let receives = self.receives_of(host);
         let owner = self.hosts.get_mut(usize::from(host.0))?;
         let completion = owner.completions.pop_front()?;
         if let Completion::Received { link, .. } = completion
-            && let Some(id) = owner.queue_pairs.get(&link)
-            && let Some(queue_pair) = self.queue_pairs.get_mut(id)
-            && queue_pair.can_receive()
+            && let Some(id) = owner.queue_pairs.get(&link).copied()
         {
-            queue_pair.receives = (queue_pair.receives + 1).min(receives);
+            self.post_receive(id);
         }
         Some(completion)
     }

@@ -61,6 +61,9 @@ pub struct FabricConfig {
     pub send_queue_depth: usize,
     /// One-way latency of TCP.
     pub tcp_latency: Duration,
+    /// So many octets at the beginning of each TCP stream are cut as faults say,
+    /// the others are not.
+    pub tcp_cut: u64,
 }
 
 impl Default for FabricConfig {
@@ -75,6 +78,7 @@ impl Default for FabricConfig {
             receives: 64,
             send_queue_depth: 256,
             tcp_latency: Duration::from_micros(25),
+            tcp_cut: u64::MAX,
         }
     }
 }

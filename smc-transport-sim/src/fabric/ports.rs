@@ -256,8 +256,8 @@ impl Fabric {
         }
     }
 
-    /// Ends everything that ails ports.
-    pub(super) fn restore_ports(&mut self) {
+    /// Ends everything that ails ports. Faults still to come are not affected.
+    pub fn restore_ports(&mut self) {
         let now = self.queue.now();
         for port in 0..self.ports.len() {
             if let Some(state) = self.ports.get_mut(port) {

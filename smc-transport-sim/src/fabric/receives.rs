@@ -7,6 +7,10 @@ use super::queue_pair::{QueuePairId, QueuePairState};
 use super::spell::Spell;
 use super::{Fabric, HostId};
 
+/// How long a host that has few receives takes to post one again: longer than a
+/// burst, shorter than the pause of a sender that was told.
+const REPOST: Duration = Duration::from_micros(100);
+
 impl Fabric {
     /// How many receives a host keeps posted on each queue pair now.
     pub(super) fn receives_of(&self, host: HostId) -> u32 {
@@ -43,6 +47,25 @@ impl Fabric {
             (host.few, host.few_receives) = (spell, receives);
         }
         self.limit_receives(host, time);
+    }
+
+    /// A receive was used: posts it again, at once or, where there are few, a
+    /// little later.
+    pub(super) fn post_receive(&mut self, id: QueuePairId) {
+        let now = self.queue.now();
+        let host = id.host;
+        let state = self.hosts.get(usize::from(host.0));
+        if state.is_some_and(|state| state.few.is_on(now)) {
+            self.queue
+                .schedule_after(REPOST, Event::ReceivesReturn { host });
+            return;
+        }
+        let most = self.receives_of(host);
+        if let Some(queue_pair) = self.queue_pairs.get_mut(&id)
+            && queue_pair.can_receive()
+        {
+            queue_pair.receives = (queue_pair.receives + 1).min(most);
+        }
     }
 
     fn limit_receives(&mut self, host: HostId, time: Duration) {

@@ -39,10 +39,15 @@ impl Fabric {
     }
 
     /// The quiet phase begins: no fault strikes any more, and what lasts is over.
-    /// Ports and RNICs are back, wires are fast, receives are posted.
     pub fn end_faults(&mut self) {
-        let now = self.queue.now();
         self.plan.disarm();
+        self.heal();
+    }
+
+    /// What lasts is over: ports and RNICs are back, wires are fast, receives are
+    /// posted. Faults to come still come.
+    pub fn heal(&mut self) {
+        let now = self.queue.now();
         self.restore_ports();
         for host in self.hosts() {
             if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {

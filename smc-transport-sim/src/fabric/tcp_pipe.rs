@@ -15,8 +15,6 @@ use crate::tcp::{
 /// seen alone.
 const SEGMENT_GAP: Duration = Duration::from_micros(1);
 const LARGEST_SEGMENT: usize = 32 << 10;
-/// So many octets of a stream are cut as faults say; any rendezvous takes less.
-const CUT: u64 = 4 << 10;
 
 impl Fabric {
     /// Opens a TCP connection. Both sides get a notice when it stands.
@@ -62,7 +60,9 @@ impl Fabric {
         }
         while !octets.is_empty() {
             let split = match self.tcp.get(tcp) {
-                Some(connection) if connection.end(side).sent < CUT => self.tcp.split(host),
+                Some(connection) if connection.end(side).sent < self.config.tcp_cut => {
+                    self.tcp.split(host)
+                }
                 _ => TcpSplit::Whole,
             };
             let most = match split {

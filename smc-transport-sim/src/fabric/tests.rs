@@ -1,5 +1,7 @@
 mod control;
 mod faults;
+mod hosts;
+mod lasting;
 mod order;
 mod refusals;
 mod tcp;

@@ -1,7 +1,7 @@
 //! One end of a connection: its element, its cursors, how far it ended.
 
 use smc_proto::config::ConnectionConfig;
-use smc_proto::id::BufferId;
+use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 use smc_proto::wire::types::Cursor;
@@ -29,8 +29,12 @@ pub(super) struct ConnLedger {
     pub(super) done: bool,
     /// When it posted an abort.
     pub(super) aborted: Option<Instant>,
-    /// Octets of the stream that were put into the peer's ring, at most.
+    /// Where in the stream the next WRITE belongs.
     pub(super) written: u64,
+    /// Octets of the stream that were ever written.
+    pub(super) told: u64,
+    /// The link of the last WRITE.
+    pub(super) link: Option<LinkId>,
     /// Octets of the stream that the peer said it read.
     pub(super) peer_read: u64,
     /// A WRITE went where nobody was any more: what was written is not known.
@@ -58,6 +62,8 @@ impl ConnLedger {
             done: false,
             aborted: None,
             written: 0,
+            told: 0,
+            link: None,
             peer_read: 0,
             blind: false,
         }
@@ -70,8 +76,15 @@ impl ConnLedger {
         self.established && !self.peer_done && !self.aborted.is_some_and(waited)
     }
 
-    /// Octets are written to a place of the peer's ring; why they may not be.
-    pub(super) fn write(&mut self, place: u32, length: u32, ring: u32) -> Result<(), String> {
+    /// Octets are written over a link to a place of the peer's ring; why they may
+    /// not be.
+    pub(super) fn write(
+        &mut self,
+        link: LinkId,
+        place: u32,
+        length: u32,
+        ring: u32,
+    ) -> Result<(), String> {
         if self.done {
             return Err("WRITE after the last CDC message".to_owned());
         }
@@ -79,12 +92,14 @@ impl ConnLedger {
             return Ok(());
         }
         let (ring, place) = (u64::from(ring), u64::from(place));
-        // New octets follow the last ones; others were written before, over a
-        // link that failed.
         let mut behind = (self.written % ring + ring - place) % ring;
-        // At the place of the next octet stands also the one a whole ring before,
-        // if none of the ring was read: then no new octet may go there.
-        if behind == 0 && self.written == self.peer_read + ring {
+        if self.link.replace(link) == Some(link) {
+            if behind != 0 {
+                let expected = self.written % ring;
+                return Err(format!("WRITE to place {place}, next is {expected}"));
+            }
+        } else if behind == 0 && self.written == self.peer_read + ring {
+            // On another link octets are written again, here all of the ring.
             behind = ring;
         }
         let from = self.written.saturating_sub(behind);
@@ -94,11 +109,12 @@ impl ConnLedger {
         }
         if end > self.peer_read + ring {
             return Err(format!(
-                "WRITE up to {end}, granted are {} octets from {}",
-                ring, self.peer_read
+                "WRITE up to {end}, granted are {ring} octets from {}",
+                self.peer_read
             ));
         }
-        self.written = self.written.max(end);
+        self.written = end;
+        self.told = self.told.max(end);
         Ok(())
     }
 
@@ -113,11 +129,8 @@ impl ConnLedger {
             return Ok(());
         }
         let produced = total(cdc.producer, ring);
-        if produced > self.written {
-            return Err(format!(
-                "tells of {produced} octets, wrote {}",
-                self.written
-            ));
+        if produced > self.told {
+            return Err(format!("tells of {produced} octets, wrote {}", self.told));
         }
         if produced > self.peer_read + u64::from(ring) {
             let read = self.peer_read;

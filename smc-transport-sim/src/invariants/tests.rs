@@ -1,1 +1,437 @@
+//! The invariants catch what must not be: wrong histories, told to the ledgers of
+//! two engines that did nothing wrong.
 
+use smc_proto::command::{BufferKind, RdmaCommand, Segment};
+use smc_proto::config::Config;
+use smc_proto::event::CloseReason;
+use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
+use smc_proto::storage::Limits;
+use smc_proto::time::Duration;
+use smc_proto::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::types::{AlertToken, BufferSize, Cursor, Gid, Mac, Mtu, PeerId};
+
+use super::*;
+use crate::completion::Completion;
+use crate::fabric::{FabricConfig, PortConfig};
+use crate::sim::{Simulation, SocketId};
+
+const RING: u32 = 16 << 10;
+
+/// Two engines with a connection between them, and the ledgers of what they did.
+struct World {
+    ledger: Invariants,
+    host: HostId,
+    conn: ConnId,
+    link: LinkId,
+    /// Another queue pair of the host.
+    other: LinkId,
+    rmb: BufferId,
+    send: BufferId,
+    /// The peer's element.
+    target: Target,
+    /// Token that the peer gave to the connection, and the connection's own.
+    peer_token: u32,
+    token: u32,
+}
+
+fn port(number: u8) -> PortConfig {
+    PortConfig {
+        device: DeviceId(0),
+        port: 1,
+        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+        mac: Mac([2, 0, 0, 0, 0, number]),
+        mtu: Mtu::M1024,
+        subnet: 0,
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let mut simulation = Simulation::new(FabricConfig::default(), 1);
+        let [host, peer] = [1, 2].map(|number| {
+            let mut config = Config::new(PeerId::new(number.into(), port(number).mac));
+            config.receive_buffer = BufferSize::K16;
+            config.send_buffer = BufferSize::K16;
+            let limits = Limits::for_connections(4);
+            simulation.add_host("host", config, limits, &[port(number)])
+        });
+        simulation.check_invariants();
+        let ends = simulation.connect(host, peer);
+        let _ = simulation.connect(peer, host);
+        simulation.run_for(Duration::from_secs(1));
+        let conn = |socket: SocketId| simulation.life(socket).unwrap().conn.unwrap();
+        let token = |socket: SocketId| simulation.life(socket).unwrap().alert_token.unwrap();
+        let (conn, peer_conn) = (conn(ends.0), conn(ends.1));
+        let (token, peer_token) = (token(ends.0), token(ends.1));
+        let rmb_of = |simulation: &mut Simulation, host, conn| {
+            let endpoint = simulation.endpoint(host).unwrap();
+            let conn = endpoint.conn(conn).unwrap();
+            (
+                conn.readable().unwrap().buffer,
+                conn.send_space().unwrap().buffer,
+            )
+        };
+        let (rmb, send) = rmb_of(&mut simulation, host, conn);
+        let (peer_rmb, _) = rmb_of(&mut simulation, peer, peer_conn);
+        let ledger = simulation.invariants().unwrap().clone();
+        assert_eq!(ledger.breaches(), []);
+        let links: Vec<_> = ledger.hosts[&host].links.keys().copied().collect();
+        let over = *ledger.hosts[&host].buffers[&rmb]
+            .registered
+            .keys()
+            .next()
+            .unwrap();
+        let (link, other) = match links[..] {
+            [one, other] if one == over => (one, other),
+            [one, other] => (other, one),
+            _ => panic!("{links:?}"),
+        };
+        Self {
+            ledger,
+            host,
+            conn,
+            link,
+            other,
+            rmb,
+            send,
+            target: Target {
+                host: peer,
+                buffer: peer_rmb.into(),
+                offset: 0,
+            },
+            peer_token,
+            token,
+        }
+    }
+
+    fn command(&mut self, command: RdmaCommand) {
+        self.ledger.on_command(self.host, &command, None);
+    }
+
+    /// WRITEs `length` octets to a place of the peer's ring.
+    fn write(&mut self, place: u64, length: u32) {
+        let piece = Segment { offset: 0, length };
+        let command = RdmaCommand::Write {
+            link: self.link,
+            conn: self.conn,
+            buffer: self.send,
+            source: [piece, Segment::default()],
+            rkey: Default::default(),
+            address: 0,
+        };
+        let target = Target {
+            offset: self.target.offset + place,
+            ..self.target
+        };
+        self.ledger.on_command(self.host, &command, Some(target));
+    }
+
+    fn send(&mut self, number: u32, payload: [u8; CDC_LENGTH]) {
+        let command = RdmaCommand::Send {
+            link: self.link,
+            wr_id: WrId(number),
+            payload,
+        };
+        self.command(command);
+    }
+
+    /// A CDC message of this side, with so many octets produced.
+    fn notify(&mut self, number: u32, produced: u32, flags: ConnectionFlags) {
+        let payload = cdc(self.peer_token, produced, 0, flags);
+        self.send(number, payload);
+    }
+
+    /// A CDC message of the peer, which read so many octets.
+    fn hear(&mut self, consumed: u32, flags: ConnectionFlags) {
+        let payload = cdc(self.token, 0, consumed, flags).to_vec();
+        let link = self.link;
+        let completion = Completion::Received { link, payload };
+        self.ledger.on_completion(self.host, &completion);
+    }
+
+    fn broken(&self) -> Vec<Rule> {
+        let breaches = self.ledger.breaches().iter();
+        breaches.map(|breach| breach.rule).collect()
+    }
+
+    #[track_caller]
+    fn expect(&self, rule: Rule, words: &str) {
+        assert_eq!(self.broken(), [rule], "{:?}", self.ledger.breaches());
+        let what = self.ledger.breaches()[0].violation.to_string();
+        assert!(what.contains(rule.name()) && what.contains(words), "{what}");
+    }
+}
+
+fn cdc(token: u32, produced: u32, consumed: u32, flags: ConnectionFlags) -> [u8; CDC_LENGTH] {
+    let cursor = |total: u32| Cursor {
+        wrap: (total / RING) as u16,
+        count: total % RING,
+    };
+    let message = Cdc {
+        sequence: 1,
+        alert_token: AlertToken(token),
+        producer: cursor(produced),
+        consumer: cursor(consumed),
+        producer_flags: ProducerFlags::empty(),
+        connection_flags: flags,
+    };
+    message.emit()
+}
+
+const NONE: ConnectionFlags = ConnectionFlags::empty();
+const CLOSED: ConnectionFlags = ConnectionFlags::PEER_CONNECTION_CLOSED;
+const ABORTED: ConnectionFlags = ConnectionFlags::ABNORMAL_CLOSE;
+
+#[test]
+fn what_a_window_allows_is_written_and_told() {
+    let mut world = World::new();
+    world.write(0, RING - 1);
+    world.notify(100, RING - 1, NONE);
+    world.hear(RING - 1, NONE);
+    world.write(u64::from(RING) - 1, 1);
+    world.write(0, RING - 1);
+    world.notify(101, 2 * RING - 1, NONE);
+    // Over another link, what was not confirmed is written again.
+    world.link = world.other;
+    world.write(u64::from(RING) - 1, 1);
+    world.write(0, 5);
+    assert_eq!(world.broken(), []);
+}
+
+#[test]
+fn nothing_is_written_beyond_the_window() {
+    let mut world = World::new();
+    world.write(0, RING);
+    world.write(0, 1);
+    world.expect(Rule::Granted, "granted are 16384 octets from 0");
+}
+
+#[test]
+fn on_one_link_writes_follow_each_other() {
+    let mut world = World::new();
+    world.write(0, 100);
+    world.write(50, 50);
+    world.expect(Rule::Granted, "place 50, next is 100");
+}
+
+#[test]
+fn nothing_is_written_again_that_the_peer_has_read() {
+    let mut world = World::new();
+    world.write(0, 100);
+    world.hear(100, NONE);
+    world.link = world.other;
+    world.write(50, 50);
+    world.expect(Rule::Granted, "read up to 100");
+}
+
+#[test]
+fn nothing_is_written_outside_of_the_element() {
+    let mut world = World::new();
+    world.write(u64::from(RING) - 1, 2);
+    world.expect(Rule::Granted, "outside");
+}
+
+#[test]
+fn nothing_is_written_after_the_last_message() {
+    for flags in [CLOSED, ABORTED] {
+        let mut world = World::new();
+        world.notify(100, 0, flags);
+        world.write(0, 1);
+        world.expect(Rule::Granted, "after the last CDC message");
+    }
+}
+
+#[test]
+fn nothing_is_told_that_was_not_written() {
+    let mut world = World::new();
+    world.write(0, 10);
+    world.notify(100, 11, NONE);
+    world.expect(Rule::Window, "tells of 11 octets, wrote 10");
+}
+
+#[test]
+fn an_application_is_offered_no_more_than_the_ring_holds() {
+    let mut world = World::new();
+    let spans = |length| BufferSpans {
+        buffer: world.rmb,
+        segments: [Segment { offset: 0, length }, Segment::default()],
+        eye_catcher_at: None,
+    };
+    let (fits, too_long) = (spans(RING), spans(RING + 1));
+    world.ledger.on_readable(world.host, world.conn, &fits);
+    assert_eq!(world.broken(), []);
+    world.ledger.on_readable(world.host, world.conn, &too_long);
+    world.expect(Rule::Window, "offers 16385 octets");
+}
+
+#[test]
+fn an_element_is_kept_while_the_peer_may_write_to_it() {
+    let take_away = |world: &mut World| {
+        let (buffer, link) = (world.rmb, world.link);
+        world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    };
+    let mut world = World::new();
+    take_away(&mut world);
+    world.expect(Rule::Reuse, "may write");
+    // The peer is done.
+    let mut world = World::new();
+    world.hear(0, CLOSED);
+    take_away(&mut world);
+    assert_eq!(world.broken(), []);
+    // The queue pair is.
+    let mut world = World::new();
+    let link = world.link;
+    world.command(RdmaCommand::QpToError { link });
+    take_away(&mut world);
+    assert_eq!(world.broken(), []);
+    // A send buffer is nobody else's.
+    let mut world = World::new();
+    let (buffer, link) = (world.send, world.link);
+    world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    assert_eq!(world.broken(), []);
+}
+
+#[test]
+fn an_element_that_was_cleared_too_early_is_given_to_nobody() {
+    for peer_done in [false, true] {
+        let mut world = World::new();
+        if peer_done {
+            world.hear(0, ABORTED);
+        }
+        let clear = RdmaCommand::ClearElement {
+            buffer: world.rmb,
+            offset: 0,
+            length: RING,
+            eye_catcher: false,
+        };
+        world.command(clear);
+        assert_eq!(world.broken(), []);
+        world.hear(0, ABORTED);
+        // The engine offers it once more.
+        let ledger = &world.ledger.hosts[&world.host];
+        let rtoken = *ledger.buffers[&world.rmb]
+            .registered
+            .values()
+            .next()
+            .unwrap();
+        let offer = accept(rtoken);
+        world.ledger.on_clc_sent(world.host, world.conn, &offer);
+        if peer_done {
+            assert_eq!(world.broken(), []);
+        } else {
+            world.expect(Rule::Reuse, "was cleared while");
+        }
+    }
+}
+
+fn accept(rtoken: smc_proto::wire::types::RToken) -> Vec<u8> {
+    use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH};
+    use smc_proto::wire::types::{Psn, Qpn, RmbeIndex};
+    let message = ClcMessage::Accept(AcceptConfirm {
+        first_contact: false,
+        peer_id: PeerId::new(1, port(1).mac),
+        gid: port(1).gid,
+        mac: port(1).mac,
+        qpn: Qpn::new(2),
+        rtoken,
+        rmbe_index: RmbeIndex(1),
+        alert_token: AlertToken(7),
+        buffer_size: BufferSize::K16,
+        mtu: Mtu::M1024,
+        psn: Psn::new(0),
+    });
+    let mut octets = vec![0; MAX_LENGTH];
+    let length = message.emit(&mut octets).unwrap();
+    octets.truncate(length);
+    octets
+}
+
+#[test]
+fn every_send_completes_once_and_in_order() {
+    let mut world = World::new();
+    let link = world.link;
+    world.send(100, [9; CDC_LENGTH]);
+    world.send(101, [9; CDC_LENGTH]);
+    let sent = |number| Completion::Sent {
+        link,
+        wr_id: WrId(number),
+    };
+    world.ledger.on_completion(world.host, &sent(100));
+    assert_eq!(world.broken(), []);
+    world.ledger.on_completion(world.host, &sent(100));
+    world.expect(Rule::Posted, "out of turn");
+}
+
+#[test]
+fn no_number_is_under_way_twice() {
+    let mut world = World::new();
+    world.send(100, [9; CDC_LENGTH]);
+    world.send(100, [9; CDC_LENGTH]);
+    world.expect(Rule::Posted, "twice");
+}
+
+#[test]
+fn nothing_is_posted_on_a_broken_link() {
+    let mut world = World::new();
+    let failed = Completion::LinkFailed {
+        link: world.link,
+        cause: smc_proto::completion::LinkFailure::Other,
+        conn: None,
+    };
+    world.ledger.on_completion(world.host, &failed);
+    world.send(100, [9; CDC_LENGTH]);
+    world.expect(Rule::Posted, "which is over");
+}
+
+#[test]
+fn one_control_command_for_each_object_at_a_time() {
+    let mut world = World::new();
+    let link = world.link;
+    world.command(RdmaCommand::QpToError { link });
+    world.command(RdmaCommand::DestroyQp { link });
+    world.expect(Rule::Contract, "while another is under way");
+    let mut world = World::new();
+    let (buffer, kind) = (world.send, BufferKind::Send);
+    assert_eq!(world.ledger.hosts[&world.host].buffers[&buffer].kind, kind);
+    world.command(RdmaCommand::FreeBuffer { buffer });
+    world.command(RdmaCommand::FreeBuffer { buffer });
+    world.expect(Rule::Contract, "while another is under way");
+}
+
+#[test]
+fn each_connection_ends_once_and_then_is_silent() {
+    let mut world = World::new();
+    let (host, conn) = (world.host, world.conn);
+    assert!(world.ledger.unfinished(host).contains(&conn));
+    let reason = CloseReason::Normal;
+    world.ledger.on_event(host, &Event::Closed { conn, reason });
+    assert!(!world.ledger.unfinished(host).contains(&conn));
+    assert_eq!(world.broken(), []);
+    world.ledger.on_event(host, &Event::Readable { conn });
+    world.expect(Rule::Terminal, "after the last event");
+    let mut world = World::new();
+    for _ in 0..2 {
+        world.ledger.on_event(host, &Event::Closed { conn, reason });
+    }
+    world.expect(Rule::Terminal, "after the last event");
+}
+
+#[test]
+fn a_call_does_not_work_without_end() {
+    let mut world = World::new();
+    world.ledger.on_steps(world.host, MOST_STEPS);
+    assert_eq!(world.broken(), []);
+    world.ledger.on_steps(world.host, MOST_STEPS + 1);
+    world.expect(Rule::Steps, "4097 steps");
+    assert_eq!(world.ledger.most_steps(), MOST_STEPS + 1);
+}
+
+#[test]
+fn another_instance_of_a_host_begins_with_nothing() {
+    let mut world = World::new();
+    world.ledger.on_restart(world.host);
+    assert_eq!(world.ledger.unfinished(world.host), []);
+    let (buffer, link) = (world.rmb, world.link);
+    world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    assert_eq!(world.broken(), []);
+}

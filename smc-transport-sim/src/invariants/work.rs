@@ -37,7 +37,7 @@ impl Invariants {
                 let [first, second] = source;
                 let length = first.length.saturating_add(second.length);
                 if let Some(target) = target.filter(|_| !self.eye_catchers) {
-                    self.check_write(host, conn, target, length);
+                    self.check_write(host, (link, conn), target, length);
                 } else if let Some(c) = self.host(host).conns.get_mut(&conn) {
                     c.blind = true;
                 }
@@ -73,7 +73,13 @@ impl Invariants {
         }
     }
 
-    fn check_write(&mut self, host: HostId, conn: ConnId, target: Target, length: u32) {
+    fn check_write(
+        &mut self,
+        host: HostId,
+        (link, conn): (LinkId, ConnId),
+        target: Target,
+        length: u32,
+    ) {
         let Some(c) = self.host(host).conns.get(&conn) else {
             return;
         };
@@ -95,7 +101,7 @@ impl Invariants {
             .host(host)
             .conns
             .get_mut(&conn)
-            .map(|c| c.write(place as u32, length, size));
+            .map(|c| c.write(link, place as u32, length, size));
         if let Some(Err(what)) = written {
             self.breach(host, Rule::Granted, format!("{conn}: {what}"));
         }

@@ -94,6 +94,7 @@ impl<S: Storage> Simulation<S> {
         };
         host.conns.clear();
         host.groups.clear();
+        host.links.clear();
         if !host.engine_anew(seed) {
             self.finding(
                 id,

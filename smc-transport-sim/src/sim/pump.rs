@@ -270,6 +270,8 @@ impl<S: Storage> Simulation<S> {
         let conn = match event {
             Event::GroupUp { group } => return host.groups.push(group),
             Event::GroupDown { group } => return host.groups.retain(|known| *known != group),
+            Event::LinkUp { link, .. } => return host.links.push(link),
+            Event::LinkDown { link, .. } => return host.links.retain(|known| *known != link),
             Event::Proposed { conn }
             | Event::Established { conn, .. }
             | Event::FellBack { conn, .. }

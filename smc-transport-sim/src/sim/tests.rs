@@ -1,3 +1,4 @@
+mod hosts;
 mod sweep;
 
 use smc_proto::event::CloseReason;

@@ -1,0 +1,76 @@
+//! Many runs on several threads. Which thread runs a seed changes nothing.
+
+use std::any::Any;
+use std::ops::Range;
+use std::panic;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use indicatif::ProgressBar;
+use smc_transport_sim::chaos::{self, Report};
+
+use super::{Failed, Findings};
+
+/// Runs all seeds.
+pub(super) fn run(seeds: Range<u64>, jobs: usize, bar: &ProgressBar) -> Findings {
+    let next = AtomicU64::new(seeds.start);
+    let all = Mutex::new(Findings::default());
+    let job = || {
+        let mut mine = Findings::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            // Beyond the largest number the counter begins anew.
+            if !seeds.contains(&seed) {
+                break;
+            }
+            mine.run(seed);
+            bar.inc(1);
+            if let Some(failed) = mine.failed.last().filter(|failed| failed.seed == seed) {
+                bar.set_message(format!("  seed {} failed", failed.seed));
+            }
+        }
+        let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.merge(&mine);
+    };
+    let runs = usize::try_from(seeds.end - seeds.start).unwrap_or(usize::MAX);
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(runs) {
+            scope.spawn(job);
+        }
+        job();
+    });
+    all.into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Findings {
+    fn run(&mut self, seed: u64) {
+        match panic::catch_unwind(|| chaos::run(seed)) {
+            Ok(report) => self.add(&report),
+            Err(cause) => {
+                self.coverage.runs += 1;
+                self.coverage.failed.push(seed);
+                let what = vec![format!("panicked: {}", words(cause.as_ref()))];
+                self.failed.push(Failed { seed, what });
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, report: &Report) {
+        self.coverage.add(report);
+        if !report.is_well() {
+            self.failed.push(Failed {
+                seed: report.seed,
+                what: report.failures.clone(),
+            });
+        }
+    }
+}
+
+/// What a panic said.
+fn words(cause: &(dyn Any + Send)) -> &str {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| cause.downcast_ref::<&str>().copied())
+        .unwrap_or("without words")
+}
