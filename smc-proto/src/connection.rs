@@ -185,6 +185,11 @@ impl Connection {
         core::mem::take(&mut self.notices)
     }
 
+    /// The ring that the peer writes to.
+    pub(crate) const fn receive_ring(&self) -> Ring {
+        self.rx.ring
+    }
+
     /// State of the close handshake.
     #[must_use]
     pub fn state(&self) -> CloseState {

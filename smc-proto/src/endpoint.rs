@@ -12,6 +12,7 @@ use core::hash::Hasher;
 use crate::command::{RdmaCommand, TcpCommand};
 use crate::completion::RdmaCompletion;
 use crate::config::Config;
+use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::event::Event;
 use crate::id::{ConnId, DeviceId, GroupId};
@@ -103,16 +104,22 @@ impl<S: Storage> Endpoint<S> {
         }
     }
 
-    #[inline]
     fn engine(&mut self, now: Instant) -> Engine<'_> {
-        let mut engine = Engine::new(&mut self.core, self.storage.tables());
-        engine.begin(now);
+        let engine = Engine::new(&mut self.core, self.storage.tables());
+        engine.core.begin(now);
         engine
     }
 
-    #[inline]
+    #[inline(always)]
     fn quiet_engine(&mut self) -> Engine<'_> {
         Engine::new(&mut self.core, self.storage.tables())
+    }
+
+    /// The tables that the data path needs; the others are not even looked at
+    /// once this is inlined.
+    #[inline(always)]
+    fn data_path(&mut self) -> DataPath<'_> {
+        DataPath::new(&mut self.core, self.storage.tables())
     }
 
     // ---- inputs --------------------------------------------------------------
@@ -151,8 +158,24 @@ impl<S: Storage> Endpoint<S> {
     /// message is looked at.
     #[inline]
     pub fn handle_rdma(&mut self, now: Instant, completion: RdmaCompletion<'_>) {
-        let mut engine = self.engine(now);
-        engine.on_completion(&completion);
+        self.core.begin(now);
+        self.core.step();
+        let rest = match completion {
+            RdmaCompletion::Received { link, payload } => {
+                self.data_path().on_received(link, payload)
+            }
+            RdmaCompletion::Sent { link, wr_id } => self.data_path().on_sent(link, wr_id),
+            _ => return self.finish_completion(&completion, Rest::Nothing),
+        };
+        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&completion, rest);
+        }
+    }
+
+    #[inline(never)]
+    fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
+        let mut engine = self.quiet_engine();
+        engine.on_completion(completion, rest);
         engine.run_wakes();
     }
 
@@ -284,7 +307,26 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_work(device) {
             return None;
         }
-        self.engine(now).next_rdma(device)
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let command = self.data_path().next_rdma(device, &mut rest);
+        if command.is_some() && rest == Rest::Nothing {
+            return command;
+        }
+        self.finish_poll_rdma(device, command, rest)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_poll_rdma(
+        &mut self,
+        device: DeviceId,
+        command: Option<RdmaCommand>,
+        rest: Rest,
+    ) -> Option<RdmaCommand> {
+        let mut engine = self.quiet_engine();
+        engine.carry_out(rest);
+        command.or_else(|| engine.next_rdma(device))
     }
 
     /// The next event.
@@ -293,7 +335,23 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_events() {
             return None;
         }
-        self.quiet_engine().next_event()
+        let mut rest = Rest::Nothing;
+        if self.core.groups_up.is_empty() {
+            let event = self.data_path().next_event(&mut rest);
+            if event.is_some() && rest == Rest::Nothing {
+                return event;
+            }
+            return self.finish_poll_event(event, rest);
+        }
+        self.finish_poll_event(None, rest)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_poll_event(&mut self, event: Option<Event>, rest: Rest) -> Option<Event> {
+        let mut engine = self.quiet_engine();
+        engine.carry_out(rest);
+        event.or_else(|| engine.next_event())
     }
 
     /// When to call [`Endpoint::handle_timeout`] at the latest.

@@ -7,17 +7,17 @@ use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
+use crate::data_path::{DataPath, Rest};
 use crate::event::CloseReason;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
-use crate::slots::{Linked, List, Pool};
+use crate::slots::{List, Pool};
 use crate::stats::Statistics;
 use crate::storage::Tables;
 use crate::time::Instant;
-use crate::wire::types::AlertToken;
 
 /// Number of hash buckets for groups and links; a power of two.
 pub(crate) const BUCKETS: usize = 64;
@@ -77,6 +77,19 @@ impl Core {
 }
 
 impl Core {
+    /// Notes the time and starts a new count of steps.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant) {
+        // A clock that runs backwards makes timers late and breaks nothing else.
+        self.now = self.now.max(now);
+        self.steps = 0;
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.steps = self.steps.wrapping_add(1);
+    }
+
     /// Whether there is an event to poll.
     #[inline]
     pub(crate) const fn has_events(&self) -> bool {
@@ -127,12 +140,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Notes the time and starts a new count of steps.
+    /// What the data path needs of this.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Instant) {
-        // A clock that runs backwards makes timers late and breaks nothing else.
-        self.core.now = self.core.now.max(now);
-        self.core.steps = 0;
+    pub(crate) fn data_path(&mut self) -> DataPath<'_> {
+        DataPath {
+            core: self.core,
+            connections: self.connections.reborrow(),
+            links: self.links.reborrow(),
+            buffers: self.buffers.reborrow(),
+        }
     }
 
     #[inline]
@@ -142,7 +158,7 @@ impl<'a> Engine<'a> {
 
     #[inline]
     pub(crate) fn step(&mut self) {
-        self.core.steps = self.core.steps.wrapping_add(1);
+        self.core.step();
     }
 
     pub(crate) fn conn_id(&self, index: u32) -> ConnId {
@@ -166,6 +182,7 @@ impl<'a> Engine<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
         BufferId {
             index,
@@ -174,6 +191,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The live connection of a handle.
+    #[inline]
     pub(crate) fn live_conn(&self, id: ConnId) -> Option<u32> {
         self.connections
             .is_live(id.index, id.generation)
@@ -190,32 +208,10 @@ impl<'a> Engine<'a> {
             .clone()
     }
 
-    /// The connection that owns a token, if it is in the group of the link that
-    /// brought it.
-    //= CDC-005
-    #[inline]
-    pub(crate) fn conn_by_token(&self, token: AlertToken, group: u32) -> Option<u32> {
-        let index = self.core.tokens.as_ref()?.open(token);
-        let record = self.connections.at(index)?;
-        (record.token == token && record.group == group && record.phase != Phase::Ended)
-            .then_some(index)
-    }
-
     // ---- lists -----------------------------------------------------------
 
-    /// Puts a link on its device's list if it has anything to fetch.
-    #[inline]
     pub(crate) fn poke_link(&mut self, index: u32) {
-        let Some(link) = self.links.at_mut(index) else {
-            return;
-        };
-        if Linked::<{ link_list::READY }>::links(link).is_linked() || !link.wants_device() {
-            return;
-        }
-        let device = usize::from(link.path.device.0);
-        if let Some(device) = self.core.devices.get_mut(device) {
-            device.links.push_back(&mut self.links, index);
-        }
+        self.data_path().poke_link(index);
     }
 
     /// Puts a buffer on its device's list if it has anything to do.
@@ -272,7 +268,6 @@ impl<'a> Engine<'a> {
     // ---- after each change of a connection -------------------------------
 
     /// Runs `change` on a connection's protocol state, then draws the consequences.
-    #[inline]
     pub(crate) fn with_connection<R>(
         &mut self,
         index: u32,
@@ -285,50 +280,21 @@ impl<'a> Engine<'a> {
         Some(result)
     }
 
-    /// Draws the consequences of octets committed: there is work for the link, or
-    /// the link will find that it is held back.
-    #[inline]
-    pub(crate) fn after_commit(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        let link = record.link;
-        let deadline = record
-            .connection
-            .as_ref()
-            .and_then(Connection::next_timeout);
-        self.queue_on_link(index, link);
-        self.connections.set_deadline(index, deadline);
-    }
-
-    /// Puts a connection on the list of a link, and the link on its device's.
-    #[inline]
-    fn queue_on_link(&mut self, index: u32, link: u32) {
-        if let Some(state) = self.links.at_mut(link) {
-            state.ready.push_back(&mut self.connections, index);
-            self.poke_link(link);
-        }
-    }
-
     /// Draws the consequences of a change: work for the link, events, the end.
-    #[inline]
     pub(crate) fn after_connection(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
-        let link = record.link;
-        let Some(connection) = record.connection.as_mut() else {
-            return;
-        };
-        let notices = connection.take_notices();
-        let deadline = connection.next_timeout();
-        if !queued && connection.wants_work() {
-            self.queue_on_link(index, link);
-        }
-        self.connections.set_deadline(index, deadline);
-        if !notices.is_empty() {
-            self.on_notices(index, notices);
+        let rest = self.data_path().after_connection(index);
+        self.carry_out(rest);
+    }
+
+    /// Does what the data path left.
+    pub(crate) fn carry_out(&mut self, rest: Rest) {
+        match rest {
+            Rest::Connection { index, notices } => {
+                self.on_notices(index, notices);
+                self.release(index);
+            }
+            Rest::Idle { index } => self.release(index),
+            _ => {}
         }
     }
 
@@ -344,13 +310,8 @@ impl<'a> Engine<'a> {
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
-        // The last event of a handle stays the last.
-        let ended = self
-            .connections
-            .at(index)
-            .is_none_or(|record| record.phase == Phase::Ended);
-        if !pending.is_empty() && !ended {
-            self.notify(index, pending);
+        if !pending.is_empty() {
+            self.data_path().tell(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {
             self.command_tcp(index, TcpCommand::Reset);

@@ -73,9 +73,19 @@ pub struct Pool<'a, T> {
 
 impl<'a, T> Pool<'a, T> {
     /// Joins the two parts of a table. They must always be used together.
+    #[inline]
     #[must_use]
     pub fn new(head: &'a mut PoolHead, slots: &'a mut [Slot<T>]) -> Self {
         Self { head, slots }
+    }
+
+    /// The same table for the duration of a step of the call.
+    #[inline]
+    pub(crate) fn reborrow(&mut self) -> Pool<'_, T> {
+        Pool {
+            head: self.head,
+            slots: self.slots,
+        }
     }
 
     /// Slots in use.
@@ -136,6 +146,16 @@ impl<'a, T> Pool<'a, T> {
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.value.as_mut()
+    }
+
+    /// The handle's object, if it still exists.
+    #[inline]
+    pub(crate) fn live_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+        self.slots
+            .get_mut(index as usize)
+            .filter(|slot| slot.generation == generation)?
+            .value
+            .as_mut()
     }
 
     /// Whether the handle's object still exists.

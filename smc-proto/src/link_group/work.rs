@@ -3,6 +3,7 @@
 use super::SendKind;
 use crate::command::{RdmaCommand, Segment};
 use crate::connection::{Spans, Work};
+use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
 use crate::id::{DeviceId, LinkId, NONE, WrId};
 use crate::stats::count;
@@ -10,7 +11,6 @@ use crate::stats::count;
 impl Engine<'_> {
     /// The next command for a device, derived from the state of its links and
     /// buffers; `None` if there is nothing to do.
-    #[inline]
     pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
         let slot = usize::from(device.0);
         while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
@@ -75,81 +75,118 @@ impl Engine<'_> {
         self.next_data_command(link, id)
     }
 
+    /// The next step of the connections on the link's list.
+    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+        loop {
+            let mut rest = Rest::Nothing;
+            let command = self.data_path().next_data_command(link, id, &mut rest);
+            self.carry_out(rest);
+            if command.is_some() || rest == Rest::Nothing {
+                return command;
+            }
+        }
+    }
+
+    fn post_send(
+        &mut self,
+        link: u32,
+        id: LinkId,
+        kind: SendKind,
+        payload: [u8; 44],
+    ) -> Option<RdmaCommand> {
+        self.data_path().post_send(link, id, kind, payload)
+    }
+}
+
+impl DataPath<'_> {
+    /// The next command for a device whose first link has only data to send.
+    #[inline(always)]
+    pub(crate) fn next_rdma(&mut self, device: DeviceId, rest: &mut Rest) -> Option<RdmaCommand> {
+        let device = self.core.devices.get(usize::from(device.0))?;
+        let link = device.links.first();
+        let id = self.link_id(link.unwrap_or(NONE));
+        match link.and_then(|link| self.links.at(link)) {
+            Some(state) if device.buffers.is_empty() && state.is_usable() && !state.wants_llc() => {
+                self.next_data_command(id.index, id, rest)
+            }
+            _ => None,
+        }
+    }
+
     /// The next step of the connection at the front of the link's list. A
     /// connection stays there until its CDC message is out, then the next one
     /// has its turn.
     //= CDC-023
     //= CDC-031
-    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+    #[inline(always)]
+    fn next_data_command(&mut self, link: u32, id: LinkId, rest: &mut Rest) -> Option<RdmaCommand> {
         let now = self.core.now;
-        loop {
-            let state = self.links.at_mut(link)?;
-            if !state.has_data_slot() {
-                return None;
+        let state = self.links.at_mut(link)?;
+        if !state.has_data_slot() {
+            return None;
+        }
+        let index = state.ready.first()?;
+        let conn = self.conn_id(index);
+        let record = self.connections.at_mut(index)?;
+        let work = record
+            .connection
+            .as_mut()
+            .and_then(|c| c.next_work(now, &self.core.config.connection));
+        match work {
+            Some(Work::Write {
+                source,
+                remote_offset,
+                len,
+            }) => {
+                let (rkey, address) = (record.remote.rkey, record.remote.address);
+                let buffer = record.send_buffer;
+                let statistics = &mut self.core.statistics;
+                count(&mut statistics.writes);
+                statistics.octets_written = statistics.octets_written.wrapping_add(u64::from(len));
+                Some(RdmaCommand::Write {
+                    link: id,
+                    conn,
+                    buffer: self.buffer_id(buffer),
+                    source: segments(source, 0),
+                    rkey,
+                    address: address.wrapping_add(u64::from(remote_offset)),
+                })
             }
-            let index = state.ready.first()?;
-            let conn = self.conn_id(index);
-            let record = self.connections.at_mut(index)?;
-            let work = record
-                .connection
-                .as_mut()
-                .and_then(|c| c.next_work(now, &self.core.config.connection));
-            match work {
-                Some(Work::Write {
-                    source,
-                    remote_offset,
-                    len,
-                }) => {
-                    let (rkey, address) = (record.remote.rkey, record.remote.address);
-                    let buffer = record.send_buffer;
-                    let statistics = &mut self.core.statistics;
-                    count(&mut statistics.writes);
-                    statistics.octets_written =
-                        statistics.octets_written.wrapping_add(u64::from(len));
-                    return Some(RdmaCommand::Write {
-                        link: id,
-                        conn,
-                        buffer: self.buffer_id(buffer),
-                        source: segments(source, 0),
-                        rkey,
-                        address: address.wrapping_add(u64::from(remote_offset)),
-                    });
+            Some(Work::Notify { cdc, record }) => {
+                count(&mut self.core.statistics.cdc_sent);
+                if cdc
+                    .producer_flags
+                    .contains(crate::wire::cdc::ProducerFlags::WRITER_BLOCKED)
+                {
+                    count(&mut self.core.statistics.window_stalls);
                 }
-                Some(Work::Notify { cdc, record }) => {
-                    count(&mut self.core.statistics.cdc_sent);
-                    if cdc
-                        .producer_flags
-                        .contains(crate::wire::cdc::ProducerFlags::WRITER_BLOCKED)
-                    {
-                        count(&mut self.core.statistics.window_stalls);
-                    }
-                    let kind = SendKind::Notify {
-                        index,
-                        generation: conn.generation,
-                        record,
-                    };
-                    let command = self.post_send(link, id, kind, cdc.emit());
-                    self.links
-                        .at_mut(link)?
-                        .ready
-                        .remove(&mut self.connections, index);
-                    self.after_connection(index);
-                    self.rotate_link(link);
-                    return command;
-                }
-                None => {
-                    self.links
-                        .at_mut(link)?
-                        .ready
-                        .remove(&mut self.connections, index);
-                    self.release(index);
-                }
+                let kind = SendKind::Notify {
+                    index,
+                    generation: conn.generation,
+                    record,
+                };
+                let command = self.post_send(link, id, kind, cdc.emit());
+                self.links
+                    .at_mut(link)?
+                    .ready
+                    .remove(&mut self.connections, index);
+                *rest = self.after_connection(index);
+                self.rotate_link(link);
+                command
+            }
+            None => {
+                self.links
+                    .at_mut(link)?
+                    .ready
+                    .remove(&mut self.connections, index);
+                *rest = Rest::Idle { index };
+                None
             }
         }
     }
 
     /// Lets other links of the device have their turn.
-    #[inline]
+    #[inline(always)]
     fn rotate_link(&mut self, link: u32) {
         let Some(state) = self.links.at(link) else {
             return;
@@ -168,7 +205,7 @@ impl Engine<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_send(
         &mut self,
         link: u32,
