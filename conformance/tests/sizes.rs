@@ -61,7 +61,7 @@ fn objects_stay_within_their_limits() {
 fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 448),
-        ("Slot<Handshake>", HANDSHAKE, 744),
+        ("Slot<Handshake>", HANDSHAKE, 752),
         ("Slot<LinkGroup>", GROUP, 472),
         ("Slot<Link>", LINK, 928),
         ("Slot<Buffer>", BUFFER, 320),

@@ -5,17 +5,15 @@
 //! adds. What follows from them once in a connection's life needs the whole
 //! [`Engine`] and is handed to it as [`Rest`].
 
-use crate::connection::{ApiMisuse, Notices};
-use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
+use crate::connection::{ApiMisuse, Connection, Notices};
+use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
 use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
-use crate::event::Event;
 use crate::id::{BufferId, ConnId, LinkId};
 use crate::link_group::{Buffer, Link, link_list};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
-use crate::wire::types::AlertToken;
 
 /// Core and the tables of the data path, borrowed for one call.
 pub(crate) struct DataPath<'a> {
@@ -25,24 +23,64 @@ pub(crate) struct DataPath<'a> {
     pub(crate) buffers: Pool<'a, Buffer>,
 }
 
-/// What the data path leaves to the whole engine.
+/// What the data path leaves to the whole engine. One number at most, so that it
+/// stays in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Rest {
     /// Everything is done.
     Nothing,
     /// A connection changed in a way that is not only about octets.
-    Connection { index: u32, notices: Notices },
-    /// A connection on a link's list had nothing to send, and may be at its end.
-    Idle { index: u32 },
-    /// The message is not a CDC message.
-    Llc { link: u32 },
-    /// The message breaks the protocol.
-    Violation { link: u32 },
-    /// A CDC message for a connection whose rendezvous is not over.
-    Early { handshake: u32 },
-    /// Not only one CDC message was sent: nothing is done yet.
-    Sends { link: u32 },
+    Connection(u32),
+    /// A connection may be at its end.
+    Idle(u32),
+    /// The message on this link is not a CDC message.
+    Llc(u32),
+    /// The message on this link breaks the protocol.
+    Violation(u32),
+    /// A CDC message for a connection in rendezvous, with this handshake.
+    Early(u32),
+    /// Not only one CDC message was sent on this link: nothing is done yet.
+    Sends(u32),
+}
+
+/// What a change of a connection leads to.
+#[derive(Clone, Copy)]
+pub(crate) struct Change {
+    link: u32,
+    /// It is to be put on the list of its link.
+    wants_work: bool,
+    /// Its deadline moved.
+    moved: bool,
+    /// Whether there is an event; `None` if that takes the whole engine.
+    told: Option<bool>,
+}
+
+impl Change {
+    /// The consequences of what was done to a connection since the last call.
+    #[inline(always)]
+    pub(crate) fn of(record: &mut ConnectionRecord) -> Option<Self> {
+        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
+        let connection = record.connection.as_mut()?;
+        let wants_work = !queued && connection.wants_work();
+        let moved = connection.take_moved_timeout();
+        let notices = connection.notices();
+        let told = if notices.is_empty() {
+            Some(false)
+        } else if notices == Notices::READABLE && record.phase == Phase::Active {
+            let _ = connection.take_notices();
+            record.notices |= Pending::READABLE;
+            Some(true)
+        } else {
+            None
+        };
+        Some(Self {
+            link: record.link,
+            wants_work,
+            moved,
+            told,
+        })
+    }
 }
 
 impl<'a> DataPath<'a> {
@@ -82,17 +120,6 @@ impl DataPath<'_> {
         }
     }
 
-    /// The connection that owns a token, if it is in the group of the link that
-    /// brought it.
-    //= CDC-005
-    #[inline(always)]
-    pub(crate) fn conn_by_token(&self, token: AlertToken, group: u32) -> Option<u32> {
-        let index = self.core.tokens.as_ref()?.open(token);
-        let record = self.connections.at(index)?;
-        (record.token == token && record.group == group && record.phase != Phase::Ended)
-            .then_some(index)
-    }
-
     // ---- the application's side ------------------------------------------
 
     /// Sends the next octets of the send buffer: there is work for the link, or
@@ -107,8 +134,9 @@ impl DataPath<'_> {
             return Err(ApiMisuse::SendClosed);
         };
         connection.commit(self.core.now, &self.core.config.connection, len)?;
-        let deadline = connection.next_timeout();
-        self.connections.set_deadline(index, deadline);
+        if connection.take_moved_timeout() {
+            self.set_deadline(index);
+        }
         self.queue_on_link(index, link);
         Ok(())
     }
@@ -158,33 +186,46 @@ impl DataPath<'_> {
 
     // ---- consequences ----------------------------------------------------
 
-    /// Draws the consequences of a change: work for the link, events; the end is
-    /// left to the engine.
+    /// Draws the consequences of a change of a connection that is only about
+    /// octets: work for the link, a deadline, an event. Others are left.
     #[inline(always)]
     pub(crate) fn after_connection(&mut self, index: u32) -> Rest {
-        let Some(record) = self.connections.at_mut(index) else {
-            return Rest::Nothing;
-        };
-        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
-        let link = record.link;
-        let Some(connection) = record.connection.as_mut() else {
-            return Rest::Nothing;
-        };
-        let notices = connection.take_notices();
-        let deadline = connection.next_timeout();
-        let wanted = !queued && connection.wants_work();
+        match self.connections.at_mut(index).and_then(Change::of) {
+            Some(change) => self.follow(index, change),
+            None => Rest::Nothing,
+        }
+    }
+
+    /// Draws the consequences of a change that is already known.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, index: u32, change: Change) -> Rest {
+        if change.moved {
+            self.set_deadline(index);
+        }
+        if change.wants_work {
+            self.queue_on_link(index, change.link);
+        }
+        match change.told {
+            Some(true) => {
+                self.core
+                    .connection_events
+                    .push_back(&mut self.connections, index);
+                Rest::Nothing
+            }
+            Some(false) => Rest::Nothing,
+            None => Rest::Connection(index),
+        }
+    }
+
+    /// Moves the deadline of a connection to where it says.
+    #[inline(always)]
+    fn set_deadline(&mut self, index: u32) {
+        let deadline = self
+            .connections
+            .at(index)
+            .and_then(|record| record.connection.as_ref())
+            .and_then(Connection::next_timeout);
         self.connections.set_deadline(index, deadline);
-        if wanted {
-            self.queue_on_link(index, link);
-        }
-        if notices.is_empty() {
-            return Rest::Nothing;
-        }
-        if notices == Notices::READABLE {
-            self.tell(index, Pending::READABLE);
-            return Rest::Nothing;
-        }
-        Rest::Connection { index, notices }
     }
 
     /// Notes events of a connection that has not ended.
@@ -201,36 +242,18 @@ impl DataPath<'_> {
         }
     }
 
-    /// The next event of the first connection that has any.
+    /// The first connection with an event, if octets arrived and that is all.
     #[inline(always)]
-    pub(crate) fn next_event(&mut self, rest: &mut Rest) -> Option<Event> {
+    pub(crate) fn next_readable(&mut self) -> Option<ConnId> {
         let index = self.core.connection_events.first()?;
-        let conn = self.conn_id(index);
         let record = self.connections.at_mut(index)?;
-        let next = record.notices.first();
-        record.notices.remove(next.unwrap_or(Pending::empty()));
-        let (home, first_contact, end) = (record.home, record.first_contact, record.end);
-        if record.notices.is_empty() {
-            if record.phase != Phase::Active {
-                *rest = Rest::Idle { index };
-            }
-            self.core
-                .connection_events
-                .remove(&mut self.connections, index);
+        if record.notices != Pending::READABLE || record.phase != Phase::Active {
+            return None;
         }
-        Some(match (next?, home, end) {
-            (Pending::READABLE, _, _) => Event::Readable { conn },
-            (Pending::WRITABLE, _, _) => Event::Writable { conn },
-            (Pending::URGENT, _, _) => Event::Urgent { conn },
-            (Pending::PROPOSED, _, _) => Event::Proposed { conn },
-            (Pending::ESTABLISHED, Some(group), _) => Event::Established {
-                conn,
-                group,
-                first_contact,
-            },
-            (_, _, Some(End::FellBack(why))) => Event::FellBack { conn, why },
-            (_, _, Some(End::Closed(reason))) => Event::Closed { conn, reason },
-            _ => return None,
-        })
+        record.notices = Pending::empty();
+        self.core
+            .connection_events
+            .remove(&mut self.connections, index);
+        Some(self.conn_id(index))
     }
 }

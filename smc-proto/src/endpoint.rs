@@ -9,13 +9,13 @@ pub use conn::{BufferSpans, ConnMut};
 use core::fmt;
 use core::hash::Hasher;
 
-use crate::command::{RdmaCommand, TcpCommand};
+use crate::command::{DataTurn, RdmaCommand, TcpCommand};
 use crate::completion::RdmaCompletion;
 use crate::config::Config;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::event::Event;
-use crate::id::{ConnId, DeviceId, GroupId};
+use crate::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use crate::link_group::Role;
 use crate::path::{LocalPath, PathEvent};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
@@ -160,18 +160,30 @@ impl<S: Storage> Endpoint<S> {
     pub fn handle_rdma(&mut self, now: Instant, completion: RdmaCompletion<'_>) {
         self.core.begin(now);
         self.core.step();
-        let rest = match completion {
-            RdmaCompletion::Received { link, payload } => {
-                self.data_path().on_received(link, payload)
-            }
-            RdmaCompletion::Sent { link, wr_id } => self.data_path().on_sent(link, wr_id),
-            _ => return self.finish_completion(&completion, Rest::Nothing),
-        };
-        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
-            self.finish_completion(&completion, rest);
+        match completion {
+            RdmaCompletion::Received { link, payload } => self.on_received(link, payload),
+            RdmaCompletion::Sent { link, wr_id } => self.on_sent(link, wr_id),
+            _ => self.finish_completion(&completion, Rest::Nothing),
         }
     }
 
+    #[inline(never)]
+    fn on_received(&mut self, link: LinkId, payload: &[u8]) {
+        let rest = self.data_path().on_received(link, payload);
+        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Received { link, payload }, rest);
+        }
+    }
+
+    #[inline(never)]
+    fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
+        let rest = self.data_path().on_sent(link, wr_id);
+        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Sent { link, wr_id }, rest);
+        }
+    }
+
+    #[cold]
     #[inline(never)]
     fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
         let mut engine = self.quiet_engine();
@@ -316,6 +328,30 @@ impl<S: Storage> Endpoint<S> {
         self.finish_poll_rdma(device, command, rest)
     }
 
+    /// Puts all that one connection sends in its turn into `turn`, if that is next
+    /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] tells what
+    /// is; it also gives each step of a turn by itself, so that calling this is
+    /// optional. Poll only while the device can take three work requests.
+    #[inline]
+    pub fn poll_data(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
+        if !self.core.has_work(device) {
+            return false;
+        }
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let filled = self.data_path().next_turn(device, turn, &mut rest);
+        if rest != Rest::Nothing {
+            self.carry_out(rest);
+        }
+        filled.is_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry_out(&mut self, rest: Rest) {
+        self.quiet_engine().carry_out(rest);
+    }
+
     #[cold]
     #[inline(never)]
     fn finish_poll_rdma(
@@ -335,23 +371,17 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_events() {
             return None;
         }
-        let mut rest = Rest::Nothing;
-        if self.core.groups_up.is_empty() {
-            let event = self.data_path().next_event(&mut rest);
-            if event.is_some() && rest == Rest::Nothing {
-                return event;
-            }
-            return self.finish_poll_event(event, rest);
+        if self.core.groups_up.is_empty()
+            && let Some(conn) = self.data_path().next_readable()
+        {
+            return Some(Event::Readable { conn });
         }
-        self.finish_poll_event(None, rest)
+        self.next_event()
     }
 
-    #[cold]
     #[inline(never)]
-    fn finish_poll_event(&mut self, event: Option<Event>, rest: Rest) -> Option<Event> {
-        let mut engine = self.quiet_engine();
-        engine.carry_out(rest);
-        event.or_else(|| engine.next_event())
+    fn next_event(&mut self) -> Option<Event> {
+        self.quiet_engine().next_event()
     }
 
     /// When to call [`Endpoint::handle_timeout`] at the latest.

@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
     pub(crate) next_group_number: u32,
+    /// The connection that the last CDC message was for.
+    pub(crate) last_heard: u32,
     pub(crate) statistics: Statistics,
     pub(crate) steps: u32,
 }
@@ -70,6 +72,7 @@ impl Core {
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_group_number: 1,
+            last_heard: NONE,
             statistics: Statistics::NEW,
             steps: 0,
         }
@@ -289,11 +292,16 @@ impl<'a> Engine<'a> {
     /// Does what the data path left.
     pub(crate) fn carry_out(&mut self, rest: Rest) {
         match rest {
-            Rest::Connection { index, notices } => {
+            Rest::Connection(index) => {
+                let notices = self
+                    .connections
+                    .at_mut(index)
+                    .and_then(|record| record.connection.as_mut())
+                    .map_or(Notices::empty(), Connection::take_notices);
                 self.on_notices(index, notices);
                 self.release(index);
             }
-            Rest::Idle { index } => self.release(index),
+            Rest::Idle(index) => self.release(index),
             _ => {}
         }
     }

@@ -177,13 +177,7 @@ impl<'a, T> Pool<'a, T> {
     /// Sets or clears the one deadline of a slot. O(log n), O(1) if unchanged.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, deadline: Option<Instant>) {
-        let armed = self
-            .slots
-            .get(index as usize)
-            .is_some_and(|slot| slot.heap_position != NONE);
-        if armed || deadline.is_some() {
-            timer::set(self.head, self.slots, index, deadline);
-        }
+        timer::set(self.head, self.slots, index, deadline);
     }
 
     /// The earliest deadline of the table and whose it is.

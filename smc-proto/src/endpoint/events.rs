@@ -1,6 +1,6 @@
 //! Events out, in the order in which an application wants to hear of them.
 
-use crate::data_path::Rest;
+use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::link_group::Told;
@@ -28,12 +28,35 @@ impl Engine<'_> {
 
     fn next_connection_event(&mut self) -> Option<Event> {
         while let Some(index) = self.core.connection_events.first() {
-            let mut rest = Rest::Nothing;
-            let event = self.data_path().next_event(&mut rest);
-            self.carry_out(rest);
-            if event.is_some() || self.core.connection_events.first() == Some(index) {
-                return event;
+            let conn = self.conn_id(index);
+            let record = self.connections.at_mut(index)?;
+            let next = record.notices.first();
+            record.notices.remove(next.unwrap_or(Pending::empty()));
+            let (home, first_contact, end) = (record.home, record.first_contact, record.end);
+            if record.notices.is_empty() {
+                self.core
+                    .connection_events
+                    .remove(&mut self.connections, index);
+                self.release(index);
             }
+            let Some(next) = next else {
+                continue;
+            };
+            let event = match (next, home, end) {
+                (Pending::PROPOSED, _, _) => Event::Proposed { conn },
+                (Pending::ESTABLISHED, Some(group), _) => Event::Established {
+                    conn,
+                    group,
+                    first_contact,
+                },
+                (Pending::URGENT, _, _) => Event::Urgent { conn },
+                (Pending::READABLE, _, _) => Event::Readable { conn },
+                (Pending::WRITABLE, _, _) => Event::Writable { conn },
+                (_, _, Some(End::FellBack(why))) => Event::FellBack { conn, why },
+                (_, _, Some(End::Closed(reason))) => Event::Closed { conn, reason },
+                _ => continue,
+            };
+            return Some(event);
         }
         None
     }

@@ -1,12 +1,13 @@
 //! What a device is asked to do next: control commands, LLC, then data.
 
 use super::SendKind;
-use crate::command::{RdmaCommand, Segment};
-use crate::connection::{Spans, Work};
+use crate::command::{DataTurn, RdmaCommand, Segment};
+use crate::connection::{Spans, Told, Work};
 use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
-use crate::id::{DeviceId, LinkId, NONE, WrId};
+use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::stats::count;
+use crate::wire::cdc::ProducerFlags;
 
 impl Engine<'_> {
     /// The next command for a device, derived from the state of its links and
@@ -94,23 +95,97 @@ impl Engine<'_> {
         kind: SendKind,
         payload: [u8; 44],
     ) -> Option<RdmaCommand> {
-        self.data_path().post_send(link, id, kind, payload)
+        let state = self.links.at_mut(link)?;
+        let wr = state.in_flight.push(kind)?;
+        Some(RdmaCommand::Send {
+            link: id,
+            wr_id: WrId(wr),
+            payload,
+        })
     }
 }
 
 impl DataPath<'_> {
+    /// The first link of a device, if nothing but data is to be sent next.
+    #[inline(always)]
+    fn data_link(&self, device: DeviceId) -> Option<LinkId> {
+        let device = self.core.devices.get(usize::from(device.0))?;
+        let link = device.links.first()?;
+        let state = self.links.at(link)?;
+        (device.buffers.is_empty() && state.has_data_slot() && !state.wants_llc())
+            .then(|| self.link_id(link))
+    }
+
     /// The next command for a device whose first link has only data to send.
     #[inline(always)]
     pub(crate) fn next_rdma(&mut self, device: DeviceId, rest: &mut Rest) -> Option<RdmaCommand> {
-        let device = self.core.devices.get(usize::from(device.0))?;
-        let link = device.links.first();
-        let id = self.link_id(link.unwrap_or(NONE));
-        match link.and_then(|link| self.links.at(link)) {
-            Some(state) if device.buffers.is_empty() && state.is_usable() && !state.wants_llc() => {
-                self.next_data_command(id.index, id, rest)
-            }
-            _ => None,
+        let id = self.data_link(device)?;
+        self.next_data_command(id.index, id, rest)
+    }
+
+    /// The whole turn of the connection at the front of the list of such a link.
+    //= CDC-023
+    //= CDC-031
+    #[inline(always)]
+    pub(crate) fn next_turn(
+        &mut self,
+        device: DeviceId,
+        turn: &mut DataTurn,
+        rest: &mut Rest,
+    ) -> Option<()> {
+        let link = self.data_link(device)?;
+        let index = self.links.at(link.index)?.ready.first()?;
+        let conn = self.conn_id(index);
+        let now = self.core.now;
+        let record = self.connections.at_mut(index)?;
+        let connection = record.connection.as_mut()?;
+        let told = connection.next_turn(
+            now,
+            &self.core.config.connection,
+            record.remote.address,
+            &mut turn.writes,
+            &mut turn.payload,
+        )?;
+        turn.link = link;
+        turn.conn = conn;
+        turn.rkey = record.remote.rkey;
+        let buffer = record.send_buffer;
+        turn.buffer = self.buffer_id(buffer);
+        let [first, second] = turn.writes;
+        self.count_write(first.len());
+        self.count_write(second.len());
+        turn.wr_id = self.notify(link.index, conn, told, rest)?;
+        Some(())
+    }
+
+    #[inline(always)]
+    fn count_write(&mut self, len: u32) {
+        if len > 0 {
+            let statistics = &mut self.core.statistics;
+            count(&mut statistics.writes);
+            statistics.octets_written = statistics.octets_written.wrapping_add(u64::from(len));
         }
+    }
+
+    /// Posts the CDC message that ends the turn of the connection at the front of
+    /// the link's list.
+    #[inline(always)]
+    fn notify(&mut self, link: u32, conn: ConnId, told: Told, rest: &mut Rest) -> Option<WrId> {
+        count(&mut self.core.statistics.cdc_sent);
+        if told.blocked {
+            count(&mut self.core.statistics.window_stalls);
+        }
+        let ConnId { index, generation } = conn;
+        let state = self.links.at_mut(link)?;
+        let wr = state.in_flight.push(SendKind::Notify {
+            index,
+            generation,
+            record: told.record,
+        });
+        state.ready.remove(&mut self.connections, index);
+        *rest = self.after_connection(index);
+        self.rotate_link(link);
+        wr.map(WrId)
     }
 
     /// The next step of the connection at the front of the link's list. A
@@ -140,9 +215,7 @@ impl DataPath<'_> {
             }) => {
                 let (rkey, address) = (record.remote.rkey, record.remote.address);
                 let buffer = record.send_buffer;
-                let statistics = &mut self.core.statistics;
-                count(&mut statistics.writes);
-                statistics.octets_written = statistics.octets_written.wrapping_add(u64::from(len));
+                self.count_write(len);
                 Some(RdmaCommand::Write {
                     link: id,
                     conn,
@@ -153,33 +226,20 @@ impl DataPath<'_> {
                 })
             }
             Some(Work::Notify { cdc, record }) => {
-                count(&mut self.core.statistics.cdc_sent);
-                if cdc
-                    .producer_flags
-                    .contains(crate::wire::cdc::ProducerFlags::WRITER_BLOCKED)
-                {
-                    count(&mut self.core.statistics.window_stalls);
-                }
-                let kind = SendKind::Notify {
-                    index,
-                    generation: conn.generation,
-                    record,
-                };
-                let command = self.post_send(link, id, kind, cdc.emit());
-                self.links
-                    .at_mut(link)?
-                    .ready
-                    .remove(&mut self.connections, index);
-                *rest = self.after_connection(index);
-                self.rotate_link(link);
-                command
+                let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
+                let wr_id = self.notify(link, conn, Told { record, blocked }, rest)?;
+                Some(RdmaCommand::Send {
+                    link: id,
+                    wr_id,
+                    payload: cdc.emit(),
+                })
             }
             None => {
                 self.links
                     .at_mut(link)?
                     .ready
                     .remove(&mut self.connections, index);
-                *rest = Rest::Idle { index };
+                *rest = Rest::Idle(index);
                 None
             }
         }
@@ -203,23 +263,6 @@ impl DataPath<'_> {
                 device.links.push_back(&mut self.links, link);
             }
         }
-    }
-
-    #[inline(always)]
-    fn post_send(
-        &mut self,
-        link: u32,
-        id: LinkId,
-        kind: SendKind,
-        payload: [u8; 44],
-    ) -> Option<RdmaCommand> {
-        let state = self.links.at_mut(link)?;
-        let wr = state.in_flight.push(kind)?;
-        Some(RdmaCommand::Send {
-            link: id,
-            wr_id: WrId(wr),
-            payload,
-        })
     }
 }
 

@@ -299,7 +299,7 @@ impl Engine<'_> {
         //= RENDEZVOUS-050
         //= CDC-033
         for cdc in early.iter().flatten() {
-            self.data_path().apply_cdc(conn, cdc);
+            self.apply_cdc(conn, cdc);
         }
         self.after_connection(conn);
         let shutdown = self
