@@ -141,6 +141,21 @@ impl Host {
         }
     }
 
+    /// Carries out what the connections send, then tells of any other command.
+    // Not inlined where it is not known which host this is.
+    #[inline(never)]
+    fn take_turns(
+        &mut self,
+        peer: &mut Self,
+        now: Instant,
+        turn: &mut DataTurn,
+    ) -> Option<RdmaCommand> {
+        while self.endpoint.poll_data(now, DEVICE, turn) {
+            self.post(peer, now, turn);
+        }
+        self.endpoint.poll_rdma(now, DEVICE)
+    }
+
     /// Carries out what a connection sends in its turn.
     #[inline]
     fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTurn) {
@@ -320,16 +335,11 @@ impl Pair {
 
     /// Carries out the data commands of one side until it has none, without
     /// looking at anything else.
-    #[inline]
     pub fn pump_data(&mut self, side: usize) {
         loop {
-            let Self { hosts, turn, now } = self;
-            let [a, b] = hosts;
+            let [a, b] = &mut self.hosts;
             let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
-            while host.endpoint.poll_data(*now, DEVICE, turn) {
-                host.post(peer, *now, turn);
-            }
-            let Some(command) = host.endpoint.poll_rdma(*now, DEVICE) else {
+            let Some(command) = host.take_turns(peer, self.now, &mut self.turn) else {
                 return;
             };
             self.execute(side, &command);
