@@ -4,12 +4,12 @@
 //! The simulator is for protocol tests; this is for what must cost no more than
 //! the engine itself: benchmarks, and tests that move gigabytes.
 
-use smc_proto::command::{BufferKind, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{BufferKind, DataTurn, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LinkId};
+use smc_proto::id::{ConnId, DeviceId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -46,6 +46,8 @@ pub struct Pair {
     pub hosts: [Host; 2],
     /// The time given to the engines.
     pub now: Instant,
+    /// Where the engines put what a connection sends.
+    turn: DataTurn,
 }
 
 impl Host {
@@ -123,6 +125,61 @@ impl Host {
                 .expect("within what was readable");
         }
         copied
+    }
+
+    /// An RDMA WRITE of the peer arrives.
+    #[inline]
+    fn place(&mut self, from: &[u8], source: [Segment; 2], key: RKey, address: u64) {
+        let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
+        let target = &mut self.buffers[key.0 as usize - 1];
+        for Segment { offset, length } in source {
+            if length > 0 {
+                let (start, n) = (offset as usize, length as usize);
+                target[at..at + n].copy_from_slice(&from[start..start + n]);
+                at += n;
+            }
+        }
+    }
+
+    /// Carries out what the connections send, then tells of any other command.
+    // Not inlined where it is not known which host this is.
+    #[inline(never)]
+    fn take_turns(
+        &mut self,
+        peer: &mut Self,
+        now: Instant,
+        turn: &mut DataTurn,
+    ) -> Option<RdmaCommand> {
+        while self.endpoint.poll_data(now, DEVICE, turn) {
+            self.post(peer, now, turn);
+        }
+        self.endpoint.poll_rdma(now, DEVICE)
+    }
+
+    /// Carries out what a connection sends in its turn.
+    #[inline]
+    fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTurn) {
+        let from = &self.buffers[turn.buffer.index() as usize];
+        for write in &turn.writes {
+            if !write.is_empty() {
+                peer.place(from, write.source, turn.rkey, write.address);
+            }
+        }
+        self.send(peer, now, turn.link, turn.wr_id, &turn.payload);
+    }
+
+    /// A SEND arrives at the peer, and completes.
+    #[inline]
+    fn send(&mut self, peer: &mut Self, now: Instant, link: LinkId, wr_id: WrId, payload: &[u8]) {
+        let (_, to) = self.links[link.index() as usize].expect("a created queue pair");
+        let link_there = to.expect("a connected queue pair");
+        let received = RdmaCompletion::Received {
+            link: link_there,
+            payload,
+        };
+        peer.endpoint.handle_rdma(now, received);
+        self.endpoint
+            .handle_rdma(now, RdmaCompletion::Sent { link, wr_id });
     }
 
     fn execute(&mut self, now: Instant, command: &RdmaCommand) {
@@ -223,6 +280,7 @@ impl Pair {
                 Host::new(2, connections, &configure),
             ],
             now: Instant::ZERO,
+            turn: DataTurn::EMPTY,
         }
     }
 
@@ -277,15 +335,19 @@ impl Pair {
 
     /// Carries out the data commands of one side until it has none, without
     /// looking at anything else.
-    #[inline]
     pub fn pump_data(&mut self, side: usize) {
-        while let Some(command) = self.hosts[side].endpoint.poll_rdma(self.now, DEVICE) {
+        loop {
+            let [a, b] = &mut self.hosts;
+            let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
+            let Some(command) = host.take_turns(peer, self.now, &mut self.turn) else {
+                return;
+            };
             self.execute(side, &command);
         }
     }
 
-    #[inline]
     fn execute(&mut self, side: usize, command: &RdmaCommand) {
+        let now = self.now;
         let [a, b] = &mut self.hosts;
         let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
         match *command {
@@ -296,32 +358,14 @@ impl Pair {
                 address,
                 ..
             } => {
-                let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
-                let target = &mut peer.buffers[rkey.0 as usize - 1];
-                for Segment { offset, length } in source {
-                    let (start, n) = (offset as usize, length as usize);
-                    let from = &host.buffers[buffer.index() as usize][start..start + n];
-                    target[at..at + n].copy_from_slice(from);
-                    at += n;
-                }
+                let from = &host.buffers[buffer.index() as usize];
+                peer.place(from, source, rkey, address);
             }
             RdmaCommand::Send {
                 link,
                 wr_id,
                 payload,
-            } => {
-                let (_, to) = host.links[link.index() as usize].expect("a created queue pair");
-                let to = to.expect("a connected queue pair");
-                peer.endpoint.handle_rdma(
-                    self.now,
-                    RdmaCompletion::Received {
-                        link: to,
-                        payload: &payload,
-                    },
-                );
-                host.endpoint
-                    .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
-            }
+            } => host.send(peer, now, link, wr_id, &payload),
             RdmaCommand::ConnectQp {
                 link,
                 peer: address,
@@ -334,9 +378,9 @@ impl Pair {
                     entry.1 = to;
                 }
                 host.endpoint
-                    .handle_rdma(self.now, RdmaCompletion::QpConnected { link });
+                    .handle_rdma(now, RdmaCompletion::QpConnected { link });
             }
-            _ => host.execute(self.now, command),
+            _ => host.execute(now, command),
         }
     }
 

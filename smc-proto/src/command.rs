@@ -1,7 +1,7 @@
 //! What the engine asks of the world. These enums are exhaustive on purpose: a
 //! new obligation must break every adapter.
 
-use crate::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
+use crate::id::{BufferId, ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 
 /// Work for an RNIC, in the order it must be executed.
@@ -125,6 +125,88 @@ pub enum RdmaCommand {
         /// The message.
         payload: [u8; 44],
     },
+}
+
+/// Everything a connection sends in its turn on a link: up to two RDMA WRITEs, then
+/// the SEND that announces them, to be posted in this order.
+///
+/// The same as [`RdmaCommand::Write`] for each of `writes` and [`RdmaCommand::Send`],
+/// for adapters that post several work requests in one go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataTurn {
+    /// The link that carries it.
+    pub link: LinkId,
+    /// The connection it belongs to.
+    pub conn: ConnId,
+    /// The send buffer.
+    pub buffer: BufferId,
+    /// Key of the peer's RMB on this link.
+    pub rkey: RKey,
+    /// The WRITEs; an unused one has no octets. Both are unused if there is only
+    /// something to tell.
+    pub writes: [DataWrite; 2],
+    /// Number of the SEND on its link.
+    pub wr_id: WrId,
+    /// The message to send.
+    pub payload: [u8; 44],
+}
+
+impl DataTurn {
+    /// Nothing yet, to be filled by
+    /// [`poll_data`](crate::endpoint::Endpoint::poll_data).
+    pub const EMPTY: Self = Self {
+        link: LinkId {
+            index: NONE,
+            generation: 0,
+        },
+        conn: ConnId {
+            index: NONE,
+            generation: 0,
+        },
+        buffer: BufferId {
+            index: NONE,
+            generation: 0,
+        },
+        rkey: RKey(0),
+        writes: [DataWrite::NONE; 2],
+        wr_id: WrId(0),
+        payload: [0; 44],
+    };
+}
+
+/// One RDMA WRITE of a [`DataTurn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataWrite {
+    /// What to write, one or two pieces of the send buffer in this order; an
+    /// unused piece has length 0.
+    pub source: [Segment; 2],
+    /// Address in the peer's RMB of the first octet.
+    pub address: u64,
+}
+
+impl DataWrite {
+    pub(crate) const NONE: Self = Self {
+        source: [Segment {
+            offset: 0,
+            length: 0,
+        }; 2],
+        address: 0,
+    };
+
+    /// Octets to write.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        let [first, second] = self.source;
+        first.length.saturating_add(second.length)
+    }
+
+    /// Whether there is nothing to write.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// The other end of a queue pair.

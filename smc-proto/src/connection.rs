@@ -65,6 +65,7 @@ pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
 pub use spans::{Span, Spans};
+pub(crate) use work::Told;
 pub use work::{NotifyRecord, Work};
 
 use crate::config::ConnectionConfig;
@@ -121,6 +122,11 @@ pub struct Connection {
     wants: Wants,
     /// Nothing goes to the peer any more (ABORT-007).
     silent: bool,
+    /// ACTIVE, and no end in sight: what the close handshake asks on the data
+    /// path needs one look.
+    steady: bool,
+    /// A deadline changed since the owner last asked.
+    moved_timeout: bool,
     read_shut: bool,
     stats: Stats,
 }
@@ -144,12 +150,15 @@ impl Connection {
             notices: Notices::empty(),
             wants: Wants::empty(),
             silent: false,
+            steady: true,
+            moved_timeout: true,
             read_shut: false,
             stats: Stats::default(),
         }
     }
 
     /// A CDC message and all writes before it completed.
+    #[inline(always)]
     pub fn on_notify_completed(
         &mut self,
         now: Instant,
@@ -180,9 +189,21 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
+    /// What the next [`Connection::take_notices`] gives.
+    #[inline(always)]
+    pub(crate) const fn notices(&self) -> Notices {
+        self.notices
+    }
+
     /// What happened since the last call.
+    #[inline]
     pub fn take_notices(&mut self) -> Notices {
         core::mem::take(&mut self.notices)
+    }
+
+    /// The ring that the peer writes to.
+    pub(crate) const fn receive_ring(&self) -> Ring {
+        self.rx.ring
     }
 
     /// State of the close handshake.
@@ -221,23 +242,37 @@ impl Connection {
         h.write_u8(u8::from(self.silent) | u8::from(self.read_shut) << 1);
     }
 
+    #[inline(always)]
     fn note_writable(&mut self) {
-        if core::mem::take(&mut self.tx.exhausted) && self.may_send().is_ok() {
-            self.notices.insert(Notices::WRITABLE);
+        if self.tx.exhausted {
+            self.tx.exhausted = false;
+            if self.may_send().is_ok() {
+                self.notices.insert(Notices::WRITABLE);
+            }
         }
     }
 
     /// Lets a pending close take effect once everything is delivered.
+    #[inline(always)]
     fn settle(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        if self.close.pending != Pending::Nothing {
+            self.settle_pending(now, cfg);
+        }
+    }
+
+    #[cold]
+    fn settle_pending(&mut self, now: Instant, cfg: &ConnectionConfig) {
         //= CLOSE-005
-        if self.close.pending != Pending::Nothing && self.tx.is_drained() {
+        if self.tx.is_drained() {
             let act = self.close.drained();
             self.perform(now, cfg, act);
         }
     }
 
-    /// Carries out what a transition asked for.
+    /// Carries out what a transition asked for. Follows every transition.
+    #[inline(never)]
     fn perform(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
+        self.steady = self.close.is_steady();
         if act.is_empty() {
             return;
         }
@@ -267,6 +302,7 @@ impl Connection {
             }
         }
         self.timers.perform(now, cfg, act);
+        self.moved_timeout = true;
         for (bit, notices) in [
             (Act::END_OF_STREAM, Notices::END_OF_STREAM),
             (Act::RESET, Notices::RESET),

@@ -152,6 +152,12 @@ impl ConnectionRecord {
         }
     }
 
+    /// Whether CDC messages with this token on links of this group are for it.
+    #[inline(always)]
+    pub(crate) fn is_receiver(&self, group: u32, token: AlertToken) -> bool {
+        self.token == token && self.group == group && self.phase == Phase::Active
+    }
+
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.first_contact, self.shutdown, self.links).hash(hasher);
         (

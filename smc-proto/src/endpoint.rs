@@ -9,12 +9,13 @@ pub use conn::{BufferSpans, ConnMut};
 use core::fmt;
 use core::hash::Hasher;
 
-use crate::command::{RdmaCommand, TcpCommand};
+use crate::command::{DataTurn, RdmaCommand, TcpCommand};
 use crate::completion::RdmaCompletion;
 use crate::config::Config;
+use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::event::Event;
-use crate::id::{ConnId, DeviceId, GroupId, LinkId};
+use crate::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use crate::link_group::Role;
 use crate::path::{LocalPath, PathEvent};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
@@ -103,16 +104,22 @@ impl<S: Storage> Endpoint<S> {
         }
     }
 
-    #[inline]
     fn engine(&mut self, now: Instant) -> Engine<'_> {
-        let mut engine = Engine::new(&mut self.core, self.storage.tables());
-        engine.begin(now);
+        let engine = Engine::new(&mut self.core, self.storage.tables());
+        engine.core.begin(now);
         engine
     }
 
-    #[inline]
+    #[inline(always)]
     fn quiet_engine(&mut self) -> Engine<'_> {
         Engine::new(&mut self.core, self.storage.tables())
+    }
+
+    /// The tables that the data path needs; the others are not even looked at
+    /// once this is inlined.
+    #[inline(always)]
+    fn data_path(&mut self) -> DataPath<'_> {
+        DataPath::new(&mut self.core, self.storage.tables())
     }
 
     // ---- inputs --------------------------------------------------------------
@@ -151,8 +158,36 @@ impl<S: Storage> Endpoint<S> {
     /// message is looked at.
     #[inline]
     pub fn handle_rdma(&mut self, now: Instant, completion: RdmaCompletion<'_>) {
-        let mut engine = self.engine(now);
-        engine.on_completion(&completion);
+        self.core.begin(now);
+        self.core.step();
+        match completion {
+            RdmaCompletion::Received { link, payload } => self.on_received(link, payload),
+            RdmaCompletion::Sent { link, wr_id } => self.on_sent(link, wr_id),
+            _ => self.finish_completion(&completion, Rest::Nothing),
+        }
+    }
+
+    #[inline(never)]
+    fn on_received(&mut self, link: LinkId, payload: &[u8]) {
+        let rest = self.data_path().on_received(link, payload);
+        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Received { link, payload }, rest);
+        }
+    }
+
+    #[inline(never)]
+    fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
+        let rest = self.data_path().on_sent(link, wr_id);
+        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Sent { link, wr_id }, rest);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
+        let mut engine = self.quiet_engine();
+        engine.on_completion(completion, rest);
         engine.run_wakes();
     }
 
@@ -294,7 +329,50 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_work(device) {
             return None;
         }
-        self.engine(now).next_rdma(device)
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let command = self.data_path().next_rdma(device, &mut rest);
+        if command.is_some() && rest == Rest::Nothing {
+            return command;
+        }
+        self.finish_poll_rdma(device, command, rest)
+    }
+
+    /// Puts all that one connection sends in its turn into `turn`, if that is next
+    /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] tells what
+    /// is; it also gives each step of a turn by itself, so that calling this is
+    /// optional. Poll only while the device can take three work requests.
+    #[inline]
+    pub fn poll_data(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
+        if !self.core.has_work(device) {
+            return false;
+        }
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let filled = self.data_path().next_turn(device, turn, &mut rest);
+        if rest != Rest::Nothing {
+            self.carry_out(rest);
+        }
+        filled.is_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry_out(&mut self, rest: Rest) {
+        self.quiet_engine().carry_out(rest);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_poll_rdma(
+        &mut self,
+        device: DeviceId,
+        command: Option<RdmaCommand>,
+        rest: Rest,
+    ) -> Option<RdmaCommand> {
+        let mut engine = self.quiet_engine();
+        engine.carry_out(rest);
+        command.or_else(|| engine.next_rdma(device))
     }
 
     /// The next event.
@@ -303,6 +381,16 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_events() {
             return None;
         }
+        if self.core.groups_up.is_empty()
+            && let Some(conn) = self.data_path().next_readable()
+        {
+            return Some(Event::Readable { conn });
+        }
+        self.next_event()
+    }
+
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<Event> {
         self.quiet_engine().next_event()
     }
 

@@ -7,6 +7,7 @@ use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
+use crate::data_path::{DataPath, Rest};
 use crate::event::CloseReason;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
@@ -14,11 +15,10 @@ use crate::link_group::{link_list, list as group_list};
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
-use crate::slots::{Linked, List, Pool};
+use crate::slots::{List, Pool};
 use crate::stats::Statistics;
 use crate::storage::Tables;
 use crate::time::Instant;
-use crate::wire::types::AlertToken;
 
 /// Number of hash buckets for groups and links; a power of two.
 pub(crate) const BUCKETS: usize = 64;
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
     pub(crate) next_group_number: u32,
+    /// The connection that the last CDC message was for.
+    pub(crate) last_heard: u32,
     pub(crate) statistics: Statistics,
     pub(crate) steps: u32,
 }
@@ -75,6 +77,7 @@ impl Core {
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_group_number: 1,
+            last_heard: NONE,
             statistics: Statistics::NEW,
             steps: 0,
         }
@@ -82,6 +85,19 @@ impl Core {
 }
 
 impl Core {
+    /// Notes the time and starts a new count of steps.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant) {
+        // A clock that runs backwards makes timers late and breaks nothing else.
+        self.now = self.now.max(now);
+        self.steps = 0;
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.steps = self.steps.wrapping_add(1);
+    }
+
     /// Whether there is an event to poll.
     #[inline]
     pub(crate) const fn has_events(&self) -> bool {
@@ -133,12 +149,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Notes the time and starts a new count of steps.
+    /// What the data path needs of this.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Instant) {
-        // A clock that runs backwards makes timers late and breaks nothing else.
-        self.core.now = self.core.now.max(now);
-        self.core.steps = 0;
+    pub(crate) fn data_path(&mut self) -> DataPath<'_> {
+        DataPath {
+            core: self.core,
+            connections: self.connections.reborrow(),
+            links: self.links.reborrow(),
+            buffers: self.buffers.reborrow(),
+        }
     }
 
     #[inline]
@@ -148,7 +167,7 @@ impl<'a> Engine<'a> {
 
     #[inline]
     pub(crate) fn step(&mut self) {
-        self.core.steps = self.core.steps.wrapping_add(1);
+        self.core.step();
     }
 
     pub(crate) fn conn_id(&self, index: u32) -> ConnId {
@@ -172,6 +191,7 @@ impl<'a> Engine<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
         BufferId {
             index,
@@ -180,6 +200,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The live connection of a handle.
+    #[inline]
     pub(crate) fn live_conn(&self, id: ConnId) -> Option<u32> {
         self.connections
             .is_live(id.index, id.generation)
@@ -196,32 +217,10 @@ impl<'a> Engine<'a> {
             .clone()
     }
 
-    /// The connection that owns a token, if it is in the group of the link that
-    /// brought it.
-    //= CDC-005
-    #[inline]
-    pub(crate) fn conn_by_token(&self, token: AlertToken, group: u32) -> Option<u32> {
-        let index = self.core.tokens.as_ref()?.open(token);
-        let record = self.connections.at(index)?;
-        (record.token == token && record.group == group && record.phase != Phase::Ended)
-            .then_some(index)
-    }
-
     // ---- lists -----------------------------------------------------------
 
-    /// Puts a link on its device's list if it has anything to fetch.
-    #[inline]
     pub(crate) fn poke_link(&mut self, index: u32) {
-        let Some(link) = self.links.at_mut(index) else {
-            return;
-        };
-        if Linked::<{ link_list::READY }>::links(link).is_linked() || !link.wants_device() {
-            return;
-        }
-        let device = usize::from(link.path.device.0);
-        if let Some(device) = self.core.devices.get_mut(device) {
-            device.links.push_back(&mut self.links, index);
-        }
+        self.data_path().poke_link(index);
     }
 
     /// Puts a buffer on its device's list if it has anything to do.
@@ -296,7 +295,6 @@ impl<'a> Engine<'a> {
     // ---- after each change of a connection -------------------------------
 
     /// Runs `change` on a connection's protocol state, then draws the consequences.
-    #[inline]
     pub(crate) fn with_connection<R>(
         &mut self,
         index: u32,
@@ -309,50 +307,26 @@ impl<'a> Engine<'a> {
         Some(result)
     }
 
-    /// Draws the consequences of octets committed: there is work for the link, or
-    /// the link will find that it is held back.
-    #[inline]
-    pub(crate) fn after_commit(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        let link = record.link;
-        let deadline = record
-            .connection
-            .as_ref()
-            .and_then(Connection::next_timeout);
-        self.queue_on_link(index, link);
-        self.connections.set_deadline(index, deadline);
-    }
-
-    /// Puts a connection on the list of a link, and the link on its device's.
-    #[inline]
-    fn queue_on_link(&mut self, index: u32, link: u32) {
-        if let Some(state) = self.links.at_mut(link) {
-            state.ready.push_back(&mut self.connections, index);
-            self.poke_link(link);
-        }
-    }
-
     /// Draws the consequences of a change: work for the link, events, the end.
-    #[inline]
     pub(crate) fn after_connection(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
-        let link = record.link;
-        let Some(connection) = record.connection.as_mut() else {
-            return;
-        };
-        let notices = connection.take_notices();
-        let deadline = connection.next_timeout();
-        if !queued && connection.wants_work() {
-            self.queue_on_link(index, link);
-        }
-        self.connections.set_deadline(index, deadline);
-        if !notices.is_empty() {
-            self.on_notices(index, notices);
+        let rest = self.data_path().after_connection(index);
+        self.carry_out(rest);
+    }
+
+    /// Does what the data path left.
+    pub(crate) fn carry_out(&mut self, rest: Rest) {
+        match rest {
+            Rest::Connection(index) => {
+                let notices = self
+                    .connections
+                    .at_mut(index)
+                    .and_then(|record| record.connection.as_mut())
+                    .map_or(Notices::empty(), Connection::take_notices);
+                self.on_notices(index, notices);
+                self.release(index);
+            }
+            Rest::Idle(index) => self.release(index),
+            _ => {}
         }
     }
 
@@ -368,13 +342,8 @@ impl<'a> Engine<'a> {
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
         }
-        // The last event of a handle stays the last.
-        let ended = self
-            .connections
-            .at(index)
-            .is_none_or(|record| record.phase == Phase::Ended);
-        if !pending.is_empty() && !ended {
-            self.notify(index, pending);
+        if !pending.is_empty() {
+            self.data_path().tell(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {
             self.command_tcp(index, TcpCommand::Reset);

@@ -141,6 +141,7 @@ pub mod completion;
 pub mod config;
 pub mod connection;
 mod connection_record;
+mod data_path;
 pub mod endpoint;
 mod engine;
 pub mod event;

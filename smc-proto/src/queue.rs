@@ -68,6 +68,15 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         })
     }
 
+    /// The oldest value, if this is its number.
+    #[inline]
+    pub(crate) fn front(&self, number: u32) -> Option<T> {
+        if number != self.first || self.is_empty() {
+            return None;
+        }
+        *self.slots.get((number & Self::MASK) as usize)?
+    }
+
     /// Takes the oldest value out, with its number.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, T)> {

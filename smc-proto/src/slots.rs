@@ -73,9 +73,19 @@ pub struct Pool<'a, T> {
 
 impl<'a, T> Pool<'a, T> {
     /// Joins the two parts of a table. They must always be used together.
+    #[inline]
     #[must_use]
     pub fn new(head: &'a mut PoolHead, slots: &'a mut [Slot<T>]) -> Self {
         Self { head, slots }
+    }
+
+    /// The same table for the duration of a step of the call.
+    #[inline]
+    pub(crate) fn reborrow(&mut self) -> Pool<'_, T> {
+        Pool {
+            head: self.head,
+            slots: self.slots,
+        }
     }
 
     /// Slots in use.
@@ -138,6 +148,16 @@ impl<'a, T> Pool<'a, T> {
         self.slots.get_mut(index as usize)?.value.as_mut()
     }
 
+    /// The handle's object, if it still exists.
+    #[inline]
+    pub(crate) fn live_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+        self.slots
+            .get_mut(index as usize)
+            .filter(|slot| slot.generation == generation)?
+            .value
+            .as_mut()
+    }
+
     /// Whether the handle's object still exists.
     #[inline]
     pub(crate) fn is_live(&self, index: u32, generation: u32) -> bool {
@@ -157,13 +177,7 @@ impl<'a, T> Pool<'a, T> {
     /// Sets or clears the one deadline of a slot. O(log n), O(1) if unchanged.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, deadline: Option<Instant>) {
-        let armed = self
-            .slots
-            .get(index as usize)
-            .is_some_and(|slot| slot.heap_position != NONE);
-        if armed || deadline.is_some() {
-            timer::set(self.head, self.slots, index, deadline);
-        }
+        timer::set(self.head, self.slots, index, deadline);
     }
 
     /// The earliest deadline of the table and whose it is.

@@ -9,6 +9,7 @@ use crate::time::Instant;
 
 impl Connection {
     /// Free space of the send ring, none if the state forbids sending.
+    #[inline]
     #[must_use]
     pub fn send_space(&self) -> Spans {
         match self.may_send() {
@@ -19,6 +20,7 @@ impl Connection {
 
     /// Sends the next `len` octets, which the caller has put into
     /// [`Connection::send_space`].
+    #[inline]
     pub fn commit(
         &mut self,
         now: Instant,
@@ -49,18 +51,20 @@ impl Connection {
             if self.tx.window() == 0 {
                 self.wants.insert(Wants::NOTIFY);
             }
-            self.timers.coalesce = Instant::MAX;
+            self.stop_coalesce();
         }
         Ok(())
     }
 
     /// Octets to be read next, in the local RMB element.
+    #[inline]
     #[must_use]
     pub fn readable(&self) -> Spans {
         self.rx.readable_spans()
     }
 
     /// Frees the first `len` readable octets, which the caller has copied out.
+    #[inline]
     pub fn consume(&mut self, len: u32) -> Result<(), ApiMisuse> {
         let readable = self.rx.readable();
         if len > readable {
@@ -136,7 +140,17 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
+    #[inline(always)]
     pub(super) fn may_send(&self) -> Result<(), ApiMisuse> {
+        debug_assert_eq!(self.steady, self.close.is_steady());
+        if self.steady {
+            return Ok(());
+        }
+        self.may_send_at_end()
+    }
+
+    #[cold]
+    fn may_send_at_end(&self) -> Result<(), ApiMisuse> {
         self.may_receive()?;
         match self.close.state {
             _ if self.close.pending != Pending::Nothing => Err(ApiMisuse::SendClosed),

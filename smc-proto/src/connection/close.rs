@@ -120,6 +120,16 @@ impl Close {
         }
     }
 
+    /// Whether both sides may send and nobody has said to end that.
+    pub(super) const fn is_steady(&self) -> bool {
+        matches!(
+            (self.state, self.pending, self.cause),
+            (Active, Pending::Nothing, None)
+        ) && !self.full
+            && !self.peer_closed
+            && self.flags.is_empty()
+    }
+
     /// Whether the last CDC message of this side is decided: C or A.
     pub(super) const fn final_decided(&self) -> bool {
         self.flags.intersects(

@@ -161,6 +161,7 @@ impl Ring {
     /// Wraps are compared in serial arithmetic, so any jump of up to 32767 laps
     /// comes out at its full size: a peer that adds one to the wrap count six
     /// times is seen as six rings ahead, not as none.
+    #[inline]
     pub(super) fn distance(self, from: Cursor, to: Cursor) -> i64 {
         //= CDC-018
         //= CDC-019
@@ -185,6 +186,16 @@ impl Ring {
             Err(_) if distance >= i64::from(self.usable()).wrapping_neg() => Ok(Step::Backward),
             Err(_) => Err(StepFault::FarBack),
         }
+    }
+
+    /// How many octets after `from` a cursor of the peer is, if it is in the ring
+    /// and not before it; [`Ring::step`] tells of others.
+    #[inline(always)]
+    pub(super) fn ahead(self, from: Position, to: Cursor) -> Option<u64> {
+        if to.count.wrapping_sub(self.base) >= self.usable() {
+            return None;
+        }
+        u64::try_from(self.distance(from.cursor, to)).ok()
     }
 
     /// The pieces of the ring that hold the `len` octets from `count` on.

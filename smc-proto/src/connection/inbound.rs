@@ -12,7 +12,33 @@ use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
+    #[inline(always)]
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
+        if let Some((producer, consumer)) = self.ordinary(cdc) {
+            let (producer, consumer) = (Step::Forward(producer), Step::Forward(consumer));
+            return self.apply(now, cfg, cdc, producer, consumer);
+        }
+        // By value, so that the parts of others need not stand in memory.
+        self.on_any_cdc(now, cfg, *cdc)
+    }
+
+    /// The octets by which both cursors move, if the message is one like most:
+    /// then nothing that [`Connection::on_any_cdc`] looks for is there.
+    #[inline(always)]
+    fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
+        if !self.steady
+            || !newer(cdc.sequence, self.rx.sequence)
+            || cdc
+                .producer_flags
+                .contains(ProducerFlags::FAILOVER_VALIDATION)
+        {
+            return None;
+        }
+        Some((self.rx.accept(cdc.producer)?, self.tx.accept(cdc.consumer)?))
+    }
+
+    #[inline(never)]
+    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: Cdc) -> CdcOutcome {
         let state = self.close.state;
         //= CLOSE-027
         if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
@@ -48,7 +74,7 @@ impl Connection {
             self.perform(now, cfg, act);
             return CdcOutcome::Applied;
         }
-        let (producer, consumer) = match self.judge(cdc) {
+        let (producer, consumer) = match self.judge(&cdc) {
             Ok(steps) => steps,
             Err(what) => {
                 //= ABORT-015
@@ -57,6 +83,19 @@ impl Connection {
                 return CdcOutcome::Misbehaved(what);
             }
         };
+        self.apply(now, cfg, &cdc, producer, consumer)
+    }
+
+    /// Applies a message whose cursors were judged.
+    #[inline(always)]
+    fn apply(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &Cdc,
+        producer: Step,
+        consumer: Step,
+    ) -> CdcOutcome {
         // Contents are cumulative, so a gap in the numbers does no harm.
         //= CDC-011
         self.rx.sequence = cdc.sequence;
@@ -83,12 +122,14 @@ impl Connection {
         Ok((self.rx.judge(cdc.producer)?, self.tx.judge(cdc.consumer)?))
     }
 
+    #[inline(always)]
     fn apply_consumer(&mut self, step: Step, cdc: &Cdc) {
-        if let Step::Forward(octets) = step {
+        if let Step::Forward(octets @ 1..) = step {
             self.tx.acknowledge(octets, cdc.consumer);
         }
     }
 
+    #[inline(always)]
     fn apply_producer(&mut self, step: Step, cdc: &Cdc) {
         let before = self.rx.peer_flags;
         //= CDC-029
@@ -128,6 +169,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn apply_connection_flags(
         &mut self,
         now: Instant,
@@ -147,6 +189,7 @@ impl Connection {
 
     /// A failover validation of the peer: has everything arrived that its adapter
     /// reported as completed?
+    #[cold]
     fn on_validation(&mut self, now: Instant, cfg: &ConnectionConfig, sequence: u16) -> CdcOutcome {
         //= FAILOVER-007
         //= FAILOVER-013

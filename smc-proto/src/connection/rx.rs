@@ -73,7 +73,17 @@ impl Rx {
             })
     }
 
+    /// The octets that a producer cursor adds, if there is nothing to judge.
+    #[inline(always)]
+    pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
+        let octets = self.ring.ahead(self.received, cursor)?;
+        let end = self.received.total.wrapping_add(octets);
+        let limit = self.published.wrapping_add(u64::from(self.ring.usable()));
+        (end <= limit).then_some(octets as u32)
+    }
+
     /// Moves the consumer cursor; returns whether it passed an urgent octet.
+    #[inline]
     pub(super) fn consume(&mut self, octets: u32) -> bool {
         self.consumed = self.ring.advance(self.consumed, octets);
         if self.urgent.is_step(self.consumed.total) {
@@ -89,7 +99,7 @@ impl Rx {
 
     /// Whether [`Rx::update_due`] is worth asking: something was consumed, and it
     /// is a tenth of the ring or the peer set a flag.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_owe_update(&self) -> bool {
         let gain = self.gain();
         gain > 0
@@ -98,10 +108,13 @@ impl Rx {
     }
 
     /// Whether the peer needs a CDC message for the consumer cursor alone.
+    #[inline(always)]
     pub(super) fn update_due(&self) -> bool {
-        if !self.may_owe_update() {
-            return false;
-        }
+        self.may_owe_update() && self.owes_update()
+    }
+
+    #[inline(never)]
+    fn owes_update(&self) -> bool {
         let used = self.received.since(self.published);
         let view = self.ring.usable().saturating_sub(used);
         // P without U: the writer waits for room for its urgent octet.

@@ -66,8 +66,15 @@ impl Connection {
         (next != Instant::MAX).then_some(next)
     }
 
+    /// Whether [`Connection::next_timeout`] may have changed since the last call.
+    #[inline]
+    pub(crate) fn take_moved_timeout(&mut self) -> bool {
+        core::mem::take(&mut self.moved_timeout)
+    }
+
     /// Does what is due; early calls are harmless.
     pub fn on_timeout(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        self.moved_timeout = true;
         if now < self.timers.next() {
             return;
         }
@@ -89,22 +96,53 @@ impl Connection {
     }
 
     /// Bounds the time for which data is held back.
+    #[inline(always)]
     pub(super) fn arm_coalesce(&mut self, now: Instant, cfg: &ConnectionConfig) {
         //= FLOW-022
         if self.timers.coalesce == Instant::MAX && self.tx.is_held() {
-            self.timers.coalesce = now.after(cfg.coalesce);
+            self.start_coalesce(now, cfg);
+        }
+    }
+
+    #[inline(never)]
+    fn start_coalesce(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        self.timers.coalesce = now.after(cfg.coalesce);
+        self.moved_timeout = true;
+    }
+
+    /// Nothing is held back any more.
+    pub(super) fn stop_coalesce(&mut self) {
+        self.timers.coalesce = Instant::MAX;
+        self.moved_timeout = true;
+    }
+
+    /// A CDC message goes out: nothing waits for one any more.
+    #[inline(always)]
+    pub(super) fn stop_waiting(&mut self) {
+        let Timers { lag, coalesce, .. } = &mut self.timers;
+        if *lag != Instant::MAX || *coalesce != Instant::MAX {
+            *lag = Instant::MAX;
+            *coalesce = Instant::MAX;
+            self.moved_timeout = true;
         }
     }
 
     /// Bounds the time for which an answer to R waits for further consumption.
+    #[inline(always)]
     pub(super) fn arm_lag(&mut self, now: Instant, cfg: &ConnectionConfig) {
         //= FLOW-014
-        if self.timers.lag == Instant::MAX
-            && self.rx.is_update_requested()
+        if self.rx.is_update_requested()
+            && self.timers.lag == Instant::MAX
             && self.rx.gain() > 0
             && !self.close.final_decided()
         {
-            self.timers.lag = now.after(cfg.cursor_lag);
+            self.start_lag(now, cfg);
         }
+    }
+
+    #[inline(never)]
+    fn start_lag(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        self.timers.lag = now.after(cfg.cursor_lag);
+        self.moved_timeout = true;
     }
 }

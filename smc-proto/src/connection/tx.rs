@@ -6,6 +6,8 @@ use super::faults::PeerMisbehaved;
 use super::spans::Spans;
 use super::urgent::UrgentOut;
 use super::work::NotifyRecord;
+use crate::command::DataWrite;
+use crate::link_group::segments;
 use crate::wire::types::Cursor;
 
 /// Totals and positions, in octets since the connection began:
@@ -56,6 +58,17 @@ pub(super) struct Segment {
     pub(super) len: u32,
 }
 
+impl Segment {
+    /// As a write into the element at `address`.
+    #[inline(always)]
+    pub(super) fn at(self, address: u64) -> DataWrite {
+        DataWrite {
+            source: segments(self.source, 0),
+            address: address.wrapping_add(u64::from(self.remote_offset)),
+        }
+    }
+}
+
 impl Tx {
     pub(super) fn new(peer: Ring, send_buffer: u32, hold: u32) -> Self {
         let buffer = Ring::local(send_buffer);
@@ -82,6 +95,7 @@ impl Tx {
     }
 
     /// Free octets of the send buffer.
+    #[inline]
     pub(super) fn space(&self) -> u32 {
         let used = octets_between(self.completed, self.produced);
         self.buffer.usable().saturating_sub(used)
@@ -92,6 +106,7 @@ impl Tx {
     }
 
     /// Takes `len` octets of the free space; the caller checked that they fit.
+    #[inline]
     pub(super) fn commit(&mut self, len: u32) {
         self.exhausted = self.space() == len;
         self.produced = self.produced.wrapping_add(u64::from(len));
@@ -99,6 +114,7 @@ impl Tx {
     }
 
     /// Octets that may still be written into the peer's ring.
+    #[inline]
     pub(super) fn window(&self) -> u32 {
         //= FLOW-001
         //= FLOW-002
@@ -111,6 +127,7 @@ impl Tx {
     }
 
     /// Octets that window and urgent data allow to write now.
+    #[inline(always)]
     fn sendable(&self) -> u32 {
         let limit = self
             .urgent
@@ -119,14 +136,20 @@ impl Tx {
     }
 
     /// Whether data waits only because coalescing holds it back.
+    #[inline(always)]
     pub(super) fn is_held(&self) -> bool {
+        // Most often nothing is on its way.
+        self.outstanding > 0 && self.is_worth_holding()
+    }
+
+    #[inline(never)]
+    fn is_worth_holding(&self) -> bool {
         let unsent = octets_between(self.written.total, self.produced);
         //= FLOW-003
         // A window about to fill is no reason to wait: the peer must learn that
         // this side is blocked. (After a change of link
         // a CDC message is wanted anyway, so lost data does not wait either.)
         unsent > 0
-            && self.outstanding > 0
             && unsent <= self.hold
             && unsent < self.window()
             && !self.urgent.is_waiting(self.written.total)
@@ -143,15 +166,18 @@ impl Tx {
     }
 
     /// The next write of this round: at most two, then a CDC message is due.
-    pub(super) fn next_segment(&mut self) -> Option<Segment> {
+    /// `flush`: nothing may be held back.
+    #[inline(always)]
+    pub(super) fn next_segment(&mut self, flush: bool) -> Option<Segment> {
         if self.staged == 0 {
             if self.is_unpublished() {
                 return None;
             }
-            self.staged = self.sendable();
-            if self.staged == 0 {
+            let sendable = self.sendable();
+            if sendable == 0 || (!flush && self.is_held()) {
                 return None;
             }
+            self.staged = sendable;
         }
         //= CDC-025
         let remote_offset = self.written.cursor.count;
@@ -169,7 +195,22 @@ impl Tx {
         })
     }
 
+    /// The second write of this round, if there is one.
+    #[inline(always)]
+    pub(super) fn rest_of_round(&mut self) -> Option<Segment> {
+        if self.staged == 0 {
+            return None;
+        }
+        self.wrapped_segment()
+    }
+
+    #[inline(never)]
+    fn wrapped_segment(&mut self) -> Option<Segment> {
+        self.next_segment(true)
+    }
+
     /// Covers what was written by a CDC message with the next number.
+    #[inline(always)]
     pub(super) fn publish(&mut self) -> NotifyRecord {
         if self.is_unpublished() {
             self.urgent.publish(self.written.total);
@@ -194,6 +235,7 @@ impl Tx {
     }
 
     /// Applies the completion of a CDC message; returns the octets it released.
+    #[inline(always)]
     pub(super) fn complete(&mut self, record: NotifyRecord) -> u32 {
         if record.epoch != self.epoch {
             // Counted as not sent when the link changed.
@@ -225,7 +267,16 @@ impl Tx {
             })
     }
 
+    /// The octets that a consumer cursor releases, if there is nothing to judge.
+    #[inline(always)]
+    pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
+        let octets = self.peer.ahead(self.consumer, cursor)?;
+        let end = self.consumer.total.wrapping_add(octets);
+        (end <= self.high).then_some(octets as u32)
+    }
+
     /// Applies a consumer cursor that [`Tx::judge`] accepted.
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, octets: u32, cursor: Cursor) {
         self.consumer = self.consumer.moved(octets, cursor);
         if self.consumer.total > self.written.total {

@@ -4,9 +4,10 @@ use super::Connection;
 use super::close::{CloseState, Pending};
 use super::notices::Notices;
 use super::spans::Spans;
+use crate::command::DataWrite;
 use crate::config::ConnectionConfig;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, ProducerFlags};
+use crate::wire::cdc::{CDC_LENGTH, Cdc, ProducerFlags};
 
 /// One step on the link of a connection. Steps of one connection are executed in
 /// the order given, which the reliable connection keeps (CDC-023).
@@ -30,6 +31,15 @@ pub enum Work {
         /// To be returned to `Connection::on_notify_completed`.
         record: NotifyRecord,
     },
+}
+
+/// A CDC message that [`Connection::next_turn`] put out.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    /// To be returned to [`Connection::on_notify_completed`].
+    pub(crate) record: NotifyRecord,
+    /// It tells that the window is full.
+    pub(crate) blocked: bool,
 }
 
 /// What the completion of a CDC message says; opaque to the engine.
@@ -60,7 +70,7 @@ bitflags::bitflags! {
 impl Connection {
     /// Whether [`Connection::next_work`] would return something.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn wants_work(&self) -> bool {
         // Most often everything committed is out and nothing was read since.
         if self.tx.produced == self.tx.published
@@ -72,6 +82,7 @@ impl Connection {
         self.wants_work_now()
     }
 
+    #[inline(never)]
     fn wants_work_now(&self) -> bool {
         if self.silent {
             return false;
@@ -83,6 +94,7 @@ impl Connection {
 
     /// The next step, or `None`. After the first `Write` or a failover validation
     /// the engine keeps asking until `None`; before it, a send slot is free.
+    #[inline(always)]
     pub fn next_work(&mut self, now: Instant, cfg: &ConnectionConfig) -> Option<Work> {
         if self.silent {
             return None;
@@ -95,8 +107,7 @@ impl Connection {
         //= CDC-024
         // A message that goes anyway takes along what coalescing holds.
         if self.may_write()
-            && self.tx.can_write(notify || self.is_flushing())
-            && let Some(segment) = self.tx.next_segment()
+            && let Some(segment) = self.tx.next_segment(notify || self.is_flushing())
         {
             return Some(Work::Write {
                 source: segment.source,
@@ -104,25 +115,76 @@ impl Connection {
                 len: segment.len,
             });
         }
-        if notify || self.wants_notify() {
-            return Some(self.notification(now, cfg));
+        notify.then(|| {
+            let (cdc, record) = self.notification(now, cfg);
+            Work::Notify { cdc, record }
+        })
+    }
+
+    /// All steps up to a CDC message at once, put into `turn`, or `None` if
+    /// [`Connection::next_work`] has to be asked. The peer's element is at `address`.
+    #[inline(never)]
+    pub(crate) fn next_turn(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        address: u64,
+        writes: &mut [DataWrite; 2],
+        payload: &mut [u8; CDC_LENGTH],
+    ) -> Option<Told> {
+        if self.silent || self.wants.contains(Wants::VALIDATE) {
+            return None;
         }
-        None
+        let notify = self.wants_notify();
+        let [first, second] = writes;
+        *second = DataWrite::NONE;
+        //= CDC-023
+        //= CDC-024
+        if self.may_write()
+            && let Some(segment) = self.tx.next_segment(notify || self.is_flushing())
+        {
+            *first = segment.at(address);
+            if let Some(segment) = self.tx.rest_of_round() {
+                *second = segment.at(address);
+            }
+        } else if notify {
+            *first = DataWrite::NONE;
+        } else {
+            return None;
+        }
+        let (cdc, record) = self.notification(now, cfg);
+        *payload = cdc.emit();
+        let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
+        Some(Told { record, blocked })
     }
 
     /// Whether writes are still allowed: no C or A is decided.
+    #[inline]
     fn may_write(&self) -> bool {
         //= CLOSE-029
         //= CLOSE-030
         //= ABORT-019
-        !self.close.final_decided()
+        self.steady || !self.close.final_decided()
     }
 
+    #[inline]
     fn is_flushing(&self) -> bool {
         self.wants.contains(Wants::FLUSH) || self.close.pending != Pending::Nothing
     }
 
+    #[inline(always)]
     fn wants_notify(&self) -> bool {
+        debug_assert_eq!(self.steady, self.close.is_steady());
+        if self.steady {
+            return self.tx.is_unpublished()
+                || self.wants.contains(Wants::NOTIFY)
+                || self.rx.update_due();
+        }
+        self.wants_notify_at_end()
+    }
+
+    #[cold]
+    fn wants_notify_at_end(&self) -> bool {
         if self.close.final_decided() {
             return self.wants.contains(Wants::NOTIFY);
         }
@@ -140,6 +202,7 @@ impl Connection {
         self.wants.contains(Wants::NOTIFY) || self.rx.update_due()
     }
 
+    #[cold]
     fn validation(&mut self) -> Work {
         self.wants.remove(Wants::VALIDATE);
         let record = self.tx.validate();
@@ -156,7 +219,8 @@ impl Connection {
         Work::Notify { cdc, record }
     }
 
-    fn notification(&mut self, now: Instant, cfg: &ConnectionConfig) -> Work {
+    #[inline(always)]
+    fn notification(&mut self, now: Instant, cfg: &ConnectionConfig) -> (Cdc, NotifyRecord) {
         let standalone = !self.tx.is_unpublished();
         let record = self.tx.publish();
         self.stats.notifies = self.stats.notifies.wrapping_add(1);
@@ -177,8 +241,7 @@ impl Connection {
         //= FLOW-019
         self.rx.published = self.rx.consumed.total;
         self.wants.remove(Wants::NOTIFY | Wants::FLUSH);
-        self.timers.lag = Instant::MAX;
-        self.timers.coalesce = Instant::MAX;
+        self.stop_waiting();
 
         let cdc = Cdc {
             sequence: record.sequence,
@@ -192,13 +255,20 @@ impl Connection {
             //= CLOSE-023
             connection_flags: self.close.flags,
         };
+        if !self.steady {
+            self.emitted_at_end(now, cfg);
+        }
+        (cdc, record)
+    }
+
+    #[cold]
+    fn emitted_at_end(&mut self, now: Instant, cfg: &ConnectionConfig) {
         if self.wants.contains(Wants::TCP_CLOSE) {
             self.wants.remove(Wants::TCP_CLOSE);
             self.notices.insert(Notices::TCP_CLOSE);
         }
         let act = self.close.emitted();
         self.perform(now, cfg, act);
-        Work::Notify { cdc, record }
     }
 
     /// CDC messages emitted and neither completed nor lost with their link.

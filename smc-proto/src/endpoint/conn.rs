@@ -47,6 +47,7 @@ pub struct ConnMut<'a> {
 
 impl ConnMut<'_> {
     /// The connection, while it has buffers.
+    #[inline(always)]
     fn member(&self) -> Option<&ConnectionRecord> {
         self.engine
             .connections
@@ -73,18 +74,8 @@ impl ConnMut<'_> {
     /// [`ApiMisuse`]: nothing was sent.
     #[inline]
     pub fn commit(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        let Engine {
-            core, connections, ..
-        } = &mut self.engine;
-        connections
-            .at_mut(self.index)
-            .and_then(|record| record.connection.as_mut())
-            .map_or(Err(ApiMisuse::SendClosed), |connection| {
-                connection.commit(core.now, &core.config.connection, len)
-            })?;
-        self.engine.after_commit(self.index);
-        Ok(())
+        self.engine.core.begin(now);
+        self.engine.data_path().commit(self.index, len)
     }
 
     /// The same; the last of these octets is urgent (URG-001).
@@ -92,7 +83,7 @@ impl ConnMut<'_> {
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
     pub fn commit_urgent(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
+        self.engine.core.begin(now);
         self.engine
             .with_connection(self.index, |c, now, config| {
                 c.commit_urgent(now, &config.connection, len)
@@ -108,17 +99,14 @@ impl ConnMut<'_> {
     #[must_use]
     pub fn readable(&self) -> Option<BufferSpans> {
         let record = self.member()?;
-        let spans = record.connection.as_ref()?.readable();
+        let connection = record.connection.as_ref()?;
+        // Elements have eye catchers unless both peers said they have none.
         let own = self.engine.core.config.eye_catcher;
-        let base = self
-            .engine
-            .groups
-            .at(record.group)
-            .map_or(0, |g| g.ring_base);
+        let at = record.rmb.offset;
         Some(BufferSpans {
             buffer: self.engine.buffer_id(record.rmb.buffer),
-            segments: segments(spans, record.rmb.offset),
-            eye_catcher_at: (base != 0 && own).then_some(record.rmb.offset),
+            segments: segments(connection.readable(), at),
+            eye_catcher_at: (own && connection.receive_ring().base() != 0).then_some(at),
         })
     }
 
@@ -128,10 +116,8 @@ impl ConnMut<'_> {
     /// [`ApiMisuse`]: nothing was freed.
     #[inline]
     pub fn consume(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
-        self.engine
-            .with_connection(self.index, |c, _, _| c.consume(len))
-            .unwrap_or(Err(ApiMisuse::Closed))
+        self.engine.core.begin(now);
+        self.engine.data_path().consume(self.index, len)
     }
 
     /// Whether the peer sends no more and everything was read.
@@ -169,7 +155,7 @@ impl ConnMut<'_> {
     /// # Errors
     /// [`ApiMisuse::NoUrgent`] if there is none.
     pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
-        self.engine.begin(now);
+        self.engine.core.begin(now);
         self.engine
             .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
             .unwrap_or(Err(ApiMisuse::NoUrgent))
@@ -198,7 +184,7 @@ impl ConnMut<'_> {
     /// Ends one direction, or both in order. During the rendezvous one direction
     /// is ended as soon as SMC-R carries the connection, both end it at once.
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
-        self.engine.begin(now);
+        self.engine.core.begin(now);
         if let (true, Shutdown::Read | Shutdown::Write) = (self.in_rendezvous(), how)
             && let Some(record) = self.engine.connections.at_mut(self.index)
         {
@@ -213,7 +199,7 @@ impl ConnMut<'_> {
 
     /// Ends the connection at once.
     pub fn abort(&mut self, now: Instant) {
-        self.engine.begin(now);
+        self.engine.core.begin(now);
         self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
     }
 

@@ -7,16 +7,16 @@ mod queue_pairs;
 use super::{Buffer, QpState};
 use crate::completion::RdmaCompletion;
 use crate::connection::FatalCause;
+use crate::data_path::Rest;
 use crate::engine::Engine;
 use crate::id::{BufferId, LinkId};
 
 impl Engine<'_> {
-    #[inline]
-    pub(crate) fn on_completion(&mut self, completion: &RdmaCompletion<'_>) {
-        self.step();
+    /// Any completion; for those of SENDs, `rest` is what the data path left.
+    pub(crate) fn on_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
         match *completion {
-            RdmaCompletion::Received { link, payload } => self.on_received(link, payload),
-            RdmaCompletion::Sent { link, wr_id } => self.on_sent(link, wr_id),
+            RdmaCompletion::Received { payload, .. } => self.finish_received(rest, payload),
+            RdmaCompletion::Sent { wr_id, .. } => self.finish_sent(rest, wr_id),
             RdmaCompletion::QpCreated { link, qpn } => {
                 if let Some(index) = self.expecting_link(link, QpState::Init)
                     && let Some(l) = self.links.at_mut(index)

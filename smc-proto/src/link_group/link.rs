@@ -320,6 +320,7 @@ impl Link {
         self.under_way.is_none() && !self.is_usable() && self.wants_transition()
     }
 
+    #[inline(never)]
     fn wants_transition(&self) -> bool {
         match (self.state, self.goal) {
             (QpState::Absent, goal) => goal != QpGoal::Gone,
@@ -349,9 +350,12 @@ impl Link {
     }
 
     /// Whether the device has anything to fetch from this link.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wants_device(&self) -> bool {
-        (self.has_data_slot() && !self.ready.is_empty()) || self.wants_control() || self.wants_llc()
+        if !self.is_usable() {
+            return self.wants_control();
+        }
+        (!self.ready.is_empty() && self.has_data_slot()) || self.wants_llc()
     }
 }
 

@@ -1,16 +1,17 @@
 //! What a device is asked to do next: control commands, LLC, then data.
 
 use super::SendKind;
-use crate::command::{RdmaCommand, Segment};
-use crate::connection::{Spans, Work};
+use crate::command::{DataTurn, RdmaCommand, Segment};
+use crate::connection::{Spans, Told, Work};
+use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
-use crate::id::{DeviceId, LinkId, NONE, WrId};
+use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::stats::count;
+use crate::wire::cdc::ProducerFlags;
 
 impl Engine<'_> {
     /// The next command for a device, derived from the state of its links and
     /// buffers; `None` if there is nothing to do.
-    #[inline]
     pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
         let slot = usize::from(device.0);
         while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
@@ -80,81 +81,177 @@ impl Engine<'_> {
         self.next_data_command(link, id)
     }
 
+    /// The next step of the connections on the link's list.
+    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+        loop {
+            let mut rest = Rest::Nothing;
+            let command = self.data_path().next_data_command(link, id, &mut rest);
+            self.carry_out(rest);
+            if command.is_some() || rest == Rest::Nothing {
+                return command;
+            }
+        }
+    }
+
+    fn post_send(
+        &mut self,
+        link: u32,
+        id: LinkId,
+        kind: SendKind,
+        payload: [u8; 44],
+    ) -> Option<RdmaCommand> {
+        let state = self.links.at_mut(link)?;
+        let wr = state.in_flight.push(kind)?;
+        Some(RdmaCommand::Send {
+            link: id,
+            wr_id: WrId(wr),
+            payload,
+        })
+    }
+}
+
+impl DataPath<'_> {
+    /// The first link of a device, if nothing but data is to be sent next.
+    #[inline(always)]
+    fn data_link(&self, device: DeviceId) -> Option<LinkId> {
+        let device = self.core.devices.get(usize::from(device.0))?;
+        let link = device.links.first()?;
+        let state = self.links.at(link)?;
+        (device.buffers.is_empty() && state.has_data_slot() && !state.wants_llc())
+            .then(|| self.link_id(link))
+    }
+
+    /// The next command for a device whose first link has only data to send.
+    #[inline(always)]
+    pub(crate) fn next_rdma(&mut self, device: DeviceId, rest: &mut Rest) -> Option<RdmaCommand> {
+        let id = self.data_link(device)?;
+        self.next_data_command(id.index, id, rest)
+    }
+
+    /// The whole turn of the connection at the front of the list of such a link.
+    //= CDC-023
+    //= CDC-031
+    #[inline(always)]
+    pub(crate) fn next_turn(
+        &mut self,
+        device: DeviceId,
+        turn: &mut DataTurn,
+        rest: &mut Rest,
+    ) -> Option<()> {
+        let link = self.data_link(device)?;
+        let index = self.links.at(link.index)?.ready.first()?;
+        let conn = self.conn_id(index);
+        let now = self.core.now;
+        let record = self.connections.at_mut(index)?;
+        let connection = record.connection.as_mut()?;
+        let told = connection.next_turn(
+            now,
+            &self.core.config.connection,
+            record.remote.address,
+            &mut turn.writes,
+            &mut turn.payload,
+        )?;
+        turn.link = link;
+        turn.conn = conn;
+        turn.rkey = record.remote.rkey;
+        let buffer = record.send_buffer;
+        turn.buffer = self.buffer_id(buffer);
+        let [first, second] = turn.writes;
+        self.count_write(first.len());
+        self.count_write(second.len());
+        turn.wr_id = self.notify(link.index, conn, told, rest)?;
+        Some(())
+    }
+
+    #[inline(always)]
+    fn count_write(&mut self, len: u32) {
+        if len > 0 {
+            let statistics = &mut self.core.statistics;
+            count(&mut statistics.writes);
+            statistics.octets_written = statistics.octets_written.wrapping_add(u64::from(len));
+        }
+    }
+
+    /// Posts the CDC message that ends the turn of the connection at the front of
+    /// the link's list.
+    #[inline(always)]
+    fn notify(&mut self, link: u32, conn: ConnId, told: Told, rest: &mut Rest) -> Option<WrId> {
+        count(&mut self.core.statistics.cdc_sent);
+        if told.blocked {
+            count(&mut self.core.statistics.window_stalls);
+        }
+        let ConnId { index, generation } = conn;
+        let state = self.links.at_mut(link)?;
+        let wr = state.in_flight.push(SendKind::Notify {
+            index,
+            generation,
+            record: told.record,
+        });
+        state.ready.remove(&mut self.connections, index);
+        *rest = self.after_connection(index);
+        self.rotate_link(link);
+        wr.map(WrId)
+    }
+
     /// The next step of the connection at the front of the link's list. A
     /// connection stays there until its CDC message is out, then the next one
     /// has its turn.
     //= CDC-023
     //= CDC-031
-    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+    #[inline(always)]
+    fn next_data_command(&mut self, link: u32, id: LinkId, rest: &mut Rest) -> Option<RdmaCommand> {
         let now = self.core.now;
-        loop {
-            let state = self.links.at_mut(link)?;
-            if !state.has_data_slot() {
-                return None;
+        let state = self.links.at_mut(link)?;
+        if !state.has_data_slot() {
+            return None;
+        }
+        let index = state.ready.first()?;
+        let conn = self.conn_id(index);
+        let record = self.connections.at_mut(index)?;
+        let work = record
+            .connection
+            .as_mut()
+            .and_then(|c| c.next_work(now, &self.core.config.connection));
+        match work {
+            Some(Work::Write {
+                source,
+                remote_offset,
+                len,
+            }) => {
+                let (rkey, address) = (record.remote.rkey, record.remote.address);
+                let buffer = record.send_buffer;
+                self.count_write(len);
+                Some(RdmaCommand::Write {
+                    link: id,
+                    conn,
+                    buffer: self.buffer_id(buffer),
+                    source: segments(source, 0),
+                    rkey,
+                    address: address.wrapping_add(u64::from(remote_offset)),
+                })
             }
-            let index = state.ready.first()?;
-            let conn = self.conn_id(index);
-            let record = self.connections.at_mut(index)?;
-            let work = record
-                .connection
-                .as_mut()
-                .and_then(|c| c.next_work(now, &self.core.config.connection));
-            match work {
-                Some(Work::Write {
-                    source,
-                    remote_offset,
-                    len,
-                }) => {
-                    let (rkey, address) = (record.remote.rkey, record.remote.address);
-                    let buffer = record.send_buffer;
-                    let statistics = &mut self.core.statistics;
-                    count(&mut statistics.writes);
-                    statistics.octets_written =
-                        statistics.octets_written.wrapping_add(u64::from(len));
-                    return Some(RdmaCommand::Write {
-                        link: id,
-                        conn,
-                        buffer: self.buffer_id(buffer),
-                        source: segments(source, 0),
-                        rkey,
-                        address: address.wrapping_add(u64::from(remote_offset)),
-                    });
-                }
-                Some(Work::Notify { cdc, record }) => {
-                    count(&mut self.core.statistics.cdc_sent);
-                    if cdc
-                        .producer_flags
-                        .contains(crate::wire::cdc::ProducerFlags::WRITER_BLOCKED)
-                    {
-                        count(&mut self.core.statistics.window_stalls);
-                    }
-                    let kind = SendKind::Notify {
-                        index,
-                        generation: conn.generation,
-                        record,
-                    };
-                    let command = self.post_send(link, id, kind, cdc.emit());
-                    self.links
-                        .at_mut(link)?
-                        .ready
-                        .remove(&mut self.connections, index);
-                    self.after_connection(index);
-                    self.rotate_link(link);
-                    return command;
-                }
-                None => {
-                    self.links
-                        .at_mut(link)?
-                        .ready
-                        .remove(&mut self.connections, index);
-                    self.release(index);
-                }
+            Some(Work::Notify { cdc, record }) => {
+                let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
+                let wr_id = self.notify(link, conn, Told { record, blocked }, rest)?;
+                Some(RdmaCommand::Send {
+                    link: id,
+                    wr_id,
+                    payload: cdc.emit(),
+                })
+            }
+            None => {
+                self.links
+                    .at_mut(link)?
+                    .ready
+                    .remove(&mut self.connections, index);
+                *rest = Rest::Idle(index);
+                None
             }
         }
     }
 
     /// Lets other links of the device have their turn.
-    #[inline]
+    #[inline(always)]
     fn rotate_link(&mut self, link: u32) {
         let Some(state) = self.links.at(link) else {
             return;
@@ -171,23 +268,6 @@ impl Engine<'_> {
                 device.links.push_back(&mut self.links, link);
             }
         }
-    }
-
-    #[inline]
-    fn post_send(
-        &mut self,
-        link: u32,
-        id: LinkId,
-        kind: SendKind,
-        payload: [u8; 44],
-    ) -> Option<RdmaCommand> {
-        let state = self.links.at_mut(link)?;
-        let wr = state.in_flight.push(kind)?;
-        Some(RdmaCommand::Send {
-            link: id,
-            wr_id: WrId(wr),
-            payload,
-        })
     }
 }
 

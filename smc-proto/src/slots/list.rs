@@ -75,7 +75,7 @@ impl<const L: usize> List<L> {
     }
 
     /// Appends an object unless it is in a list of this kind already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_back<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
         let Some(object) = pool.at_mut(index) else {
             return;
@@ -116,7 +116,7 @@ impl<const L: usize> List<L> {
     }
 
     /// Takes an object out, wherever it is in this list; nothing if it is not in it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
         let Some(object) = pool.at_mut(index) else {
             return;

@@ -27,6 +27,7 @@ pub(super) fn earliest<T>(head: &PoolHead, slots: &[Slot<T>]) -> Option<(Instant
         .map(|slot| (slot.cell.deadline, slot.cell.owner))
 }
 
+#[inline(never)]
 pub(super) fn set<T>(
     head: &mut PoolHead,
     slots: &mut [Slot<T>],

@@ -145,6 +145,7 @@ impl Cdc {
     /// [`CdcError`] names what was wrong; nothing past octet 43 is looked at.
     //= CDC-001
     //= CDC-035
+    #[inline]
     pub fn parse(octets: &[u8]) -> Result<Self, CdcError> {
         let Ok((raw, _)) = RawCdc::ref_from_prefix(octets) else {
             return Err(CdcError::TooShort { have: octets.len() });
@@ -167,6 +168,7 @@ impl Cdc {
 
     /// The message as 44 octets, reserved octets zero.
     //= CDC-001
+    #[inline]
     #[must_use]
     pub fn emit(&self) -> [u8; CDC_LENGTH] {
         zerocopy::transmute!(RawCdc {

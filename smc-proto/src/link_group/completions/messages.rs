@@ -1,92 +1,201 @@
 //! SENDs: what peers sent, and what of ours completed.
 
 use super::super::SendKind;
-use crate::connection::CdcOutcome;
-use crate::connection_record::Phase;
-use crate::engine::Engine;
+use crate::config::DATA_SLOTS;
+use crate::connection::{CdcOutcome, Connection, NotifyRecord};
+use crate::connection_record::{ConnectionRecord, Phase};
+use crate::data_path::{Change, DataPath, Rest};
+use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
+use crate::slots::Pool;
 use crate::stats::count;
 use crate::wire::cdc::{CDC_TYPE, Cdc};
+use crate::wire::types::AlertToken;
 
-impl Engine<'_> {
+impl DataPath<'_> {
     //= LLC-006
-    #[inline]
-    pub(crate) fn on_received(&mut self, link: LinkId, payload: &[u8]) {
-        let Some(index) = self.live_link(link) else {
-            return;
-        };
+    #[inline(always)]
+    pub(crate) fn on_received(&mut self, link: LinkId, payload: &[u8]) -> Rest {
         let now = self.core.now;
-        let Some(l) = self.links.at_mut(index) else {
-            return;
+        let Some(l) = self.links.live_mut(link.index, link.generation) else {
+            return Rest::Nothing;
         };
         l.last_received = now;
         let group = l.group;
-        if payload.first() == Some(&CDC_TYPE) {
-            match Cdc::parse(payload) {
-                Ok(cdc) => self.on_cdc(group, &cdc),
-                Err(_) => self.violation(index),
-            }
-        } else {
-            self.on_llc(index, payload);
+        if payload.first() != Some(&CDC_TYPE) {
+            return Rest::Llc(link.index);
+        }
+        match Cdc::parse(payload) {
+            Ok(cdc) => self.on_cdc(group, &cdc),
+            Err(_) => Rest::Violation(link.index),
         }
     }
 
     /// A CDC message on any link of the group (CDC-032).
     //= CDC-032
-    #[inline]
-    pub(crate) fn on_cdc(&mut self, group: u32, cdc: &Cdc) {
-        //= CDC-004
-        let Some(conn) = self.conn_by_token(cdc.alert_token, group) else {
-            count(&mut self.core.statistics.cdc_unknown);
-            return;
+    #[inline(always)]
+    fn on_cdc(&mut self, group: u32, cdc: &Cdc) -> Rest {
+        let core = &mut *self.core;
+        // Most messages are for the same connection as the one before.
+        let mut conn = core.last_heard;
+        let same = self
+            .connections
+            .at(conn)
+            .is_some_and(|record| record.is_receiver(group, cdc.alert_token));
+        if !same {
+            match receiver(core, self.connections.reborrow(), group, cdc.alert_token) {
+                Ok(index) => conn = index,
+                Err(rest) => return rest,
+            }
+        }
+        let Some(record) = self.connections.at_mut(conn) else {
+            return Rest::Nothing;
         };
-        match self.connections.at(conn).map(|record| record.phase) {
-            Some(Phase::Active) => {
-                self.apply_cdc(conn, cdc);
-                self.after_connection(conn);
-            }
-            // The data outran the Confirm, or the last answer of the first
-            // contact: the newest message says all that the older ones said.
-            //= RENDEZVOUS-033
-            //= RENDEZVOUS-050
-            Some(Phase::Rendezvous(handshake)) => {
-                if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.keep_early(cdc);
-                }
-            }
-            _ => count(&mut self.core.statistics.cdc_unknown),
+        let Some(connection) = record.connection.as_mut() else {
+            return Rest::Nothing;
+        };
+        apply_cdc(core, connection, cdc);
+        match Change::of(record) {
+            Some(change) => self.follow(conn, change),
+            None => Rest::Nothing,
         }
     }
 
-    /// Gives a CDC message to its connection; the caller draws the consequences.
-    #[inline]
-    pub(crate) fn apply_cdc(&mut self, conn: u32, cdc: &Cdc) {
-        let now = self.core.now;
-        let Some(connection) = self
-            .connections
-            .at_mut(conn)
-            .and_then(|record| record.connection.as_mut())
-        else {
-            return;
+    /// A SEND completed, and with it all before it on its link: most often none,
+    /// and it was a CDC message.
+    #[inline(always)]
+    pub(crate) fn on_sent(&mut self, link: LinkId, wr_id: WrId) -> Rest {
+        let Some(l) = self.links.live_mut(link.index, link.generation) else {
+            return Rest::Nothing;
         };
-        let statistics = &mut self.core.statistics;
-        match connection.on_cdc(now, &self.core.config.connection, cdc) {
-            CdcOutcome::Stale => count(&mut statistics.cdc_stale),
-            CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
-            CdcOutcome::BackwardCursor => {
-                count(&mut statistics.backward_cursors);
-                count(&mut statistics.cdc_received);
+        // A link that leaves may have become quiet.
+        let Some(SendKind::Notify {
+            index,
+            generation,
+            record,
+        }) = l.in_flight.front(wr_id.0).filter(|_| l.is_active())
+        else {
+            return Rest::Sends(link.index);
+        };
+        // A link with a free slot is on its device's list already if it wants to.
+        let was_full = l.in_flight.len() >= DATA_SLOTS;
+        l.in_flight.pop();
+        self.core.step();
+        let rest = self.on_notify_sent(index, generation, record);
+        if was_full {
+            self.poke_link(link.index);
+        }
+        rest
+    }
+
+    /// The CDC message of a connection completed.
+    #[inline(always)]
+    fn on_notify_sent(&mut self, index: u32, generation: u32, record: NotifyRecord) -> Rest {
+        let now = self.core.now;
+        let Some(owner) = self.connections.live_mut(index, generation) else {
+            return Rest::Nothing;
+        };
+        let active = owner.phase == Phase::Active;
+        let Some(connection) = owner.connection.as_mut() else {
+            return Rest::Nothing;
+        };
+        connection.on_notify_completed(now, &self.core.config.connection, record);
+        let rest = match Change::of(owner) {
+            Some(change) => self.follow(index, change),
+            None => Rest::Nothing,
+        };
+        match rest {
+            Rest::Nothing if !active => Rest::Idle(index),
+            rest => rest,
+        }
+    }
+}
+
+/// The connection in the group of the link that brought a CDC message, by its
+/// token; if it takes none yet or none any more, what is left to do.
+//= CDC-005
+#[inline(never)]
+fn receiver(
+    core: &mut Core,
+    connections: Pool<'_, ConnectionRecord>,
+    group: u32,
+    token: AlertToken,
+) -> Result<u32, Rest> {
+    let found = core.tokens.as_ref().map(|tokens| tokens.open(token));
+    let record = found.and_then(|index| connections.at(index));
+    //= CDC-004
+    match (found, record) {
+        (Some(index), Some(record)) if record.is_receiver(group, token) => {
+            core.last_heard = index;
+            Ok(index)
+        }
+        // The data outran the Confirm, or the last answer of the first
+        // contact: the newest message says all that the older ones said.
+        //= RENDEZVOUS-033
+        //= RENDEZVOUS-050
+        (_, Some(record)) if record.token == token && record.group == group => match record.phase {
+            Phase::Rendezvous(handshake) => Err(Rest::Early(handshake)),
+            _ => {
+                count(&mut core.statistics.cdc_unknown);
+                Err(Rest::Nothing)
             }
-            _ => count(&mut statistics.cdc_received),
+        },
+        _ => {
+            count(&mut core.statistics.cdc_unknown);
+            Err(Rest::Nothing)
+        }
+    }
+}
+
+/// Gives a CDC message to its connection; the caller draws the consequences.
+#[inline(always)]
+fn apply_cdc(core: &mut Core, connection: &mut Connection, cdc: &Cdc) {
+    let statistics = &mut core.statistics;
+    match connection.on_cdc(core.now, &core.config.connection, cdc) {
+        CdcOutcome::Stale => count(&mut statistics.cdc_stale),
+        CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
+        CdcOutcome::BackwardCursor => {
+            count(&mut statistics.backward_cursors);
+            count(&mut statistics.cdc_received);
+        }
+        _ => count(&mut statistics.cdc_received),
+    }
+}
+
+impl Engine<'_> {
+    /// Gives a CDC message that was kept to its connection; the caller draws the
+    /// consequences.
+    pub(crate) fn apply_cdc(&mut self, conn: u32, cdc: &Cdc) {
+        let record = self.connections.at_mut(conn);
+        if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
+            apply_cdc(self.core, connection, cdc);
+        }
+    }
+
+    /// Does what the data path left of a message received.
+    pub(crate) fn finish_received(&mut self, rest: Rest, payload: &[u8]) {
+        match (rest, Cdc::parse(payload)) {
+            (Rest::Llc(link), _) => self.on_llc(link, payload),
+            (Rest::Violation(link), _) => self.violation(link),
+            (Rest::Early(handshake), Ok(cdc)) => {
+                if let Some(h) = self.handshakes.at_mut(handshake) {
+                    h.keep_early(&cdc);
+                }
+            }
+            _ => self.carry_out(rest),
+        }
+    }
+
+    /// Does what the data path left of a SEND that completed.
+    pub(crate) fn finish_sent(&mut self, rest: Rest, wr_id: WrId) {
+        match rest {
+            Rest::Sends(link) => self.on_sent(link, wr_id),
+            _ => self.carry_out(rest),
         }
     }
 
     /// A SEND completed, and with it all before it on its link.
-    #[inline]
-    pub(crate) fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
-        let Some(index) = self.live_link(link) else {
-            return;
-        };
+    fn on_sent(&mut self, index: u32, wr_id: WrId) {
         if !self
             .links
             .at(index)
@@ -102,18 +211,8 @@ impl Engine<'_> {
                     generation,
                     record,
                 } => {
-                    if self.connections.is_live(index, generation) {
-                        self.with_connection(index, |connection, now, config| {
-                            connection.on_notify_completed(now, &config.connection, record);
-                        });
-                        if self
-                            .connections
-                            .at(index)
-                            .is_some_and(|record| record.phase != Phase::Active)
-                        {
-                            self.release(index);
-                        }
-                    }
+                    let rest = self.data_path().on_notify_sent(index, generation, record);
+                    self.carry_out(rest);
                 }
                 SendKind::Request => self.on_request_sent(index),
                 SendKind::Llc => {
