@@ -62,7 +62,7 @@ impl Change {
     pub(crate) fn of(record: &mut ConnectionRecord) -> Option<Self> {
         let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
         let connection = record.connection.as_mut()?;
-        let wants_work = !queued && connection.wants_work();
+        let wants_work = !queued && connection.has_work();
         let moved = connection.take_moved_timeout();
         let notices = connection.notices();
         let told = if notices.is_empty() {
@@ -152,7 +152,7 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         connection.consume(len)?;
-        if connection.wants_work() {
+        if connection.has_work() {
             self.queue_on_link(index, link);
         }
         Ok(())
