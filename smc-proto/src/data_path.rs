@@ -16,6 +16,10 @@ use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 
 /// Core and the tables of the data path, borrowed for one call.
+///
+/// Its methods are inlined where they are called, most often once in the facade
+/// and once in the engine: handed on by reference, all of it would have to stand
+/// in memory at each call.
 pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
