@@ -158,7 +158,7 @@ impl Connection {
     }
 
     /// A CDC message and all writes before it completed.
-    #[inline(always)]
+    #[inline]
     pub fn on_notify_completed(
         &mut self,
         now: Instant,

@@ -16,6 +16,10 @@ use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 
 /// Core and the tables of the data path, borrowed for one call.
+///
+/// Its methods are inlined where they are called, most often once in the facade
+/// and once in the engine: handed on by reference, all of it would have to stand
+/// in memory at each call.
 pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
@@ -62,7 +66,7 @@ impl Change {
     pub(crate) fn of(record: &mut ConnectionRecord) -> Option<Self> {
         let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
         let connection = record.connection.as_mut()?;
-        let wants_work = !queued && connection.wants_work();
+        let wants_work = !queued && connection.has_work();
         let moved = connection.take_moved_timeout();
         let notices = connection.notices();
         let told = if notices.is_empty() {
@@ -152,7 +156,7 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         connection.consume(len)?;
-        if connection.wants_work() {
+        if connection.has_work() {
             self.queue_on_link(index, link);
         }
         Ok(())

@@ -323,6 +323,7 @@ impl<'a> Engine<'a> {
                     .and_then(|record| record.connection.as_mut())
                     .map_or(Notices::empty(), Connection::take_notices);
                 self.on_notices(index, notices);
+                // What was under way may have been the last.
                 self.release(index);
             }
             Rest::Idle(index) => self.release(index),

@@ -17,7 +17,9 @@
 //! 2. then drains what it wants done, each until it gives nothing:
 //!    [`poll_clc`](endpoint::Endpoint::poll_clc),
 //!    [`poll_tcp`](endpoint::Endpoint::poll_tcp),
-//!    [`poll_rdma`](endpoint::Endpoint::poll_rdma) per device,
+//!    [`poll_rdma`](endpoint::Endpoint::poll_rdma) per device (before it, if the
+//!    adapter posts several work requests in one go,
+//!    [`poll_data`](endpoint::Endpoint::poll_data)),
 //!    [`poll_event`](endpoint::Endpoint::poll_event);
 //! 3. and sleeps until [`poll_timeout`](endpoint::Endpoint::poll_timeout).
 //!

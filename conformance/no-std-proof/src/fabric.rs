@@ -1,6 +1,6 @@
 //! Two endpoints in static memory, joined by nothing but octets.
 
-use smc_proto::command::{EYE_CATCHER, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{DataTurn, EYE_CATCHER, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
@@ -407,6 +407,14 @@ impl Pair {
             for side in 0..2 {
                 idle &= !self.pump_clc(side)?;
                 for device in [DEVICE, SPARE] {
+                    // One side posts whole turns, the other one step by step.
+                    let mut turn = DataTurn::EMPTY;
+                    while side == 0
+                        && self.side(side).0.endpoint.poll_data(now, device, &mut turn)
+                    {
+                        idle = false;
+                        self.execute_turn(side, &turn)?;
+                    }
                     while let Some(command) = self.side(side).0.endpoint.poll_rdma(now, device) {
                         idle = false;
                         self.execute(side, &command)?;
@@ -512,6 +520,28 @@ impl Pair {
             }
         }
         Ok(moved)
+    }
+
+    fn execute_turn(&mut self, side: usize, turn: &DataTurn) -> Result<(), Failure> {
+        for write in &turn.writes {
+            if !write.is_empty() {
+                let command = RdmaCommand::Write {
+                    link: turn.link,
+                    conn: turn.conn,
+                    buffer: turn.buffer,
+                    source: write.source,
+                    rkey: turn.rkey,
+                    address: write.address,
+                };
+                self.execute(side, &command)?;
+            }
+        }
+        let command = RdmaCommand::Send {
+            link: turn.link,
+            wr_id: turn.wr_id,
+            payload: turn.payload,
+        };
+        self.execute(side, &command)
     }
 
     fn execute(&mut self, side: usize, command: &RdmaCommand) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! The types at the seams: commands, completions, events, settings, handles.
 
-use smc_proto::command::{BufferKind, QpAddress, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{BufferKind, DataTurn, QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{Config, ConnectionConfig, OnSilence, ProposalVersion, Timeouts};
 use smc_proto::connection::Shutdown;
@@ -168,6 +168,9 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
     ];
     let command = input.one_of(&commands);
     sink.value(&command, &command);
+    let turn = DataTurn::EMPTY;
+    sink.value(&turn, &turn);
+    sink.value(&turn.writes, &turn.writes);
     let tcp = input.one_of(&[
         TcpCommand::HandOver {
             watch_for_decline: true,

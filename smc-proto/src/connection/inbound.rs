@@ -12,8 +12,18 @@ use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
-    #[inline(always)]
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
+        self.receive(now, cfg, cdc)
+    }
+
+    /// [`Connection::on_cdc`], for the data path.
+    #[inline(always)]
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &Cdc,
+    ) -> CdcOutcome {
         if let Some((producer, consumer)) = self.ordinary(cdc) {
             let (producer, consumer) = (Step::Forward(producer), Step::Forward(consumer));
             return self.apply(now, cfg, cdc, producer, consumer);

@@ -70,8 +70,13 @@ bitflags::bitflags! {
 impl Connection {
     /// Whether [`Connection::next_work`] would return something.
     #[must_use]
-    #[inline(always)]
     pub fn wants_work(&self) -> bool {
+        self.has_work()
+    }
+
+    /// [`Connection::wants_work`], for the data path.
+    #[inline(always)]
+    pub(crate) fn has_work(&self) -> bool {
         // Most often everything committed is out and nothing was read since.
         if self.tx.produced == self.tx.published
             && self.wants.is_empty()
@@ -94,7 +99,7 @@ impl Connection {
 
     /// The next step, or `None`. After the first `Write` or a failover validation
     /// the engine keeps asking until `None`; before it, a send slot is free.
-    #[inline(always)]
+    #[inline]
     pub fn next_work(&mut self, now: Instant, cfg: &ConnectionConfig) -> Option<Work> {
         if self.silent {
             return None;

@@ -8,6 +8,7 @@ use crate::link_group::{LinkTold, Told};
 impl Engine<'_> {
     /// The next event. A group is told to be up before its first connection, and
     /// to be down after its last one.
+    #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
         if let Some(index) = self.core.groups_up.pop_front(&mut self.groups) {
             let group = self.group_id(index);
@@ -46,6 +47,7 @@ impl Engine<'_> {
         Some(Event::LinkDown { group, link })
     }
 
+    #[inline]
     fn next_connection_event(&mut self) -> Option<Event> {
         while let Some(index) = self.core.connection_events.first() {
             let conn = self.conn_id(index);

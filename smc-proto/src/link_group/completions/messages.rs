@@ -151,7 +151,7 @@ fn receiver(
 #[inline(always)]
 fn apply_cdc(core: &mut Core, connection: &mut Connection, cdc: &Cdc) {
     let statistics = &mut core.statistics;
-    match connection.on_cdc(core.now, &core.config.connection, cdc) {
+    match connection.receive(core.now, &core.config.connection, cdc) {
         CdcOutcome::Stale => count(&mut statistics.cdc_stale),
         CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
         CdcOutcome::BackwardCursor => {

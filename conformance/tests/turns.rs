@@ -1,0 +1,127 @@
+//! A connection's turn in one call says what its steps say one by one.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use conformance::direct::{DEVICE, Pair};
+use proptest::prelude::*;
+use smc_proto::command::DataTurn;
+use smc_proto::connection::Shutdown;
+use smc_proto::endpoint::ConnOptions;
+use smc_proto::id::ConnId;
+use smc_proto::wire::clc::Subnets;
+use smc_proto::wire::types::BufferSize;
+
+/// What the application of a side does with a connection.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Write(usize),
+    WriteUrgent,
+    Read(usize),
+    Close,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        8 => (1..40_000_usize).prop_map(Action::Write),
+        1 => Just(Action::WriteUrgent),
+        8 => (1..40_000_usize).prop_map(Action::Read),
+        1 => Just(Action::Close),
+    ]
+}
+
+fn options() -> ConnOptions {
+    let mut options = ConnOptions::new(Subnets::default());
+    options.receive_buffer = Some(BufferSize::K16);
+    options.send_buffer = Some(BufferSize::at_least(32 << 10));
+    options
+}
+
+fn act(pair: &mut Pair, side: usize, conn: ConnId, action: Action) -> Vec<u8> {
+    let now = pair.now;
+    let host = &mut pair.hosts[side];
+    match action {
+        Action::Write(length) => {
+            host.write(now, conn, &vec![length as u8; length]);
+        }
+        Action::WriteUrgent => {
+            if let Some(mut connection) = host.endpoint.conn(conn) {
+                let _ = connection.commit_urgent(now, 1);
+            }
+        }
+        Action::Read(length) => {
+            let mut octets = vec![0; length];
+            let read = host.read(now, conn, &mut octets);
+            octets.truncate(read);
+            return octets;
+        }
+        Action::Close => {
+            if let Some(mut connection) = host.endpoint.conn(conn) {
+                connection.shutdown(now, Shutdown::Both);
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn fingerprint(pair: &mut Pair, side: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let now = pair.now;
+    pair.hosts[side].endpoint.fingerprint(now, &mut hasher);
+    hasher.finish()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn turns_and_steps_lead_to_the_same(
+        actions in prop::collection::vec((0..2_usize, 0..3_usize, action()), 1..200),
+    ) {
+        //= CDC-023 test
+        //= CDC-031 test
+        let mut turns = Pair::new(3);
+        let conns: Vec<ConnId> = (0..3)
+            .map(|_| turns.open_with(options(), options()).0)
+            .collect();
+        let mut steps = turns.clone();
+        for (side, conn, action) in actions {
+            let read = act(&mut turns, side, conns[conn], action);
+            prop_assert_eq!(&read, &act(&mut steps, side, conns[conn], action));
+            for side in 0..2 {
+                turns.pump_data(side);
+            }
+            turns.pump();
+            steps.pump();
+            for side in 0..2 {
+                let (a, b) = (&turns.hosts[side], &steps.hosts[side]);
+                prop_assert_eq!(a.endpoint.statistics(), b.endpoint.statistics());
+                prop_assert_eq!(fingerprint(&mut turns, side), fingerprint(&mut steps, side));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
+    //= CDC-025 test
+    let mut pair = Pair::new(1);
+    let (a, b) = pair.open_with(options(), options());
+    let now = pair.now;
+    let mut turn = DataTurn::EMPTY;
+    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    let mut octets = vec![0; 12 << 10];
+    pair.hosts[0].write(now, a, &octets);
+    pair.pump_data(0);
+    assert_eq!(pair.hosts[1].read(now, b, &mut octets), 12 << 10);
+
+    pair.pump();
+    pair.hosts[0].write(now, a, &octets);
+    assert!(pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    assert_eq!(
+        (turn.conn, turn.writes.map(|write| write.len())),
+        (a, [4 << 10, 8 << 10])
+    );
+    assert_eq!(turn.writes[1].address + (12 << 10), turn.writes[0].address);
+    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    assert_eq!(pair.hosts[0].endpoint.poll_rdma(now, DEVICE), None);
+}
