@@ -44,7 +44,6 @@ impl Engine<'_> {
             return;
         }
         let added = g.addition.link == link;
-        let carries_addition = g.addition.carrier == link && !g.addition.is_idle();
         match standing {
             Standing::Offered => self.abandon_addition(group, self.addition(group).is_shared()),
             Standing::Adding if added => {
@@ -54,23 +53,11 @@ impl Engine<'_> {
             }
             // The first link, before it is confirmed.
             Standing::Adding => self.end_group(group, close, fallback),
-            Standing::Leaving(_) => {
-                self.close_link(link);
-                self.start_flow(group);
-            }
+            Standing::Leaving(_) => self.close_link(link),
             Standing::Active if self.is_last_link(group, link) => {
                 self.end_group(group, close, fallback);
             }
-            Standing::Active => {
-                self.depart(link, reason, false);
-                if carries_addition {
-                    //= LLC-080
-                    self.abandon_addition(group, self.addition(group).is_told());
-                }
-                self.restart_exchanges(group, link);
-                self.start_departures(group);
-                self.start_flow(group);
-            }
+            Standing::Active => self.depart(link, reason, false),
         }
     }
 
@@ -149,19 +136,21 @@ impl Engine<'_> {
             deadline: None,
         });
         self.arm_link(link);
-        if !orderly {
-            self.close_link(link);
-        }
         if let Some(g) = self.groups.at_mut(group) {
             g.lost_links = true;
         }
         self.review_symmetry(group);
+        if !orderly {
+            self.close_link(link);
+        }
     }
 
     /// Takes the queue pair down; its connections move once it is drained.
     //= FAILOVER-004
     pub(crate) fn close_link(&mut self, link: u32) {
         if let Some(l) = self.links.at_mut(link) {
+            let group = l.group;
+            let first = l.goal != QpGoal::Gone;
             l.goal = QpGoal::Gone;
             l.replies.clear();
             l.request = None;
@@ -181,7 +170,22 @@ impl Engine<'_> {
             self.arm_link(link);
             self.drop_absent_link(link);
             self.poke_link(link);
+            if first {
+                self.redirect_exchanges(group, link);
+            }
         }
+    }
+
+    /// What a link that closes carried goes to another one.
+    //= LLC-080
+    fn redirect_exchanges(&mut self, group: u32, link: u32) {
+        let addition = self.addition(group);
+        if addition.carrier == link && !addition.is_idle() {
+            self.abandon_addition(group, addition.is_told());
+        }
+        self.restart_exchanges(group, link);
+        self.start_departures(group);
+        self.start_flow(group);
     }
 
     /// Something on a link completed. One that leaves in order is talked of when

@@ -229,7 +229,6 @@ impl Engine<'_> {
             //= LLC-053
             if departure.orderly && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
                 self.close_link(target);
-                self.start_flow(group);
             }
             return;
         }
@@ -241,7 +240,6 @@ impl Engine<'_> {
         //= LLC-053
         if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
             self.close_link(target);
-            self.start_flow(group);
         }
     }
 
