@@ -64,7 +64,7 @@ impl World {
             }
             RdmaCommand::QpToError { link } => {
                 self.note(|| format!("{} {command:?}", name(side)));
-                self.to_error(side, link);
+                self.give_up(side, link);
                 false
             }
             _ => {
