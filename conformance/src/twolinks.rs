@@ -13,11 +13,14 @@
 //! `FAILOVER_CASE=<name> cargo test -p conformance --test failover_every_cut` runs just that one.
 
 mod app;
+mod control;
 mod execute;
 pub mod explore;
 pub mod failure;
 mod host;
+mod in_place;
 mod run;
+mod tcp;
 mod world;
 
 pub use app::{Action, App, Reading};

@@ -257,7 +257,7 @@ impl World {
     }
 
     /// The engine gives a queue pair up.
-    pub(super) fn to_error(&mut self, side: usize, link: LinkId) {
+    pub(super) fn give_up(&mut self, side: usize, link: LinkId) {
         if self.late != Late::Nothing {
             while self.deliver_on(side, link) {}
         }

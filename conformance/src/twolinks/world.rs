@@ -2,12 +2,11 @@
 
 use core::fmt::Display;
 
-use smc_proto::command::TcpCommand;
-use smc_proto::endpoint::{ClcProgress, ConnOptions, TcpEvent};
+use smc_proto::endpoint::ConnOptions;
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
+use smc_proto::wire::clc::Subnets;
 
 use super::app::octet;
 use super::failure::Late;
@@ -67,6 +66,8 @@ pub struct World {
     pub slow_drain: bool,
     /// Queue pairs given up for which it was not reported.
     pub(super) draining: Vec<(usize, LinkId)>,
+    /// Whether each WRITE is compared with what was granted.
+    pub checking: bool,
     /// Whose turn it is.
     pub(super) turn: usize,
     /// A failure may take as long as LLC takes to find it.
@@ -90,6 +91,7 @@ impl World {
             late: Late::Nothing,
             slow_drain: false,
             draining: Vec::new(),
+            checking: true,
             turn: 0,
             patient: false,
             errors: Vec::new(),
@@ -201,77 +203,6 @@ impl World {
                 return;
             }
         }
-    }
-
-    /// Moves one CLC message.
-    pub fn clc(&mut self, side: usize) -> bool {
-        let mut buffer = [0; MAX_LENGTH];
-        let host = &mut self.hosts[side];
-        let Ok(Some((conn, len))) = host.endpoint.poll_clc(self.now, &mut buffer) else {
-            return false;
-        };
-        self.steps += 1;
-        let Some(app) = host.apps.iter().position(|app| app.conn == conn) else {
-            self.error("a CLC message of no connection");
-            return true;
-        };
-        self.note(|| format!("{} CLC {:02x?}", name(side), &buffer[4..8]));
-        let other = &mut self.hosts[1 - side];
-        let to = other.apps[app].conn;
-        match other.endpoint.handle_clc(self.now, to, &buffer[..len]) {
-            Ok(ClcProgress::Consumed { len: n, .. }) if n == len => {}
-            Ok(ClcProgress::NotClc) => {}
-            progress => self.error(format!("CLC message answered {progress:?}")),
-        }
-        true
-    }
-
-    /// Takes events and TCP commands of a side.
-    pub fn collect(&mut self, side: usize) -> bool {
-        let mut any = false;
-        while let Some((conn, command)) = self.hosts[side].endpoint.poll_tcp() {
-            any = true;
-            self.note(|| format!("{} TCP {conn} {command:?}", name(side)));
-            self.relay(side, conn, command);
-            self.hosts[side].tcp.push((conn, command));
-        }
-        while let Some(event) = self.hosts[side].endpoint.poll_event() {
-            any = true;
-            self.note(|| format!("{} {event:?}", name(side)));
-            let host = &mut self.hosts[side];
-            if let Event::Proposed { conn } = event {
-                let paths = host.paths.clone();
-                host.endpoint
-                    .accept(self.now, conn, &paths)
-                    .expect("just proposed");
-            }
-            host.events.push(event);
-            let errors: Vec<_> = host
-                .apps
-                .iter_mut()
-                .filter_map(|app| app.on_event(&event))
-                .collect();
-            for error in errors {
-                self.error(error);
-            }
-        }
-        any
-    }
-
-    /// A FIN or RST reaches the other end.
-    fn relay(&mut self, side: usize, conn: ConnId, command: TcpCommand) {
-        let event = match command {
-            TcpCommand::Close => TcpEvent::PeerFin,
-            TcpCommand::Reset => TcpEvent::PeerReset,
-            TcpCommand::HandOver { .. } => return,
-        };
-        let Some(app) = self.hosts[side].apps.iter().position(|a| a.conn == conn) else {
-            return;
-        };
-        let other = &mut self.hosts[1 - side];
-        other
-            .endpoint
-            .handle_tcp(self.now, other.apps[app].conn, event);
     }
 
     /// Moves the time to the next timer of either side if that is not further off.

@@ -4,6 +4,7 @@ mod close;
 mod close_table;
 mod cursor;
 mod failover;
+mod failover_sweep;
 mod flow;
 mod harness;
 mod hostile;

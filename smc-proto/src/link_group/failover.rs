@@ -53,17 +53,11 @@ impl Engine<'_> {
             }
             // The first link, before it is confirmed.
             Standing::Adding => self.end_group(group, close, fallback),
-            Standing::Leaving(_) => {
-                self.close_link(link);
-                self.start_flow(group);
-            }
+            Standing::Leaving(_) => self.close_link(link),
             Standing::Active if self.is_last_link(group, link) => {
                 self.end_group(group, close, fallback);
             }
-            Standing::Active => {
-                self.depart(link, reason, false);
-                self.restart_carried(group, link);
-            }
+            Standing::Active => self.depart(link, reason, false),
         }
     }
 
@@ -156,19 +150,21 @@ impl Engine<'_> {
             deadline: None,
         });
         self.arm_link(link);
-        if !orderly {
-            self.close_link(link);
-        }
         if let Some(g) = self.groups.at_mut(group) {
             g.lost_links = true;
         }
         self.review_symmetry(group);
+        if !orderly {
+            self.close_link(link);
+        }
     }
 
     /// Takes the queue pair down; its connections move once it is drained.
     //= FAILOVER-004
     pub(crate) fn close_link(&mut self, link: u32) {
         if let Some(l) = self.links.at_mut(link) {
+            let group = l.group;
+            let first = l.goal != QpGoal::Gone;
             l.goal = QpGoal::Gone;
             l.replies.clear();
             l.request = None;
@@ -188,6 +184,9 @@ impl Engine<'_> {
             self.arm_link(link);
             self.drop_absent_link(link);
             self.poke_link(link);
+            if first {
+                self.restart_carried(group, link);
+            }
         }
     }
 

@@ -229,7 +229,6 @@ impl Engine<'_> {
             //= LLC-053
             if departure.orderly && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
                 self.close_link(target);
-                self.start_flow(group);
             }
             return;
         }
@@ -237,11 +236,11 @@ impl Engine<'_> {
             self.delete_last_link(group, target, request);
             return;
         }
+        //= LLC-053
         if request.flags.contains(DeleteLinkFlags::ORDERLY) {
             self.retire_link(target, request.reason);
         } else {
             self.depart(target, request.reason, false);
-            self.restart_carried(group, target);
         }
     }
 

@@ -167,9 +167,7 @@ impl Engine<'_> {
                     .at(link)
                     .is_some_and(|l| departure.orderly && !l.is_free_of_data()) =>
             {
-                let group = self.links.at(link).map_or(NONE, |l| l.group);
                 self.close_link(link);
-                self.start_flow(group);
             }
             Word::Due | Word::Given { .. } => {}
         }
