@@ -39,11 +39,11 @@ fn a_connection_moves_once_its_old_link_is_drained_and_not_before() {
 
 #[test]
 fn first_goes_a_validation_with_the_last_completed_number_then_what_was_lost() {
-    //= FAILOVER-005 test
     //= FAILOVER-006 test
     //= FAILOVER-008 test
     //= FAILOVER-009 test
     //= FAILOVER-016 test
+    //= FAILOVER-019 test
     //= FAILOVER-020 test
     let (mut s, conn, _) = Script::two_link_client();
     s.write(conn, 10);
