@@ -1,6 +1,7 @@
 //! RNICs that refuse a command for a new link, or never answer it
 //! (reliability D9, D17, D19).
 
+use conformance::check;
 use conformance::script::{Kind, Peer, Script};
 use smc_proto::time::Duration;
 use smc_proto::wire::llc::LlcMessage;
@@ -48,6 +49,41 @@ fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
             s.end();
         }
     }
+}
+
+#[test]
+fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_yet() {
+    //= FAILOVER-021 test
+    // D8, D9: it came while the link was added, and the RNIC is slow.
+    let mut s = Script::with(|config| {
+        config.max_links = 3;
+        config.elements_per_rmb = 255;
+    })
+    .rnics(2);
+    let (first, _) = s.server_asks_to_confirm();
+    s.send(Peer::confirms_with(1, 1, |m| m.max_links = 3));
+    s.expect_add_link();
+    s.peer_joins(1, 2, 2, &[1]);
+    s.expect_established(first);
+    s.over(1).send(Peer::confirm_rkey_on(1, 2, &[2]));
+    s.over(1).expect_confirm_rkey_reply();
+    s.port_up(3);
+    s.over(1).expect_add_link();
+    s.over(1).send(Peer::takes(3, 3));
+    s.over(1).expect_continuation();
+    s.adapter.hold = Some(Kind::Register);
+    s.adapter.hold_link = Some(s.link_no(3));
+    let (late, _) = s.server_joins(2);
+    s.over(1).send(Peer::continuation(1, 3, &[1, 2], true));
+    s.over(3).expect_confirm_link();
+    s.over(3).send(Peer::confirms(3, 3));
+    s.break_link(1);
+    s.break_link(2);
+    s.skip();
+    s.write(first, 5);
+    s.over(3).expect_cdc();
+    check!(s, s.endpoint.conn(late).is_some(), false);
+    s.end();
 }
 
 /// How the stories of refused commands go on.

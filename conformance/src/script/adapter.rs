@@ -228,9 +228,12 @@ impl Adapter {
             RdmaCommand::ClearElement { buffer, .. } => {
                 want(self.buffers.contains_key(buffer), "no such memory")
             }
-            RdmaCommand::Write { link, .. } | RdmaCommand::Send { link, .. } => {
-                want(qp(link) == Some(Qp::Rts), "not RTS")
+            RdmaCommand::Write { link, buffer, .. } => {
+                want(qp(link) == Some(Qp::Rts), "not RTS")?;
+                let links = self.buffers.get(buffer);
+                want(links.is_some_and(|l| l.contains(link)), "not registered")
             }
+            RdmaCommand::Send { link, .. } => want(qp(link) == Some(Qp::Rts), "not RTS"),
         }
     }
 
