@@ -29,6 +29,7 @@ mod links;
 mod peer;
 mod peer_links;
 mod stories;
+mod stories_links;
 mod waiting;
 
 use core::fmt::Display;

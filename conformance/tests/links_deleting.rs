@@ -2,15 +2,9 @@
 
 use conformance::check;
 use conformance::script::{Kind, Peer, Script};
-use smc_proto::event::{CloseReason, Event};
 use smc_proto::time::Duration;
-use smc_proto::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
+use smc_proto::wire::llc::DeleteLinkFlags;
 use smc_proto::wire::types::DeleteLinkReason;
-
-fn agree(s: &mut Script, over: u8, own: DeleteLink) {
-    s.over(over)
-        .send(LlcMessage::DeleteLink(DeleteLink { reply: true, ..own }));
-}
 
 #[test]
 fn a_server_deletes_a_link_in_order_and_keeps_it_until_the_answer() {
@@ -33,7 +27,7 @@ fn a_server_deletes_a_link_in_order_and_keeps_it_until_the_answer() {
     s.over(1).expect_cdc();
     check!(s, s.adapter.queue_pairs(), 2);
     s.expect_no_link_event();
-    agree(&mut s, 2, own);
+    s.agree(2, own);
     s.expect_link_down(1);
     let validation = s.over(2).expect_cdc();
     check!(s, validation.sequence, 2);
@@ -110,7 +104,7 @@ fn an_orderly_request_of_the_client_is_followed() {
     let own = s.expect_delete_link();
     check!(s, (own.reply, own.link.0), (false, 2));
     check!(s, own.reason, DeleteLinkReason::PROGRAM);
-    agree(&mut s, 1, own);
+    s.agree(1, own);
     s.expect_link_down(2);
     s.over(1).expect_add_link();
     s.write(conn, 5);
@@ -129,7 +123,7 @@ fn a_disorderly_request_of_the_client_is_followed_at_once() {
     check!(s, (own.link.0, own.flags), (1, at_once));
     s.write(conn, 5);
     s.over(2).expect_cdc();
-    agree(&mut s, 2, own);
+    s.agree(2, own);
     s.expect_link_down(1);
     s.end();
 }
@@ -166,7 +160,7 @@ fn a_link_that_was_deleted_is_unknown() {
     // While it is being cleaned up, asking again is no error.
     s.over(1).send(Peer::delete_link(2));
     s.expect_silence();
-    agree(&mut s, 1, own);
+    s.agree(1, own);
     s.over(1).expect_add_link();
     s.over(1).send(Peer::delete_link(2));
     let reply = s.over(1).expect_delete_link_reply();
@@ -183,72 +177,8 @@ fn a_reply_of_delete_link_for_another_link_is_dropped() {
     s.over(1).send(Peer::delete_link_with(own.flags, 1, true));
     s.over(1).send(Peer::delete_link_with(own.flags, 7, true));
     s.expect_no_link_event();
-    agree(&mut s, 1, own);
+    s.agree(1, own);
     s.expect_link_down(2);
-    s.end();
-}
-
-#[test]
-fn links_go_one_by_one_and_with_the_last_one_the_group() {
-    //= LLC-050 test
-    //= LINK-036 test
-    let (mut s, conn, _) = Script::many_link_client(4);
-    for link in [1, 3, 2] {
-        s.over(4).send(Peer::delete_link(link));
-        s.skip_hints();
-        s.over(4).expect_delete_link_reply();
-        s.expect_link_down(link);
-    }
-    s.skip();
-    s.write(conn, 5);
-    s.over(4).expect_cdc();
-    s.over(4).send(Peer::delete_link(4));
-    s.over(4).expect_delete_link_reply();
-    s.expect_reset(conn, CloseReason::LinksLost);
-    check!(s, s.endpoint.usage().groups, 0);
-    s.end();
-}
-
-#[test]
-fn delete_all_takes_every_link() {
-    //= LINK-032 test
-    //= LINK-033 test
-    //= LLC-043 test
-    let (mut s, conn, _) = Script::many_link_server(4);
-    let group = s.group.expect("a group");
-    s.endpoint.delete_group(s.now, group);
-    s.pump();
-    let own = s.expect_delete_link();
-    check!(s, own.flags.contains(DeleteLinkFlags::ALL), true);
-    s.expect_reset(conn, CloseReason::LinksLost);
-    check!(s, s.endpoint.usage().links, 0);
-    s.end();
-
-    let (mut s, conn, _) = Script::many_link_client(4);
-    s.over(3).send(Peer::delete_all());
-    s.expect_reset(conn, CloseReason::LinksLost);
-    check!(s, s.endpoint.usage().links, 0);
-    for link in 1..=4 {
-        s.expect_link_down(link);
-    }
-    s.end();
-}
-
-#[test]
-fn a_link_whose_client_lost_interest_before_it_was_complete_goes_after_it_is() {
-    //= LLCSER-009 test
-    let (mut s, conn, _) = Script::server_offers_second();
-    s.over(1).send(Peer::takes(2, 2));
-    s.over(1).send(Peer::delete_link(2));
-    s.peer_answers_continuations(1, 2, &[1]);
-    s.over(2).expect_confirm_link();
-    s.over(2).send(Peer::confirms(2, 2));
-    let own = s.expect_delete_link();
-    check!(s, own.link.0, 2);
-    s.expect_silence();
-    agree(&mut s, 1, own);
-    s.expect_established(conn);
-    check!(s, s.endpoint.usage().links, 1);
     s.end();
 }
 
@@ -260,27 +190,5 @@ fn an_idle_link_of_a_group_is_not_deleted_for_inactivity() {
     s.pass(Duration::from_secs(1800), &[1, 2]);
     s.expect_silence();
     check!(s, s.endpoint.usage().links, 2);
-    s.end();
-}
-
-#[test]
-fn both_sides_deleting_different_links_keep_the_last_one() {
-    // The client asks for link 1 while the server deletes link 2: the last link
-    // of the group stays, because the server judges the request after its own.
-    //= LLCSER-014 test
-    let (mut s, conn, _) = Script::two_link_server();
-    s.break_link(2);
-    let own = s.over(1).expect_delete_link();
-    s.over(1).send(Peer::delete_link(1));
-    let events = s.take_events();
-    let end = Event::Closed {
-        conn,
-        reason: CloseReason::LinksLost,
-    };
-    check!(s, events.contains(&end), false);
-    agree(&mut s, 1, own);
-    s.skip();
-    s.run_out();
-    check!(s, s.endpoint.usage().groups, 0);
     s.end();
 }

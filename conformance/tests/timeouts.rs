@@ -8,15 +8,6 @@ use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::DiagnosisCode;
 
-const MILLI: Duration = Duration::from_millis(1);
-
-/// Lets `time` pass less a millisecond, in which nothing happens, then the rest.
-fn wait_exactly(s: &mut Script, time: Duration) {
-    s.wait(time - MILLI);
-    s.expect_silence();
-    s.wait(MILLI);
-}
-
 #[test]
 fn a_clc_message_that_does_not_come_ends_the_tcp_connection() {
     //= CLC-067 test
@@ -24,7 +15,7 @@ fn a_clc_message_that_does_not_come_ends_the_tcp_connection() {
     for waiting in Waiting::FOR_CLC {
         let (mut s, conn) = waiting.reach();
         let time = s.endpoint.config().timeouts.clc_message;
-        wait_exactly(&mut s, time);
+        s.wait_exactly(time);
         s.expect_reset(conn, CloseReason::RendezvousFailed);
         check!(
             s,
@@ -66,7 +57,7 @@ fn an_embedder_that_never_answers_a_proposal_is_bounded_too() {
     let _ = s.clc(conn, &proposal);
     s.next_event();
     let time = s.endpoint.config().timeouts.rendezvous;
-    wait_exactly(&mut s, time);
+    s.wait_exactly(time);
     s.expect_reset(conn, CloseReason::RendezvousFailed);
     s.end();
 }
@@ -76,7 +67,7 @@ fn without_confirm_link_the_client_falls_back() {
     //= RENDEZVOUS-017 test
     //= TIMER-002 test
     let (mut s, conn) = Waiting::ConfirmLink.reach();
-    wait_exactly(&mut s, Duration::from_secs(5));
+    s.wait_exactly(Duration::from_secs(5));
     s.expect_clc();
     s.expect_fallback(conn, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
     check!(s, s.endpoint.usage().groups, 0);
@@ -88,7 +79,7 @@ fn without_the_confirm_link_reply_the_server_falls_back() {
     //= TIMER-001 test
     //= TIMER-003 test
     let (mut s, conn) = Waiting::ConfirmLinkReply.reach();
-    wait_exactly(&mut s, Duration::from_secs(3));
+    s.wait_exactly(Duration::from_secs(3));
     s.expect_clc();
     s.expect_fallback(conn, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
     check!(s, s.endpoint.usage().groups, 0);
@@ -131,7 +122,7 @@ fn without_add_link_the_group_lives_with_one_link() {
     //= LLC-027 test
     for (waiting, seconds) in [(Waiting::AddLink, 3), (Waiting::AddLinkReply, 2)] {
         let (mut s, conn) = waiting.reach();
-        wait_exactly(&mut s, Duration::from_secs(seconds));
+        s.wait_exactly(Duration::from_secs(seconds));
         check!(s, s.expect_established(conn), true);
         check!(s, s.adapter.queue_pairs(), 1);
         s.end();
@@ -185,9 +176,9 @@ fn a_second_link_that_is_not_given_up_breaks_tcp() {
     s.over(1).send(Peer::takes(2, 2));
     s.peer_answers_continuations(1, 2, &[1]);
     s.over(2).expect_confirm_link();
-    wait_exactly(&mut s, Duration::from_secs(5));
+    s.wait_exactly(Duration::from_secs(5));
     check!(s, s.over(1).expect_delete_link().link.0, 2);
-    wait_exactly(&mut s, Duration::from_secs(2));
+    s.wait_exactly(Duration::from_secs(2));
     s.expect_reset(conn, CloseReason::LinksLost);
     s.end();
 }
@@ -201,7 +192,7 @@ fn confirm_rkey_without_an_answer_fails_the_link() {
     s.expect_proposal(conn);
     s.accept(conn, s.peer.subsequent(2));
     s.expect_confirm_rkey();
-    wait_exactly(&mut s, Duration::from_secs(2));
+    s.wait_exactly(Duration::from_secs(2));
     s.expect_reset(old, CloseReason::LinksLost);
     s.expect_decline(conn, DiagnosisCode::LINK_READY);
     check!(s, s.endpoint.usage().groups, 0);

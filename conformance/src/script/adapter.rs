@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use smc_proto::command::{QpAddress, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{BufferId, LinkId};
-use smc_proto::wire::types::{Mtu, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, Mtu, Qpn, RKey, RToken};
 
 /// Kinds of commands, named as the commands are.
 #[allow(missing_docs)]
@@ -89,6 +89,7 @@ pub struct Adapter {
     /// If set, only those for this link.
     pub hold_link: Option<LinkId>,
     qpns: BTreeMap<u32, LinkId>,
+    peers: BTreeMap<LinkId, QpAddress>,
     pub(super) held: Vec<RdmaCommand>,
     /// Buffers that were asked for with eye catchers.
     pub marked: usize,
@@ -105,6 +106,12 @@ impl Adapter {
     /// The link whose queue pair has this number.
     pub(super) fn link_of(&self, qpn: Qpn) -> Option<LinkId> {
         self.qpns.get(&qpn.value()).copied()
+    }
+
+    /// The peer's end of a link that was connected.
+    pub(super) fn peer_of(&self, link: LinkId) -> (Qpn, Gid, Mac) {
+        let peer = self.peers.get(&link).expect("a link that was connected");
+        (peer.qpn, peer.gid, peer.mac)
     }
 
     /// Whether the answer to a command is kept back.
@@ -221,9 +228,12 @@ impl Adapter {
             RdmaCommand::ClearElement { buffer, .. } => {
                 want(self.buffers.contains_key(buffer), "no such memory")
             }
-            RdmaCommand::Write { link, .. } | RdmaCommand::Send { link, .. } => {
-                want(qp(link) == Some(Qp::Rts), "not RTS")
+            RdmaCommand::Write { link, buffer, .. } => {
+                want(qp(link) == Some(Qp::Rts), "not RTS")?;
+                let links = self.buffers.get(buffer);
+                want(links.is_some_and(|l| l.contains(link)), "not registered")
             }
+            RdmaCommand::Send { link, .. } => want(qp(link) == Some(Qp::Rts), "not RTS"),
         }
     }
 
@@ -239,6 +249,7 @@ impl Adapter {
             RdmaCommand::ConnectQp { link, peer, mtu } => {
                 self.qps.insert(link, Qp::Rtr);
                 self.connected.push((peer, mtu));
+                self.peers.insert(link, peer);
                 RdmaCompletion::QpConnected { link }
             }
             RdmaCommand::ActivateQp { link, .. } => {

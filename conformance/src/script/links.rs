@@ -6,6 +6,7 @@ use smc_proto::event::Event;
 use smc_proto::id::{DeviceId, LinkId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
     DeleteLinkFlags, DeleteRkey, LlcMessage, TestLink,
@@ -202,6 +203,45 @@ impl Script {
     #[must_use]
     pub fn next_llc(&self) -> Option<&LlcMessage> {
         self.llc.front().map(|(_, message)| message)
+    }
+
+    /// The next LLC message and its link, if there is one.
+    pub fn poll_llc_with_link(&mut self) -> Option<(LinkId, LlcMessage)> {
+        self.llc.pop_front()
+    }
+
+    /// The number of a link, 1 if it has none yet.
+    #[must_use]
+    pub fn number_of(&self, link: LinkId) -> u8 {
+        let named = self.numbers.iter().find(|(_, known)| **known == link);
+        named.map_or(1, |(number, _)| *number)
+    }
+
+    /// The highest number a link had.
+    #[must_use]
+    pub fn highest_number(&self) -> u8 {
+        self.numbers.keys().copied().max().unwrap_or(0)
+    }
+
+    /// How many groups there are.
+    pub fn groups_up(&mut self) -> u32 {
+        self.endpoint.usage().groups
+    }
+
+    /// An Accept for a further connection that names a link that works.
+    #[track_caller]
+    pub fn subsequent_on_any_link(&self, rmb: u32) -> AcceptConfirm {
+        let works = |number: &u8| self.link_with_queue_pair(*number).is_some();
+        let Some(number) = self.numbers.keys().copied().find(works) else {
+            self.fail("no link works");
+        };
+        let (qpn, gid, mac) = self.adapter.peer_of(self.numbers[&number]);
+        AcceptConfirm {
+            qpn,
+            gid,
+            mac,
+            ..self.peer.subsequent(rmb)
+        }
     }
 
     /// The link with this number, if it has a queue pair that is not broken.

@@ -274,7 +274,7 @@ impl Engine<'_> {
                     self.move_connection(conn, group, link);
                 }
                 _ => {
-                    let target = self.link_for_connection(group, NONE);
+                    let target = self.link_for_connection(group, NONE, NONE);
                     self.assign_link(conn, target);
                     self.wake(conn);
                 }
@@ -283,10 +283,12 @@ impl Engine<'_> {
     }
 
     fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
-        let Some(remote) = self.connections.at(conn).map(|r| r.remote) else {
+        let Some((remote, send_buffer)) =
+            self.connections.at(conn).map(|r| (r.remote, r.send_buffer))
+        else {
             return;
         };
-        let target = self.link_for_connection(group, remote.rmb);
+        let target = self.link_for_connection(group, remote.rmb, send_buffer);
         let old = self.links.at(from).map_or(0, |l| l.position);
         let new = self.links.at(target).map_or(0, |l| l.position);
         self.assign_link(conn, target);

@@ -152,7 +152,7 @@ impl Engine<'_> {
             .is_some_and(|l| l.standing.departure().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
-            let other = self.link_for_connection(group, NONE);
+            let other = self.link_for_connection(group, NONE, NONE);
             self.assign_link(conn, other);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
@@ -365,16 +365,20 @@ impl Engine<'_> {
         if !self.remote_rmbs.is_live(rmb, generation) {
             return None;
         }
-        let link = self.connections.at(conn)?.link;
+        let (link, send_buffer) = self
+            .connections
+            .at(conn)
+            .map(|record| (record.link, record.send_buffer))?;
         let position = |engine: &Self, link| engine.links.at(link).map(|l| l.position);
         let reachable = self.remote_rmbs.at(rmb)?.links();
+        let registered = self.buffers.at(send_buffer)?.registered();
         let usable = self
             .links
             .at(link)
             .is_some_and(|l| l.standing.carries_data())
-            && position(self, link).is_some_and(|p| reachable.contains(p));
+            && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
-            let other = self.link_for_connection(group, rmb);
+            let other = self.link_for_connection(group, rmb, send_buffer);
             self.assign_link(conn, other);
         }
         let link = self.connections.at(conn)?.link;

@@ -26,8 +26,9 @@ impl Engine<'_> {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             return;
         }
-        self.abandon_addition(group, false);
+        // First of all, so that nothing else starts when the addition is over.
         self.set_group_flow(group, Flow::DeleteGroup { all: true, carrier });
+        self.abandon_addition(group, false);
         self.withdraw_group(group);
         let message = LlcMessage::DeleteLink(DeleteLink {
             reply: false,
@@ -260,6 +261,8 @@ impl Engine<'_> {
                 carrier: target,
             },
         );
+        // A link that is only being added cannot take its place any more.
+        self.abandon_addition(group, false);
         self.withdraw_group(group);
         let own = LlcMessage::DeleteLink(DeleteLink {
             reply: false,
