@@ -4,6 +4,7 @@ pub mod direct;
 pub mod fuzz;
 pub mod replay;
 pub mod script;
+pub mod twolinks;
 pub mod world;
 
 /// The example in the README compiles.

@@ -16,11 +16,10 @@
 //! * The application behind our endpoint does what the captured one did: it
 //!   writes, reads, shuts down and closes when the captured CDC messages show so.
 //!
-//! Our groups have one link. Of a capture with two, what the other link brings is
-//! left out: its making, the tokens for it, and connections that the captured
-//! server put on it. A server of ours that offers a second link and is taken up
-//! on it takes the link down again; the client's answer to that is the only
-//! message the replay makes.
+//! Our end has the ports of the replaced one, and each message must take the link
+//! that it took in the capture. A Linux server puts connections on the two links of
+//! a group in turn, by how many there are; ours takes the link with the fewest. In
+//! the capture with two links these are the same choices.
 //!
 //! The clock is the capture's. Where our end acts differently for a reason, the
 //! replay notes a [`Deviation`]; everything else that differs is a [`Failure`].
@@ -31,6 +30,7 @@ mod finish;
 mod host;
 mod identity;
 mod llc;
+mod rendezvous;
 mod script;
 mod session;
 
@@ -49,6 +49,8 @@ pub use script::End;
 pub struct Setup {
     /// The end that our endpoint replaces.
     pub ours: End,
+    /// How many ports it has.
+    pub ports: Ports,
     /// What becomes of its RMBs.
     pub rmbs: Rmbs,
     /// How its application reads.
@@ -65,12 +67,22 @@ impl Setup {
     pub const fn new(ours: End) -> Self {
         Self {
             ours,
+            ports: Ports::AsCaptured,
             rmbs: Rmbs::Kept,
             reader: Reader::AsCaptured,
             completions: Completions::AtOnce,
             configure: |_| {},
         }
     }
+}
+
+/// The ports of our end, each on an RNIC of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ports {
+    /// All that the captured end had.
+    AsCaptured,
+    /// Only the one that its Proposal or first Accept named.
+    One,
 }
 
 /// When our application reads.
@@ -109,13 +121,6 @@ pub enum Deviation {
     /// The RMB stays announced: no DELETE RKEY and no CONFIRM RKEY, and no
     /// answers to them ([`Rmbs::Kept`]).
     RmbKept,
-    /// It concerns a second link, which our groups do not have.
-    OtherLink,
-    /// The captured client took the second link; ours has no other RNIC.
-    SecondLinkRejected,
-    /// The captured client took the second link that our server offered; our
-    /// server takes it down again, and the replay gives the client's answer.
-    SecondLinkUndone,
     /// DELETE LINK of all links: ours is orderly and names the program as the
     /// reason, Linux's module removal is neither.
     GroupDeletion,
@@ -177,8 +182,6 @@ pub struct Counts {
     pub writes: u32,
     /// FINs of the other end.
     pub fins_fed: u32,
-    /// Messages made by the replay.
-    pub made: u32,
 }
 
 /// A replay that came to its end.

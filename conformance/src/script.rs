@@ -25,18 +25,21 @@
 
 mod adapter;
 mod expect;
+mod links;
 mod peer;
+mod peer_links;
 mod stories;
 mod waiting;
 
 use core::fmt::Display;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub use adapter::{Adapter, Kind};
+pub use links::{Over, rnic};
 pub use peer::Peer;
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
-use smc_proto::config::Config;
+use smc_proto::config::{Config, MAX_DEVICES};
 use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
@@ -59,7 +62,7 @@ macro_rules! check {
     }};
 }
 
-/// The only RNIC of the endpoint, with ports 1 and up.
+/// The first RNIC of the endpoint, and the only one of most stories.
 pub const DEVICE: DeviceId = DeviceId(0);
 
 /// An endpoint, its adapter and the peer played by the test.
@@ -83,6 +86,8 @@ pub struct Script {
     events: VecDeque<Event>,
     /// `LinkUp` and `LinkDown`, which few stories are about.
     pub link_events: VecDeque<Event>,
+    /// Links by the number that the engine's messages gave them.
+    numbers: BTreeMap<u8, LinkId>,
     /// The group that came up last.
     pub group: Option<GroupId>,
     /// Octets the engine wrote into the peer's memory: key, address, length.
@@ -139,6 +144,7 @@ impl Script {
             cdc: VecDeque::new(),
             events: VecDeque::new(),
             link_events: VecDeque::new(),
+            numbers: BTreeMap::new(),
             group: None,
             writes: Vec::new(),
         }
@@ -351,6 +357,7 @@ impl Script {
     /// Lets the adapter answer what it held back.
     pub fn release(&mut self) {
         self.adapter.hold = None;
+        self.adapter.hold_link = None;
         for command in std::mem::take(&mut self.adapter.held) {
             self.note(format_args!("late: {}", Kind::of(&command)));
             self.carry_out(&command);
@@ -393,7 +400,7 @@ impl Script {
             } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
                 self.note(format_args!("{conn} TCP {command:?}"));
                 self.tcp.push_back((conn, command));
-            } else if let Some(command) = self.endpoint.poll_rdma(self.now, DEVICE) {
+            } else if let Some(command) = self.next_command() {
                 self.execute(&command);
             } else if let Some(event) = self.endpoint.poll_event() {
                 self.note(format_args!("event {event:?}"));
@@ -412,12 +419,18 @@ impl Script {
         }
     }
 
+    fn next_command(&mut self) -> Option<RdmaCommand> {
+        (0..MAX_DEVICES as u8)
+            .find_map(|device| self.endpoint.poll_rdma(self.now, DeviceId(device)))
+    }
+
     fn execute(&mut self, command: &RdmaCommand) {
         let kind = Kind::of(command);
         match command {
             RdmaCommand::Send { link, payload, .. } => match LlcMessage::parse(payload) {
                 Ok(message) => {
                     self.note(format_args!("{link} -> {message}"));
+                    self.note_number(&message);
                     self.llc.push_back((*link, message));
                 }
                 Err(_) => {
@@ -450,7 +463,7 @@ impl Script {
             if let Some(completion) = Adapter::refusal(command) {
                 self.endpoint.handle_rdma(self.now, completion);
             }
-        } else if self.adapter.hold == Some(kind) {
+        } else if self.adapter.holds(command) {
             self.adapter.held.push(*command);
         } else {
             self.carry_out(command);

@@ -139,16 +139,25 @@ fn a_client_with_one_rnic_rejects_every_further_link() {
 }
 
 #[test]
-fn a_server_does_not_answer_a_clients_add_link() {
+fn a_clients_add_link_is_no_news_while_a_link_is_being_added() {
     //= LLC-030 test
-    //= LINK-044 test
     //= LLCSER-007 test
-    for waiting in [Waiting::AddLinkReply, Waiting::SubsequentConfirm] {
-        let (mut s, _) = waiting.reach();
-        s.send(s.peer.add_link());
-        s.expect_silence();
-        s.end();
-    }
+    let (mut s, _) = Waiting::AddLinkReply.reach();
+    s.send(s.peer.add_link());
+    s.expect_silence();
+    s.end();
+}
+
+#[test]
+fn a_clients_add_link_is_answered_by_a_servers_offer_if_redundancy_is_missing() {
+    //= LLC-030 test
+    //= LINK-042 test
+    //= LINK-024 test
+    let (mut s, _) = Waiting::SubsequentConfirm.reach();
+    s.send(s.peer.add_link_elsewhere());
+    check!(s, s.expect_add_link().link.0, 3);
+    s.expect_silence();
+    s.end();
 }
 
 #[test]

@@ -102,21 +102,44 @@ fn a_proposal_reserves_nothing_before_the_answer() {
 }
 
 #[test]
-fn an_accepted_second_link_is_undone_before_data_flows() {
+fn a_second_link_is_complete_before_data_flows() {
     //= RENDEZVOUS-029 test
-    //= RENDEZVOUS-030 test
     //= RENDEZVOUS-032 test
     //= RENDEZVOUS-033 test
     let mut s = Script::server();
     let (conn, accept) = s.server_adds_link();
-    let link = s.link();
-    s.send(s.peer.add_link_acceptance());
-    let request = s.expect_delete_link();
-    check!(s, request.link.0, 2);
-    s.send_cdc(link, Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.over(1).send(Peer::takes(2, 2));
+    s.over(1).expect_continuation();
+    s.over(1).send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.over(1).send(Peer::continuation(1, 2, &[1], true));
+    s.over(2).expect_confirm_link();
     s.expect_silence();
     check!(s, s.readable(conn), 0);
-    s.send(Peer::delete_link_with(request.flags, 2, true));
+    s.over(2).send(Peer::confirms(2, 2));
+    s.expect_established(conn);
+    check!(s, s.readable(conn), 30);
+    check!(s, s.adapter.queue_pairs(), 2);
+    s.end();
+}
+
+#[test]
+fn a_second_link_that_fails_is_given_up_before_data_flows() {
+    //= RENDEZVOUS-030 test
+    //= RENDEZVOUS-032 test
+    //= TIMER-011 test
+    let mut s = Script::server();
+    let (conn, accept) = s.server_adds_link();
+    s.over(1).send(Peer::takes(2, 2));
+    s.peer_answers_continuations(1, 2, &[1]);
+    s.over(2).expect_confirm_link();
+    s.wait(Duration::from_secs(5));
+    let request = s.over(1).expect_delete_link();
+    check!(s, request.link.0, 2);
+    s.over(1).send_cdc(Peer::cdc(accept.alert_token, 1, 30, 0));
+    s.expect_silence();
+    check!(s, s.readable(conn), 0);
+    s.over(1)
+        .send(Peer::delete_link_with(request.flags, 2, true));
     s.expect_established(conn);
     check!(s, s.readable(conn), 30);
     check!(s, s.adapter.queue_pairs(), 1);

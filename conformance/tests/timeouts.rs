@@ -179,12 +179,16 @@ fn replies_that_come_too_late_are_dropped() {
 #[test]
 fn a_second_link_that_is_not_given_up_breaks_tcp() {
     //= RENDEZVOUS-030 test
+    //= TIMER-011 test
     //= TIMER-027 test
     let (mut s, conn) = Waiting::AddLinkReply.reach();
-    s.send(s.peer.add_link_acceptance());
-    s.expect_delete_link();
+    s.over(1).send(Peer::takes(2, 2));
+    s.peer_answers_continuations(1, 2, &[1]);
+    s.over(2).expect_confirm_link();
+    wait_exactly(&mut s, Duration::from_secs(5));
+    check!(s, s.over(1).expect_delete_link().link.0, 2);
     wait_exactly(&mut s, Duration::from_secs(2));
-    s.expect_reset(conn, CloseReason::RendezvousFailed);
+    s.expect_reset(conn, CloseReason::LinksLost);
     s.end();
 }
 

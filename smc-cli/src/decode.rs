@@ -98,7 +98,7 @@ fn line(item: &Item, start: u64, stdout: &mut dyn Write) -> io::Result<()> {
     let micros = record::since(item.time, start) / 1_000;
     write!(
         stdout,
-        "{:>6} {:>6}.{:06} {:<45} {:<10} {}",
+        "{:>6} {:>6}.{:06} {:<52} {:<10} {}",
         item.frame,
         micros / 1_000_000,
         micros % 1_000_000,

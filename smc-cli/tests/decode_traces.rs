@@ -134,6 +134,41 @@ fn packets_of_kernels_have_a_right_crc_and_known_senders() {
     }
 }
 
+/// Messages and writes on each link, by the GIDs that they went between.
+#[test]
+fn each_message_of_the_capture_with_two_links_tells_its_link() {
+    let mut counts: BTreeMap<(u64, &str), usize> = BTreeMap::new();
+    for record in records(&vector(CAPTURES[1])) {
+        if record["destination_qpn"].is_null() {
+            continue;
+        }
+        let link = record["carrier_link"].as_u64().unwrap();
+        let ends = [&record["source"], &record["destination"]].map(|end| end.as_str().unwrap());
+        let subnet = ["10.9.9.", "10.9.8."][link as usize - 1];
+        assert!(ends.iter().all(|end| end.starts_with(subnet)), "{record}");
+        let proto = ["llc", "cdc", "write"]
+            .into_iter()
+            .find(|proto| record["proto"] == *proto);
+        *counts.entry((link, proto.unwrap())).or_default() += 1;
+    }
+    let expected = [
+        ((1, "cdc"), 94),
+        ((1, "llc"), 70),
+        ((1, "write"), 68),
+        ((2, "cdc"), 12),
+        ((2, "llc"), 6),
+        ((2, "write"), 7),
+    ];
+    assert_eq!(counts, BTreeMap::from(expected));
+    let text = smcx(["decode".as_ref(), vector(CAPTURES[1]).as_os_str()]).stdout;
+    for line in [
+        "    22      0.441539 10.9.8.1 qp 0x000011 -> 10.9.8.2 qp 0x000011 link 2  llc        LLC CONFIRM LINK request link 2 ",
+        "    14      0.289820 10.9.9.1 qp 0x000011 -> 10.9.9.2 qp 0x000011 link 1  llc        LLC ADD LINK request link 2 ",
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+}
+
 #[test]
 fn text_lines_begin_with_frame_and_time_and_leave_repeats_out() {
     let capture = vector(CAPTURES[0]);

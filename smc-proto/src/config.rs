@@ -21,9 +21,6 @@ pub const MAX_PATHS: usize = 4;
 pub const MAX_DEVICES: usize = 16;
 /// Most ports that are remembered for further links.
 pub const MAX_PORTS: usize = 32;
-/// Attempts at a further link that may fail before a client's ADD LINK is no
-/// longer a reason for the next one before its time.
-pub(crate) const HINTS_TRIED: u8 = 4;
 /// Most rounds of ADD LINK CONTINUATION: 255 RMBs of the side that has more, two
 /// per round, and as many again for a peer that counts otherwise.
 pub(crate) const CONTINUATION_ROUNDS: u8 = 254;

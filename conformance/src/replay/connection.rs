@@ -8,7 +8,7 @@ use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::types::{BufferSize, Cursor, RKey};
+use smc_proto::wire::types::{BufferSize, Cursor, LinkNumber, RKey};
 use smc_transport_sim::capture::follow::RdmaWrite;
 
 use super::script::Half;
@@ -18,6 +18,8 @@ const URGENT: ProducerFlags = ProducerFlags::URGENT_PENDING.union(ProducerFlags:
 
 pub(super) struct Connection {
     pub(super) id: ConnId,
+    /// The link of the capture that carries it.
+    pub(super) link: LinkNumber,
     /// The captured halves: of the end we replace, and of the other one.
     pub(super) own: Half,
     pub(super) peer: Half,
@@ -55,9 +57,10 @@ pub(super) struct Acts {
 }
 
 impl Connection {
-    pub(super) fn new(id: ConnId, own: Half, peer: Half) -> Self {
+    pub(super) fn new(id: ConnId, link: LinkNumber, own: Half, peer: Half) -> Self {
         Self {
             id,
+            link,
             own,
             peer,
             clc: VecDeque::new(),
@@ -88,7 +91,12 @@ impl Connection {
     }
 
     /// The captured end wrote.
-    pub(super) fn captured_write(&mut self, write: &RdmaWrite) -> Result<(), String> {
+    pub(super) fn captured_write(
+        &mut self,
+        link: LinkNumber,
+        write: &RdmaWrite,
+    ) -> Result<(), String> {
+        self.check_link(link)?;
         let at = write.address.wrapping_sub(element(&self.peer));
         if at != ring(self.sent.len(), self.peer.buffer_size) {
             return Err(format!("the captured write is at {at} of its element"));
@@ -100,10 +108,12 @@ impl Connection {
     /// Our endpoint wrote: the same octets to the same place?
     pub(super) fn own_write(
         &mut self,
+        link: LinkNumber,
         rkey: RKey,
         address: u64,
         octets: &[u8],
     ) -> Result<(), String> {
+        self.check_link(link)?;
         let at = address.wrapping_sub(element(&self.peer));
         if rkey != self.peer.rtoken.rkey || at != ring(self.written, self.peer.buffer_size) {
             return Err(format!("our write to {rkey}, {at} of the element"));
@@ -117,6 +127,15 @@ impl Connection {
         }
         self.written = end;
         Ok(())
+    }
+
+    /// Neither end moves a connection to another link.
+    pub(super) fn check_link(&self, link: LinkNumber) -> Result<(), String> {
+        if link == self.link {
+            Ok(())
+        } else {
+            Err(format!("on link {link}, not {}", self.link))
+        }
     }
 
     /// What the captured application did since its last CDC message.

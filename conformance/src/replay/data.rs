@@ -2,6 +2,7 @@
 
 use smc_proto::connection::Shutdown;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::types::LinkNumber;
 use smc_transport_sim::capture::follow::RdmaWrite;
 
 use super::connection::{Acts, Connection, payload};
@@ -9,20 +10,34 @@ use super::session::Session;
 use super::{Deviation, Reader};
 
 impl Session<'_> {
-    pub(super) fn feed_write(&mut self, stream: u64, write: &RdmaWrite) -> Result<(), String> {
+    pub(super) fn feed_write(
+        &mut self,
+        link: LinkNumber,
+        stream: u64,
+        write: &RdmaWrite,
+    ) -> Result<(), String> {
         let (captured, ours) = self
             .identities
-            .rmb(write.rkey)
+            .rmb(link, write.rkey)
             .ok_or_else(|| format!("no RMB of ours stands for {}", write.rkey))?;
         let offset = write.address.wrapping_sub(captured.address);
         let octets = payload(write);
-        self.host.write(ours, offset, &octets)?;
+        let carrier = self
+            .host
+            .carrier(link)
+            .ok_or("our end of the link is gone")?;
+        self.host.write(carrier, ours, offset, &octets)?;
         self.connection(stream)?.received.extend(octets);
         self.counts.writes_fed += 1;
         Ok(())
     }
 
-    pub(super) fn feed_cdc(&mut self, stream: u64, mut cdc: Cdc) -> Result<(), String> {
+    pub(super) fn feed_cdc(
+        &mut self,
+        link: LinkNumber,
+        stream: u64,
+        mut cdc: Cdc,
+    ) -> Result<(), String> {
         let connection = self.connection(stream)?;
         connection.peer_aborted |= cdc
             .connection_flags
@@ -31,7 +46,7 @@ impl Session<'_> {
             .identities
             .token(cdc.alert_token)
             .ok_or("no token of ours stands for this one")?;
-        if !self.host.receive(&cdc.emit())? {
+        if !self.host.receive(link, &cdc.emit())? {
             self.deviate(Deviation::AfterEnd);
             return Ok(());
         }
@@ -71,9 +86,15 @@ impl Session<'_> {
 
     /// The captured end sent a CDC message: our application does what it shows,
     /// and then our endpoint has to have said the same.
-    pub(super) fn own_cdc(&mut self, stream: u64, cdc: &Cdc) -> Result<(), String> {
+    pub(super) fn own_cdc(
+        &mut self,
+        link: LinkNumber,
+        stream: u64,
+        cdc: &Cdc,
+    ) -> Result<(), String> {
         let prompt = self.setup.reader == Reader::Prompt;
         let connection = self.connection(stream)?;
+        connection.check_link(link)?;
         let acts = connection.acts(cdc, prompt)?;
         // An abort after the close: the kernel is about to end the link group.
         let killed = acts.flags == ConnectionFlags::ABNORMAL_CLOSE
@@ -137,12 +158,13 @@ impl Session<'_> {
     }
 
     /// A CDC message of our end.
-    pub(super) fn on_own_cdc(&mut self, cdc: Cdc) -> Result<(), String> {
+    pub(super) fn on_own_cdc(&mut self, link: LinkNumber, cdc: Cdc) -> Result<(), String> {
         let connection: &mut Connection = self
             .connections
             .values_mut()
             .find(|connection| connection.peer.alert_token == cdc.alert_token)
             .ok_or_else(|| format!("nobody has the token of our {cdc}"))?;
+        connection.check_link(link)?;
         connection.last = Some(cdc);
         let answers = connection.peer_aborted
             && cdc

@@ -1,11 +1,11 @@
 //! Whether a replay ended as the capture did.
 
-use smc_proto::command::{QpAddress, TcpCommand};
+use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::Usage;
 use smc_proto::event::CloseReason;
-use smc_proto::wire::types::Mtu;
 
 use super::connection::Connection;
+use super::host::{Host, QueuePair};
 use super::script::End;
 use super::session::Session;
 use super::{Reader, Replayed};
@@ -15,8 +15,10 @@ impl Session<'_> {
         while self.host.posted() > 0 {
             self.complete(1)?;
         }
-        if let Some(message) = self.llc.front() {
-            return Err(format!("nothing captured is like our {message}"));
+        if let Some((link, message)) = self.llc.front() {
+            return Err(format!(
+                "nothing captured is like our {message} on link {link}"
+            ));
         }
         if !self.group_down {
             return Err("our link group did not end".into());
@@ -25,7 +27,7 @@ impl Session<'_> {
         if usage != Usage::default() {
             return Err(format!("left over: {usage:?}"));
         }
-        self.host.check_psn()?;
+        self.host.check_psns()?;
         let statistics = self.host.endpoint.statistics();
         let bad = [
             ("violations", statistics.violations),
@@ -39,32 +41,34 @@ impl Session<'_> {
         }
         let as_client = self.setup.ours == End::Client;
         let prompt = self.setup.reader == Reader::Prompt;
-        let bound = self.host.bound;
         self.connections
             .iter()
             .map(|(stream, connection)| {
-                finish(connection, as_client, prompt, bound)
+                check_binding(connection, &self.host)
+                    .and_then(|()| finish(connection, as_client, prompt))
                     .map_err(|what| format!("connection {stream}: {what}"))
             })
             .collect()
     }
 }
 
-fn finish(
-    connection: &Connection,
-    as_client: bool,
-    prompt: bool,
-    bound: Option<(QpAddress, Mtu)>,
-) -> Result<Replayed, String> {
+/// Whether a queue pair of ours leads to the one that the peer named for a
+/// connection.
+fn check_binding(connection: &Connection, host: &Host) -> Result<(), String> {
+    let peer = &connection.peer;
+    let bound =
+        |pair: &QueuePair| pair.leads_to((peer.qpn, peer.psn), (peer.gid, peer.mac), peer.mtu);
+    if host.pairs().any(bound) {
+        Ok(())
+    } else {
+        Err(format!("no queue pair of ours is bound to {}", peer.qpn))
+    }
+}
+
+fn finish(connection: &Connection, as_client: bool, prompt: bool) -> Result<Replayed, String> {
     let first_contact = connection.first_contact.ok_or("never established")?;
     if first_contact != connection.own.first_contact {
         return Err("first contact for one end only".into());
-    }
-    let peer = &connection.peer;
-    let address = (peer.qpn, peer.psn, peer.gid, peer.mac, peer.mtu);
-    let own = bound.map(|(qp, mtu)| (qp.qpn, qp.psn, qp.gid, qp.mac, mtu));
-    if own != Some(address) {
-        return Err(format!("our queue pair is bound to {bound:?}"));
     }
     let reason = connection.closed.ok_or("never closed")?;
     if reason != connection.expected_reason() {

@@ -1,31 +1,39 @@
 //! Our end: an endpoint, its memory and an RNIC that does at once what it is
 //! asked, with everything the endpoint says kept in order.
 
+mod checks;
+mod links;
+mod memory;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use smc_proto::command::{QpAddress, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
-use smc_proto::endpoint::{BufferSpans, Endpoint};
+use smc_proto::endpoint::Endpoint;
 use smc_proto::event::Event;
-use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
-use smc_proto::path::LocalPath;
+use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
+use smc_proto::wire::types::{LinkNumber, Qpn, RKey};
 
-const DEVICE: DeviceId = DeviceId(0);
+use super::script::Links;
+pub(super) use links::QueuePair;
+use links::QueuePairs;
+use memory::Registration;
 
 /// What the endpoint says to the world.
 #[derive(Clone, Debug)]
 pub(super) enum Output {
     Clc(ConnId, Box<ClcMessage>),
-    Llc(LlcMessage),
-    Cdc(Cdc),
+    Llc(LinkNumber, LlcMessage),
+    Cdc(LinkNumber, Cdc),
     Write {
+        link: LinkNumber,
         conn: ConnId,
         rkey: RKey,
         address: u64,
@@ -38,43 +46,43 @@ pub(super) enum Output {
 pub(super) struct Host {
     pub(super) endpoint: Endpoint<Owned>,
     pub(super) now: Instant,
-    pub(super) path: LocalPath,
-    /// The queue pair that carries everything, once it is bound.
-    pub(super) carrier: Option<LinkId>,
-    /// What it is bound to.
-    pub(super) bound: Option<(QpAddress, Mtu)>,
+    /// Our ports; the first one is in the subnet of the TCP connections.
+    pub(super) paths: Vec<LocalPath>,
+    links: Links,
+    pairs: QueuePairs,
     pub(super) outputs: Vec<Output>,
-    /// Numbers of our queue pairs, in the order of their making.
-    qpns: Vec<Qpn>,
-    /// First packet number in Accept or Confirm, and of the queue pair.
-    told_psn: Option<Psn>,
-    psn: Option<Psn>,
     /// Whether SENDs complete only when asked to.
     late: bool,
     posted: VecDeque<(LinkId, WrId)>,
     memory: BTreeMap<BufferId, Vec<u8>>,
-    registered: BTreeMap<RKey, (BufferId, u64)>,
+    registered: BTreeMap<RKey, Registration>,
     numbers: u32,
 }
 
 impl Host {
-    pub(super) fn new(config: Config, path: LocalPath, late: bool) -> Self {
+    pub(super) fn new(config: Config, paths: Vec<LocalPath>, links: Links, late: bool) -> Self {
+        let mut endpoint = Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(32)));
+        for path in &paths {
+            endpoint.handle_path(Instant::ZERO, PathEvent::PortUp(*path));
+        }
         Self {
-            endpoint: Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(32))),
+            endpoint,
             now: Instant::ZERO,
-            path,
-            carrier: None,
-            bound: None,
+            paths,
+            links,
+            pairs: QueuePairs::default(),
             outputs: Vec::new(),
-            qpns: Vec::new(),
-            told_psn: None,
-            psn: None,
             late,
             posted: VecDeque::new(),
             memory: BTreeMap::new(),
             registered: BTreeMap::new(),
             numbers: 0,
         }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
     }
 
     /// Lets the time pass up to `now`, with every timer at its time.
@@ -103,7 +111,7 @@ impl Host {
             while let Some(event) = self.endpoint.poll_event() {
                 if let Event::Proposed { conn } = event {
                     self.endpoint
-                        .accept(self.now, conn, &[self.path])
+                        .accept(self.now, conn, &self.paths)
                         .map_err(|e| e.to_string())?;
                 }
                 self.outputs.push(Output::Event(event));
@@ -118,9 +126,12 @@ impl Host {
                 let (message, _) = ClcMessage::parse(octets).map_err(|e| e.to_string())?;
                 self.outputs.push(Output::Clc(conn, Box::new(message)));
             }
-            while let Some(command) = self.endpoint.poll_rdma(self.now, DEVICE) {
-                idle = false;
-                self.execute(&command)?;
+            for index in 0..self.paths.len() {
+                let device = self.paths[index].device;
+                while let Some(command) = self.endpoint.poll_rdma(self.now, device) {
+                    idle = false;
+                    self.execute(&command)?;
+                }
             }
             while let Some((conn, command)) = self.endpoint.poll_tcp() {
                 self.outputs.push(Output::Tcp(conn, command));
@@ -134,28 +145,24 @@ impl Host {
 
     fn execute(&mut self, command: &RdmaCommand) -> Result<(), String> {
         let completion = match *command {
-            RdmaCommand::CreateQp { link, .. } => {
-                self.numbers += 1;
-                let qpn = Qpn::new(0x00a5_0000 + self.numbers);
-                self.qpns.push(qpn);
+            RdmaCommand::CreateQp { link, device, .. } => {
+                let qpn = Qpn::new(0x00a5_0000 + self.next_number());
+                self.pairs.create(link, device, qpn);
                 RdmaCompletion::QpCreated { link, qpn }
             }
             RdmaCommand::ConnectQp { link, peer, mtu } => {
-                if self.carrier.is_some() {
-                    return Err("a second queue pair is bound".into());
-                }
-                self.carrier = Some(link);
-                self.bound = Some((peer, mtu));
+                let number = self.links.number((peer.gid, peer.qpn));
+                let pair = self.pairs.get(link)?;
+                pair.bound = Some((peer, mtu));
+                pair.number = number;
                 RdmaCompletion::QpConnected { link }
             }
             RdmaCommand::ActivateQp { link, psn } => {
-                self.psn = Some(psn);
+                self.pairs.get(link)?.psn = Some(psn);
                 RdmaCompletion::QpActive { link }
             }
             RdmaCommand::QpToError { link } => {
-                if self.carrier == Some(link) {
-                    self.carrier = None;
-                }
+                self.pairs.get(link)?.up = false;
                 self.posted.retain(|(posted, _)| *posted != link);
                 RdmaCompletion::QpDrained { link }
             }
@@ -170,22 +177,13 @@ impl Host {
                 self.memory.insert(buffer, vec![0; size]);
                 RdmaCompletion::BufferAllocated { buffer }
             }
-            RdmaCommand::RegisterBuffer { buffer, link } => {
-                self.numbers += 1;
-                let rtoken = RToken {
-                    rkey: RKey(0xa500_0000 + self.numbers),
-                    address: 0x00a5_0000_0000_0000 + (u64::from(self.numbers) << 32),
-                };
-                self.registered
-                    .insert(rtoken.rkey, (buffer, rtoken.address));
-                RdmaCompletion::BufferRegistered {
-                    buffer,
-                    link,
-                    rtoken,
-                }
-            }
+            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
+                buffer,
+                link,
+                rtoken: self.register(buffer, link),
+            },
             RdmaCommand::DeregisterBuffer { buffer, link } => {
-                self.registered.retain(|_, (owner, _)| *owner != buffer);
+                self.deregister(buffer, link);
                 RdmaCompletion::BufferDeregistered { buffer, link }
             }
             RdmaCommand::FreeBuffer { buffer } => {
@@ -202,15 +200,17 @@ impl Host {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
             RdmaCommand::Write {
+                link,
                 conn,
                 buffer,
                 source,
                 rkey,
                 address,
-                ..
             } => {
                 let octets = self.gather(buffer, source)?;
+                let link = self.sender(link)?;
                 self.outputs.push(Output::Write {
+                    link,
                     conn,
                     rkey,
                     address,
@@ -223,13 +223,14 @@ impl Host {
                 wr_id,
                 payload,
             } => {
-                if self.carrier != Some(link) {
-                    return Err("a SEND on a queue pair that is not bound".into());
-                }
+                let number = self.sender(link)?;
                 let output = if payload.first() == Some(&CDC_TYPE) {
-                    Output::Cdc(Cdc::parse(&payload).map_err(|e| e.to_string())?)
+                    Output::Cdc(number, Cdc::parse(&payload).map_err(|e| e.to_string())?)
                 } else {
-                    Output::Llc(LlcMessage::parse(&payload).map_err(|e| e.to_string())?)
+                    Output::Llc(
+                        number,
+                        LlcMessage::parse(&payload).map_err(|e| e.to_string())?,
+                    )
                 };
                 self.outputs.push(output);
                 if self.late {
@@ -243,99 +244,34 @@ impl Host {
         Ok(())
     }
 
-    // ---- identities --------------------------------------------------------
+    // ---- links -------------------------------------------------------------
 
-    /// Whether a CLC message of ours names our own objects.
-    pub(super) fn check_clc(&mut self, ours: &ClcMessage) -> Result<(), String> {
-        match ours {
-            ClcMessage::Proposal(m) => {
-                self.check_peer_id(m.peer_id)?;
-                self.check_port(m.gid, m.mac)
-            }
-            ClcMessage::Accept(m) | ClcMessage::Confirm(m) => {
-                self.check_peer_id(m.peer_id)?;
-                self.check_port(m.gid, m.mac)?;
-                self.check_qpn(m.qpn, 0)?;
-                if *self.told_psn.get_or_insert(m.psn) != m.psn {
-                    return Err(format!("another packet number: {}", m.psn));
-                }
-                match self.registered.get(&m.rtoken.rkey) {
-                    Some((_, address)) if *address == m.rtoken.address => Ok(()),
-                    _ => Err(format!("{} is not registered", m.rtoken)),
-                }
-            }
-            ClcMessage::Decline(_) => Ok(()),
+    /// The link of the capture that a queue pair of ours sends on.
+    fn sender(&mut self, link: LinkId) -> Result<LinkNumber, String> {
+        let pair = self.pairs.get(link)?;
+        if !pair.up || pair.psn.is_none() {
+            return Err(format!("{link:?} is not ready to send"));
         }
+        pair.number
+            .ok_or_else(|| format!("the capture has no link to {:?}", pair.bound))
     }
 
-    /// The same for an LLC message.
-    pub(super) fn check_llc(&self, ours: &LlcMessage) -> Result<(), String> {
-        match ours {
-            LlcMessage::ConfirmLink(m) => {
-                self.check_port(m.gid, m.mac)?;
-                self.check_qpn(m.qpn, 0)
-            }
-            LlcMessage::AddLink(m) if m.rejection.is_none() => {
-                self.check_port(m.gid, m.mac)?;
-                self.check_qpn(m.qpn, 1)
-            }
-            LlcMessage::AddLink(m) => self.check_port(m.gid, m.mac),
-            _ => Ok(()),
-        }
+    /// Our end of a link of the capture, until it is taken down.
+    pub(super) fn carrier(&self, number: LinkNumber) -> Option<LinkId> {
+        self.pairs.carrier(number)
     }
 
-    /// Whether our queue pair begins with the packet number that we told.
-    pub(super) fn check_psn(&self) -> Result<(), String> {
-        if self.psn.is_some() && self.psn == self.told_psn {
-            Ok(())
-        } else {
-            Err(format!(
-                "packet numbers: {:?}, {:?}",
-                self.psn, self.told_psn
-            ))
-        }
+    /// Whether no queue pair is bound any more.
+    pub(super) fn is_cut_off(&self) -> bool {
+        !self
+            .pairs
+            .iter()
+            .any(|(_, pair)| pair.up && pair.bound.is_some())
     }
 
-    fn check_peer_id(&self, peer_id: PeerId) -> Result<(), String> {
-        if peer_id == self.endpoint.config().peer_id {
-            Ok(())
-        } else {
-            Err(format!("our peer ID is not {peer_id}"))
-        }
-    }
-
-    fn check_port(&self, gid: Gid, mac: Mac) -> Result<(), String> {
-        if (gid, mac) == (self.path.gid, self.path.mac) {
-            Ok(())
-        } else {
-            Err(format!("our port is not {gid}, {mac}"))
-        }
-    }
-
-    fn check_qpn(&self, qpn: Qpn, link: usize) -> Result<(), String> {
-        if self.qpns.get(link) == Some(&qpn) {
-            Ok(())
-        } else {
-            Err(format!("our queue pair is not {qpn}"))
-        }
-    }
-
-    // ---- memory ------------------------------------------------------------
-
-    fn slice(&mut self, buffer: BufferId, offset: u32, length: u32) -> Result<&mut [u8], String> {
-        let (start, length) = (offset as usize, length as usize);
-        self.memory
-            .get_mut(&buffer)
-            .and_then(|memory| memory.get_mut(start..start + length))
-            .ok_or_else(|| format!("{length} octets at {start} are not all in {buffer:?}"))
-    }
-
-    fn gather(&mut self, buffer: BufferId, segments: [Segment; 2]) -> Result<Vec<u8>, String> {
-        let mut octets = Vec::new();
-        for Segment { offset, length } in segments {
-            octets.extend_from_slice(self.slice(buffer, offset, length)?);
-        }
-        Ok(octets)
+    /// All queue pairs that there ever were.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
+        self.pairs.iter().map(|(_, pair)| pair)
     }
 
     /// SENDs that are posted and not completed.
@@ -352,88 +288,15 @@ impl Host {
         self.pump()
     }
 
-    /// Gives a SEND of the peer to the endpoint; `false` if no queue pair is left.
-    pub(super) fn receive(&mut self, payload: &[u8]) -> Result<bool, String> {
-        let Some(link) = self.carrier else {
+    /// Gives a SEND of the peer to the endpoint; `false` if our end of the link is
+    /// gone.
+    pub(super) fn receive(&mut self, number: LinkNumber, payload: &[u8]) -> Result<bool, String> {
+        let Some(link) = self.carrier(number) else {
             return Ok(false);
         };
         self.endpoint
             .handle_rdma(self.now, RdmaCompletion::Received { link, payload });
         self.pump()?;
         Ok(true)
-    }
-
-    /// Carries out an RDMA WRITE of the peer.
-    pub(super) fn write(&mut self, to: RToken, offset: u64, octets: &[u8]) -> Result<(), String> {
-        let (buffer, base) = *self
-            .registered
-            .get(&to.rkey)
-            .ok_or_else(|| format!("rkey {} is not registered", to.rkey))?;
-        let start = u32::try_from(to.address.wrapping_add(offset).wrapping_sub(base))
-            .map_err(|_| "an RDMA WRITE before the RMB")?;
-        let length = u32::try_from(octets.len()).map_err(|_| "an RDMA WRITE too long")?;
-        self.slice(buffer, start, length)?.copy_from_slice(octets);
-        Ok(())
-    }
-
-    /// The application sends octets; the last one is urgent if asked for.
-    pub(super) fn commit(&mut self, id: ConnId, data: &[u8], urgent: bool) -> Result<(), String> {
-        let space = self
-            .endpoint
-            .conn(id)
-            .and_then(|conn| conn.send_space())
-            .ok_or("no such connection")?;
-        if (space.len() as usize) < data.len() {
-            return Err(format!(
-                "{} octets to send, but room for {}",
-                data.len(),
-                space.len()
-            ));
-        }
-        let mut rest = data;
-        for Segment { offset, length } in space.segments {
-            let (head, tail) = rest.split_at(rest.len().min(length as usize));
-            self.slice(space.buffer, offset, head.len() as u32)?
-                .copy_from_slice(head);
-            rest = tail;
-        }
-        let (now, length) = (self.now, data.len() as u32);
-        let mut conn = self.endpoint.conn(id).ok_or("no such connection")?;
-        if urgent {
-            conn.commit_urgent(now, length)
-        } else {
-            conn.commit(now, length)
-        }
-        .map_err(|e| format!("{e:?}"))
-    }
-
-    /// How many octets the application can read.
-    pub(super) fn readable(&mut self, id: ConnId) -> usize {
-        let spans = self.endpoint.conn(id).and_then(|conn| conn.readable());
-        spans.map_or(0, |spans| spans.len() as usize)
-    }
-
-    /// The application reads so many octets.
-    pub(super) fn consume(&mut self, id: ConnId, count: usize) -> Result<Vec<u8>, String> {
-        let spans: BufferSpans = self
-            .endpoint
-            .conn(id)
-            .and_then(|conn| conn.readable())
-            .ok_or("no such connection")?;
-        let mut octets = self.gather(spans.buffer, spans.segments)?;
-        if octets.len() < count {
-            return Err(format!(
-                "{count} octets to read, but {} are there",
-                octets.len()
-            ));
-        }
-        octets.truncate(count);
-        let now = self.now;
-        self.endpoint
-            .conn(id)
-            .ok_or("no such connection")?
-            .consume(now, count as u32)
-            .map_err(|e| format!("{e:?}"))?;
-        Ok(octets)
     }
 }

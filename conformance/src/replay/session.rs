@@ -3,20 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use smc_proto::config::Config;
-use smc_proto::endpoint::{ClcProgress, ConnOptions, TcpEvent};
+use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, GroupId};
+use smc_proto::id::{ConnId, DeviceId, GroupId, LanId};
 use smc_proto::path::LocalPath;
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, RKey};
+use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, RKey};
 
 use super::connection::Connection;
 use super::host::{Host, Output};
 use super::identity::Identities;
 use super::script::{End, Script, Step, What};
-use super::{Completions, Counts, Deviation, Failure, Report, Rmbs, Setup};
+use super::{Completions, Counts, Deviation, Failure, Ports, Report, Rmbs, Setup};
 
 pub(super) struct Session<'a> {
     pub(super) script: &'a Script,
@@ -24,14 +23,12 @@ pub(super) struct Session<'a> {
     pub(super) host: Host,
     pub(super) identities: Identities,
     pub(super) connections: BTreeMap<u64, Connection>,
-    streams: BTreeMap<ConnId, u64>,
-    /// LLC messages of ours, not yet compared.
-    pub(super) llc: VecDeque<LlcMessage>,
-    /// Requests of the captured end that ours did not make, by type and key: the
-    /// answers to them are not fed in.
-    pub(super) unasked: BTreeMap<(u8, RKey), Deviation>,
-    /// RMBs that the capture announced on another link, by owner.
-    pub(super) foreign: BTreeSet<(End, RKey)>,
+    pub(super) streams: BTreeMap<ConnId, u64>,
+    /// LLC messages of ours, not yet compared, and the links that carried them.
+    pub(super) llc: VecDeque<(LinkNumber, LlcMessage)>,
+    /// Requests of the captured end that ours did not make, by type, link and key:
+    /// the answers to them are not fed in.
+    pub(super) unasked: BTreeSet<(u8, LinkNumber, RKey)>,
     pub(super) group: Option<GroupId>,
     pub(super) group_down: bool,
     pub(super) counts: Counts,
@@ -42,40 +39,35 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(super) fn new(script: &'a Script, setup: Setup) -> Self {
-        let mac = Mac([2, 0, 0, 0xa5, 0xa5, 0xa5]);
-        let mut config = Config::new(PeerId::new(0xa5a5, mac));
-        if setup.rmbs == Rmbs::Withdrawn {
-            config.timeouts.rmb_idle = Duration::ZERO;
-        }
         let own = script
             .halves
             .iter()
-            .find(|((_, end), _)| *end == setup.ours);
-        if let Some((_, half)) = own {
+            .find(|((_, end), _)| *end == setup.ours)
+            .map(|(_, half)| *half);
+        let peer_id = own.map_or(PeerId::new(0, Mac::default()), |half| half.peer_id);
+        let mut config = Config::new(peer_id);
+        if setup.rmbs == Rmbs::Withdrawn {
+            config.timeouts.rmb_idle = Duration::ZERO;
+        }
+        if let Some(half) = own {
             config.receive_buffer = half.buffer_size;
             config.send_buffer = half.buffer_size;
         }
         (setup.configure)(&mut config);
-        let path = LocalPath {
-            device: DeviceId(0),
-            port: 1,
-            gid_index: 0,
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 165]),
-            mac,
-            mtu: own.map_or(Mtu::M1024, |(_, half)| half.mtu),
-            lan: smc_proto::id::LanId(0),
-            subnet_match: true,
-        };
+        let mut paths = ports(script, setup.ours, own.map_or(Mtu::M1024, |half| half.mtu));
+        if setup.ports == Ports::One {
+            paths.truncate(1);
+        }
+        let late = setup.completions == Completions::Late;
         Self {
             script,
             setup,
-            host: Host::new(config, path, setup.completions == Completions::Late),
-            identities: Identities::default(),
+            host: Host::new(config, paths, script.links.clone(), late),
+            identities: Identities::new(setup.rmbs == Rmbs::Kept),
             connections: BTreeMap::new(),
             streams: BTreeMap::new(),
             llc: VecDeque::new(),
-            unasked: BTreeMap::new(),
-            foreign: BTreeSet::new(),
+            unasked: BTreeSet::new(),
             group: None,
             group_down: false,
             counts: Counts::default(),
@@ -124,36 +116,31 @@ impl<'a> Session<'a> {
         let words = step.to_string();
         self.transcript
             .push(format!("{:>6} {arrow} {words}", step.frame));
-        if step
-            .stream()
-            .is_some_and(|stream| self.script.elsewhere.contains(&stream))
-        {
-            self.deviate(Deviation::OtherLink);
-            return Ok(());
-        }
         let posted = self.host.posted();
         let own = step.by == self.setup.ours;
         if own {
             self.complete(posted)?;
         }
+        // No link has number 0: that is TCP.
+        let link = step.link.unwrap_or_default();
         match (&step.what, own) {
             (What::Option { stream }, _) => self.open(*stream, step.by)?,
             (What::Clc { stream, message }, true) => self.own_clc(*stream, message, step)?,
             (What::Clc { stream, .. }, false) => self.feed_clc(*stream, step)?,
-            (What::Llc { message, elsewhere }, true) => self.own_llc(message, *elsewhere, step)?,
-            (What::Llc { message, elsewhere }, false) => {
+            (What::Llc { message }, true) => self.own_llc(link, message, step)?,
+            (What::Llc { message }, false) => {
                 unaltered(&message.emit(), step)?;
-                self.feed_llc(message, *elsewhere)?;
+                self.feed_llc(link, message)?;
             }
-            (What::Cdc { stream, cdc }, true) => self.own_cdc(*stream, cdc)?,
+            (What::Cdc { stream, cdc }, true) => self.own_cdc(link, *stream, cdc)?,
             (What::Cdc { stream, cdc }, false) => {
                 unaltered(&cdc.emit(), step)?;
-                self.feed_cdc(*stream, *cdc)?;
+                self.feed_cdc(link, *stream, *cdc)?;
             }
             (What::Write { stream, write }, true) => {
-                self.connection(*stream)?.captured_write(write)?;
+                self.connection(*stream)?.captured_write(link, write)?;
             }
-            (What::Write { stream, write }, false) => self.feed_write(*stream, write)?,
+            (What::Write { stream, write }, false) => self.feed_write(link, *stream, write)?,
             (What::Fin { .. } | What::Reset { .. }, true) => {}
             (What::Fin { stream }, false) => {
                 self.counts.fins_fed += 1;
@@ -191,77 +178,6 @@ impl<'a> Session<'a> {
         self.transcript.push(format!("       ours     {words}"));
     }
 
-    // ---- rendezvous --------------------------------------------------------
-
-    /// SYN-ACK: the TCP connection is as good as established.
-    fn open(&mut self, stream: u64, by: End) -> Result<(), String> {
-        if by == End::Client {
-            return Ok(());
-        }
-        let half = |end| self.script.halves.get(&(stream, end)).copied();
-        let (Some(own), Some(peer)) = (half(self.setup.ours), half(self.setup.ours.other())) else {
-            return Err("the capture has no Accept and Confirm for this connection".into());
-        };
-        let options = ConnOptions::new(self.subnets(stream));
-        let now = self.host.now;
-        let path = self.host.path;
-        let endpoint = &mut self.host.endpoint;
-        let id = match self.setup.ours {
-            End::Client => endpoint.connect(now, options, &[path]),
-            End::Server => endpoint.listen(now, options),
-        }
-        .map_err(|e| e.to_string())?;
-        self.streams.insert(id, stream);
-        self.connections
-            .insert(stream, Connection::new(id, own, peer));
-        Ok(())
-    }
-
-    /// The subnets that the captured client proposed.
-    fn subnets(&self, stream: u64) -> Subnets {
-        let proposed = self.script.steps.iter().find_map(|step| match &step.what {
-            What::Clc { stream: s, message } if *s == stream => match &**message {
-                ClcMessage::Proposal(proposal) => Some(proposal.subnets.clone()),
-                _ => None,
-            },
-            _ => None,
-        });
-        proposed.unwrap_or_default()
-    }
-
-    fn own_clc(&mut self, stream: u64, message: &ClcMessage, step: &Step) -> Result<(), String> {
-        let ours = self
-            .connection(stream)?
-            .clc
-            .pop_front()
-            .ok_or("our end sends no CLC message here")?;
-        self.host.check_clc(&ours)?;
-        let octets = self.identities.pair_clc(message, &ours)?;
-        if octets != step.octets {
-            return Err(format!("ours is {ours}"));
-        }
-        self.counts.clc_equal += 1;
-        Ok(())
-    }
-
-    fn feed_clc(&mut self, stream: u64, step: &Step) -> Result<(), String> {
-        let id = self.connection(stream)?.id;
-        let now = self.host.now;
-        match self.host.endpoint.handle_clc(now, id, &step.octets) {
-            Ok(ClcProgress::Consumed { len, .. }) if len == step.octets.len() => {
-                self.counts.clc_fed += 1;
-                Ok(())
-            }
-            other => Err(format!("the endpoint says {other:?}")),
-        }
-    }
-
-    fn feed_tcp(&mut self, stream: u64, event: TcpEvent) -> Result<(), String> {
-        let id = self.connection(stream)?.id;
-        self.host.endpoint.handle_tcp(self.host.now, id, event);
-        Ok(())
-    }
-
     pub(super) fn delete_group(&mut self) -> Result<(), String> {
         let group = self.group.ok_or("no link group")?;
         self.host.endpoint.delete_group(self.host.now, group);
@@ -279,25 +195,28 @@ impl<'a> Session<'a> {
                     self.say(&message.to_string());
                     self.connection_of(id)?.clc.push_back(*message);
                 }
-                Output::Llc(message) => {
-                    self.say(&message.to_string());
-                    self.on_own_llc(message)?;
+                Output::Llc(link, message) => {
+                    self.say(&format!("on link {link}: {message}"));
+                    self.llc.push_back((link, message));
                 }
-                Output::Cdc(cdc) => {
-                    self.say(&cdc.to_string());
-                    self.on_own_cdc(cdc)?;
+                Output::Cdc(link, cdc) => {
+                    self.say(&format!("on link {link}: {cdc}"));
+                    self.on_own_cdc(link, cdc)?;
                 }
                 Output::Write {
+                    link,
                     conn,
                     rkey,
                     address,
                     octets,
                 } => {
                     let length = octets.len();
-                    self.say(&format!("write {rkey} at 0x{address:x}, {length} octets"));
+                    self.say(&format!(
+                        "on link {link}: write {rkey} at 0x{address:x}, {length} octets"
+                    ));
                     self.counts.writes += 1;
                     self.connection_of(conn)?
-                        .own_write(rkey, address, &octets)?;
+                        .own_write(link, rkey, address, &octets)?;
                 }
                 Output::Event(event) => {
                     self.say(&format!("{event:?}"));
@@ -342,6 +261,26 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+/// The ports of an end, each on an RNIC of its own and all on one LAN. The first
+/// one is in the subnet that the client proposes.
+fn ports(script: &Script, end: End, mtu: Mtu) -> Vec<LocalPath> {
+    let ports = script.ports.get(&end).map_or(&[][..], Vec::as_slice);
+    ports
+        .iter()
+        .enumerate()
+        .map(|(index, (gid, mac))| LocalPath {
+            device: DeviceId(index as u8),
+            port: 1,
+            gid_index: 0,
+            gid: *gid,
+            mac: *mac,
+            mtu,
+            lan: LanId(0),
+            subnet_match: index == 0,
+        })
+        .collect()
 }
 
 /// Whether decoding and encoding a message leaves it as it is: then rewriting it

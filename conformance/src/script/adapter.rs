@@ -86,6 +86,9 @@ pub struct Adapter {
     refuse: Vec<(Kind, u32)>,
     /// Answers to this kind of command are kept back.
     pub hold: Option<Kind>,
+    /// If set, only those for this link.
+    pub hold_link: Option<LinkId>,
+    qpns: BTreeMap<u32, LinkId>,
     pub(super) held: Vec<RdmaCommand>,
     /// Buffers that were asked for with eye catchers.
     pub marked: usize,
@@ -97,6 +100,32 @@ impl Adapter {
     /// Refuses the `number`-th command of a kind from now on, counted from 1.
     pub fn refuse(&mut self, kind: Kind, number: u32) {
         self.refuse.push((kind, number));
+    }
+
+    /// The link whose queue pair has this number.
+    pub(super) fn link_of(&self, qpn: Qpn) -> Option<LinkId> {
+        self.qpns.get(&qpn.value()).copied()
+    }
+
+    /// Whether the answer to a command is kept back.
+    pub(super) fn holds(&self, command: &RdmaCommand) -> bool {
+        let concerned = match (self.hold_link, command) {
+            (None, _) => true,
+            (
+                Some(wanted),
+                RdmaCommand::CreateQp { link, .. }
+                | RdmaCommand::ConnectQp { link, .. }
+                | RdmaCommand::ActivateQp { link, .. }
+                | RdmaCommand::QpToError { link }
+                | RdmaCommand::DestroyQp { link }
+                | RdmaCommand::RegisterBuffer { link, .. }
+                | RdmaCommand::DeregisterBuffer { link, .. }
+                | RdmaCommand::Write { link, .. }
+                | RdmaCommand::Send { link, .. },
+            ) => *link == wanted,
+            _ => false,
+        };
+        concerned && self.hold == Some(Kind::of(command))
     }
 
     /// Links with a queue pair, oldest first.
@@ -204,6 +233,7 @@ impl Adapter {
                 self.qps.insert(link, Qp::Init);
                 self.next_qpn += 1;
                 let qpn = Qpn::new(self.next_qpn);
+                self.qpns.insert(self.next_qpn, link);
                 RdmaCompletion::QpCreated { link, qpn }
             }
             RdmaCommand::ConnectQp { link, peer, mtu } => {

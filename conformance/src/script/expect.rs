@@ -8,7 +8,8 @@ use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcKind, ClcMessage, Decline, Proposal};
 use smc_proto::wire::llc::{
-    AddLink, ConfirmLink, ConfirmRkey, DeleteLink, DeleteRkey, LlcMessage, TestLink,
+    AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
+    DeleteRkey, LlcMessage, TestLink,
 };
 use smc_proto::wire::types::{AddLinkRejectReason, DiagnosisCode};
 
@@ -218,6 +219,10 @@ impl Script {
         expect_add_link, AddLink, AddLink, false;
         /// An ADD LINK reply.
         expect_add_link_reply, AddLink, AddLink, true;
+        /// An ADD LINK CONTINUATION request.
+        expect_continuation, AddLinkContinuation, AddLinkContinuation, false;
+        /// An ADD LINK CONTINUATION reply.
+        expect_continuation_reply, AddLinkContinuation, AddLinkContinuation, true;
         /// A DELETE LINK request.
         expect_delete_link, DeleteLink, DeleteLink, false;
         /// A DELETE LINK reply.
@@ -226,6 +231,10 @@ impl Script {
         expect_confirm_rkey, ConfirmRkey, ConfirmRkey, false;
         /// A CONFIRM RKEY reply.
         expect_confirm_rkey_reply, ConfirmRkey, ConfirmRkey, true;
+        /// A CONFIRM RKEY CONTINUATION request.
+        expect_rkey_continuation, ConfirmRkeyContinuation, ConfirmRkeyContinuation, false;
+        /// A CONFIRM RKEY CONTINUATION reply.
+        expect_rkey_continuation_reply, ConfirmRkeyContinuation, ConfirmRkeyContinuation, true;
         /// A DELETE RKEY request.
         expect_delete_rkey, DeleteRkey, DeleteRkey, false;
         /// A DELETE RKEY reply.

@@ -208,6 +208,17 @@ impl Peer {
         Self::delete_link_with(DeleteLinkFlags::ORDERLY, number, false)
     }
 
+    /// DELETE LINK of a link that the peer lost, orderly as Linux has it.
+    #[must_use]
+    pub fn lost_link(number: u8) -> LlcMessage {
+        LlcMessage::DeleteLink(DeleteLink {
+            reply: false,
+            flags: DeleteLinkFlags::ORDERLY,
+            link: LinkNumber(number),
+            reason: DeleteLinkReason::LOST_PATH,
+        })
+    }
+
     /// DELETE LINK of all.
     #[must_use]
     pub fn delete_all() -> LlcMessage {

@@ -80,6 +80,8 @@ pub(super) fn details(item: &Item) -> Fields {
             }
             fields.text("destination_qpn", path.destination_qpn);
             fields.text("packet_psn", path.psn);
+            let link = path.link.map_or(Value::Null, |link| link.0.into());
+            fields.put("carrier_link", link);
             let version = match path.version {
                 RoceVersion::V1 => 1,
                 RoceVersion::V2 { .. } => 2,

@@ -13,6 +13,7 @@
 
 use super::Connection;
 use super::cursor::octets_between;
+use super::notices::CloseCause;
 use super::tx::Tx;
 use super::work::{NotifyRecord, Wants};
 use crate::config::ConnectionConfig;
@@ -22,11 +23,18 @@ impl Connection {
     /// Work goes to another link from now on. What was not reported as completed
     /// counts as not sent; later completions of the old link are ignored.
     pub fn on_link_changed(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        let incomplete = self.tx.sequence != self.tx.completed_sequence;
         if self.silent {
             self.tx.rewind();
+            // The wait for the peer ended before the link was found dead: it
+            // still has to learn that all is over (and nothing else is sent).
+            //= FAILOVER-016
+            if incomplete && self.close.final_emitted() && self.may_tell_peer() {
+                self.silent = false;
+                self.wants = Wants::VALIDATE | Wants::NOTIFY;
+            }
             return;
         }
-        let incomplete = self.tx.sequence != self.tx.completed_sequence;
         let released = self.tx.rewind();
         if !incomplete && self.close.final_emitted() && !self.wants.contains(Wants::NOTIFY) {
             // The peer has our C or A: nothing may follow it, on any link.
@@ -44,6 +52,15 @@ impl Connection {
             self.note_writable();
         }
         self.settle(now, cfg);
+    }
+}
+
+impl Connection {
+    fn may_tell_peer(&self) -> bool {
+        match self.close.cause {
+            Some(CloseCause::Fatal(cause)) => cause.can_tell_peer(),
+            _ => true,
+        }
     }
 }
 

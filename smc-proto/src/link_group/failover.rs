@@ -10,7 +10,7 @@
 //! may still be placed (FAILOVER-004), and after that nothing of it completes.
 
 use super::standing::{Departure, LinkTold, Word};
-use super::{Fallback, GroupState, Link, QpGoal, Standing};
+use super::{Fallback, GroupState, Link, QpGoal, Role, Standing};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -44,7 +44,6 @@ impl Engine<'_> {
             return;
         }
         let added = g.addition.link == link;
-        let carries_addition = g.addition.carrier == link && !g.addition.is_idle();
         match standing {
             Standing::Offered => self.abandon_addition(group, self.addition(group).is_shared()),
             Standing::Adding if added => {
@@ -54,22 +53,32 @@ impl Engine<'_> {
             }
             // The first link, before it is confirmed.
             Standing::Adding => self.end_group(group, close, fallback),
-            Standing::Leaving(_) => self.close_link(link),
+            Standing::Leaving(_) => {
+                self.close_link(link);
+                self.start_flow(group);
+            }
             Standing::Active if self.is_last_link(group, link) => {
                 self.end_group(group, close, fallback);
             }
             Standing::Active => {
                 self.depart(link, reason, false);
-                if carries_addition {
-                    //= LLC-080
-                    self.abandon_addition(group, self.addition(group).is_told());
-                }
-                self.restart_exchanges(group, link);
-                self.review_buffers(group);
-                self.start_departures(group);
-                self.start_flow(group);
+                self.restart_carried(group, link);
             }
         }
+    }
+
+    /// What a link carried that is of no use any more starts again on another one.
+    //= LLC-080
+    //= LLCSER-010
+    pub(crate) fn restart_carried(&mut self, group: u32, link: u32) {
+        let addition = self.addition(group);
+        if addition.carrier == link && !addition.is_idle() {
+            self.abandon_addition(group, addition.is_told());
+        }
+        self.restart_exchanges(group, link);
+        self.review_buffers(group);
+        self.start_departures(group);
+        self.start_flow(group);
     }
 
     /// Whether no other link could carry the connections of this one.
@@ -91,6 +100,8 @@ impl Engine<'_> {
             && let Some(l) = self.links.at_mut(index)
         {
             l.standing = Standing::Active;
+            self.arm_link(index);
+            self.poke_link(index);
             return false;
         }
         true
@@ -104,8 +115,31 @@ impl Engine<'_> {
             return;
         };
         self.depart(link, reason, true);
+        // The server tells of it once nothing of its own is under way; a client
+        // only asks.
+        //= LLC-052
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server)
+        {
+            self.quiet_link(link);
+        }
         self.start_departures(group);
         self.start_flow(group);
+    }
+
+    /// No new data on a link that is about to be deleted in order; for what is
+    /// under way there is time enough.
+    pub(crate) fn quiet_link(&mut self, link: u32) {
+        if let Some(l) = self.links.at_mut(link)
+            && let Standing::Leaving(departure) = &mut l.standing
+        {
+            departure.quieting = true;
+        }
+        let wait = self.core.config.timeouts.llc_reply;
+        // A client's answer must be there before the server stops waiting.
+        self.set_departure_deadline(link, wait.checked_div(2));
     }
 
     /// Takes a link out of use; DELETE LINK is due.
@@ -117,6 +151,7 @@ impl Engine<'_> {
         l.standing = Standing::Leaving(Departure {
             reason,
             orderly,
+            quieting: !orderly,
             word: Word::Due,
             deadline: None,
         });
@@ -138,8 +173,17 @@ impl Engine<'_> {
             l.replies.clear();
             l.request = None;
             l.free_flowing = super::link::FreeFlowing::empty();
+            let mut owed = None;
             if let Standing::Leaving(departure) = &mut l.standing {
                 departure.orderly = false;
+                departure.quieting = true;
+                if let Word::Owed { carrier } = departure.word {
+                    owed = Some(carrier);
+                }
+            }
+            // Nothing of it completes any more.
+            if let Some(carrier) = owed {
+                self.answer_when_quiet(link, carrier);
             }
             self.arm_link(link);
             self.drop_absent_link(link);
@@ -147,10 +191,23 @@ impl Engine<'_> {
         }
     }
 
-    /// A link that leaves in order closes when both sides agreed and nothing
-    /// is under way on it.
+    /// Something on a link completed. One that leaves in order is talked of when
+    /// no data is under way on it, and closes when both sides agreed and nothing
+    /// is.
     //= LLC-049
     pub(crate) fn close_if_quiet(&mut self, link: u32) {
+        if let Some(l) = self.links.at(link)
+            && let Some(departure) = l.standing.departure()
+            && departure.orderly
+            && departure.quieting
+            && l.is_free_of_data()
+        {
+            match departure.word {
+                Word::Due => self.start_flow(l.group),
+                Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
+                _ => {}
+            }
+        }
         let quiet = self.links.at(link).is_some_and(|l| {
             l.is_quiet()
                 && l.goal != QpGoal::Gone
@@ -169,10 +226,13 @@ impl Engine<'_> {
             return;
         };
         let group = l.group;
-        let mut reason = DeleteLinkReason::PROGRAM;
+        // For one that never came up the pause after a failure holds (LINK-049);
+        // one that an operator deleted is not to come back at once.
+        //= LINK-049
+        let mut missed = l.told != LinkTold::Nothing;
         if let Standing::Leaving(departure) = &mut l.standing {
             departure.word = Word::Settled;
-            reason = departure.reason;
+            missed &= departure.reason != DeleteLinkReason::OPERATOR;
         }
         // If it does not become quiet in time it is cut off.
         let wait = self.core.config.timeouts.llc_reply;
@@ -185,11 +245,7 @@ impl Engine<'_> {
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);
-        // A link that somebody deleted on purpose is not missed.
-        if matches!(
-            reason,
-            DeleteLinkReason::LOST_PATH | DeleteLinkReason::PROTOCOL_VIOLATION
-        ) {
+        if missed {
             self.want_redundancy(group);
         }
     }

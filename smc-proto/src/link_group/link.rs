@@ -230,10 +230,24 @@ impl Link {
         matches!(self.standing, Standing::Active | Standing::Leaving(_))
     }
 
+    /// Whether its ports are taken: not once both peers know that it is gone,
+    /// though its queue pair may still be there.
+    pub(crate) fn holds_ports(&self) -> bool {
+        self.is_active() || self.is_unsettled()
+    }
+
     /// Whether nothing this side posted waits on it, so that it can be closed
     /// without cutting anything off.
     pub(crate) fn is_quiet(&self) -> bool {
         self.in_flight.is_empty() && self.replies.is_empty() && self.request.is_none()
+    }
+
+    /// Whether no CDC message is under way on it, and so no write before one.
+    pub(crate) fn is_free_of_data(&self) -> bool {
+        !self
+            .in_flight
+            .iter()
+            .any(|kind| matches!(kind, SendKind::Notify { .. }))
     }
 
     /// Whether it is the same RNIC port at this end.

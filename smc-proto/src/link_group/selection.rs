@@ -96,7 +96,7 @@ impl Engine<'_> {
             .filter(|path| !self.is_parallel(group, path, peer))
             .filter_map(|path| {
                 let users = |asymmetric| {
-                    self.select_links(group, Link::is_known)
+                    self.select_links(group, Link::holds_ports)
                         .any(|(_, link)| link.is_at(&path) && link.asymmetric == asymmetric)
                 };
                 (!users(false)).then_some((users(true), path))
@@ -120,7 +120,7 @@ impl Engine<'_> {
         peer: Option<(Gid, Mac)>,
     ) -> bool {
         peer.is_some_and(|(gid, mac)| {
-            self.select_links(group, Link::is_known)
+            self.select_links(group, Link::holds_ports)
                 .any(|(_, link)| link.is_at(path) && link.leads_to(gid, mac))
         })
     }

@@ -32,18 +32,26 @@ pub(crate) struct Departure {
     pub(crate) reason: DeleteLinkReason,
     /// Whether it still works: what is posted on it may complete first.
     pub(crate) orderly: bool,
+    /// No new data goes over it: its end is decided, not only asked for.
+    pub(crate) quieting: bool,
     /// How far the peers agree on it.
     pub(crate) word: Word,
-    /// When the server must have answered a client's request, or when a link
-    /// whose departure is agreed on must have become quiet.
+    /// When the server must have answered a client's request, or when the link
+    /// must have become quiet.
     pub(crate) deadline: Option<Instant>,
 }
 
 /// What is to be said to the peer about a link that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Word {
-    /// DELETE LINK must be sent.
+    /// DELETE LINK must be sent; the server first lets data under way complete.
     Due,
+    /// Client: the answer is to be sent on this link once data under way is
+    /// completed.
+    Owed {
+        /// The link that brought the request.
+        carrier: u32,
+    },
     /// It waits or is under way on this link.
     Given {
         /// The link that carries it.
@@ -73,9 +81,9 @@ impl Standing {
     pub(crate) const fn carries_data(self) -> bool {
         match self {
             Self::Active => true,
-            Self::Leaving(Departure { orderly, word, .. }) => {
-                orderly && !matches!(word, Word::Settled)
-            }
+            Self::Leaving(Departure {
+                orderly, quieting, ..
+            }) => orderly && !quieting,
             Self::Offered | Self::Adding => false,
         }
     }
@@ -85,6 +93,7 @@ impl Standing {
         Self::Leaving(Departure {
             reason,
             orderly: false,
+            quieting: true,
             word,
             deadline: None,
         })
@@ -106,9 +115,13 @@ impl Standing {
             Self::Leaving(Departure {
                 reason,
                 orderly,
+                quieting,
                 word,
                 deadline,
-            }) => (3u8, reason, orderly, word, until(deadline, now)).hash(hasher),
+            }) => {
+                (3u8, reason, orderly, quieting).hash(hasher);
+                (word, until(deadline, now)).hash(hasher);
+            }
         }
     }
 }

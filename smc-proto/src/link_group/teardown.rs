@@ -127,6 +127,8 @@ impl Engine<'_> {
                 l.in_flight.clear();
             }
             self.move_connections(link);
+            // No answer comes on it any more, however it came to an end.
+            self.restart_carried(group, link);
             self.review_buffers(group);
             self.poke_link(link);
             return;

@@ -73,10 +73,10 @@ pub(crate) struct AddWish {
     pub(crate) due: bool,
     /// Not before this time.
     pub(crate) retry: Option<Instant>,
-    /// Attempts that failed, and links that did, since something changed.
+    /// Attempts that failed since something changed.
     pub(crate) failures: u8,
-    /// When a link was added last.
-    pub(crate) added: Option<Instant>,
+    /// Until then a link that was added and is lost again counts as one of them.
+    pub(crate) probation: Option<Instant>,
 }
 
 impl AddWish {
@@ -84,12 +84,12 @@ impl AddWish {
         due: false,
         retry: None,
         failures: 0,
-        added: None,
+        probation: None,
     };
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.due, until(self.retry, now), self.failures).hash(hasher);
-        self.added.map(|added| now.since(added)).hash(hasher);
+        until(self.probation, now).hash(hasher);
     }
 }
 
@@ -209,11 +209,11 @@ impl Engine<'_> {
             ..
         } = self.addition(group);
         self.set_addition(group, Addition::IDLE);
-        let now = self.now();
+        let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
                 failures: g.add_wish.failures,
-                added: Some(now),
+                probation: Some(probation),
                 ..AddWish::NONE
             };
         }
@@ -224,8 +224,11 @@ impl Engine<'_> {
             .is_some_and(|g| g.role == Role::Server);
         if server {
             self.retire_asymmetric_link(group);
-            // There may be ports for still more links.
-            if self.has_room_for_link(group)
+            // There may be ports for still more links; a client that shares its
+            // only port tells when it has another one.
+            let shared = self.links.at(added).is_some_and(|l| l.asymmetric);
+            if !shared
+                && self.has_room_for_link(group)
                 && self.spare_port(group, None).is_some()
                 && let Some(g) = self.groups.at_mut(group)
             {
@@ -331,14 +334,18 @@ impl Engine<'_> {
     }
 
     /// Tries again after a pause that grows with each failure.
-    pub(super) fn schedule_retry(&mut self, group: u32) {
+    pub(crate) fn schedule_retry(&mut self, group: u32) {
         let now = self.now();
         let timeouts = self.core.config.timeouts;
         let wanted = self.has_room_for_link(group);
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        g.add_wish.due = false;
+        // A port that came up during the attempt ends the pause at once.
+        //= LINK-050
+        if g.add_wish.due {
+            return;
+        }
         let doublings = u32::from(g.add_wish.failures.min(16));
         let pause = timeouts
             .add_link_retry
@@ -349,24 +356,25 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    /// A group with one link left looks for another one (LINK-042): at once after
-    /// the first loss, later with pauses, so that a link that is lost as soon as it
-    /// is there costs little (reliability H5, H17).
-    //= LINK-042
+    /// A group that lost a link looks for another one (LINK-042): at once, unless
+    /// links are lost as fast as they are added (reliability H17).
     pub(crate) fn want_redundancy(&mut self, group: u32) {
-        let calm = self.core.config.timeouts.add_link_retry_most;
         let now = self.now();
-        let Some(g) = self.groups.at_mut(group).filter(|g| g.is_active()) else {
+        let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        if g.add_wish.added.is_none_or(|added| now.since(added) > calm) {
-            g.add_wish.failures = 0;
-        }
-        if g.add_wish.failures > 0 {
-            self.schedule_retry(group);
+        if !g.is_active() {
             return;
         }
-        g.add_wish.failures = 1;
+        let wish = &mut g.add_wish;
+        if wish.probation.is_none_or(|until| until <= now) {
+            wish.failures = 0;
+        } else if wish.failures > 0 {
+            self.schedule_retry(group);
+            return;
+        } else {
+            wish.failures = 1;
+        }
         self.try_for_link(group);
     }
 

@@ -103,6 +103,9 @@ impl Engine<'_> {
         };
         let last = self.carrier(group, target) == NONE;
         match standing {
+            Standing::Leaving(departure) if departure.orderly => {
+                self.leave_in_order(link, target, request);
+            }
             Standing::Leaving(_) => {
                 self.answer_delete_link(link, request, request.reason);
                 self.settle_departure(target);
@@ -113,15 +116,50 @@ impl Engine<'_> {
             }
             _ if last => self.answer_last_delete_link(link, group, request),
             _ => {
-                self.answer_delete_link(link, request, request.reason);
                 // The reply may be on the very link, which therefore works.
                 self.depart(target, request.reason, true);
-                self.settle_departure(target);
-                if !request.flags.contains(DeleteLinkFlags::ORDERLY) && target != link {
-                    self.close_link(target);
-                }
+                self.leave_in_order(link, target, request);
             }
         }
+    }
+
+    /// The client answers when its data on the link is completed, so that the
+    /// server, which closes the link on the answer, cuts nothing off.
+    //= LLC-047
+    //= LLC-048
+    fn leave_in_order(&mut self, link: u32, target: u32, request: &DeleteLink) {
+        if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            self.answer_delete_link(link, request, request.reason);
+            self.settle_departure(target);
+            if target != link {
+                self.close_link(target);
+            }
+            return;
+        }
+        if let Some(l) = self.links.at_mut(target)
+            && let Standing::Leaving(departure) = &mut l.standing
+        {
+            departure.reason = request.reason;
+            departure.word = Word::Owed { carrier: link };
+        }
+        self.quiet_link(target);
+        self.close_if_quiet(target);
+    }
+
+    /// Gives the answer that a client owes for a link.
+    pub(crate) fn answer_when_quiet(&mut self, target: u32, carrier: u32) {
+        let Some(l) = self.links.at(target) else {
+            return;
+        };
+        let (number, departure) = (l.number, l.standing.departure());
+        let reply = LlcMessage::DeleteLink(DeleteLink {
+            reply: true,
+            flags: DeleteLinkFlags::ORDERLY,
+            link: number,
+            reason: departure.map_or(DeleteLinkReason::PROGRAM, |d| d.reason),
+        });
+        self.reply(carrier, &reply);
+        self.settle_departure(target);
     }
 
     fn answer_last_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
@@ -186,17 +224,24 @@ impl Engine<'_> {
             self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             return;
         };
-        if matches!(standing, Standing::Leaving(_)) {
-            // Being cleaned up already.
+        if let Standing::Leaving(departure) = standing {
+            // Being cleaned up already; but it does not work any more.
+            //= LLC-053
+            if departure.orderly && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+                self.close_link(target);
+                self.start_flow(group);
+            }
             return;
         }
         if self.carrier(group, target) == NONE {
             self.delete_last_link(group, target, request);
             return;
         }
-        self.retire_link(target, request.reason);
-        if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
-            self.close_link(target);
+        if request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            self.retire_link(target, request.reason);
+        } else {
+            self.depart(target, request.reason, false);
+            self.restart_carried(group, target);
         }
     }
 

@@ -69,7 +69,9 @@ impl Engine<'_> {
         self.select_links(group, |_| true)
             .find_map(|(index, link)| {
                 let departure = link.standing.departure()?;
-                (departure.word == Word::Due).then_some((index, departure))
+                // A server that deletes in order lets its data complete first.
+                let waits = departure.orderly && departure.quieting && !link.is_free_of_data();
+                (departure.word == Word::Due && !waits).then_some((index, departure))
             })
     }
 
@@ -157,7 +159,19 @@ impl Engine<'_> {
                 }
             }
             Word::Settled => self.close_link(link),
-            _ => {}
+            Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
+            // A server's data does not complete: the link is broken.
+            Word::Due
+                if self
+                    .links
+                    .at(link)
+                    .is_some_and(|l| departure.orderly && !l.is_free_of_data()) =>
+            {
+                let group = self.links.at(link).map_or(NONE, |l| l.group);
+                self.close_link(link);
+                self.start_flow(group);
+            }
+            Word::Due | Word::Given { .. } => {}
         }
     }
 }

@@ -342,7 +342,7 @@ impl Engine<'_> {
             .other_links
             .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
         if let Some(rmb) = rmb {
-            self.learn_entries(group, rmb, &message.others);
+            self.learn_entries(group, link, rmb, &message.others);
             let incoming = IncomingRkey {
                 rmb,
                 carrier: link,
@@ -377,7 +377,7 @@ impl Engine<'_> {
             self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
             return;
         };
-        self.learn_entries(group, incoming.rmb, &message.others);
+        self.learn_entries(group, link, incoming.rmb, &message.others);
         let left = message
             .remaining
             .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
@@ -398,13 +398,13 @@ impl Engine<'_> {
         })
     }
 
-    /// Stores what CONFIRM RKEY says of other links; of unknown ones nothing can be
-    /// kept.
-    fn learn_entries(&mut self, group: u32, rmb: u32, entries: &[LinkRToken]) {
+    /// Stores what CONFIRM RKEY says of other links than the one that carries it; of
+    /// unknown ones nothing can be kept.
+    fn learn_entries(&mut self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) {
         for entry in entries {
             let position = self
                 .select_links(group, |l| l.number == entry.link && l.is_known())
-                .next()
+                .find(|(index, _)| *index != carrier)
                 .map(|(_, l)| l.position);
             if let Some(position) = position
                 && let Some(rmb) = self.remote_rmbs.at_mut(rmb)

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Gid, Psn, Qpn, RKey};
+use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn, RKey};
 
 use crate::capture::frame::{RoceVersion, gid_address};
 
@@ -73,6 +73,9 @@ pub struct RocePath {
     pub destination_qpn: Qpn,
     /// Number of the packet; of the first one for an RDMA WRITE.
     pub psn: Psn,
+    /// Number of the link that the queue pairs are the ends of, once a CONFIRM LINK
+    /// was seen.
+    pub link: Option<LinkNumber>,
     /// Whether the invariant CRC is right; `None` if the capture is cut.
     pub crc_valid: Option<bool>,
 }
@@ -233,7 +236,8 @@ impl fmt::Display for Path {
                     Some(qpn) => write!(f, "{source} qp {qpn}")?,
                     None => write!(f, "{source}")?,
                 }
-                write!(f, " -> {destination} qp {}", path.destination_qpn)
+                write!(f, " -> {destination} qp {}", path.destination_qpn)?;
+                path.link.map_or(Ok(()), |link| write!(f, " link {link}"))
             }
             Self::Hosts {
                 source,

@@ -1,6 +1,6 @@
 //! What is known of a queue pair: who its peer is and which packets it got.
 
-use smc_proto::wire::types::{Gid, Psn, Qpn};
+use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn};
 
 use super::write::WriteInProgress;
 
@@ -30,6 +30,8 @@ pub(super) struct QueuePair {
     pub(super) usage: Use,
     /// The queue pair at the other end.
     pub(super) peer: Option<Qpn>,
+    /// The link whose end it is.
+    pub(super) link: Option<LinkNumber>,
     pub(super) packets: PacketWindow,
     pub(super) write: Option<WriteInProgress>,
     /// Payload of a SEND in several packets, so far, and what of it is missing.

@@ -90,6 +90,7 @@ impl RdmaFollower {
             source_qpn: queue_pair.peer,
             destination_qpn: bth.destination_qpn,
             psn: bth.psn,
+            link: queue_pair.link,
             crc_valid: frame.crc_valid,
         };
         if bth.opcode.is_write() {
@@ -114,7 +115,9 @@ impl RdmaFollower {
         }
         if fresh && let Content::Llc(message) = &content {
             self.learn_from_llc(address, message);
-            path.source_qpn = self.queue_pair(address).0.peer;
+            let (queue_pair, _) = self.queue_pair(address);
+            path.source_qpn = queue_pair.peer;
+            path.link = queue_pair.link;
         }
         items.push(item(at, path, !fresh, content, &octets));
     }
@@ -159,6 +162,9 @@ impl RdmaFollower {
                 let sender = (confirm.gid, confirm.qpn);
                 self.name(sender, false);
                 self.pair(sender, receiver);
+                for end in [sender, receiver] {
+                    self.queue_pair(end).0.link = Some(confirm.link);
+                }
             }
             _ => {}
         }

@@ -2,7 +2,6 @@
 
 use super::{AddingStage, Addition};
 use crate::command::QpAddress;
-use crate::config::HINTS_TRIED;
 use crate::engine::Engine;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
@@ -67,12 +66,10 @@ impl Engine<'_> {
             .at(group)
             .is_some_and(|g| g.is_active() && g.addition.is_idle())
             && self.has_room_for_link(group);
-        // A client that only says so is not believed for ever (reliability H17).
-        let tired = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.add_wish.failures > HINTS_TRIED);
-        if welcome && !tired {
+        if welcome {
+            if let Some(g) = self.groups.at_mut(group) {
+                g.add_wish.failures = 0;
+            }
             self.try_for_link(group);
         }
     }

@@ -140,10 +140,12 @@ impl Engine<'_> {
             }
             return;
         }
-        let rising = addition
+        // Two less with each message, or one by a peer that fills but one pair; a
+        // count that stands still would never end (reliability D7).
+        let stuck = addition
             .peer_left
-            .is_some_and(|left| message.remaining > left);
-        if rising || addition.rounds >= CONTINUATION_ROUNDS {
+            .is_some_and(|left| message.remaining > 0 && message.remaining >= left);
+        if stuck || addition.rounds >= CONTINUATION_ROUNDS {
             self.abandon_addition(group, true);
             return;
         }

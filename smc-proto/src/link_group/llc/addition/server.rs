@@ -21,10 +21,10 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        let failures = g.add_wish.failures;
         g.add_wish = AddWish {
-            failures,
-            ..AddWish::NONE
+            due: false,
+            retry: None,
+            ..g.add_wish
         };
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
             return;

@@ -1,0 +1,135 @@
+//! Whether the messages of our end name its own objects.
+
+use smc_proto::id::LinkId;
+use smc_proto::path::LocalPath;
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{Gid, LinkNumber, Mac, PeerId, Psn, Qpn};
+
+use super::Host;
+
+impl Host {
+    /// Whether a CLC message names our objects.
+    pub(in crate::replay) fn check_clc(&mut self, ours: &ClcMessage) -> Result<(), String> {
+        match ours {
+            ClcMessage::Proposal(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_port(m.gid, m.mac)
+            }
+            ClcMessage::Accept(m) | ClcMessage::Confirm(m) => {
+                self.check_peer_id(m.peer_id)?;
+                self.check_qpn(m.qpn, (m.gid, m.mac))?;
+                self.check_told_psn(m.qpn, m.psn)?;
+                let link = self.link_of(m.qpn)?;
+                self.buffer_of(link, m.rtoken).map(drop)
+            }
+            ClcMessage::Decline(_) => Ok(()),
+        }
+    }
+
+    /// Whether an LLC message on a link does.
+    pub(in crate::replay) fn check_llc(
+        &mut self,
+        link: LinkNumber,
+        ours: &LlcMessage,
+    ) -> Result<(), String> {
+        match ours {
+            LlcMessage::ConfirmLink(m) => {
+                self.check_qpn(m.qpn, (m.gid, m.mac))?;
+                if self.carrier(link) == Some(self.link_of(m.qpn)?) {
+                    Ok(())
+                } else {
+                    Err(format!("not the queue pair of link {link}"))
+                }
+            }
+            LlcMessage::AddLink(m) if m.rejection.is_none() => {
+                self.check_qpn(m.qpn, (m.gid, m.mac))?;
+                self.check_told_psn(m.qpn, m.psn)
+            }
+            LlcMessage::AddLink(m) => self.check_port(m.gid, m.mac),
+            LlcMessage::AddLinkContinuation(m) => {
+                for pair in &m.pairs {
+                    let new = self.buffer_of(self.added(m.link)?, pair.new)?;
+                    let known = self.registered.get(&pair.reference);
+                    if known.map(|r| (r.buffer, Some(r.link))) != Some((new, self.carrier(link))) {
+                        return Err(format!("{} is another RMB", pair.reference));
+                    }
+                }
+                Ok(())
+            }
+            LlcMessage::ConfirmRkey(m) if !m.reply => {
+                let carrier = self.carrier(link).ok_or("no such link")?;
+                let buffer = self.buffer_of(carrier, m.rtoken)?;
+                for other in &m.others {
+                    let carrier = self.carrier(other.link).ok_or("no such link")?;
+                    if self.buffer_of(carrier, other.rtoken)? != buffer {
+                        return Err(format!("{} is another RMB", other.rtoken));
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether our queue pairs begin with the packet numbers that we told.
+    pub(in crate::replay) fn check_psns(&self) -> Result<(), String> {
+        for (link, pair) in self.pairs.iter() {
+            if pair.bound.is_some() && (pair.psn.is_none() || pair.psn != pair.told_psn) {
+                return Err(format!(
+                    "packet numbers of {link:?}: {:?}, {:?}",
+                    pair.psn, pair.told_psn
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn added(&self, number: LinkNumber) -> Result<LinkId, String> {
+        self.carrier(number)
+            .ok_or_else(|| format!("link {number} is not bound"))
+    }
+
+    fn check_peer_id(&self, peer_id: PeerId) -> Result<(), String> {
+        if peer_id == self.endpoint.config().peer_id {
+            Ok(())
+        } else {
+            Err(format!("our peer ID is not {peer_id}"))
+        }
+    }
+
+    fn check_port(&self, gid: Gid, mac: Mac) -> Result<(), String> {
+        if self.paths.iter().any(|p| (p.gid, p.mac) == (gid, mac)) {
+            Ok(())
+        } else {
+            Err(format!("no port of ours is {gid}, {mac}"))
+        }
+    }
+
+    /// A queue pair is at the port that the message says.
+    fn check_qpn(&mut self, qpn: Qpn, (gid, mac): (Gid, Mac)) -> Result<(), String> {
+        let device = self.pairs.named(qpn)?.device;
+        let at = |p: &&LocalPath| (p.gid, p.mac) == (gid, mac);
+        if self.paths.iter().find(at).map(|p| p.device) == Some(device) {
+            Ok(())
+        } else {
+            Err(format!("{qpn} is not at {gid}, {mac}"))
+        }
+    }
+
+    fn check_told_psn(&mut self, qpn: Qpn, psn: Psn) -> Result<(), String> {
+        if *self.pairs.named(qpn)?.told_psn.get_or_insert(psn) == psn {
+            Ok(())
+        } else {
+            Err(format!("another packet number: {psn}"))
+        }
+    }
+
+    fn link_of(&self, qpn: Qpn) -> Result<LinkId, String> {
+        self.pairs
+            .iter()
+            .find(|(_, pair)| pair.qpn == qpn)
+            .map(|(link, _)| link)
+            .ok_or_else(|| format!("{qpn} is no queue pair of ours"))
+    }
+}

@@ -1,0 +1,127 @@
+//! Identities in LLC messages.
+
+use smc_proto::wire::llc::{ConfirmRkey, LlcMessage};
+use smc_proto::wire::types::{LinkNumber, RKey};
+
+use super::Identities;
+
+impl Identities {
+    /// Pairs LLC messages of the same type on a link. Ours with the captured
+    /// identities in it. What an answer repeats of its request is no identity of
+    /// its sender, and stays.
+    pub(in crate::replay) fn pair_llc(
+        &mut self,
+        link: LinkNumber,
+        captured: &LlcMessage,
+        ours: &LlcMessage,
+    ) -> LlcMessage {
+        match (captured, ours) {
+            (LlcMessage::ConfirmLink(theirs), LlcMessage::ConfirmLink(ours)) => {
+                let mut message = *ours;
+                message.qpn = theirs.qpn;
+                message.user_id = theirs.user_id;
+                LlcMessage::ConfirmLink(message)
+            }
+            (LlcMessage::AddLink(theirs), LlcMessage::AddLink(ours)) => {
+                let mut message = *ours;
+                if !ours.reply {
+                    self.add_link = Some((*theirs, *ours));
+                }
+                if ours.rejection.is_some() {
+                    // Linux repeats the request in its rejection.
+                    message.mac = theirs.mac;
+                    message.gid = theirs.gid;
+                }
+                message.qpn = theirs.qpn;
+                message.psn = theirs.psn;
+                LlcMessage::AddLink(message)
+            }
+            (LlcMessage::AddLinkContinuation(theirs), LlcMessage::AddLinkContinuation(ours)) => {
+                let mut message = ours.clone();
+                for (pair, captured) in message.pairs.iter_mut().zip(&theirs.pairs) {
+                    self.learn_rmb(theirs.link, captured.new, pair.new);
+                    pair.new = captured.new;
+                    // The key in the captured message must stand for ours.
+                    if self.stands_for(link, captured.reference, pair.reference) {
+                        pair.reference = captured.reference;
+                    }
+                }
+                LlcMessage::AddLinkContinuation(message)
+            }
+            (LlcMessage::ConfirmRkey(theirs), LlcMessage::ConfirmRkey(ours)) if !ours.reply => {
+                LlcMessage::ConfirmRkey(self.pair_confirm_rkey(link, theirs, ours))
+            }
+            (LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(ours)) if !ours.reply => {
+                let mut message = ours.clone();
+                for (rkey, captured) in message.rkeys.iter_mut().zip(&theirs.rkeys) {
+                    if self.stands_for(link, *captured, *rkey) {
+                        *rkey = *captured;
+                    }
+                }
+                LlcMessage::DeleteRkey(message)
+            }
+            _ => ours.clone(),
+        }
+    }
+
+    fn pair_confirm_rkey(
+        &mut self,
+        link: LinkNumber,
+        theirs: &ConfirmRkey,
+        ours: &ConfirmRkey,
+    ) -> ConfirmRkey {
+        let mut message = ours.clone();
+        self.learn_rmb(link, theirs.rtoken, ours.rtoken);
+        message.rtoken = theirs.rtoken;
+        for (other, captured) in message.others.iter_mut().zip(&theirs.others) {
+            if other.link == captured.link {
+                self.learn_rmb(other.link, captured.rtoken, other.rtoken);
+                other.rtoken = captured.rtoken;
+            }
+        }
+        message
+    }
+
+    fn stands_for(&self, link: LinkNumber, captured: RKey, ours: RKey) -> bool {
+        self.rmb(link, captured).map(|(_, own)| own.rkey) == Some(ours)
+    }
+
+    /// A captured answer, as it would be to our request.
+    pub(in crate::replay) fn rewrite_reply(
+        &self,
+        link: LinkNumber,
+        captured: &LlcMessage,
+    ) -> LlcMessage {
+        let mut message = captured.clone();
+        match &mut message {
+            LlcMessage::ConfirmRkey(reply) if reply.reply => {
+                if let Some((_, ours)) = self.rmb(link, reply.rtoken.rkey) {
+                    reply.rtoken = ours;
+                }
+                for other in &mut reply.others {
+                    if let Some((_, ours)) = self.rmb(other.link, other.rtoken.rkey) {
+                        other.rtoken = ours;
+                    }
+                }
+            }
+            LlcMessage::DeleteRkey(reply) if reply.reply => {
+                for rkey in &mut reply.rkeys {
+                    if let Some((_, ours)) = self.rmb(link, *rkey) {
+                        *rkey = ours.rkey;
+                    }
+                }
+            }
+            // Linux repeats the request in its rejection.
+            LlcMessage::AddLink(reply) if reply.rejection.is_some() => {
+                if let Some((theirs, ours)) = self.add_link
+                    && (reply.gid, reply.mac, reply.qpn) == (theirs.gid, theirs.mac, theirs.qpn)
+                {
+                    reply.qpn = ours.qpn;
+                    reply.psn = ours.psn;
+                }
+            }
+            _ => {}
+        }
+        message
+    }
+}

@@ -1,0 +1,371 @@
+//! The adapter: commands carried out one at a time.
+
+use std::collections::VecDeque;
+
+use smc_proto::command::RdmaCommand;
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::id::LinkId;
+use smc_proto::wire::types::{Qpn, RToken};
+
+use super::World;
+use super::app::octet;
+use super::host::{BASE, Host, Item, Qp, Registration};
+use super::world::name;
+
+impl World {
+    /// Polls a side until it has posted one WRITE or SEND; whether it had any
+    /// command at all.
+    pub fn post(&mut self, side: usize) -> bool {
+        let mut any = false;
+        for port in 0..self.hosts[side].paths.len() {
+            let device = self.hosts[side].paths[port].device;
+            while let Some(command) = self.hosts[side].endpoint.poll_rdma(self.now, device) {
+                any = true;
+                self.steps += 1;
+                if self.execute(side, command) {
+                    return true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Carries a command out; whether it was a WRITE or a SEND.
+    fn execute(&mut self, side: usize, command: RdmaCommand) -> bool {
+        match command {
+            RdmaCommand::Write {
+                link,
+                conn,
+                buffer,
+                source,
+                rkey,
+                address,
+            } => {
+                self.note(|| {
+                    let to = address.wrapping_sub(BASE);
+                    let len = source[0].length + source[1].length;
+                    format!("{} posts {link} WRITE of {len} to {to}", name(side))
+                });
+                let item = Item::Write {
+                    buffer,
+                    source,
+                    rkey,
+                    address,
+                    conn,
+                };
+                self.enqueue(side, link, item);
+                true
+            }
+            RdmaCommand::Send {
+                link,
+                wr_id,
+                payload,
+            } => {
+                self.note(|| format!("{} posts {link} SEND {}", name(side), decode(&payload)));
+                self.enqueue(side, link, Item::Send { wr_id, payload });
+                true
+            }
+            RdmaCommand::QpToError { link } => {
+                self.note(|| format!("{} {command:?}", name(side)));
+                self.to_error(side, link);
+                false
+            }
+            _ => {
+                self.note(|| format!("{} {command:?}", name(side)));
+                let completion = self.hosts[side].control(command);
+                self.hosts[side].endpoint.handle_rdma(self.now, completion);
+                false
+            }
+        }
+    }
+
+    fn enqueue(&mut self, side: usize, link: LinkId, item: Item) {
+        let Some(qp) = self.hosts[side].qp(link) else {
+            self.error(format!("work for {link}, which has no queue pair"));
+            return;
+        };
+        if qp.drained {
+            self.error(format!("work for {link} after QpDrained"));
+            return;
+        }
+        if qp.peer_qpn.is_none() {
+            self.error(format!("work for {link}, which is not connected"));
+            return;
+        }
+        qp.posted.push_back(item);
+    }
+
+    /// Lets the next WRITE or SEND of a side arrive at the peer.
+    pub fn deliver(&mut self, side: usize) -> bool {
+        for index in 0..self.hosts[side].qps.len() {
+            if let Some(link) = self.hosts[side].qps[index].as_ref().map(|qp| qp.link)
+                && self.deliver_on(side, link)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same on one link.
+    pub fn deliver_on(&mut self, side: usize, link: LinkId) -> bool {
+        if self.cut.contains(&(side, link)) {
+            return false;
+        }
+        let Some(qp) = self.hosts[side].qp(link) else {
+            return false;
+        };
+        let peer_qpn = qp.peer_qpn;
+        if qp.broken || qp.arrived >= qp.posted.len() {
+            return false;
+        }
+        let item = qp.posted[qp.arrived].clone();
+        let Some(to) = self.hosts[1 - side]
+            .qps
+            .iter()
+            .flatten()
+            .find(|qp| Some(qp.qpn) == peer_qpn && !qp.broken && qp.peer_qpn.is_some())
+            .map(|qp| qp.link)
+        else {
+            return false;
+        };
+        if let Some(qp) = self.hosts[side].qp(link) {
+            qp.arrived += 1;
+        }
+        self.steps += 1;
+        match item {
+            Item::Write { .. } => self.place(side, to, &item),
+            Item::Send { payload, .. } => {
+                self.note(|| format!("{} receives {}", name(1 - side), decode(&payload)));
+                self.hosts[1 - side].endpoint.handle_rdma(
+                    self.now,
+                    RdmaCompletion::Received {
+                        link: to,
+                        payload: &payload,
+                    },
+                );
+            }
+        }
+        true
+    }
+
+    /// Places a WRITE of `side` in the peer's memory, by its link `to`.
+    fn place(&mut self, side: usize, to: LinkId, item: &Item) {
+        let Item::Write {
+            buffer,
+            source,
+            rkey,
+            address,
+            conn,
+        } = *item
+        else {
+            return;
+        };
+        let octets = self.hosts[side].octets(buffer, &source);
+        let found = self.hosts[1 - side]
+            .registrations
+            .iter()
+            .find(|r| r.rkey == rkey && r.link == to)
+            .copied();
+        let Some(target) = found else {
+            self.error(format!("a WRITE with a key that {to} does not know"));
+            return;
+        };
+        let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
+        self.note(|| {
+            format!(
+                "{} has {} octets placed at {at}",
+                name(1 - side),
+                octets.len()
+            )
+        });
+        let memory = &mut self.hosts[1 - side].buffers[target.buffer.index() as usize];
+        let Some(place) = at
+            .checked_add(octets.len())
+            .and_then(|end| memory.get_mut(at..end))
+        else {
+            self.error("a WRITE outside the buffer");
+            return;
+        };
+        place.copy_from_slice(&octets);
+        let size = memory.len();
+        let app = self.hosts[side].apps.iter().position(|a| a.conn == conn);
+        if let Some(app) = app {
+            self.check_window(side, app, at, &octets, size);
+        }
+    }
+
+    /// The octets must be a piece of the stream that fits behind what the peer
+    /// has read.
+    fn check_window(&mut self, side: usize, app: usize, at: usize, octets: &[u8], size: usize) {
+        let config = self.hosts[side].endpoint.config();
+        let reader = &self.hosts[1 - side].apps[app];
+        // After close() the engine itself takes what arrives.
+        if config.elements_per_rmb != 1 || reader.taken.is_some() || reader.closing.is_some() {
+            return;
+        }
+        let base = if config.eye_catcher { 4 } else { 0 };
+        let ring = (size - base) as u64;
+        let read = self.hosts[1 - side].apps[app].read;
+        let place = (at - base) as u64;
+        // Candidates for the first octet's place in the stream: this lap and the last.
+        let lap = read / ring * ring;
+        let fits = [lap.checked_sub(ring), Some(lap), Some(lap + ring)]
+            .into_iter()
+            .flatten()
+            .map(|lap| lap + place)
+            .filter(|from| from + octets.len() as u64 <= read + ring)
+            .any(|from| (from..).zip(octets).all(|(n, &o)| o == octet(side, app, n)));
+        if !fits {
+            self.error(format!(
+                "a WRITE of {} to {place} outside the window (peer has read {read})",
+                octets.len()
+            ));
+        }
+    }
+
+    /// Reports the next completion of a side: of a SEND that arrived.
+    pub fn complete(&mut self, side: usize) -> bool {
+        for index in 0..self.hosts[side].qps.len() {
+            if let Some(link) = self.hosts[side].qps[index].as_ref().map(|qp| qp.link)
+                && self.complete_on(side, link)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same on one link.
+    pub fn complete_on(&mut self, side: usize, link: LinkId) -> bool {
+        let Some(qp) = self.hosts[side].qp(link) else {
+            return false;
+        };
+        let next = qp
+            .posted
+            .iter()
+            .take(qp.arrived)
+            .position(|item| matches!(item, Item::Send { .. }));
+        let Some(next) = next.filter(|_| !qp.broken) else {
+            return false;
+        };
+        qp.arrived -= next + 1;
+        let done = qp.posted.drain(..=next).next_back();
+        if let Some(Item::Send { wr_id, .. }) = done {
+            self.steps += 1;
+            self.note(|| format!("{} completes {link} {wr_id:?}", name(side)));
+            self.hosts[side]
+                .endpoint
+                .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
+        }
+        true
+    }
+}
+
+impl Host {
+    /// Carries out a command about an object.
+    fn control(&mut self, command: RdmaCommand) -> RdmaCompletion<'static> {
+        match command {
+            RdmaCommand::CreateQp { link, device, .. } => {
+                let index = link.index() as usize;
+                if self.qps.len() <= index {
+                    self.qps.resize(index + 1, None);
+                }
+                let qpn = self.new_qpn(link);
+                assert!(self.qps[index].is_none(), "the queue pair exists");
+                self.qps[index] = Some(Qp {
+                    link,
+                    device,
+                    qpn,
+                    peer_qpn: None,
+                    broken: false,
+                    drained: false,
+                    posted: VecDeque::new(),
+                    arrived: 0,
+                });
+                RdmaCompletion::QpCreated {
+                    link,
+                    qpn: Qpn::new(qpn),
+                }
+            }
+            RdmaCommand::ConnectQp { link, peer, .. } => {
+                self.qp(link).expect("a queue pair").peer_qpn = Some(peer.qpn.value());
+                RdmaCompletion::QpConnected { link }
+            }
+            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
+            RdmaCommand::DestroyQp { link } => {
+                let qp = self.qps[link.index() as usize].take();
+                assert!(qp.is_some_and(|qp| qp.drained), "destroyed undrained");
+                assert!(self.registrations.iter().all(|r| r.link != link));
+                RdmaCompletion::QpDestroyed { link }
+            }
+            RdmaCommand::AllocBuffer {
+                buffer,
+                elements,
+                element_size,
+                ..
+            } => {
+                let index = buffer.index() as usize;
+                if self.buffers.len() <= index {
+                    self.buffers.resize(index + 1, Vec::new());
+                }
+                self.buffers[index] = vec![0; usize::from(elements) * element_size as usize];
+                RdmaCompletion::BufferAllocated { buffer }
+            }
+            RdmaCommand::RegisterBuffer { buffer, link } => {
+                let rkey = Self::key(buffer, link);
+                self.registrations.push(Registration { rkey, link, buffer });
+                RdmaCompletion::BufferRegistered {
+                    buffer,
+                    link,
+                    rtoken: RToken {
+                        rkey,
+                        address: BASE,
+                    },
+                }
+            }
+            RdmaCommand::DeregisterBuffer { buffer, link } => {
+                self.registrations
+                    .retain(|r| r.buffer != buffer || r.link != link);
+                RdmaCompletion::BufferDeregistered { buffer, link }
+            }
+            RdmaCommand::FreeBuffer { buffer } => {
+                assert!(self.registrations.iter().all(|r| r.buffer != buffer));
+                self.buffers[buffer.index() as usize] = Vec::new();
+                RdmaCompletion::BufferFreed { buffer }
+            }
+            RdmaCommand::ClearElement {
+                buffer,
+                offset,
+                length,
+                ..
+            } => {
+                let start = offset as usize;
+                self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
+                RdmaCompletion::ElementCleared { buffer, offset }
+            }
+            RdmaCommand::QpToError { .. }
+            | RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. } => {
+                unreachable!("carried out elsewhere")
+            }
+        }
+    }
+}
+
+/// A SEND in one line.
+fn decode(payload: &[u8; 44]) -> String {
+    if let Ok(cdc) = smc_proto::wire::cdc::Cdc::parse(payload) {
+        return format!(
+            "CDC {} producer {}/{} consumer {}/{} {:?} {:?}",
+            cdc.sequence,
+            cdc.producer.wrap,
+            cdc.producer.count,
+            cdc.consumer.wrap,
+            cdc.consumer.count,
+            cdc.producer_flags,
+            cdc.connection_flags
+        );
+    }
+    format!("{:?}", smc_proto::wire::llc::LlcMessage::parse(payload))
+}
