@@ -175,7 +175,7 @@ fn without_a_link_the_transfer_ends() {
         &["--rnics", "1", "--kill-link", "50"][..],
         &["--rnics", "1", "--kill-link", "50", "--seed", "3"],
         &["--rnics", "1", "--kill-link", "10,20", "--revive", "15"],
-        &["--rnics", "2", "--kill-link", "20,40,60"],
+        &["--rnics", "2", "--kill-link", "10,20,30,40,50,60,70,80,90"],
     ] {
         let outcome = demo(&[&["--bytes", "2m"], arguments].concat());
         assert_eq!(outcome.status, 1, "{arguments:?}");

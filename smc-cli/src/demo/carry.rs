@@ -1,6 +1,7 @@
 //! The run: client and server as applications on two engines.
 
 mod outcome;
+mod setup;
 mod transfer;
 mod trouble;
 
@@ -12,11 +13,9 @@ use std::time::Instant as RealInstant;
 use sha2::Sha256;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
-use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::record::Recorder;
 use smc_transport_sim::sim::{Carrier, Simulation, SocketId};
-use smc_transport_sim::tcp::SmcOption;
 
 use super::links::Links;
 use super::script::Script;
@@ -26,58 +25,12 @@ use super::{Capture, hosts};
 use crate::output::Failure;
 
 pub use outcome::Outcome;
+pub use setup::{Hooks, Place, Setup};
 
 /// Octets read from the source at once, and the most an application queues.
 const PIECE: u64 = 64 << 10;
 /// Virtual time without any progress after which a run is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Where octets arrive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// At the server.
-    Server,
-    /// Back at the client.
-    Client,
-}
-
-/// How a run is made.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Seed of the engines, the wires and the choice of what dies.
-    pub seed: u64,
-    /// Size of all rings.
-    pub ring: BufferSize,
-    /// Whose SYN has the SMC option.
-    pub option: SmcOption,
-    /// RNICs of each host, 1 to 8.
-    pub rnics: u8,
-    /// After which percentages of the source a link dies, in rising order.
-    pub kills: Vec<u8>,
-    /// After which percentage ports that are down come back.
-    pub revive: Option<u8>,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            ring: BufferSize::K64,
-            option: SmcOption::BOTH,
-            rnics: 1,
-            kills: Vec::new(),
-            revive: None,
-        }
-    }
-}
-
-/// What a run is shown to, and may be disturbed by.
-pub struct Hooks<'a> {
-    /// Told how many octets are back, now and then.
-    pub progress: &'a mut dyn FnMut(u64),
-    /// Sees what an application read, and may change it before it is looked at.
-    pub on_read: &'a mut dyn FnMut(Place, &mut [u8]),
-}
 
 pub(super) type FileRecorder = Arc<Mutex<Recorder<BufWriter<File>>>>;
 

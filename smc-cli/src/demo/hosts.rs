@@ -15,7 +15,7 @@ fn port(host: u8, rnic: u8) -> PortConfig {
     let mut gid = [0; 16];
     gid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, 10 * rnic + host]);
     PortConfig {
-        device: DeviceId(rnic.into()),
+        device: DeviceId(rnic),
         port: 1,
         gid: Gid(gid),
         mac: Mac([2, 0, 0, 0, rnic, host]),

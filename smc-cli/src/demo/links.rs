@@ -1,65 +1,20 @@
 //! The lives of the links of a demo, as its two engines tell them.
 
+mod life;
+
 use smc_proto::endpoint::LinkStatus;
 use smc_proto::id::LinkId;
 use smc_proto::time::Instant;
-use smc_proto::wire::types::Gid;
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::sim::Simulation;
 
 use super::rung::Mood;
 
+pub(super) use life::Note;
+pub use life::{LinkEnd, LinkLife, LinkState};
+
 /// Names of the two hosts.
 pub(super) const NAMES: [&str; 2] = ["client", "server"];
-
-/// The life of a link.
-#[derive(Clone, Debug)]
-pub struct LinkLife {
-    /// Its number, the same at both ends.
-    pub number: u8,
-    /// Where it begins at the client and at the server, as far as they said so.
-    pub ends: [Option<LinkEnd>; 2],
-    /// Whether it came up on an RNIC that another link uses.
-    pub asymmetric: bool,
-    /// When it was up at both ends.
-    pub up_at: Option<Instant>,
-    /// What became of it.
-    pub state: LinkState,
-    /// When and of what it died, or when it was deleted.
-    pub died: Option<(Instant, String)>,
-}
-
-/// One end of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkEnd {
-    /// The RNIC, from 1.
-    pub rnic: u8,
-    /// GID of its port.
-    pub gid: Gid,
-}
-
-/// What became of a link before the connection was closed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkState {
-    /// Connections can use it.
-    Active,
-    /// It failed.
-    Died,
-    /// The peers agreed to do without it.
-    Deleted,
-}
-
-impl LinkState {
-    /// For tables and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Died => "died",
-            Self::Deleted => "deleted",
-        }
-    }
-}
 
 /// Follows the links of both hosts.
 #[derive(Debug)]
@@ -245,36 +200,4 @@ impl Links {
 
 fn status(simulation: &mut Simulation, host: HostId, id: LinkId) -> Option<LinkStatus> {
     simulation.endpoint(host)?.link(id)
-}
-
-/// Something to be noted in the ladder.
-#[derive(Debug)]
-pub(super) struct Note {
-    pub(super) at: Instant,
-    pub(super) link: Option<u8>,
-    pub(super) mood: Mood,
-    pub(super) text: String,
-}
-
-impl Note {
-    pub(super) const fn new(at: Instant, link: u8, mood: Mood, text: String) -> Self {
-        let link = Some(link);
-        Self {
-            at,
-            link,
-            mood,
-            text,
-        }
-    }
-
-    /// About no link.
-    pub(super) const fn general(at: Instant, mood: Mood, text: String) -> Self {
-        let link = None;
-        Self {
-            at,
-            link,
-            mood,
-            text,
-        }
-    }
 }

@@ -1,0 +1,51 @@
+//! How a run is made, and to whom it is shown.
+
+use smc_proto::wire::types::BufferSize;
+use smc_transport_sim::tcp::SmcOption;
+
+/// Where octets arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At the server.
+    Server,
+    /// Back at the client.
+    Client,
+}
+
+/// How a run is made.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Seed of the engines, the wires and the choice of what dies.
+    pub seed: u64,
+    /// Size of all rings.
+    pub ring: BufferSize,
+    /// Whose SYN has the SMC option.
+    pub option: SmcOption,
+    /// RNICs of each host, 1 to 8.
+    pub rnics: u8,
+    /// After which percentages of the source a link dies, in rising order.
+    pub kills: Vec<u8>,
+    /// After which percentage ports that are down come back.
+    pub revive: Option<u8>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            ring: BufferSize::K64,
+            option: SmcOption::BOTH,
+            rnics: 1,
+            kills: Vec::new(),
+            revive: None,
+        }
+    }
+}
+
+/// What a run is shown to, and may be disturbed by.
+pub struct Hooks<'a> {
+    /// Told how many octets are back, now and then.
+    pub progress: &'a mut dyn FnMut(u64),
+    /// Sees what an application read, and may change it before it is looked at.
+    pub on_read: &'a mut dyn FnMut(Place, &mut [u8]),
+}
