@@ -170,7 +170,8 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
     sink.value(&command, &command);
     let turn = DataTurn::EMPTY;
     sink.value(&turn, &turn);
-    sink.value(&turn.writes, &turn.writes);
+    let [write, _] = turn.writes;
+    sink.value(&write, &write);
     let tcp = input.one_of(&[
         TcpCommand::HandOver {
             watch_for_decline: true,
@@ -351,6 +352,7 @@ fn path(input: &mut Input, sink: &mut Sink) {
         subnet_match: input.bit(),
     };
     sink.hashed(&path, &path);
+    sink.value(&path.lan, &path.lan);
     sink.ordered(&path.lan, &LanId::default());
     let (device, port) = (path.device, path.port);
     let event = input.one_of(&[
