@@ -284,12 +284,15 @@ impl Fabric {
 
     /// The peer of a queue pair acknowledges without placing, then both break.
     fn acknowledge_and_lose(&mut self, fault: usize, id: QueuePairId, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let now = self.queue.now();
+        let spell = Spell::new(fault, now, time);
         let Some(peer) = self.peer_of(id) else {
             return;
         };
         if let Some(queue_pair) = self.queue_pairs.get_mut(&peer)
             && queue_pair.can_receive()
+            // What is lost already must break the link at its own time.
+            && !queue_pair.losing.is_on(now)
         {
             queue_pair.losing = spell;
             self.queue
@@ -298,8 +301,11 @@ impl Fabric {
     }
 
     fn lose_completions(&mut self, fault: usize, id: QueuePairId, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
-        if let Some(queue_pair) = self.queue_pairs.get_mut(&id) {
+        let now = self.queue.now();
+        let spell = Spell::new(fault, now, time);
+        if let Some(queue_pair) = self.queue_pairs.get_mut(&id)
+            && !queue_pair.unreported.is_on(now)
+        {
             queue_pair.unreported = spell;
             self.queue.schedule_after(time, Event::LosingEnds { id });
         }

@@ -46,6 +46,10 @@ fn all_octets_and_an_orderly_end_are_complete() {
         conduct.survivable = false;
     };
     assert_eq!(verdict(over_tcp), Ok(Outcome::CompleteOverTcp));
+    let late = |conduct: &mut Conduct| {
+        conduct.ends[1].state.closed = Some(CloseReason::RmbeConflict);
+    };
+    assert_eq!(verdict(late), Ok(Outcome::Complete));
 }
 
 #[test]
