@@ -382,6 +382,7 @@ impl<S: Storage> Endpoint<S> {
             return None;
         }
         if self.core.groups_up.is_empty()
+            && self.core.link_events.is_empty()
             && let Some(conn) = self.data_path().next_readable()
         {
             return Some(Event::Readable { conn });

@@ -141,7 +141,8 @@ fn limits(random: &mut Random) -> Limits {
             0 => limits.connections = few,
             1 => limits.handshakes = few,
             2 => limits.groups = few - 1,
-            3 => limits.links = few,
+            // Three for one group, and one for another.
+            3 => limits.links = few + 2,
             4 => limits.buffers = few,
             _ => limits.remote_rmbs = few,
         }
