@@ -140,7 +140,7 @@ fn limits(random: &mut Random) -> Limits {
         match random.below(6) {
             0 => limits.connections = few,
             1 => limits.handshakes = few,
-            2 => limits.groups = few - 1,
+            2 => limits.groups = few,
             // Three for one group, and one for another.
             3 => limits.links = few + 2,
             4 => limits.buffers = few,
