@@ -143,7 +143,8 @@ fn limits(random: &mut Random) -> Limits {
             2 => limits.groups = few,
             // Three for one group, and one for another.
             3 => limits.links = few + 2,
-            4 => limits.buffers = few,
+            // Two for each of two connections, which may be of two groups.
+            4 => limits.buffers = few + 2,
             _ => limits.remote_rmbs = few,
         }
     }
