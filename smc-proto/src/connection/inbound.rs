@@ -74,10 +74,13 @@ impl Connection {
         //= ABORT-017
         if state == CloseState::PeerAbortWait {
             self.rx.sequence = cdc.sequence;
-            if !cdc
-                .connection_flags
-                .contains(ConnectionFlags::ABNORMAL_CLOSE)
-            {
+            // The peer's last word: A, or C if ours was said before the abort.
+            let last = if self.close.close_emitted() {
+                ConnectionFlags::ABNORMAL_CLOSE | ConnectionFlags::PEER_CONNECTION_CLOSED
+            } else {
+                ConnectionFlags::ABNORMAL_CLOSE
+            };
+            if !cdc.connection_flags.intersects(last) {
                 return CdcOutcome::Ignored(state);
             }
             let act = self.close.peer_abort();

@@ -161,7 +161,16 @@ impl Close {
     pub(super) fn abort(&mut self, cause: CloseCause) -> Act {
         match self.state {
             PeerAbortWait | ProcessAbort | Closed => Act::empty(),
-            _ if self.close_emitted() => self.break_off(cause),
+            // Nothing may follow our C, but the peer may still write: its element
+            // is kept until it says its last word or the time for that is over
+            // (RMB-021, AMB-33).
+            //= RMB-021
+            _ if self.close_emitted() => {
+                self.state = PeerAbortWait;
+                self.pending = Pending::Nothing;
+                self.cause = Some(cause);
+                Act::SILENCE | Act::PURGE | Act::RESET | Act::TCP_RESET | Act::ABORT_WAIT
+            }
             //= ABORT-002
             //= ABORT-018
             _ => {
