@@ -409,8 +409,7 @@ impl Pair {
                 for device in [DEVICE, SPARE] {
                     // One side posts whole turns, the other one step by step.
                     let mut turn = DataTurn::EMPTY;
-                    while side == 0
-                        && self.side(side).0.endpoint.poll_data(now, device, &mut turn)
+                    while side == 0 && self.side(side).0.endpoint.poll_data(now, device, &mut turn)
                     {
                         idle = false;
                         self.execute_turn(side, &turn)?;

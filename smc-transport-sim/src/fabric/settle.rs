@@ -2,12 +2,13 @@
 
 use smc_proto::completion::LinkFailure;
 use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::cdc::{Cdc, ProducerFlags};
 use smc_proto::wire::types::Psn;
 
 use super::event::Event;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
 use super::watch::BEARABLE;
-use super::{Fabric, WorkOwner};
+use super::{Fabric, HostId, WorkOwner};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
 use crate::observe::{Acknowledgement, Outcome, RdmaFlow};
@@ -249,6 +250,19 @@ impl Fabric {
         host.held.until()
     }
 
+    /// When everything that a host's queue pairs have to report now is out.
+    ///
+    /// A failover validation judges what arrived on another link, so an adapter
+    /// reports that first, whatever completion queue it waits in.
+    fn all_reported(&self, host: HostId) -> Instant {
+        self.queue_pairs
+            .iter()
+            .filter(|(id, _)| id.host == host)
+            .map(|(_, queue_pair)| queue_pair.completions_not_before)
+            .max()
+            .unwrap_or(Instant::ZERO)
+    }
+
     /// Reports something of the data path, behind all reported before.
     pub(super) fn complete(&mut self, id: QueuePairId, completion: FabricCompletion) {
         let now = self.queue.now();
@@ -270,6 +284,9 @@ impl Fabric {
             }
         }
         at = at.max(self.held_until(id));
+        if is_validation(&completion) {
+            at = at.max(self.all_reported(id.host));
+        }
         let mut held_back = at > now;
         if let Some(queue_pair) = self.queue_pairs.get_mut(&id) {
             // Also when equal: what is held back until now may not be out yet.
@@ -286,4 +303,15 @@ impl Fabric {
             self.complete_now(host, completion);
         }
     }
+}
+
+/// Whether a failover validation arrived.
+fn is_validation(completion: &FabricCompletion) -> bool {
+    let Completion::Received { payload, .. } = completion else {
+        return false;
+    };
+    Cdc::parse(payload).is_ok_and(|cdc| {
+        cdc.producer_flags
+            .contains(ProducerFlags::FAILOVER_VALIDATION)
+    })
 }
