@@ -4,7 +4,7 @@ use smc_proto::config::ConnectionConfig;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
-use smc_proto::wire::types::Cursor;
+use smc_proto::wire::types::{Cursor, RToken};
 
 use crate::tcp::{Side, TcpId};
 
@@ -23,6 +23,8 @@ pub(super) struct ConnLedger {
     pub(super) established: bool,
     pub(super) terminal: bool,
     pub(super) own: Option<Element>,
+    /// Place of the connection in the peer's RMB, as the peer told it.
+    pub(super) peer_own: Option<(RToken, u8)>,
     /// The peer sent its last CDC message: it writes no more.
     pub(super) peer_done: bool,
     /// This side posted its last CDC message.
@@ -58,6 +60,7 @@ impl ConnLedger {
             established: false,
             terminal: false,
             own: None,
+            peer_own: None,
             peer_done: false,
             done: false,
             aborted: None,

@@ -101,6 +101,16 @@ impl HostLedger {
             ClcMessage::parse(octets)
         {
             self.by_peer_token.insert(peer.alert_token.0, conn);
+            // A peer that gives its element to another connection is done with the
+            // one that had it, whatever of its last words is still on its way.
+            let given = Some((peer.rtoken, peer.rmbe_index.0));
+            for (other, ledger) in &mut self.conns {
+                if *other == conn {
+                    ledger.peer_own = given;
+                } else if ledger.peer_own == given {
+                    ledger.peer_done = true;
+                }
+            }
         }
     }
 
@@ -131,12 +141,8 @@ impl HostLedger {
         }
         c.terminal = last;
         let over = match event {
-            // It waited long enough (CLOSE-032), or the peer gave its own element
-            // away, so that it will write no more for this connection.
-            Event::Closed { reason, .. } => matches!(
-                reason,
-                CloseReason::CloseTimeout | CloseReason::RmbeConflict
-            ),
+            // It waited long enough (CLOSE-032).
+            Event::Closed { reason, .. } => matches!(reason, CloseReason::CloseTimeout),
             _ => false,
         };
         if over {
