@@ -41,7 +41,8 @@ pub(crate) struct Core {
     pub(crate) link_events: List<{ link_list::EVENTS }>,
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
-    pub(crate) next_group_number: u32,
+    /// The next link's, see `new_link`.
+    pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
     pub(crate) last_heard: u32,
     pub(crate) statistics: Statistics,
@@ -76,7 +77,7 @@ impl Core {
             link_events: List::EMPTY,
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
-            next_group_number: 1,
+            next_user_id: 1,
             last_heard: NONE,
             statistics: Statistics::NEW,
             steps: 0,
