@@ -199,7 +199,13 @@ impl Engine<'_> {
             .at(addition.link)
             .is_some_and(|l| l.number == request.link)
         {
-            // Its own exchange ends first (LLCSER-009).
+            // A link that failed for the client does not get any further: that is
+            // the end of the exchange.
+            if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+                self.abandon_addition(group, true);
+                return;
+            }
+            // Else its own exchange ends first (LLCSER-009).
             self.set_addition(
                 group,
                 super::Addition {

@@ -1,0 +1,43 @@
+//! What still comes for links, RMBs and buffers that are gone or not there yet
+//! (reliability D5, D8, D9, H7, H15).
+
+use conformance::check;
+use conformance::script::{Kind, Peer, Script};
+use smc_proto::time::Duration;
+use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
+use smc_proto::wire::types::DiagnosisCode;
+
+#[test]
+fn a_continuation_for_a_link_the_client_just_lost_costs_no_other_link() {
+    //= LLC-078 test
+    let (mut s, conn) = Script::client_joining_third();
+    s.port_down(3);
+    check!(s, s.expect_delete_link().link.0, 3);
+    s.over(1).send(Peer::continuation(1, 3, &[1], false));
+    s.skip();
+    check!(s, s.endpoint.usage().links, 3);
+    s.write(conn, 5);
+    s.over(1).expect_cdc();
+    s.over(1)
+        .send(Peer::delete_link_with(DeleteLinkFlags::empty(), 3, false));
+    s.expect_delete_link_reply();
+    check!(s, s.endpoint.usage().links, 2);
+    s.end();
+}
+
+#[test]
+fn a_link_that_failed_for_the_client_is_added_no_further() {
+    //= LLCSER-009 test
+    //= TIMER-023 test
+    // Its CONTINUATION would be waited for until the client gives up the carrier.
+    let (mut s, _) = Script::server_adding_third();
+    s.over(1).send(Peer::takes(3, 3));
+    s.over(1).expect_continuation();
+    let failed = Peer::delete_link_with(DeleteLinkFlags::empty(), 3, false);
+    s.over(1).send(failed);
+    let own = s.over(1).expect_delete_link();
+    check!(s, own.link.0, 3);
+    s.agree(1, own);
+    check!(s, s.endpoint.usage().links, 2);
+    s.end();
+}
