@@ -41,3 +41,18 @@ fn a_link_that_failed_for_the_client_is_added_no_further() {
     check!(s, s.endpoint.usage().links, 2);
     s.end();
 }
+
+#[test]
+fn a_continuation_of_an_rmb_that_was_withdrawn_is_refused() {
+    //= LLC-063 test
+    let (mut s, _, _) = Script::many_link_client(4);
+    s.over(1).send(Peer::confirm_rkey_on(1, 7, &[2, 3, 4]));
+    s.over(1).expect_confirm_rkey_reply();
+    s.over(1).send(Peer::delete_rkey_on(1, &[7]));
+    s.over(1).expect_delete_rkey_reply();
+    s.over(1).send(Peer::rkey_continuation(7, &[4]));
+    let reply = s.over(1).expect_rkey_continuation_reply();
+    check!(s, reply.flags.contains(RkeyFlags::NEGATIVE), true);
+    check!(s, s.endpoint.usage().links, 4);
+    s.end();
+}
