@@ -56,3 +56,56 @@ fn a_continuation_of_an_rmb_that_was_withdrawn_is_refused() {
     check!(s, s.endpoint.usage().links, 4);
     s.end();
 }
+
+#[test]
+fn an_rmb_is_announced_once_it_is_registered_on_every_link() {
+    //= LLC-066 test
+    //= LLC-069 test
+    // Left out of an announcement, the new link would count as lost.
+    let (mut s, _) = Script::client_joining_third();
+    s.adapter.hold = Some(Kind::Register);
+    s.adapter.hold_link = Some(s.link_no(3));
+    let conn = s.client_wants_rmb(2);
+    s.peer_asks_continuations(1, 3, &[1]);
+    s.over(3).send(Peer::asks(3, 3));
+    s.over(3).expect_confirm_link_reply();
+    s.expect_silence();
+    s.release();
+    let request = s.over(1).expect_confirm_rkey();
+    check!(s, request.other_links, 2);
+    s.over(1)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(request)));
+    s.expect_confirm(conn);
+    s.end();
+}
+
+#[test]
+fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
+    //= LLC-059 test
+    //= RMB-010 test
+    // The new link stands first in the group, where the lost one stood.
+    let (mut s, _, _) = Script::two_link_client();
+    s.break_link(1);
+    s.skip();
+    s.over(2)
+        .send(Peer::delete_link_with(DeleteLinkFlags::empty(), 1, false));
+    s.skip();
+    let conn = s.connect();
+    s.expect_proposal(conn);
+    let accept = s.subsequent_on_any_link(2);
+    s.accept(conn, accept);
+    let own = LlcMessage::ConfirmRkey(s.over(2).expect_confirm_rkey());
+    s.over(2).send(Peer::offer(3, 1));
+    s.over(2).expect_add_link_reply();
+    s.over(2).send(Peer::reply_to(&own));
+    s.expect_confirm(conn);
+    s.peer_asks_continuations(2, 3, &[1]);
+    s.over(3).send(Peer::asks(3, 1));
+    s.over(3).expect_confirm_link_reply();
+    s.skip_hints();
+    let again = s.over(2).expect_confirm_rkey();
+    check!(s, again.others[0].link.0, 3);
+    s.over(2)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(again)));
+    s.end();
+}

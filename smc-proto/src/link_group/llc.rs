@@ -300,13 +300,12 @@ impl Engine<'_> {
         if self.groups.at(group).is_some_and(|g| g.add_wish.due) {
             self.start_addition(group);
         }
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if g.is_active()
+        while let Some(g) = self.groups.at_mut(group)
+            && g.is_active()
             && idle(g)
             && let Some(buffer) = g.agreements.pop_front(&mut self.buffers)
         {
+            self.step();
             self.start_rkey_flow(group, buffer);
         }
     }

@@ -1,6 +1,6 @@
 //! CONFIRM RKEY and DELETE RKEY: which RMBs the other side may write to.
 
-use super::super::{Agreement, IncomingRkey, LinkSet, Role};
+use super::super::{Agreement, IncomingRkey, Link, LinkSet, Role};
 use super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
@@ -18,11 +18,16 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };
-        if b.kind != BufferKind::Rmb
-            || b.agreement != Agreement::None
-            || b.retired
-            || !b.is_registered_on(active)
-        {
+        if b.kind != BufferKind::Rmb || b.retired || !b.is_registered_on(active) {
+            return;
+        }
+        if b.agreement == Agreement::Confirmed && !active.without(b.announced).is_empty() {
+            //= RMB-010
+            // It waited to be registered on a new link.
+            self.queue_agreement(group, buffer);
+            return;
+        }
+        if b.agreement != Agreement::None {
             return;
         }
         let forming = self.groups.at(group).is_some_and(|g| !g.is_active());
@@ -104,13 +109,15 @@ impl Engine<'_> {
         }
     }
 
+    /// Starts what is to be agreed on about an RMB; nothing, if there is nothing to
+    /// say or no link to say it on.
     pub(super) fn start_rkey_flow(&mut self, group: u32, buffer: u32) {
         match self.buffers.at(buffer).map(|b| b.agreement) {
             Some(Agreement::Confirming | Agreement::Confirmed) => {
                 self.send_confirm_rkey(group, buffer, 0);
             }
             Some(Agreement::Deleting) => self.send_delete_rkey(group, buffer),
-            _ => self.start_flow(group),
+            _ => {}
         }
     }
 
@@ -120,15 +127,26 @@ impl Engine<'_> {
         self.buffers.at(buffer)?.rtoken(position)
     }
 
-    /// The link of the connection that will use an RMB first, or any other.
+    /// The link of the connection that will use an RMB first, or any other. Of an
+    /// RMB that the peer knows it is told by the key it knows, or it would be taken
+    /// for another one.
     //= LLC-059
     fn rkey_carrier(&self, group: u32, buffer: u32) -> u32 {
-        let waiter = self.buffers.at(buffer).map_or(NONE, |b| b.waiter);
-        let link = self.connections.at(waiter).map_or(NONE, |r| r.link);
-        match self.links.at(link) {
-            Some(l) if l.is_active() && l.is_usable() => link,
-            _ => self.carrier(group, NONE),
+        let Some(b) = self.buffers.at(buffer) else {
+            return NONE;
+        };
+        let link = self.connections.at(b.waiter).map_or(NONE, |r| r.link);
+        let fits = |l: &Link| {
+            l.is_active()
+                && l.is_usable()
+                && (!b.is_announced() || b.announced.contains(l.position))
+        };
+        if self.links.at(link).is_some_and(fits) {
+            return link;
         }
+        self.select_links(group, fits)
+            .next()
+            .map_or(NONE, |(index, _)| index)
     }
 
     /// Entries for up to `N` links of a set, which they are taken from.
@@ -159,7 +177,11 @@ impl Engine<'_> {
     //= LLC-067
     pub(super) fn retry_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
         if self.addition(group).is_idle() {
+            if let Some(g) = self.groups.at_mut(group) {
+                g.flow = Flow::Idle;
+            }
             self.send_confirm_rkey(group, buffer, attempts);
+            self.start_flow(group);
             return;
         }
         let until = self.now().after(self.core.config.timeouts.rkey_retry);
@@ -172,18 +194,24 @@ impl Engine<'_> {
     //= LLC-059
     //= LLC-060
     pub(super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+        let links = self.active_links(group);
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
+        if !b.is_registered_on(links) {
+            // A link that is left out counts as lost (LLC-069). Once the RMB is
+            // registered on all, it is announced.
+            if b.agreement == Agreement::Confirming {
+                b.agreement = Agreement::None;
+            }
+            return;
+        }
         let carrier = self.rkey_carrier(group, buffer);
         let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
-            // No link to say it on: the group ends, or the RMB did.
-            self.end_flow(group);
+            // No link to say it on: the group ends.
             return;
         };
         //= LLC-066
-        let links = self
-            .buffers
-            .at(buffer)
-            .map_or(LinkSet::EMPTY, |b| b.registered())
-            .and(self.active_links(group));
         let mut left = links;
         if let Some(l) = self.links.at(carrier) {
             left.remove(l.position);
@@ -475,7 +503,6 @@ impl Engine<'_> {
     fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
         let carrier = self.rkey_carrier(group, buffer);
         let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
-            self.end_flow(group);
             return;
         };
         let mut rkeys = heapless::Vec::new();
