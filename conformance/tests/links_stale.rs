@@ -109,3 +109,41 @@ fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
         .send(Peer::reply_to(&LlcMessage::ConfirmRkey(again)));
     s.end();
 }
+
+#[test]
+fn a_registration_that_cannot_be_undone_does_not_cost_the_rmb() {
+    //= RMB-030 test
+    let (mut s, conn, _) = Script::two_link_client();
+    s.adapter.refuse(Kind::Deregister, 1);
+    s.break_link(2);
+    s.skip();
+    s.over(1)
+        .send(Peer::delete_link_with(DeleteLinkFlags::empty(), 2, false));
+    s.skip();
+    s.write(conn, 5);
+    s.over(1).expect_cdc();
+    s.on(conn, |c, now| c.abort(now));
+    s.skip();
+    // What the peer was told of is withdrawn before it is freed.
+    for _ in 0..70 {
+        s.wait(Duration::from_secs(1));
+        while let Some(message) = s.poll_llc() {
+            match message {
+                LlcMessage::DeleteRkey(m) => {
+                    s.send(Peer::reply_to(&LlcMessage::DeleteRkey(m)));
+                    s.wait(Duration::from_secs(3));
+                    s.skip();
+                    check!(s, s.endpoint.usage().links, 1);
+                    check!(s, s.endpoint.usage().buffers <= 1, true);
+                    s.end();
+                    return;
+                }
+                LlcMessage::TestLink(m) if !m.reply => {
+                    s.send(Peer::reply_to(&LlcMessage::TestLink(m)));
+                }
+                _ => {}
+            }
+        }
+    }
+    s.fail("no DELETE RKEY");
+}
