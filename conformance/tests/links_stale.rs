@@ -4,6 +4,7 @@
 use conformance::check;
 use conformance::script::{Kind, Peer, Script};
 use smc_proto::time::Duration;
+use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::DiagnosisCode;
 
@@ -107,6 +108,35 @@ fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
     check!(s, again.others[0].link.0, 3);
     s.over(2)
         .send(Peer::reply_to(&LlcMessage::ConfirmRkey(again)));
+    s.end();
+}
+
+#[test]
+fn a_connection_is_not_given_a_link_that_is_still_being_added() {
+    let mut s = Script::client().rnics(2);
+    let (first, _) = s.client_confirms_link();
+    s.over(1).send(Peer::offer_with(2, 2, |m| m.link.0 = 0));
+    s.over(1).expect_add_link_rejection();
+    s.expect_established(first);
+    s.skip_hints();
+    s.adapter.hold = Some(Kind::CreateQp);
+    s.over(1).send(Peer::offer(2, 2));
+    let conn = s.connect();
+    s.expect_proposal(conn);
+    let (gid, mac) = Peer::port(2);
+    s.accept(
+        conn,
+        AcceptConfirm {
+            qpn: Peer::qpn_of(2),
+            gid,
+            mac,
+            ..s.peer.subsequent(2)
+        },
+    );
+    s.expect_decline(conn, DiagnosisCode::LINK_READY);
+    s.refuse_held();
+    s.skip();
+    check!(s, s.endpoint.usage().links, 1);
     s.end();
 }
 
