@@ -2,7 +2,7 @@
 
 use super::super::Role;
 use super::super::link::FreeFlowing;
-use super::super::standing::{Departure, LinkTold, Standing, Word};
+use super::super::standing::{Departure, Standing, Word};
 use super::Flow;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -127,14 +127,7 @@ impl Engine<'_> {
             posted: true,
         };
         self.set_word(link, word);
-        // A server that is still adding the link may wait for its own exchange to
-        // end first (LLCSER-009).
-        let added = self
-            .links
-            .at(link)
-            .is_some_and(|l| l.told == LinkTold::Nothing);
-        let reply = self.core.config.timeouts.llc_reply;
-        let wait = reply.saturating_mul(if added { 2 } else { 1 });
+        let wait = self.core.config.timeouts.llc_reply;
         self.set_departure_deadline(link, Some(wait));
         let more = self
             .select_links(group, |link| waits(link).is_some())
