@@ -22,7 +22,7 @@
 //!        │                          ▼
 //!        │                       Active ── connections are assigned (selection)
 //!        │                          │
-//!        │          fails (failure) │ or is to be deleted (departure)
+//!        │          fails (failure) │ or is to be deleted (leaving)
 //!        │                          ▼
 //!        └────────────────────► Leaving ── Word: Due ► Given ► Settled (llc/departures)
 //!                                   │ failed: at once; in order: once agreed and quiet
@@ -43,11 +43,14 @@
 mod allocation;
 mod buffer;
 mod completions;
-mod failover;
+mod dropping;
+mod failure;
 mod keepalive;
+mod leaving;
 mod link;
 mod llc;
 mod matching;
+mod moving;
 mod ports;
 mod remote_rmb;
 mod rtokens;
