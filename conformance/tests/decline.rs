@@ -1,11 +1,10 @@
 //! Decline and fallback (RFC 7609 3.5.1.6.4, A.2.5, Appendix C.1 to C.4, C.6).
 
 use conformance::check;
-use conformance::script::{Kind, LIMITS, Peer, Script, Waiting};
+use conformance::script::{Kind, Peer, Script, Waiting};
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, Next};
 use smc_proto::event::{CloseReason, Event};
-use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{AcceptConfirm, ClcKind};
 use smc_proto::wire::types::{DiagnosisCode, Mtu, RmbeIndex};
@@ -70,71 +69,6 @@ fn a_server_without_a_device_or_in_another_subnet_declines() {
         check!(s, s.adapter.queue_pairs(), 0);
         s.end();
     }
-}
-
-#[test]
-fn every_full_table_makes_a_decline() {
-    //= CLC-054 test
-    //= RMB-006 test
-    type Shrink = fn(&mut Limits);
-    let shrinks: [Shrink; 4] = [
-        |l| l.groups = 0,
-        |l| l.links = 0,
-        |l| l.buffers = 0,
-        |l| l.buffers = 1,
-    ];
-    for shrink in shrinks {
-        let mut limits = LIMITS;
-        shrink(&mut limits);
-        let mut s = Script::limited(limits, |_| {});
-        let conn = s.connect();
-        s.expect_proposal(conn);
-        s.accept(conn, s.peer.accept(1));
-        s.expect_decline(conn, DiagnosisCode::MEMORY);
-        let conn = s.listen();
-        let proposal = s.peer.proposal();
-        let _ = s.clc(conn, &proposal);
-        s.take_proposal(conn);
-        s.expect_decline(conn, DiagnosisCode::MEMORY);
-        s.end();
-    }
-}
-
-#[test]
-fn without_room_for_the_peers_rmb_the_connection_is_declined_not_lost() {
-    //= CLC-054 test
-    let limits = Limits {
-        remote_rmbs: 0,
-        ..LIMITS
-    };
-    let mut s = Script::limited(limits, |_| {});
-    let conn = s.connect();
-    s.expect_proposal(conn);
-    s.accept(conn, s.peer.accept(1));
-    s.expect_decline(conn, DiagnosisCode::RTOKEN);
-    s.end();
-    let mut s = Script::limited(limits, |_| {});
-    let (conn, _) = s.server_accepts();
-    s.confirm(conn, s.peer.accept(1));
-    s.expect_decline(conn, DiagnosisCode::RTOKEN);
-    s.end();
-}
-
-#[test]
-fn a_full_buffer_table_declines_a_subsequent_contact_and_spares_the_group() {
-    //= CLC-054 test
-    let limits = Limits {
-        buffers: 3,
-        ..LIMITS
-    };
-    let mut s = Script::limited(limits, |_| {});
-    s.client_first_contact();
-    let conn = s.connect();
-    s.expect_proposal(conn);
-    s.accept(conn, s.peer.subsequent(2));
-    s.expect_decline(conn, DiagnosisCode::MEMORY);
-    check!(s, s.endpoint.usage().groups, 1);
-    s.end();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::clc::AcceptConfirm;
-use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, Qpn};
+use smc_proto::wire::types::{DiagnosisCode, Mtu, Qpn};
 
 /// Up to `Event::Proposed`, answered with all ports.
 fn propose(s: &mut Script) -> ConnId {
@@ -230,112 +230,4 @@ fn a_subsequent_confirm_of_no_active_link_breaks_the_connection() {
         check!(s, s.endpoint.usage().groups, 1);
         s.end();
     }
-}
-
-#[test]
-fn a_full_group_gets_a_parallel_one() {
-    //= RENDEZVOUS-002 test
-    //= RENDEZVOUS-053 test
-    //= RENDEZVOUS-054 test
-    //= RMB-001 test
-    let mut s = Script::with(|config| config.connections_per_group = 2);
-    s.server_first_contact();
-    s.server_joins(2);
-    let (conn, accept) = s.server_accepts();
-    check!(s, accept.first_contact, true);
-    let link = s.adapter.links().nth(1).expect("a second queue pair");
-    s.confirm(conn, s.peer.accept(3));
-    s.expect_confirm_link();
-    s.send_on(link, s.peer.confirm_link_reply());
-    s.expect_add_link();
-    s.send_on(link, s.peer.add_link_rejection());
-    s.expect_established(conn);
-    check!(s, s.endpoint.usage().groups, 2);
-    let (_, accept) = s.server_accepts();
-    check!(s, accept.first_contact, false);
-    s.end();
-}
-
-#[test]
-fn another_client_or_vlan_is_another_group() {
-    //= RENDEZVOUS-001 test
-    //= LINK-004 test
-    let mut s = Script::server();
-    s.server_first_contact();
-    let me = s.peer.id;
-    s.peer.id = PeerId::new(10, s.peer.mac);
-    check!(s, s.server_accepts().1.first_contact, true);
-    s.peer.id = me;
-    let mut options = smc_proto::endpoint::ConnOptions::new(Default::default());
-    options.vlan = Some(7);
-    let conn = s.listen_with(options);
-    let proposal = s.peer.proposal();
-    let _ = s.clc(conn, &proposal);
-    s.take_proposal(conn);
-    check!(s, s.expect_accept(conn).first_contact, true);
-    s.end();
-}
-
-#[test]
-fn a_proposal_waits_for_the_group_that_is_being_formed() {
-    //= RENDEZVOUS-057 test
-    let mut s = Script::server();
-    let (first, _) = s.server_adds_link();
-    let second = propose(&mut s);
-    let third = propose(&mut s);
-    s.expect_silence();
-    s.send(s.peer.add_link_rejection());
-    s.expect_established(first);
-    for conn in [second, third] {
-        s.agree_to_rmb();
-        check!(s, s.expect_accept(conn).first_contact, false);
-    }
-    check!(s, s.endpoint.usage().groups, 1);
-    s.end();
-}
-
-#[test]
-fn a_queued_proposal_founds_a_group_if_the_other_fails() {
-    //= RENDEZVOUS-057 test
-    //= CLC-066 test
-    let mut s = Script::server();
-    let (first, _) = s.server_asks_to_confirm();
-    let second = propose(&mut s);
-    s.expect_silence();
-    let decline = s.peer.decline();
-    let _ = s.clc(first, &decline);
-    s.expect_fallback(first, DiagnosisCode::PEER_DECLINED);
-    check!(s, s.expect_accept(second).first_contact, true);
-    s.end();
-}
-
-#[test]
-fn a_queued_proposal_founds_a_group_if_the_other_takes_too_long() {
-    //= RENDEZVOUS-057 test
-    let mut s = Script::server();
-    s.server_accepts();
-    let second = propose(&mut s);
-    s.wait(Duration::from_secs(3));
-    check!(s, s.expect_accept(second).first_contact, true);
-    check!(s, s.endpoint.usage().groups, 2);
-    s.end();
-}
-
-#[test]
-fn a_freed_element_is_cleared_and_used_again_without_asking() {
-    //= RMB-016 test
-    //= SEC-008 test
-    //= RENDEZVOUS-008 test
-    let mut s = Script::server();
-    s.server_first_contact();
-    let (conn, token) = s.server_joins(2);
-    let link = s.link();
-    let closed = ConnectionFlags::PEER_CONNECTION_CLOSED;
-    s.send_cdc(link, Peer::cdc_flags(token, 1, closed));
-    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
-    s.skip();
-    let conn = propose(&mut s);
-    s.expect_accept(conn);
-    s.expect_story(&["command Clear", "<- CLC Proposal", "-> CLC Accept"]);
-    s.end();
 }

@@ -9,6 +9,23 @@ use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 /// The adapter polls only when it can execute, keeps the order per link, and has
 /// at most one control command per object under way, so that the object's
 /// handle in the [`RdmaCompletion`](crate::completion::RdmaCompletion) names the command that ended.
+///
+/// Every command but `Write` has an answer, and the engine waits for it: links and
+/// buffers keep their place until their last command was answered.
+///
+/// # Several RNICs
+///
+/// A command is polled from the RNIC that is to execute it. For a link that is the one
+/// it was created on. A buffer is memory that several RNICs use: registrations are
+/// made and undone by the RNIC of the link they name; memory is provided, cleared and
+/// freed by the RNIC that the group had when it needed the buffer, and stays that one's
+/// although its links may be gone.
+///
+/// An RNIC of which [`DeviceRemoved`](crate::path::PathEvent::DeviceRemoved) was told
+/// has commands nevertheless: what existed on it is taken down in order. The adapter
+/// goes on polling for it and answers as if it had executed them, because a queue pair
+/// of an RNIC that is gone is drained and destroyed, and memory does not depend on it.
+/// What cannot be done any more, such as a new queue pair, it refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaCommand {
     /// Create a protection domain and an RC queue pair in state INIT for a link,

@@ -6,6 +6,18 @@ use crate::wire::types::{Qpn, RToken};
 /// The end of a command, or something an RNIC reports by itself.
 ///
 /// A completion whose handle is stale is dropped silently.
+///
+/// # Order
+///
+/// What arrived or completed on one link is reported in the order of its completion
+/// queue. Between links any order will do, with one exception.
+///
+/// A CDC message with the failover flag is reported only after everything that had
+/// arrived before it on the group's other links: an adapter with a completion queue per
+/// RNIC polls the others once more first. The message tells which one of the messages
+/// over the failed link must have arrived; if that one still lies in a queue, the engine
+/// has to take it for lost and resets the connection.
+/// [`Cdc::parse`](crate::wire::cdc::Cdc::parse) finds the flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaCompletion<'a> {
     /// The queue pair exists, in state INIT.

@@ -3,12 +3,12 @@
 //! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
+mod consequences;
+
 use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
-use crate::connection::{Connection, Notices};
-use crate::connection_record::{ConnectionRecord, End, Pending, Phase, list as connection_list};
-use crate::data_path::{DataPath, Rest};
-use crate::event::CloseReason;
+use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
+use crate::data_path::DataPath;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
@@ -41,7 +41,8 @@ pub(crate) struct Core {
     pub(crate) link_events: List<{ link_list::EVENTS }>,
     pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
     pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
-    pub(crate) next_group_number: u32,
+    /// The next link's, see `new_link`.
+    pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
     pub(crate) last_heard: u32,
     pub(crate) statistics: Statistics,
@@ -76,7 +77,7 @@ impl Core {
             link_events: List::EMPTY,
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
-            next_group_number: 1,
+            next_user_id: 1,
             last_heard: NONE,
             statistics: Statistics::NEW,
             steps: 0,
@@ -289,139 +290,6 @@ impl<'a> Engine<'a> {
             self.core
                 .tcp_out
                 .push_back(&mut self.connections, connection);
-        }
-    }
-
-    // ---- after each change of a connection -------------------------------
-
-    /// Runs `change` on a connection's protocol state, then draws the consequences.
-    pub(crate) fn with_connection<R>(
-        &mut self,
-        index: u32,
-        change: impl FnOnce(&mut Connection, Instant, &Config) -> R,
-    ) -> Option<R> {
-        let now = self.core.now;
-        let connection = self.connections.at_mut(index)?.connection.as_mut()?;
-        let result = change(connection, now, &self.core.config);
-        self.after_connection(index);
-        Some(result)
-    }
-
-    /// Draws the consequences of a change: work for the link, events, the end.
-    pub(crate) fn after_connection(&mut self, index: u32) {
-        let rest = self.data_path().after_connection(index);
-        self.carry_out(rest);
-    }
-
-    /// Does what the data path left.
-    pub(crate) fn carry_out(&mut self, rest: Rest) {
-        match rest {
-            Rest::Connection(index) => {
-                let notices = self
-                    .connections
-                    .at_mut(index)
-                    .and_then(|record| record.connection.as_mut())
-                    .map_or(Notices::empty(), Connection::take_notices);
-                self.on_notices(index, notices);
-                // What was under way may have been the last.
-                self.release(index);
-            }
-            Rest::Idle(index) => self.release(index),
-            _ => {}
-        }
-    }
-
-    fn on_notices(&mut self, index: u32, notices: Notices) {
-        let mut pending = Pending::empty();
-        if notices.intersects(Notices::READABLE | Notices::END_OF_STREAM) {
-            pending |= Pending::READABLE;
-        }
-        if notices.contains(Notices::WRITABLE) {
-            pending |= Pending::WRITABLE;
-        }
-        //= URG-008
-        if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
-            pending |= Pending::URGENT;
-        }
-        if !pending.is_empty() {
-            self.data_path().tell(index, pending);
-        }
-        if notices.contains(Notices::TCP_RESET) {
-            self.command_tcp(index, TcpCommand::Reset);
-        }
-        //= CLOSE-033
-        if notices.contains(Notices::TCP_CLOSE) {
-            self.command_tcp(index, TcpCommand::Close);
-        }
-        if notices.contains(Notices::CLOSED) {
-            self.on_closed(index);
-        }
-    }
-
-    /// The connection reached CLOSED: its token is void, its slot waits for work
-    /// under way and for events to be polled.
-    //= CLOSE-027
-    fn on_closed(&mut self, index: u32) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        if record.phase == Phase::Ended {
-            return;
-        }
-        let reason = record
-            .connection
-            .as_ref()
-            .and_then(Connection::cause)
-            .map_or(CloseReason::Normal, CloseReason::from);
-        record.phase = Phase::Ended;
-        record.end = Some(End::Closed(reason));
-        self.core.statistics.closed(reason);
-        self.notify(index, Pending::END);
-        self.release(index);
-    }
-
-    /// Ends a connection that never became active.
-    pub(crate) fn end(&mut self, index: u32, end: End) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        if record.phase == Phase::Ended {
-            return;
-        }
-        if let Phase::Rendezvous(handshake) = record.phase {
-            self.drop_handshake(handshake);
-        }
-        if let Some(record) = self.connections.at_mut(index) {
-            record.phase = Phase::Ended;
-            record.end = Some(end);
-        }
-        self.connections.set_deadline(index, None);
-        self.core.statistics.ended(end);
-        self.notify(index, Pending::END);
-        self.release(index);
-    }
-
-    /// Frees what an ended connection holds, as far as nothing is under way.
-    pub(crate) fn release(&mut self, index: u32) {
-        let Some(record) = self.connections.at(index) else {
-            return;
-        };
-        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
-            return;
-        }
-        let busy = record.connection.as_ref().is_some_and(|connection| {
-            connection.outstanding_notifies() > 0 || connection.wants_work()
-        });
-        if busy {
-            return;
-        }
-        let told = record.notices.is_empty() && record.tcp.is_none();
-        let ended = record.phase == Phase::Ended;
-        if record.group != NONE {
-            self.leave_group(index);
-        }
-        if told && ended {
-            self.connections.remove(index);
         }
     }
 }

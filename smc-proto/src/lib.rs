@@ -23,6 +23,15 @@
 //!    [`poll_event`](endpoint::Endpoint::poll_event);
 //! 3. and sleeps until [`poll_timeout`](endpoint::Endpoint::poll_timeout).
 //!
+//! With several RNICs, each is polled for its own commands, also after it was
+//! removed: [`RdmaCommand`](command::RdmaCommand) says which those are.
+//! [`RdmaCompletion`](completion::RdmaCompletion) says in which order what arrived on
+//! several links must be reported, on which failover depends. Which ports there are for
+//! further links the engine learns from the paths of connections and from
+//! [`handle_path`](endpoint::Endpoint::handle_path); it adds, replaces and deletes links
+//! by itself, and tells of them by [`Event::LinkUp`](event::Event::LinkUp) and
+//! [`Event::LinkDown`](event::Event::LinkDown).
+//!
 //! Payload never passes through the engine. A writer fills
 //! [`send_space`](endpoint::ConnMut::send_space) in its own memory and commits;
 //! a reader copies [`readable`](endpoint::ConnMut::readable) out of it and
@@ -110,7 +119,7 @@
 //! # Where things are
 //!
 //! Octets are in [`wire`], one message per file; decisions are with the state
-//! they touch: `rendezvous/` (CLC), `link_group/` (links, buffers, LLC),
+//! they touch: `rendezvous/` (CLC), `link_group/` (links, buffers, LLC, failover),
 //! [`connection`] (cursors, window, urgent data, close); every number is in
 //! [`config`]; [`endpoint`] is the only facade.
 #![no_std]

@@ -8,6 +8,34 @@
 //!     └── remote RMBs ──── RemoteRmb ── RTokens of the peer
 //! ```
 //!
+//! The life of a link, and where it is decided:
+//!
+//! ```text
+//!   server: AddWish due, a port to spare                client: ADD LINK came
+//!        │ llc/addition/server                               │ llc/addition/client
+//!        ▼                                                   ▼
+//!     Offered ─── rejected ──► (slot freed)               Adding
+//!        │ reply                                             │
+//!        ▼      CONTINUATIONs, CONFIRM LINK (llc/addition)   ▼
+//!     Adding ───────────────────────┬────────────────────────┘
+//!        │ fails: DELETE LINK       │ confirmed: `activate_link`, LinkUp
+//!        │                          ▼
+//!        │                       Active ── connections are assigned (selection)
+//!        │                          │
+//!        │          fails (failure) │ or is to be deleted (leaving)
+//!        │                          ▼
+//!        └────────────────────► Leaving ── Word: Due ► Given ► Settled (llc/departures)
+//!                                   │ failed: at once; in order: once agreed and quiet
+//!                                   ▼
+//!                         queue pair to error, drained ── connections move (moving)
+//!                                   │ registrations undone
+//!                                   ▼
+//!                         destroyed, and settled ── LinkDown, slot freed (dropping)
+//!                                                   then another one is wanted
+//! ```
+//!
+//! The last link has no such end: with it ends the group (`teardown`).
+//!
 //! Everything the group wants done is derived from the state of these objects:
 //! a queue pair that is not yet what it should be, a buffer not yet registered,
 //! an exchange whose request was not yet sent.
@@ -15,11 +43,14 @@
 mod allocation;
 mod buffer;
 mod completions;
-mod failover;
+mod dropping;
+mod failure;
 mod keepalive;
+mod leaving;
 mod link;
 mod llc;
 mod matching;
+mod moving;
 mod ports;
 mod remote_rmb;
 mod rtokens;

@@ -15,6 +15,7 @@
 //! looks at all of them anew, so that no order of completions matters.
 
 mod client;
+mod establish;
 mod fallback;
 mod input;
 mod output;

@@ -36,17 +36,16 @@ impl Engine<'_> {
         Some(group)
     }
 
-    /// A link of a group, at its first free position. User IDs step by 256 per group, so that they
-    /// differ between all links (LINK-029).
+    /// A link of a group, at its first free position. User IDs count the links of
+    /// this endpoint, so that they differ within a group and between groups (LINK-029).
     //= LINK-028
     //= LINK-029
     pub(crate) fn new_link(&mut self, group: u32, path: LocalPath) -> Option<u32> {
         let free = self.links_of(group).iter().position(|link| *link == NONE)?;
         let position = u8::try_from(free).ok()?;
-        let number = self.core.next_group_number;
-        self.core.next_group_number = number.wrapping_add(1);
+        let user_id = LinkUserId(self.core.next_user_id);
+        self.core.next_user_id = self.core.next_user_id.wrapping_add(1);
         let psn = Psn::new(self.core.random.next_u32());
-        let user_id = LinkUserId(number.wrapping_shl(8) | u32::from(position));
         let link = Link::new(group, position, path, psn, user_id, self.core.now);
         let (index, _) = self.links.insert(link)?;
         if let Some(slot) = self
@@ -327,6 +326,12 @@ impl Engine<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.remote_rmbs.remove(&mut self.remote_rmbs, index);
             g.remote_rmb_count = g.remote_rmb_count.saturating_sub(1);
+            // A CONTINUATION must not reach whoever gets the slot next.
+            if g.incoming_rkey
+                .is_some_and(|incoming| incoming.rmb == index)
+            {
+                g.incoming_rkey = None;
+            }
         }
         self.remote_rmbs.remove(index);
     }

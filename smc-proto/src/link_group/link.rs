@@ -1,23 +1,17 @@
 //! A link: one queue pair of this side and what is under way on it.
-//!
-//! ```text
-//!   goal:     Init ────────► Rtr ─────────► Rts ───────► Gone
-//!   state:  Absent ─Create─► Init ─Connect─► Rtr ─Activate─► Rts
-//!                              └────────────┴───ToError────────┴─► Drained ─Destroy─► (slot freed)
-//! ```
-//!
-//! The next command is whatever leads from the state towards the goal; one is
-//! under way at a time.
+
+mod queue_pair;
 
 use core::hash::{Hash, Hasher};
 
+pub(crate) use queue_pair::{QpGoal, QpState};
+
 use super::standing::{LinkTold, Standing};
-use crate::command::{QpAddress, RdmaCommand};
+use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
-use crate::id::LinkId;
 use crate::path::LocalPath;
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
@@ -76,25 +70,6 @@ pub struct Link {
 
 const _: () = assert!(size_of::<Link>() <= 4096);
 const _: () = assert!(LINKS_PER_GROUP <= 16);
-
-/// What the queue pair is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
-pub(crate) enum QpState {
-    Absent,
-    Init,
-    Rtr,
-    Rts,
-    Drained,
-}
-
-/// What the queue pair should become.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
-pub(crate) enum QpGoal {
-    Init,
-    Rtr,
-    Rts,
-    Gone,
-}
 
 bitflags::bitflags! {
     /// Requests of a client that need no exchange (LLCSER-001).
@@ -265,71 +240,6 @@ impl Link {
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state == QpState::Rts && self.goal == QpGoal::Rts
-    }
-
-    /// The control command that leads towards the goal, if none is under way.
-    #[inline]
-    pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        if self.under_way.is_some() || self.is_usable() {
-            return None;
-        }
-        self.next_transition(link)
-    }
-
-    fn next_transition(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        let (leads_to, command) = match (self.state, self.goal) {
-            (QpState::Absent, QpGoal::Gone) => return None,
-            (QpState::Absent, _) => {
-                let command = RdmaCommand::CreateQp {
-                    link,
-                    device: self.path.device,
-                    port: self.path.port,
-                    gid_index: self.path.gid_index,
-                    receive_size: 44,
-                };
-                (QpState::Init, command)
-            }
-            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => {
-                let command = RdmaCommand::ConnectQp {
-                    link,
-                    peer: self.peer?,
-                    mtu: self.mtu,
-                };
-                (QpState::Rtr, command)
-            }
-            (QpState::Rtr, QpGoal::Rts) => {
-                let psn = self.psn;
-                (QpState::Rts, RdmaCommand::ActivateQp { link, psn })
-            }
-            (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
-                (QpState::Drained, RdmaCommand::QpToError { link })
-            }
-            // Memory regions go before the protection domain they stand in.
-            (QpState::Drained, QpGoal::Gone) if self.registrations == 0 => {
-                (QpState::Absent, RdmaCommand::DestroyQp { link })
-            }
-            _ => return None,
-        };
-        self.under_way = Some(leads_to);
-        Some(command)
-    }
-
-    /// Whether [`Link::next_control`] would give a command.
-    #[inline]
-    pub(crate) fn wants_control(&self) -> bool {
-        self.under_way.is_none() && !self.is_usable() && self.wants_transition()
-    }
-
-    #[inline(never)]
-    fn wants_transition(&self) -> bool {
-        match (self.state, self.goal) {
-            (QpState::Absent, goal) => goal != QpGoal::Gone,
-            (QpState::Init, QpGoal::Rtr | QpGoal::Rts) => self.peer.is_some(),
-            (QpState::Rtr, QpGoal::Rts) => true,
-            (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => true,
-            (QpState::Drained, QpGoal::Gone) => self.registrations == 0,
-            _ => false,
-        }
     }
 
     /// Whether an LLC message waits to be sent and can be.

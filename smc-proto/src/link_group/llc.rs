@@ -8,76 +8,25 @@
 //! link.
 
 mod addition;
+mod delete_group;
 mod delete_link;
 mod departures;
+mod flow;
 mod formation;
 mod rkeys;
 
 pub(crate) use addition::{AddWish, Addition};
+pub(crate) use flow::Flow;
 pub(crate) use formation::Formation;
 
 use super::link::FreeFlowing;
-use super::{Fallback, LinkSet, Role, SendKind};
+use super::{Fallback, Role, SendKind};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::stats::count;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
 use crate::wire::types::DeleteLinkReason;
-
-/// The exchange this side runs on a formed group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Flow {
-    Idle,
-    /// CONFIRM RKEY for this RMB.
-    ConfirmRkey {
-        buffer: u32,
-        attempts: u8,
-        carrier: u32,
-        /// Links it is announced for.
-        links: LinkSet,
-        /// Of these, the ones for CONTINUATIONs.
-        left: LinkSet,
-    },
-    /// The peer refused CONFIRM RKEY for now; it is repeated at the deadline.
-    RetryConfirmRkey {
-        buffer: u32,
-        attempts: u8,
-    },
-    /// DELETE RKEY for this RMB.
-    DeleteRkey {
-        buffer: u32,
-        carrier: u32,
-    },
-    /// Server: DELETE LINK for this link.
-    DeleteLink {
-        link: u32,
-        carrier: u32,
-    },
-    /// DELETE LINK of the last link or of all; the group ends with the answer.
-    DeleteGroup {
-        all: bool,
-        carrier: u32,
-    },
-}
-
-impl Flow {
-    /// The link that carries it.
-    const fn carrier(self) -> u32 {
-        match self {
-            Self::Idle | Self::RetryConfirmRkey { .. } => NONE,
-            Self::ConfirmRkey { carrier, .. }
-            | Self::DeleteRkey { carrier, .. }
-            | Self::DeleteLink { carrier, .. }
-            | Self::DeleteGroup { carrier, .. } => carrier,
-        }
-    }
-
-    /// Whether the group ends with it.
-    pub(crate) const fn ends_group(self) -> bool {
-        matches!(self, Self::DeleteGroup { .. })
-    }
-}
 
 impl Engine<'_> {
     /// A SEND that is not a CDC message.
@@ -181,18 +130,6 @@ impl Engine<'_> {
         self.poke_link(link);
     }
 
-    /// An addition has its own deadline, because a client's flow may go on beside it.
-    fn set_exchange_deadline(&mut self, group: u32, deadline: crate::time::Instant) {
-        if let Some(g) = self.groups.at_mut(group) {
-            if g.role == Role::Server && !g.addition.is_idle() {
-                g.addition.deadline = Some(deadline);
-            } else {
-                g.flow_deadline = Some(deadline);
-            }
-        }
-        self.arm_group(group);
-    }
-
     /// The next LLC message of a link: replies, then the keepalive, then what a
     /// client may say at any time, then the request.
     pub(crate) fn next_llc(&mut self, link: u32) -> Option<([u8; LLC_LENGTH], SendKind)> {
@@ -261,137 +198,6 @@ impl Engine<'_> {
         if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) && g.role == Role::Server && !waits
         {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
-        }
-    }
-
-    pub(crate) fn arm_group(&mut self, group: u32) {
-        let deadline = self
-            .groups
-            .at(group)
-            .and_then(super::LinkGroup::next_deadline);
-        self.groups.set_deadline(group, deadline);
-    }
-
-    /// The exchange is over; the next one may start.
-    //= LLCSER-021
-    pub(crate) fn end_flow(&mut self, group: u32) {
-        if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::Idle;
-            g.flow_deadline = None;
-        }
-        self.arm_group(group);
-        self.start_flow(group);
-    }
-
-    /// Starts the next exchange that is wanted, if none is running: deletions
-    /// first, because connections may hang on them, then a further link, then RMBs.
-    //= LLCSER-002
-    //= LLCSER-003
-    //= LLCSER-004
-    //= LLCSER-021
-    pub(crate) fn start_flow(&mut self, group: u32) {
-        let idle = |g: &super::LinkGroup| g.flow == Flow::Idle && g.addition.is_idle();
-        if !self.takes_exchanges(group) || !self.groups.at(group).is_some_and(idle) {
-            return;
-        }
-        if self.start_delete_link(group) {
-            return;
-        }
-        if self.groups.at(group).is_some_and(|g| g.add_wish.due) {
-            self.start_addition(group);
-        }
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if g.is_active()
-            && idle(g)
-            && let Some(buffer) = g.agreements.pop_front(&mut self.buffers)
-        {
-            self.start_rkey_flow(group, buffer);
-        }
-    }
-
-    /// The exchange that a failed link carried goes back to what waits.
-    //= LLC-080
-    pub(crate) fn restart_flow(&mut self, group: u32, link: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        let flow = g.flow;
-        if flow == Flow::Idle || flow.carrier() != link {
-            return;
-        }
-        g.flow = Flow::Idle;
-        g.flow_deadline = None;
-        self.arm_group(group);
-        match flow {
-            Flow::ConfirmRkey { buffer, .. } | Flow::DeleteRkey { buffer, .. } => {
-                self.queue_agreement(group, buffer);
-            }
-            //= TIMER-025
-            Flow::DeleteGroup { .. } => self.delete_group(group),
-            _ => {}
-        }
-    }
-
-    /// A deadline of the group passed.
-    pub(crate) fn on_group_timeout(&mut self, group: u32) {
-        let now = self.now();
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if g.idle_deadline.is_some_and(|deadline| deadline <= now) {
-            g.idle_deadline = None;
-            //= LINK-031
-            self.delete_group(group);
-        }
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        if g.flow_deadline.is_some_and(|deadline| deadline <= now) {
-            g.flow_deadline = None;
-            self.on_flow_timeout(group);
-        }
-        let due = |deadline: Option<crate::time::Instant>| deadline.is_some_and(|d| d <= now);
-        if due(self.addition(group).deadline) {
-            let addition = self.addition(group);
-            self.set_addition(
-                group,
-                Addition {
-                    deadline: None,
-                    ..addition
-                },
-            );
-            self.on_addition_timeout(group);
-        }
-        if self.groups.at(group).is_some_and(|g| due(g.add_wish.retry)) {
-            self.on_retry(group);
-        }
-        self.arm_group(group);
-    }
-
-    fn on_flow_timeout(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else {
-            return;
-        };
-        match (g.state, g.flow) {
-            (_, Flow::DeleteLink { carrier, .. }) => self.lose_link(carrier),
-            (super::GroupState::Forming(formation), _) => {
-                self.on_formation_timeout(group, formation);
-            }
-            (super::GroupState::Active, Flow::RetryConfirmRkey { buffer, attempts }) => {
-                self.retry_confirm_rkey(group, buffer, attempts);
-            }
-            //= TIMER-003
-            //= TIMER-024
-            //= TIMER-025
-            //= TIMER-026
-            //= TIMER-027
-            //= TIMER-028
-            (super::GroupState::Active, flow) if flow != Flow::Idle => {
-                self.lose_link(flow.carrier());
-            }
-            _ => {}
         }
     }
 }

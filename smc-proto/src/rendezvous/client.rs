@@ -7,7 +7,7 @@ use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
 use crate::id::NONE;
-use crate::link_group::{Fallback, Formation, QpGoal, Role};
+use crate::link_group::{Fallback, Formation, Link, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{AlertToken, DiagnosisCode, Mtu};
@@ -106,8 +106,12 @@ impl Engine<'_> {
             self.on_first_contact_accept(conn, handshake, path, vlan, &accept);
         } else {
             //= RENDEZVOUS-011
-            match self.find_client_link(&accept, vlan) {
-                Some(link) => self.join(conn, handshake, link),
+            let named = self.find_client_link(&accept, vlan);
+            let known = |link| self.links.at(link).is_some_and(Link::is_known);
+            match named {
+                Some(link) if known(link) => self.join(conn, handshake, link),
+                // It is only being added: if it comes to nothing, nobody may be on it.
+                Some(_) => self.decline(handshake, DiagnosisCode::LINK_READY, false),
                 // A link that this side lost a moment ago is no reason to give
                 // up the group.
                 None if self.lost_links_to(&accept) => {

@@ -115,10 +115,13 @@ impl Engine<'_> {
                     return;
                 }
             }
-            // What cannot be taken back counts as gone.
+            // What cannot be taken back counts as gone; the buffer may be in use on
+            // other links.
             Control::Deregister(position) => {
                 b.forget_registration(position);
                 self.end_registration(group, position);
+                self.poke_buffer(index);
+                return;
             }
             Control::Free => {
                 self.remove_buffer(index);

@@ -1,51 +1,15 @@
-//! DELETE LINK as it arrives, and the end of a group in order.
+//! DELETE LINK as it arrives.
 
 use super::super::standing::{Standing, Word};
-use super::super::{Fallback, GroupState, Role, SendKind};
-use super::{Flow, Formation};
+use super::super::{Fallback, GroupState, Role};
+use super::Flow;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
-use crate::wire::types::{DeleteLinkReason, LinkNumber};
+use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
-    /// Ends a group in order: the server says so and frees its end once that
-    /// left, the client asks the server to (LINK-032, LINK-034).
-    //= LINK-034
-    pub(crate) fn delete_group(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group) else {
-            return;
-        };
-        if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) {
-            // It is said already; saying it again would put off the end.
-            return;
-        }
-        let carrier = self.carrier(group, NONE);
-        if !g.is_active() || carrier == NONE {
-            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
-            return;
-        }
-        // First of all, so that nothing else starts when the addition is over.
-        self.set_group_flow(group, Flow::DeleteGroup { all: true, carrier });
-        self.abandon_addition(group, false);
-        self.withdraw_group(group);
-        let message = LlcMessage::DeleteLink(DeleteLink {
-            reply: false,
-            flags: DeleteLinkFlags::ALL | DeleteLinkFlags::ORDERLY,
-            //= LLC-043
-            link: LinkNumber(0),
-            reason: DeleteLinkReason::PROGRAM,
-        });
-        self.request(carrier, &message);
-    }
-
-    fn set_group_flow(&mut self, group: u32, flow: Flow) {
-        if let Some(g) = self.groups.at_mut(group) {
-            g.flow = flow;
-        }
-    }
-
     pub(super) fn on_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
         let Some(g) = self.groups.at(group) else {
             return;
@@ -163,26 +127,6 @@ impl Engine<'_> {
         self.settle_departure(target);
     }
 
-    fn answer_last_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
-        if self
-            .groups
-            .at(group)
-            .is_none_or(|g| matches!(g.flow, Flow::DeleteGroup { all: false, .. }))
-        {
-            return;
-        }
-        self.answer_delete_link(link, request, request.reason);
-        let deadline = self.now().after(self.core.config.timeouts.llc_reply);
-        if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::DeleteGroup {
-                all: false,
-                carrier: link,
-            };
-            g.flow_deadline = Some(deadline);
-        }
-        self.arm_group(group);
-    }
-
     /// The client asks for the end of a link.
     //= LLC-051
     //= LLC-052
@@ -199,7 +143,13 @@ impl Engine<'_> {
             .at(addition.link)
             .is_some_and(|l| l.number == request.link)
         {
-            // Its own exchange ends first (LLCSER-009).
+            // A link that failed for the client does not get any further: that is
+            // the end of the exchange.
+            if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+                self.abandon_addition(group, addition.is_told());
+                return;
+            }
+            // Else its own exchange ends first (LLCSER-009).
             self.set_addition(
                 group,
                 super::Addition {
@@ -245,33 +195,12 @@ impl Engine<'_> {
         }
     }
 
-    fn delete_last_link(&mut self, group: u32, target: u32, request: &DeleteLink) {
-        if self
-            .groups
-            .at(group)
-            .is_some_and(|g| matches!(g.state, GroupState::Forming(_)))
-        {
-            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
-            return;
-        }
-        self.set_group_flow(
-            group,
-            Flow::DeleteGroup {
-                all: false,
-                carrier: target,
-            },
-        );
-        // A link that is only being added cannot take its place any more.
-        self.abandon_addition(group, false);
-        self.withdraw_group(group);
-        let own = LlcMessage::DeleteLink(DeleteLink {
-            reply: false,
-            ..*request
-        });
-        self.request(target, &own);
-    }
-
-    fn answer_delete_link(&mut self, link: u32, request: &DeleteLink, reason: DeleteLinkReason) {
+    pub(super) fn answer_delete_link(
+        &mut self,
+        link: u32,
+        request: &DeleteLink,
+        reason: DeleteLinkReason,
+    ) {
         let reply = LlcMessage::DeleteLink(DeleteLink {
             reply: true,
             flags: request.flags,
@@ -279,39 +208,6 @@ impl Engine<'_> {
             reason,
         });
         self.reply(link, &reply);
-    }
-
-    /// An LLC message that is not the exchange's request left; a client that
-    /// answered the deletion of its last link may now free it (LLC-049).
-    //= LLC-049
-    pub(crate) fn on_llc_sent(&mut self, link: u32, group: u32) {
-        self.close_if_quiet(link);
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        // The answer to CONFIRM LINK left: no way back to TCP (CLC-059).
-        //= CLC-059
-        if matches!(
-            g.state,
-            GroupState::Forming(Formation::AwaitingAddLink | Formation::AddingSecond)
-        ) && g.role == Role::Client
-        {
-            g.decline = None;
-        }
-        let Flow::DeleteGroup {
-            all: false,
-            carrier,
-        } = g.flow
-        else {
-            return;
-        };
-        let answered = g.role == Role::Client;
-        let pending = self.links.at(carrier).is_some_and(|l| {
-            !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
-        });
-        if answered && !pending {
-            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
-        }
     }
 
     pub(super) fn on_delete_link_reply(&mut self, group: u32, reply: &DeleteLink) {
@@ -351,16 +247,6 @@ impl Engine<'_> {
             self.delete_group(group);
         } else {
             self.retire_link(link, DeleteLinkReason::OPERATOR);
-        }
-    }
-
-    /// Ends all talk about the links of a group that ends.
-    pub(crate) fn settle_all(&mut self, group: u32) {
-        for index in self.links_of(group) {
-            if let Some(l) = self.links.at_mut(index) {
-                l.standing = Standing::failed(DeleteLinkReason::PROGRAM, Word::Settled);
-                self.arm_link(index);
-            }
         }
     }
 }

@@ -134,8 +134,13 @@ impl Engine<'_> {
             _ => false,
         };
         if !due || link != addition.carrier || number != Some(message.link) {
-            // A reply may come after its time (AMB-38); a request may not.
-            if !message.reply {
+            // A reply may come after its time (AMB-38); a request only if this side
+            // gave the link up, and its DELETE LINK crosses the request.
+            let crossing = self
+                .links
+                .at(self.link_by_number(group, message.link))
+                .is_some_and(super::super::super::Link::is_unsettled);
+            if !message.reply && !crossing {
                 self.violation(link);
             }
             return;

@@ -1,0 +1,118 @@
+//! What an endpoint tells of itself without changing.
+
+use core::hash::Hasher;
+
+use super::Endpoint;
+use crate::config::Config;
+use crate::id::{ConnId, GroupId, LinkId};
+use crate::link_group::Role;
+use crate::path::LocalPath;
+use crate::stats::Statistics;
+use crate::storage::Storage;
+use crate::time::Instant;
+use crate::wire::clc::Proposal;
+use crate::wire::types::{Gid, LinkNumber, Mac};
+
+impl<S: Storage> Endpoint<S> {
+    /// What the client of a connection proposed, while it waits for an answer.
+    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposal> {
+        let engine = self.quiet_engine();
+        let index = engine.live_conn(conn)?;
+        let handshake = engine.handshake_of(index, Role::Server)?;
+        engine.handshakes.at(handshake)?.proposal.clone()
+    }
+
+    /// A link, unless the handle is stale.
+    pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
+        let engine = self.quiet_engine();
+        if !engine.links.is_live(link.index, link.generation) {
+            return None;
+        }
+        let l = engine.links.at(link.index)?;
+        Some(LinkStatus {
+            group: engine.group_id(l.group),
+            number: l.number,
+            path: l.path,
+            peer: l.peer.map(|peer| (peer.gid, peer.mac)),
+            active: l.is_active(),
+            asymmetric: l.asymmetric,
+            connections: l.connections,
+        })
+    }
+
+    /// Counters since the endpoint was made.
+    #[must_use]
+    pub const fn statistics(&self) -> &Statistics {
+        &self.core.statistics
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// How many steps the last input or command took: each message, object and
+    /// list entry looked at is one. Bounded whatever the peer does (reliability I13).
+    #[must_use]
+    pub const fn last_steps(&self) -> u32 {
+        self.core.steps
+    }
+
+    /// How many objects of each kind exist.
+    pub fn usage(&mut self) -> Usage {
+        let tables = self.storage.tables();
+        Usage {
+            connections: tables.connections.used(),
+            handshakes: tables.handshakes.used(),
+            groups: tables.groups.used(),
+            links: tables.links.used(),
+            buffers: tables.buffers.used(),
+            remote_rmbs: tables.remote_rmbs.used(),
+        }
+    }
+
+    /// Feeds the state into a hasher in a canonical form: deadlines relative to
+    /// `now`, positions and numbers relative to each other, no counters.
+    pub fn fingerprint<H: Hasher>(&mut self, now: Instant, hasher: &mut H) {
+        crate::fingerprint::endpoint(&self.storage.tables(), &self.core.ports, now, hasher);
+    }
+}
+
+/// What a link is and joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LinkStatus {
+    /// Its group.
+    pub group: GroupId,
+    /// Its number, the same at both ends (LINK-025).
+    pub number: LinkNumber,
+    /// This end.
+    pub path: LocalPath,
+    /// GID and MAC of the other end, once known.
+    pub peer: Option<(Gid, Mac)>,
+    /// Whether connections may use it.
+    pub active: bool,
+    /// Whether it shares an RNIC with another link of the group.
+    pub asymmetric: bool,
+    /// Connections whose writes go over it.
+    pub connections: u16,
+}
+
+/// How many objects of each kind an endpoint has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Connections, until their last event was polled.
+    pub connections: u32,
+    /// Of these, in rendezvous.
+    pub handshakes: u32,
+    /// Link groups.
+    pub groups: u32,
+    /// Links.
+    pub links: u32,
+    /// RMBs and send buffers.
+    pub buffers: u32,
+    /// RMBs of peers.
+    pub remote_rmbs: u32,
+}

@@ -1,0 +1,144 @@
+//! What follows from each change of a connection: work for its link, events, its end.
+
+use super::Engine;
+use crate::command::TcpCommand;
+use crate::config::Config;
+use crate::connection::{Connection, Notices};
+use crate::connection_record::{End, Pending, Phase};
+use crate::data_path::Rest;
+use crate::event::CloseReason;
+use crate::id::NONE;
+use crate::time::Instant;
+
+impl Engine<'_> {
+    /// Runs `change` on a connection's protocol state, then draws the consequences.
+    pub(crate) fn with_connection<R>(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Connection, Instant, &Config) -> R,
+    ) -> Option<R> {
+        let now = self.core.now;
+        let connection = self.connections.at_mut(index)?.connection.as_mut()?;
+        let result = change(connection, now, &self.core.config);
+        self.after_connection(index);
+        Some(result)
+    }
+
+    /// Draws the consequences of a change: work for the link, events, the end.
+    pub(crate) fn after_connection(&mut self, index: u32) {
+        let rest = self.data_path().after_connection(index);
+        self.carry_out(rest);
+    }
+
+    /// Does what the data path left.
+    pub(crate) fn carry_out(&mut self, rest: Rest) {
+        match rest {
+            Rest::Connection(index) => {
+                let notices = self
+                    .connections
+                    .at_mut(index)
+                    .and_then(|record| record.connection.as_mut())
+                    .map_or(Notices::empty(), Connection::take_notices);
+                self.on_notices(index, notices);
+                // What was under way may have been the last.
+                self.release(index);
+            }
+            Rest::Idle(index) => self.release(index),
+            _ => {}
+        }
+    }
+
+    fn on_notices(&mut self, index: u32, notices: Notices) {
+        let mut pending = Pending::empty();
+        if notices.intersects(Notices::READABLE | Notices::END_OF_STREAM) {
+            pending |= Pending::READABLE;
+        }
+        if notices.contains(Notices::WRITABLE) {
+            pending |= Pending::WRITABLE;
+        }
+        //= URG-008
+        if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
+            pending |= Pending::URGENT;
+        }
+        if !pending.is_empty() {
+            self.data_path().tell(index, pending);
+        }
+        if notices.contains(Notices::TCP_RESET) {
+            self.command_tcp(index, TcpCommand::Reset);
+        }
+        //= CLOSE-033
+        if notices.contains(Notices::TCP_CLOSE) {
+            self.command_tcp(index, TcpCommand::Close);
+        }
+        if notices.contains(Notices::CLOSED) {
+            self.on_closed(index);
+        }
+    }
+
+    /// The connection reached CLOSED: its token is void, its slot waits for work
+    /// under way and for events to be polled.
+    //= CLOSE-027
+    fn on_closed(&mut self, index: u32) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        if record.phase == Phase::Ended {
+            return;
+        }
+        let reason = record
+            .connection
+            .as_ref()
+            .and_then(Connection::cause)
+            .map_or(CloseReason::Normal, CloseReason::from);
+        record.phase = Phase::Ended;
+        record.end = Some(End::Closed(reason));
+        self.core.statistics.closed(reason);
+        self.notify(index, Pending::END);
+        self.release(index);
+    }
+
+    /// Ends a connection that never became active.
+    pub(crate) fn end(&mut self, index: u32, end: End) {
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        if record.phase == Phase::Ended {
+            return;
+        }
+        if let Phase::Rendezvous(handshake) = record.phase {
+            self.drop_handshake(handshake);
+        }
+        if let Some(record) = self.connections.at_mut(index) {
+            record.phase = Phase::Ended;
+            record.end = Some(end);
+        }
+        self.connections.set_deadline(index, None);
+        self.core.statistics.ended(end);
+        self.notify(index, Pending::END);
+        self.release(index);
+    }
+
+    /// Frees what an ended connection holds, as far as nothing is under way.
+    pub(crate) fn release(&mut self, index: u32) {
+        let Some(record) = self.connections.at(index) else {
+            return;
+        };
+        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
+            return;
+        }
+        let busy = record.connection.as_ref().is_some_and(|connection| {
+            connection.outstanding_notifies() > 0 || connection.wants_work()
+        });
+        if busy {
+            return;
+        }
+        let told = record.notices.is_empty() && record.tcp.is_none();
+        let ended = record.phase == Phase::Ended;
+        if record.group != NONE {
+            self.leave_group(index);
+        }
+        if told && ended {
+            self.connections.remove(index);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! How an addition ends: the link is active, or it comes to nothing.
+
+use super::{AddWish, AddingStage, Addition};
+use crate::config::OnSilence;
+use crate::engine::Engine;
+use crate::link_group::link::Link;
+use crate::link_group::standing::{LinkTold, Word};
+use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Role, Standing};
+use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
+
+impl Engine<'_> {
+    /// The new link is confirmed: connections may use it.
+    pub(super) fn finish_addition(&mut self, group: u32) {
+        let Addition {
+            link: added,
+            unwanted,
+            ..
+        } = self.addition(group);
+        self.set_addition(group, Addition::IDLE);
+        let probation = self.now().after(self.core.config.timeouts.add_link_retry);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.add_wish = AddWish {
+                failures: g.add_wish.failures,
+                probation: Some(probation),
+                ..AddWish::NONE
+            };
+        }
+        self.activate_link(added);
+        let server = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server);
+        if server {
+            self.retire_asymmetric_link(group);
+            // There may be ports for still more links; a client that shares its
+            // only port tells when it has another one.
+            let shared = self.links.at(added).is_some_and(|l| l.asymmetric);
+            if !shared
+                && self.has_room_for_link(group)
+                && self.spare_port(group, None).is_some()
+                && let Some(g) = self.groups.at_mut(group)
+            {
+                g.add_wish.due = true;
+            }
+        } else {
+            self.hint_spare_port(group);
+        }
+        self.announce_missing_links(group);
+        //= LLCSER-009
+        if unwanted {
+            self.retire_link(added, DeleteLinkReason::LOST_PATH);
+        }
+        self.settle_formation(group);
+        self.start_flow(group);
+    }
+
+    /// A link carries connections from now on.
+    pub(crate) fn activate_link(&mut self, index: u32) {
+        let Some(link) = self.links.at_mut(index) else {
+            return;
+        };
+        link.standing = Standing::Active;
+        let group = link.group;
+        self.arm_keepalive(index);
+        if self.groups.at(group).is_some_and(|g| g.is_active()) {
+            self.tell_links(group);
+        }
+    }
+
+    /// Lets the application know of active links; of those a group was formed
+    /// with, only once it is.
+    pub(in super::super) fn tell_links(&mut self, group: u32) {
+        for index in self.links_of(group) {
+            if let Some(link) = self.links.at_mut(index)
+                && link.is_active()
+                && link.told == LinkTold::Nothing
+            {
+                link.told = LinkTold::Rising;
+                self.core.link_events.push_back(&mut self.links, index);
+            }
+        }
+    }
+
+    /// With two symmetric links the asymmetric one is not needed any more.
+    //= LINK-009
+    //= LINK-010
+    fn retire_asymmetric_link(&mut self, group: u32) {
+        let symmetric = self
+            .select_links(group, |link| link.is_active() && !link.asymmetric)
+            .count();
+        let asymmetric = self
+            .select_links(group, |link| link.is_active() && link.asymmetric)
+            .next()
+            .map(|(index, _)| index);
+        if symmetric >= 2
+            && let Some(index) = asymmetric
+        {
+            self.retire_link(index, DeleteLinkReason::ASYMMETRIC_NOT_NEEDED);
+        }
+    }
+
+    /// The new link comes to nothing. `told`: the peer counts on it and must be
+    /// told by DELETE LINK.
+    //= LLC-027
+    //= LINK-048
+    //= LINK-049
+    //= TIMER-012
+    //= TIMER-018
+    //= TIMER-019
+    pub(crate) fn abandon_addition(&mut self, group: u32, told: bool) {
+        let addition = self.addition(group);
+        if addition.is_idle() {
+            return;
+        }
+        // A client that has not answered yet still owes the answer.
+        if addition.stage == AddingStage::Joining {
+            self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
+        }
+        let link = addition.link;
+        self.set_addition(group, Addition::IDLE);
+        if let Some(l) = self.links.at_mut(link) {
+            l.request = None;
+            l.goal = QpGoal::Gone;
+            let word = if told { Word::Due } else { Word::Settled };
+            l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
+        }
+        // A client has no request of its own in this, but perhaps of another exchange.
+        let server = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server);
+        if server && let Some(l) = self.links.at_mut(addition.carrier) {
+            l.request = None;
+        }
+        self.schedule_retry(group);
+        self.drop_absent_link(link);
+        self.poke_link(link);
+        self.review_buffers(group);
+        self.start_departures(group);
+        self.settle_formation(group);
+        self.start_flow(group);
+    }
+
+    /// A wait of the addition is over (RFC 7609 C.7.1).
+    //= TIMER-011
+    //= TIMER-015
+    //= TIMER-016
+    //= TIMER-017
+    //= TIMER-020
+    //= TIMER-021
+    //= TIMER-022
+    pub(in super::super) fn on_addition_timeout(&mut self, group: u32) {
+        let addition = self.addition(group);
+        let forming = self
+            .groups
+            .at(group)
+            .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
+        if forming
+            && self.core.config.add_link_timeout == OnSilence::Reset
+            && matches!(
+                addition.stage,
+                AddingStage::AwaitingReply
+                    | AddingStage::AwaitingContinuation
+                    | AddingStage::AwaitingContinuationReply
+            )
+        {
+            self.fail_formation(group, Fallback::Reset);
+            return;
+        }
+        match addition.stage {
+            AddingStage::Idle => {}
+            AddingStage::Creating | AddingStage::Joining => self.abandon_addition(group, false),
+            // A peer that never answered may have dropped the request, as Linux
+            // does when it is busy; in the first contact no data waits for it.
+            AddingStage::AwaitingReply => self.abandon_addition(group, !forming),
+            // DELETE LINK tells whether only the new link is concerned: if it
+            // is not answered either, its carrier has failed.
+            _ => self.abandon_addition(group, true),
+        }
+    }
+
+    /// The first contact is over once no addition and no deletion is under way.
+    pub(crate) fn settle_formation(&mut self, group: u32) {
+        let settled = self.groups.at(group).is_some_and(|g| {
+            g.state == GroupState::Forming(Formation::AddingSecond) && g.addition.is_idle()
+        }) && self
+            .select_links(group, Link::is_unsettled)
+            .next()
+            .is_none();
+        if settled {
+            self.group_formed(group);
+        }
+    }
+}

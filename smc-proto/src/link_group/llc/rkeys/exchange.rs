@@ -1,0 +1,257 @@
+//! The exchange that announces an own RMB: CONFIRM RKEY and its CONTINUATIONs.
+
+use super::super::super::{Agreement, Link, LinkSet};
+use super::super::Flow;
+use crate::engine::Engine;
+use crate::id::NONE;
+use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
+use crate::wire::types::RToken;
+
+impl Engine<'_> {
+    /// Starts what is to be agreed on about an RMB; nothing, if there is nothing to
+    /// say or no link to say it on.
+    pub(in super::super) fn start_rkey_flow(&mut self, group: u32, buffer: u32) {
+        match self.buffers.at(buffer).map(|b| b.agreement) {
+            Some(Agreement::Confirming | Agreement::Confirmed) => {
+                self.send_confirm_rkey(group, buffer, 0);
+            }
+            Some(Agreement::Deleting) => self.send_delete_rkey(group, buffer),
+            _ => {}
+        }
+    }
+
+    /// An own RMB as known on a link.
+    pub(super) fn own_rtoken(&self, buffer: u32, link: u32) -> Option<RToken> {
+        let position = self.links.at(link)?.position;
+        self.buffers.at(buffer)?.rtoken(position)
+    }
+
+    /// The link of the connection that will use an RMB first, or any other. Of an
+    /// RMB that the peer knows it is told by the key it knows, or it would be taken
+    /// for another one.
+    //= LLC-059
+    pub(super) fn rkey_carrier(&self, group: u32, buffer: u32) -> u32 {
+        let Some(b) = self.buffers.at(buffer) else {
+            return NONE;
+        };
+        let link = self.connections.at(b.waiter).map_or(NONE, |r| r.link);
+        let fits = |l: &Link| {
+            l.is_active()
+                && l.is_usable()
+                && (!b.is_announced() || b.announced.contains(l.position))
+        };
+        if self.links.at(link).is_some_and(fits) {
+            return link;
+        }
+        self.select_links(group, fits)
+            .next()
+            .map_or(NONE, |(index, _)| index)
+    }
+
+    /// Entries for up to `N` links of a set, which they are taken from.
+    fn rtokens_for<const N: usize>(
+        &self,
+        group: u32,
+        buffer: u32,
+        left: &mut LinkSet,
+    ) -> heapless::Vec<LinkRToken, N> {
+        let mut entries = heapless::Vec::new();
+        let Some(b) = self.buffers.at(buffer) else {
+            return entries;
+        };
+        for (_, link) in self.select_links(group, |_| true) {
+            if left.contains(link.position)
+                && !entries.is_full()
+                && let Some(rtoken) = b.rtoken(link.position)
+            {
+                left.remove(link.position);
+                let link = link.number;
+                let _ = entries.push(LinkRToken { link, rtoken });
+            }
+        }
+        entries
+    }
+
+    /// A refused CONFIRM RKEY is tried again, but not while links change.
+    //= LLC-067
+    pub(in super::super) fn retry_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+        if self.addition(group).is_idle() {
+            if let Some(g) = self.groups.at_mut(group) {
+                g.flow = Flow::Idle;
+            }
+            self.send_confirm_rkey(group, buffer, attempts);
+            self.start_flow(group);
+            return;
+        }
+        let until = self.now().after(self.core.config.timeouts.rkey_retry);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow_deadline = Some(until);
+        }
+        self.arm_group(group);
+    }
+
+    //= LLC-059
+    //= LLC-060
+    pub(in super::super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+        let links = self.active_links(group);
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
+        if !b.is_registered_on(links) {
+            // A link that is left out counts as lost (LLC-069). Once the RMB is
+            // registered on all, it is announced.
+            if b.agreement == Agreement::Confirming {
+                b.agreement = Agreement::None;
+            }
+            return;
+        }
+        let carrier = self.rkey_carrier(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+            // No link to say it on: the group ends.
+            return;
+        };
+        //= LLC-066
+        let mut left = links;
+        if let Some(l) = self.links.at(carrier) {
+            left.remove(l.position);
+        }
+        let other_links = left.len();
+        let others = self.rtokens_for(group, buffer, &mut left);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow = Flow::ConfirmRkey {
+                buffer,
+                attempts,
+                carrier,
+                links,
+                left,
+            };
+            g.flow_deadline = None;
+        }
+        let message = LlcMessage::ConfirmRkey(ConfirmRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            rtoken,
+            other_links,
+            others,
+        });
+        self.request(carrier, &message);
+    }
+
+    pub(in super::super) fn on_confirm_rkey_reply(
+        &mut self,
+        link: u32,
+        group: u32,
+        reply: &ConfirmRkey,
+    ) {
+        let Some(Flow::ConfirmRkey {
+            buffer, carrier, ..
+        }) = self.groups.at(group).map(|g| g.flow)
+        else {
+            return;
+        };
+        if link == carrier && self.own_rtoken(buffer, carrier) == Some(reply.rtoken) {
+            self.on_rkey_answer(group, reply.flags);
+        }
+    }
+
+    //= LLC-065
+    pub(in super::super) fn on_confirm_rkey_continuation_reply(
+        &mut self,
+        link: u32,
+        group: u32,
+        reply: &ConfirmRkeyContinuation,
+    ) {
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.flow.carrier() == link)
+        {
+            self.on_rkey_answer(group, reply.flags);
+        }
+    }
+
+    /// The peer took what was told so far, or refuses all of it.
+    fn on_rkey_answer(&mut self, group: u32, flags: RkeyFlags) {
+        let Some(Flow::ConfirmRkey {
+            buffer,
+            attempts,
+            carrier,
+            links,
+            mut left,
+        }) = self.groups.at(group).map(|g| g.flow)
+        else {
+            return;
+        };
+        if !flags.contains(RkeyFlags::NEGATIVE) && !left.is_empty() {
+            //= LLC-061
+            //= LLC-062
+            let remaining = left.len();
+            let others = self.rtokens_for(group, buffer, &mut left);
+            if let Some(g) = self.groups.at_mut(group) {
+                g.flow = Flow::ConfirmRkey {
+                    buffer,
+                    attempts,
+                    carrier,
+                    links,
+                    left,
+                };
+            }
+            let message = LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {
+                reply: false,
+                flags: RkeyFlags::empty(),
+                remaining,
+                others,
+            });
+            self.request(carrier, &message);
+        } else if !flags.contains(RkeyFlags::NEGATIVE) {
+            let present = self.active_links(group);
+            if let Some(b) = self.buffers.at_mut(buffer) {
+                b.announced = b.announced.or(links).and(present);
+            }
+            self.settle_agreement(buffer, Agreement::Confirmed);
+            self.announce_missing_links(group);
+            self.end_flow(group);
+        } else if flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries {
+            //= LLC-064
+            //= LLC-067
+            let until = self.now().after(self.core.config.timeouts.rkey_retry);
+            if let Some(g) = self.groups.at_mut(group) {
+                g.flow = Flow::RetryConfirmRkey {
+                    buffer,
+                    attempts: attempts.saturating_add(1),
+                };
+                g.flow_deadline = Some(until);
+            }
+            self.arm_group(group);
+        } else {
+            //= LLC-068
+            self.give_up_announcing(buffer);
+            self.end_flow(group);
+        }
+    }
+
+    /// The peer does not want an RMB. One that it knows on some links stays on
+    /// these.
+    fn give_up_announcing(&mut self, buffer: u32) {
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
+        if b.is_announced() {
+            self.settle_agreement(buffer, Agreement::Confirmed);
+            return;
+        }
+        b.retired = true;
+        self.settle_agreement(buffer, Agreement::None);
+        self.poke_buffer(buffer);
+    }
+
+    fn settle_agreement(&mut self, buffer: u32, agreement: Agreement) {
+        let Some(b) = self.buffers.at_mut(buffer) else {
+            return;
+        };
+        b.agreement = agreement;
+        let waiter = core::mem::replace(&mut b.waiter, NONE);
+        self.wake(waiter);
+        self.list_spare(buffer);
+    }
+}

@@ -1,0 +1,151 @@
+//! The peer's RMBs, as it announces and withdraws them.
+
+use super::super::super::{IncomingRkey, LinkSet, Role};
+use super::super::Flow;
+use crate::engine::Engine;
+use crate::wire::llc::{
+    ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
+};
+
+impl Engine<'_> {
+    /// The peer announces an RMB.
+    //= LLC-063
+    //= LLCSER-005
+    pub(in super::super) fn on_confirm_rkey(
+        &mut self,
+        link: u32,
+        group: u32,
+        mut message: ConfirmRkey,
+    ) {
+        message.reply = true;
+        if self.links_change(group) {
+            //= LLCSER-012
+            //= LLCSER-015
+            //= LLCSER-023
+            message.flags |= RkeyFlags::NEGATIVE | RkeyFlags::RETRY;
+            self.reply(link, &LlcMessage::ConfirmRkey(message));
+            return;
+        }
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        let rmb = self.learn_rtoken(group, position, message.rtoken);
+        let left = message
+            .other_links
+            .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
+        if let Some(rmb) = rmb {
+            self.learn_entries(group, link, rmb, &message.others);
+            let incoming = IncomingRkey {
+                rmb,
+                carrier: link,
+                left,
+            };
+            if let Some(g) = self.groups.at_mut(group) {
+                g.incoming_rkey = (left > 0).then_some(incoming);
+            }
+        } else {
+            message.flags |= RkeyFlags::NEGATIVE;
+        }
+        self.reply(link, &LlcMessage::ConfirmRkey(message));
+        if let Some(rmb) = rmb
+            && left == 0
+        {
+            self.on_rmb_announced(group, rmb);
+        }
+    }
+
+    //= LLC-063
+    pub(in super::super) fn on_confirm_rkey_continuation(
+        &mut self,
+        link: u32,
+        group: u32,
+        mut message: ConfirmRkeyContinuation,
+    ) {
+        message.reply = true;
+        let incoming = self.groups.at(group).and_then(|g| g.incoming_rkey);
+        let Some(incoming) = incoming.filter(|i| i.carrier == link && i.left >= message.remaining)
+        else {
+            message.flags |= RkeyFlags::NEGATIVE;
+            self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
+            return;
+        };
+        self.learn_entries(group, link, incoming.rmb, &message.others);
+        let left = message
+            .remaining
+            .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
+        if let Some(g) = self.groups.at_mut(group) {
+            g.incoming_rkey = (left > 0).then_some(IncomingRkey { left, ..incoming });
+        }
+        self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
+        if left == 0 {
+            self.on_rmb_announced(group, incoming.rmb);
+        }
+    }
+
+    /// Whether the links of a group are being changed as its server sees it.
+    fn links_change(&self, group: u32) -> bool {
+        self.groups.at(group).is_some_and(|g| {
+            g.role == Role::Server
+                && (g.addition.is_shared() || matches!(g.flow, Flow::DeleteLink { .. }))
+        })
+    }
+
+    /// Stores what CONFIRM RKEY says of other links than the one that carries it; of
+    /// unknown ones nothing can be kept.
+    fn learn_entries(&mut self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) {
+        for entry in entries {
+            let position = self
+                .select_links(group, |l| l.number == entry.link && l.is_known())
+                .find(|(index, _)| *index != carrier)
+                .map(|(_, l)| l.position);
+            if let Some(position) = position
+                && let Some(rmb) = self.remote_rmbs.at_mut(rmb)
+            {
+                rmb.set_rtoken(position, entry.rtoken);
+            }
+        }
+    }
+
+    /// An announcement is complete: a link the peer did not name is one it does
+    /// not have any more.
+    //= LLC-069
+    fn on_rmb_announced(&mut self, group: u32, rmb: u32) {
+        let told = self
+            .remote_rmbs
+            .at(rmb)
+            .map_or(LinkSet::EMPTY, |rmb| rmb.links());
+        for index in self.links_of(group) {
+            let omitted = self
+                .links
+                .at(index)
+                .is_some_and(|l| l.is_active() && !told.contains(l.position));
+            if omitted {
+                self.lose_link(index);
+            }
+        }
+    }
+
+    /// The peer withdraws RMBs.
+    //= LLC-071
+    //= LLC-073
+    pub(in super::super) fn on_delete_rkey(
+        &mut self,
+        link: u32,
+        group: u32,
+        mut message: DeleteRkey,
+    ) {
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        let mut mask = 0u8;
+        let mut bit = 0x80u8;
+        for rkey in message.rkeys.clone() {
+            if !self.forget_rkey(group, position, rkey) {
+                mask |= bit;
+            }
+            bit >>= 1;
+        }
+        message.reply = true;
+        message.error_mask = mask;
+        if mask != 0 {
+            message.flags |= RkeyFlags::NEGATIVE;
+        }
+        self.reply(link, &LlcMessage::DeleteRkey(message));
+    }
+}

@@ -1,0 +1,88 @@
+//! Own RMBs that nobody needs are withdrawn: DELETE RKEY.
+
+use super::super::super::Agreement;
+use super::super::Flow;
+use crate::command::BufferKind;
+use crate::engine::Engine;
+use crate::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
+
+impl Engine<'_> {
+    /// An RMB was unused for long enough: withdraw it (RMB-028, RMB-029).
+    //= RMB-028
+    pub(crate) fn on_buffer_timeout(&mut self, index: u32) {
+        let now = self.now();
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
+        if buffer.idle_deadline.is_none_or(|deadline| deadline > now) || buffer.users > 0 {
+            let deadline = buffer.idle_deadline;
+            self.buffers.set_deadline(index, deadline);
+            return;
+        }
+        buffer.idle_deadline = None;
+        let group = buffer.group;
+        match (buffer.kind, buffer.agreement) {
+            (BufferKind::Rmb, Agreement::Confirmed) => {
+                buffer.agreement = Agreement::Deleting;
+                self.list_spare(index);
+                self.queue_agreement(group, index);
+            }
+            (BufferKind::Rmb, Agreement::Deleting) => {}
+            // Its exchange is not over: it gets another period.
+            (BufferKind::Rmb, Agreement::Confirming) => {
+                let deadline = now.after(self.core.config.timeouts.rmb_idle);
+                buffer.idle_deadline = Some(deadline);
+                self.buffers.set_deadline(index, Some(deadline));
+                return;
+            }
+            _ => {
+                buffer.retired = true;
+                self.list_spare(index);
+                self.drop_absent_buffer(index);
+                self.poke_buffer(index);
+            }
+        }
+        self.buffers.set_deadline(index, None);
+    }
+
+    //= LLC-070
+    pub(super) fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
+        let carrier = self.rkey_carrier(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+            return;
+        };
+        let mut rkeys = heapless::Vec::new();
+        if rkeys.push(rtoken.rkey).is_err() {
+            return;
+        }
+        if let Some(g) = self.groups.at_mut(group) {
+            g.flow = Flow::DeleteRkey { buffer, carrier };
+        }
+        let message = LlcMessage::DeleteRkey(DeleteRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            error_mask: 0,
+            rkeys,
+        });
+        self.request(carrier, &message);
+    }
+
+    //= RMB-030
+    //= LLC-072
+    pub(in super::super) fn on_delete_rkey_reply(&mut self, group: u32, reply: &DeleteRkey) {
+        let Some(Flow::DeleteRkey { buffer, carrier }) = self.groups.at(group).map(|g| g.flow)
+        else {
+            return;
+        };
+        let own = self.own_rtoken(buffer, carrier).map(|rtoken| rtoken.rkey);
+        if reply.rkeys.first().copied() != own {
+            return;
+        }
+        if let Some(b) = self.buffers.at_mut(buffer) {
+            b.agreement = Agreement::None;
+            b.retired = true;
+        }
+        self.poke_buffer(buffer);
+        self.end_flow(group);
+    }
+}

@@ -1,0 +1,75 @@
+//! Connections that move to another link.
+
+use crate::connection::FatalCause;
+use crate::connection_record::Phase;
+use crate::engine::Engine;
+use crate::id::NONE;
+use crate::stats::count;
+
+impl Engine<'_> {
+    /// Nothing of a link is under way any more: its connections go on over
+    /// another link, or end.
+    //= FAILOVER-002
+    //= FAILOVER-021
+    //= FAILOVER-025
+    //= LLC-050
+    pub(crate) fn move_connections(&mut self, link: u32) {
+        let Some(group) = self.links.at(link).map(|l| l.group) else {
+            return;
+        };
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return;
+        };
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.step();
+            next = members.next(&mut self.connections, conn);
+            let Some(record) = self.connections.at(conn).filter(|r| r.link == link) else {
+                continue;
+            };
+            match record.phase {
+                Phase::Active | Phase::Ended if record.connection.is_some() => {
+                    self.move_connection(conn, group, link);
+                }
+                _ => {
+                    let target = self.link_for_connection(group, NONE, NONE);
+                    self.assign_link(conn, target);
+                    self.wake(conn);
+                }
+            }
+        }
+    }
+
+    fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
+        let Some((remote, send_buffer)) =
+            self.connections.at(conn).map(|r| (r.remote, r.send_buffer))
+        else {
+            return;
+        };
+        let target = self.link_for_connection(group, remote.rmb, send_buffer);
+        let old = self.links.at(from).map_or(0, |l| l.position);
+        let new = self.links.at(target).map_or(0, |l| l.position);
+        self.assign_link(conn, target);
+        if target == NONE {
+            self.with_connection(conn, |connection, now, config| {
+                connection.on_link_changed(now, &config.connection);
+                connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
+            });
+            self.release(conn);
+            return;
+        }
+        if let Some(rmb) = self.remote_rmbs.at(remote.rmb)
+            && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
+            && let Some(record) = self.connections.at_mut(conn)
+        {
+            let offset = remote.address.wrapping_sub(before.address);
+            record.remote.rkey = after.rkey;
+            record.remote.address = after.address.wrapping_add(offset);
+        }
+        count(&mut self.core.statistics.failovers);
+        self.with_connection(conn, |connection, now, config| {
+            connection.on_link_changed(now, &config.connection);
+        });
+        self.release(conn);
+    }
+}

@@ -1,0 +1,155 @@
+//! The end of a rendezvous: the connection gets the peer's element and goes on over
+//! SMC-R.
+
+use crate::connection::{Connection, ConnectionParams, Ring};
+use crate::connection_record::{Pending, Phase, RemoteElement};
+use crate::engine::Engine;
+use crate::event::CloseReason;
+use crate::stats::count;
+use crate::wire::clc::AcceptConfirm;
+use crate::wire::types::RToken;
+
+impl Engine<'_> {
+    /// The rendezvous is over: the connection is carried by SMC-R.
+    //= CLOSE-001
+    pub(crate) fn establish(&mut self, handshake: u32) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let (conn, peer, early) = (h.conn, h.peer, h.early);
+        let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
+        let Some(peer) = peer else { return };
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
+        let (group, first_contact) = (record.group, record.first_contact);
+        let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
+        let Some(remote) = self.remote_element(handshake, conn, group, &peer) else {
+            // The peer withdrew its RMB, or cannot be reached there any more.
+            self.reset(conn, CloseReason::LinksLost);
+            return;
+        };
+        let base = self.groups.at(group).map_or(0, |g| g.ring_base);
+        let octets = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
+        let rings = (
+            Ring::new(base, octets(rmb)),
+            Ring::new(base, peer.buffer_size.octets()),
+        );
+        let (Some(receive), Some(peer_ring)) = rings else {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
+        };
+        let params = ConnectionParams {
+            alert_token_peer: peer.alert_token,
+            receive,
+            peer: peer_ring,
+            send_buffer: octets(send_buffer),
+            nodelay,
+            urgent_inline,
+        };
+        let home = self.group_id(group);
+        self.drop_handshake(handshake);
+        if let Some(record) = self.connections.at_mut(conn) {
+            record.connection = Some(Connection::new(&params, &self.core.config.connection));
+            record.remote = remote;
+            record.phase = Phase::Active;
+            record.home = Some(home);
+        }
+        count(&mut self.core.statistics.established);
+        if first_contact {
+            count(&mut self.core.statistics.first_contacts);
+        }
+        self.notify(conn, Pending::ESTABLISHED | Pending::WRITABLE);
+        //= RENDEZVOUS-050
+        //= CDC-033
+        for cdc in early.iter().flatten() {
+            self.apply_cdc(conn, cdc);
+        }
+        self.after_connection(conn);
+        let shutdown = self
+            .connections
+            .at_mut(conn)
+            .and_then(|r| r.shutdown.take());
+        if let Some(how) = shutdown {
+            self.with_connection(conn, |c, now, config| {
+                c.shutdown(now, &config.connection, how);
+            });
+        }
+    }
+
+    /// Finds or stores the peer's RMB as known on the link its Accept or Confirm
+    /// names: whether that was possible.
+    //= RENDEZVOUS-013
+    pub(super) fn knows_rmb(
+        &mut self,
+        handshake: u32,
+        group: u32,
+        link: u32,
+        peer: &AcceptConfirm,
+    ) -> bool {
+        let Some(position) = self.links.at(link).map(|l| l.position) else {
+            return false;
+        };
+        let Some(rmb) = self.learn_rtoken(group, position, peer.rtoken) else {
+            return false;
+        };
+        let generation = self.remote_rmbs.generation(rmb);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.remote_rmb = Some((rmb, generation));
+        }
+        true
+    }
+
+    /// Claims an element of the peer's RMB for a connection, over its link or
+    /// another one if that was lost meanwhile.
+    //= RENDEZVOUS-013
+    //= RENDEZVOUS-040
+    //= RENDEZVOUS-042
+    fn remote_element(
+        &mut self,
+        handshake: u32,
+        conn: u32,
+        group: u32,
+        peer: &AcceptConfirm,
+    ) -> Option<RemoteElement> {
+        let (rmb, generation) = self.handshakes.at(handshake)?.remote_rmb?;
+        if !self.remote_rmbs.is_live(rmb, generation) {
+            return None;
+        }
+        let (link, send_buffer) = self
+            .connections
+            .at(conn)
+            .map(|record| (record.link, record.send_buffer))?;
+        let position = |engine: &Self, link| engine.links.at(link).map(|l| l.position);
+        let reachable = self.remote_rmbs.at(rmb)?.links();
+        let registered = self.buffers.at(send_buffer)?.registered();
+        let usable = self
+            .links
+            .at(link)
+            .is_some_and(|l| l.standing.carries_data())
+            && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
+        if !usable {
+            let other = self.link_for_connection(group, rmb, send_buffer);
+            self.assign_link(conn, other);
+        }
+        let link = self.connections.at(conn)?.link;
+        let position = position(self, link)?;
+        let RToken { rkey, address } = self.remote_rmbs.at(rmb)?.rtoken(position)?;
+        let index = peer.rmbe_index.0;
+        if !self.remote_rmbs.at_mut(rmb)?.elements().insert(index) {
+            //= RMB-023
+            self.abort_user_of(group, rmb, index, conn);
+            self.remote_rmbs.at_mut(rmb)?.elements().insert(index);
+        }
+        //= RMB-012
+        let offset = u64::from(index)
+            .saturating_sub(1)
+            .saturating_mul(u64::from(peer.buffer_size.octets()));
+        Some(RemoteElement {
+            rmb,
+            index,
+            rkey,
+            address: address.wrapping_add(offset),
+        })
+    }
+}
