@@ -134,8 +134,12 @@ impl Engine<'_> {
             _ => false,
         };
         if !due || link != addition.carrier || number != Some(message.link) {
-            // A reply may come after its time (AMB-38); a request may not.
-            if !message.reply {
+            // A reply may come after its time (AMB-38); a request only if it
+            // crossed the DELETE LINK for the new link (reliability G7).
+            let deleted = self
+                .select_links(group, |l| l.number == message.link)
+                .any(|(_, l)| l.standing.departure().is_some());
+            if !message.reply && !deleted {
                 self.violation(link);
             }
             return;
