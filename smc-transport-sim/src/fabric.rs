@@ -35,6 +35,7 @@ mod settle;
 mod spell;
 mod strike;
 mod tcp_pipe;
+mod lives;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -60,7 +61,8 @@ use watch::Watch;
 pub use config::{FabricConfig, PathConfig, PortConfig};
 pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
-pub use watch::{FabricGroup, HostHarm, LinkRecord};
+pub use lives::LinkRecord;
+pub use watch::{FabricGroup, HostHarm};
 
 /// A host of a fabric, numbered in the order of [`Fabric::add_host`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -12,6 +12,7 @@ use smc_proto::wire::cdc::{Cdc, ProducerFlags};
 use smc_proto::wire::llc::{LlcMessage, kind};
 use smc_proto::wire::types::Qpn;
 
+use super::lives::LinkRecord;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
 use super::{Fabric, HostId, WorkOwner};
 use crate::fault::Phase;
@@ -19,21 +20,6 @@ use crate::fault::Phase;
 /// Name of a link group of a fabric; both ends have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FabricGroup(pub u32);
-
-/// The life of a link, as its RNICs saw it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkRecord {
-    /// Its group.
-    pub group: FabricGroup,
-    /// Hosts of its ends.
-    pub hosts: [HostId; 2],
-    /// When both ends were ready to send.
-    pub up: Instant,
-    /// When a fault first harmed it so that it may end.
-    pub harmed: Option<Instant>,
-    /// When one of its ends was first told to stop.
-    pub stopped: Option<Instant>,
-}
 
 /// A time in which a fault made a host so late that its waits may have expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +37,9 @@ pub(super) struct Watch {
     next_group: u32,
     groups: BTreeMap<u32, GroupWatch>,
     /// Group of each queue pair there ever was.
-    group_of: BTreeMap<QueuePairId, u32>,
-    links: Vec<LinkRecord>,
-    link_of: BTreeMap<QueuePairId, usize>,
+    pub(super) group_of: BTreeMap<QueuePairId, u32>,
+    pub(super) links: Vec<LinkRecord>,
+    pub(super) link_of: BTreeMap<QueuePairId, usize>,
     harmed_hosts: Vec<HostHarm>,
     lost_writes: BTreeSet<(HostId, WorkOwner)>,
     lost_tokens: BTreeSet<(HostId, u32)>,
@@ -255,13 +241,9 @@ impl Fabric {
             && let Some(&group) = self.watch.group_of.get(&id)
         {
             let number = self.watch.links.len();
-            self.watch.links.push(LinkRecord {
-                group: FabricGroup(group),
-                hosts: [id.host, peer.host],
-                up: self.queue.now(),
-                harmed: None,
-                stopped: None,
-            });
+            let hosts = [id.host, peer.host];
+            let record = LinkRecord::new(FabricGroup(group), hosts, self.queue.now());
+            self.watch.links.push(record);
             self.watch.link_of.insert(id, number);
             self.watch.link_of.insert(peer, number);
         }
@@ -316,11 +298,15 @@ impl Fabric {
                 let (host, qpn) = (id.host, offer.qpn);
                 self.watch.unite(id, QueuePairId { host, qpn });
             }
+            if let LlcMessage::DeleteLink(delete) = message {
+                self.watch.deleted(id, &delete, now);
+            }
         }
     }
 
     /// A SEND arrived and was accepted.
     pub(super) fn watch_arrived(&mut self, id: QueuePairId, payload: &[u8]) {
+        let now = self.queue.now();
         let Some(group) = self.watch.group_mut(id) else {
             return;
         };
@@ -331,9 +317,10 @@ impl Fabric {
             return;
         }
         match message {
-            LlcMessage::ConfirmLink(_) => {
+            LlcMessage::ConfirmLink(confirm) => {
                 group.formed = true;
                 group.exchange = None;
+                self.watch.confirmed(id, confirm.link, now);
             }
             // An accepted one goes on until the new link is confirmed.
             LlcMessage::AddLink(offer) if offer.rejection.is_none() => {}

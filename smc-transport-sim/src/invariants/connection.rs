@@ -3,7 +3,7 @@
 use smc_proto::config::ConnectionConfig;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
-use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::types::{Cursor, RToken};
 
 use crate::tcp::{Side, TcpId};
@@ -144,9 +144,17 @@ impl ConnLedger {
 
     /// A CDC message of the peer arrived.
     pub(super) fn receive(&mut self, cdc: &Cdc, peer_ring: Option<u32>) {
+        // A failover validation tells that nothing was lost, and nothing else:
+        // what its cursors say comes again in the message after it.
+        let validates = ProducerFlags::FAILOVER_VALIDATION;
+        if cdc.producer_flags.contains(validates) {
+            return;
+        }
         self.peer_done |= cdc.connection_flags.intersects(LAST);
         if let Some(ring) = peer_ring {
             self.peer_read = self.peer_read.max(total(cdc.consumer, ring));
+            // What was to be written again and was read meanwhile is passed over.
+            self.written = self.written.max(self.peer_read);
         }
     }
 }

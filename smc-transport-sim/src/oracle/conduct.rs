@@ -70,9 +70,8 @@ impl<S: Storage> Simulation<S> {
         }
         let (host, qpn) = one.queue_pair.or(other.queue_pair)?;
         let group = fabric.group_of(host, qpn)?;
-        let through = fabric.links().iter().any(|link| {
-            link.group == group && link.up <= begin && link.harmed.is_none_or(|at| at > end)
-        });
+        let links = fabric.links().iter().filter(|link| link.group == group);
+        let through = links.clone().any(|link| link.carries(begin, end));
         Some(through)
     }
 }

@@ -134,13 +134,12 @@ impl Engine<'_> {
             _ => false,
         };
         if !due || link != addition.carrier || number != Some(message.link) {
-            // A reply may come after its time (AMB-38); a request only if this side
-            // gave the link up, and its DELETE LINK crosses the request.
-            let crossing = self
-                .links
-                .at(self.link_by_number(group, message.link))
-                .is_some_and(super::super::super::Link::is_unsettled);
-            if !message.reply && !crossing {
+            // A reply may come after its time (AMB-38); a request only if it
+            // crossed the DELETE LINK for the new link (reliability G7).
+            let deleted = self
+                .select_links(group, |l| l.number == message.link)
+                .any(|(_, l)| l.standing.departure().is_some());
+            if !message.reply && !deleted {
                 self.violation(link);
             }
             return;
