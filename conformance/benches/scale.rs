@@ -66,16 +66,21 @@ fn open(pair: &mut Pair, connections: usize) -> Vec<Ends> {
 
 fn open_one(pair: &mut Pair) -> Ends {
     let (a, b) = pair.open_with(options(), options());
-    for host in &mut pair.hosts {
+    for (host, conn) in pair.hosts.iter_mut().zip([a, b]) {
+        assert!(
+            host.endpoint
+                .conn(conn)
+                .is_some_and(|c| c.state().is_some()),
+            "{:?}",
+            (
+                &host.events,
+                host.endpoint.usage(),
+                host.endpoint.statistics()
+            )
+        );
         host.events.clear();
         host.tcp.clear();
     }
-    assert!(
-        pair.hosts[0]
-            .endpoint
-            .conn(a)
-            .is_some_and(|c| c.state().is_some())
-    );
     [a, b]
 }
 

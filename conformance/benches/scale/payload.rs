@@ -34,12 +34,13 @@ impl Rings {
             let hosts = &mut rings.pair.hosts;
             let space = hosts[0].endpoint.conn(a).and_then(|c| c.send_space());
             let send = space.expect("an empty send buffer").buffer;
-            rings.write(index, 1);
+            rings.write(index, RING);
             rings.pair.pump_data(0);
             let hosts = &mut rings.pair.hosts;
             let spans = hosts[1].endpoint.conn(b).and_then(|c| c.readable());
-            let rmb = spans.expect("an octet").buffer;
-            rings.read(index, 1);
+            let rmb = spans.expect("octets").buffer;
+            rings.read(index, RING);
+            rings.settle();
             rings.buffers.push([send, rmb]);
         }
         rings
