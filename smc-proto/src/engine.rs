@@ -156,7 +156,6 @@ impl<'a> Engine<'a> {
             core: self.core,
             connections: self.connections.reborrow(),
             links: self.links.reborrow(),
-            buffers: self.buffers.reborrow(),
         }
     }
 
