@@ -7,13 +7,15 @@ use super::{Ends, RING, Scale, median, nanos, open, shuffled, timed};
 
 /// Octets each message announces.
 const STEP: usize = 64;
-/// Messages of a round.
-const MESSAGES: usize = 40_000;
+/// Messages of a round at least: little enough to be seldom interrupted.
+const MESSAGES: usize = 1_000;
 
 /// A pair, and how many CDC messages both its ends sent.
 struct Side {
     pair: Pair,
     ends: Vec<Ends>,
+    /// Where the last round ended.
+    at: usize,
 }
 
 impl Side {
@@ -23,7 +25,7 @@ impl Side {
             host.without_memory();
         }
         let ends = open(&mut pair, connections);
-        Self { pair, ends }
+        Self { pair, ends, at: 0 }
     }
 
     fn sent(&self) -> u64 {
@@ -37,9 +39,11 @@ impl Side {
     /// Nanoseconds for each CDC message that `run` makes the two ends send.
     fn each(&mut self, run: impl FnOnce(&mut Pair, &[Ends])) -> f64 {
         let before = self.sent();
-        let time = timed(|| run(&mut self.pair, &self.ends));
+        let start = self.at % self.ends.len();
+        let end = (start + MESSAGES).min(self.ends.len());
+        self.at += MESSAGES;
+        let time = timed(|| run(&mut self.pair, &self.ends[start..end]));
         let sent = self.sent() - before;
-        assert!(sent >= MESSAGES as u64 / 2);
         nanos(time, usize::try_from(sent).expect("few"))
     }
 }
@@ -64,7 +68,7 @@ fn in_turn(pair: &mut Pair, ends: &[Ends], messages: usize) {
 fn at_once(pair: &mut Pair, ends: &[Ends], messages: usize) {
     let data = [0; STEP];
     let mut into = [0; RING];
-    for _ in 0..messages / ends.len() {
+    for _ in 0..messages.div_ceil(ends.len()) {
         let now = pair.now;
         for [a, _] in ends {
             assert_eq!(pair.hosts[0].write(now, *a, &data), STEP);
@@ -85,15 +89,17 @@ pub(crate) fn measure(scale: Scale) {
     let mut one = Side::new(1);
     let mut few = Side::new(100);
     let mut many = Side::new(connections);
-    let mixed = shuffled(&many.ends);
+    let mut mixed = Side::new(connections);
+    mixed.ends = shuffled(&mixed.ends);
+    let mut busy = Side::new(connections);
     let mut times: [Vec<f64>; 5] = Default::default();
-    for _ in 0..scale.rounds {
+    for _ in 0..scale.rounds * 20 {
         let of_round = [
             one.each(|pair, ends| in_turn(pair, ends, MESSAGES)),
             few.each(|pair, ends| in_turn(pair, ends, MESSAGES)),
             many.each(|pair, ends| in_turn(pair, ends, MESSAGES)),
-            many.each(|pair, _| in_turn(pair, &mixed, MESSAGES)),
-            many.each(|pair, ends| at_once(pair, ends, MESSAGES)),
+            mixed.each(|pair, ends| in_turn(pair, ends, MESSAGES)),
+            busy.each(|pair, ends| at_once(pair, ends, MESSAGES)),
         ];
         for (times, time) in times.iter_mut().zip(of_round) {
             times.push(time);

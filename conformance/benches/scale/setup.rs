@@ -10,7 +10,7 @@ use smc_proto::event::Event;
 use super::{Ends, Scale, median, nanos, open_one, shuffled, timed};
 
 /// Connections closed and opened again in one round.
-const AMOUNT: usize = 500;
+const AMOUNT: usize = 40;
 /// Connections of a group. One with 255 RMBs takes no connection until some of
 /// them went unused for long enough, so that nothing would be used again.
 const GROUP: u8 = 250;
@@ -112,7 +112,7 @@ pub(crate) fn measure(scale: Scale) {
     });
     let mut worlds = shapes.map(|(peers, connections)| World::new(peers, connections));
     let mut times = shapes.map(|_| Vec::new());
-    for _ in 0..scale.rounds {
+    for _ in 0..scale.rounds * 10 {
         for (world, times) in worlds.iter_mut().zip(&mut times) {
             times.push(world.churn());
         }
