@@ -9,7 +9,7 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LinkId, WrId};
+use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -21,6 +21,9 @@ pub const DEVICE: DeviceId = DeviceId(0);
 /// Address of each buffer's first octet, the same for all: the key tells them apart.
 const BASE: u64 = 0x7f00_0000_0000;
 
+/// Bits of a queue pair number that tell the link.
+const LINK_BITS: u32 = 12;
+
 /// One end: an endpoint and its memory.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -30,6 +33,10 @@ pub struct Host {
     pub path: LocalPath,
     /// Memory of each buffer, by index.
     buffers: Vec<Vec<u8>>,
+    /// Whether buffers have no memory: octets are counted, and nothing is copied.
+    bare: bool,
+    /// The other end of each connection, by index.
+    joined: Vec<ConnId>,
     /// Of each link, by index: its handle and the link at the other end.
     links: Vec<Option<(LinkId, Option<LinkId>)>>,
     next_qpn: u32,
@@ -51,13 +58,16 @@ pub struct Pair {
 }
 
 impl Host {
-    fn new(number: u8, connections: usize, configure: &dyn Fn(&mut Config)) -> Self {
-        let mac = Mac([2, 0, 0, 0, 0, number]);
+    /// A host with a number of its own, for this many connections.
+    #[must_use]
+    pub fn new(number: u16, connections: usize, configure: &dyn Fn(&mut Config)) -> Self {
+        let [high, low] = number.to_be_bytes();
+        let mac = Mac([2, 0, 0, 0, high, low]);
         let mut gid = [0; 16];
         gid[10] = 0xff;
         gid[11] = 0xff;
-        gid[12..].copy_from_slice(&[10, 0, 0, number]);
-        let mut config = Config::new(PeerId::new(u16::from(number), mac));
+        gid[12..].copy_from_slice(&[10, 0, high, low]);
+        let mut config = Config::new(PeerId::new(number, mac));
         configure(&mut config);
         Self {
             endpoint: Endpoint::new(
@@ -76,11 +86,32 @@ impl Host {
                 subnet_match: true,
             },
             buffers: Vec::new(),
+            bare: false,
+            joined: Vec::new(),
             links: Vec::new(),
-            next_qpn: u32::from(number) << 16,
+            next_qpn: u32::from(number),
             events: Vec::new(),
             tcp: Vec::new(),
         }
+    }
+
+    /// From here on, new buffers have no memory and no octet is copied: what
+    /// remains is the engine.
+    pub fn without_memory(&mut self) {
+        self.bare = true;
+    }
+
+    fn join(&mut self, conn: ConnId, other: ConnId) {
+        let index = conn.index() as usize;
+        if self.joined.len() <= index {
+            self.joined.resize(index + 1, other);
+        }
+        self.joined[index] = other;
+    }
+
+    /// The memory of a buffer.
+    pub fn memory(&mut self, buffer: BufferId) -> &mut [u8] {
+        &mut self.buffers[buffer.index() as usize]
     }
 
     /// Copies `data` into free space of a connection's send buffer and sends it:
@@ -92,16 +123,11 @@ impl Host {
         let Some(space) = connection.send_space() else {
             return 0;
         };
-        let buffer = &mut self.buffers[space.buffer.index() as usize];
-        let mut rest = data;
-        for segment in space.segments {
-            let n = rest.len().min(segment.length as usize);
-            let (head, tail) = rest.split_at(n);
-            let start = segment.offset as usize;
-            buffer[start..start + n].copy_from_slice(head);
-            rest = tail;
-        }
-        let sent = data.len() - rest.len();
+        let sent = if self.bare {
+            data.len().min(space.len() as usize)
+        } else {
+            copy_in(&mut self.buffers, &space, data)
+        };
         if sent > 0 {
             connection
                 .commit(now, sent as u32)
@@ -118,7 +144,11 @@ impl Host {
         let Some(spans) = connection.readable() else {
             return 0;
         };
-        let copied = copy_out(&self.buffers, &spans, data);
+        let copied = if self.bare {
+            data.len().min(spans.len() as usize)
+        } else {
+            copy_out(&self.buffers, &spans, data)
+        };
         if copied > 0 {
             connection
                 .consume(now, copied as u32)
@@ -130,6 +160,9 @@ impl Host {
     /// An RDMA WRITE of the peer arrives.
     #[inline]
     fn place(&mut self, from: &[u8], source: [Segment; 2], key: RKey, address: u64) {
+        if self.bare {
+            return;
+        }
         let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
         let target = &mut self.buffers[key.0 as usize - 1];
         for Segment { offset, length } in source {
@@ -193,7 +226,7 @@ impl Host {
                 self.next_qpn += 1;
                 RdmaCompletion::QpCreated {
                     link,
-                    qpn: Qpn::new(self.next_qpn << 8 | link.index()),
+                    qpn: Qpn::new(self.next_qpn << LINK_BITS | link.index()),
                 }
             }
             RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
@@ -214,7 +247,9 @@ impl Host {
                     self.buffers.resize(index + 1, Vec::new());
                 }
                 debug_assert!(kind == BufferKind::Rmb || elements == 1);
-                self.buffers[index] = vec![0; usize::from(elements) * element_size as usize];
+                if !self.bare {
+                    self.buffers[index] = vec![0; usize::from(elements) * element_size as usize];
+                }
                 RdmaCompletion::BufferAllocated { buffer }
             }
             RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
@@ -238,8 +273,10 @@ impl Host {
                 length,
                 ..
             } => {
-                let start = offset as usize;
-                self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
+                if !self.bare {
+                    let start = offset as usize;
+                    self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
+                }
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
             RdmaCommand::ConnectQp { .. }
@@ -248,6 +285,19 @@ impl Host {
         };
         self.endpoint.handle_rdma(now, completion);
     }
+}
+
+fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> usize {
+    let buffer = &mut buffers[space.buffer.index() as usize];
+    let mut rest = data;
+    for segment in space.segments {
+        let n = rest.len().min(segment.length as usize);
+        let (head, tail) = rest.split_at(n);
+        let start = segment.offset as usize;
+        buffer[start..start + n].copy_from_slice(head);
+        rest = tail;
+    }
+    data.len() - rest.len()
 }
 
 fn copy_out(buffers: &[Vec<u8>], spans: &BufferSpans, data: &mut [u8]) -> usize {
@@ -274,11 +324,17 @@ impl Pair {
     /// Two hosts whose settings `configure` changes.
     #[must_use]
     pub fn with(connections: usize, configure: impl Fn(&mut Config)) -> Self {
+        Self::of([
+            Host::new(1, connections, &configure),
+            Host::new(2, connections, &configure),
+        ])
+    }
+
+    /// Two hosts made before; they may have other peers, too.
+    #[must_use]
+    pub fn of(hosts: [Host; 2]) -> Self {
         Self {
-            hosts: [
-                Host::new(1, connections, &configure),
-                Host::new(2, connections, &configure),
-            ],
+            hosts,
             now: Instant::ZERO,
             turn: DataTurn::EMPTY,
         }
@@ -315,14 +371,14 @@ impl Pair {
         }
     }
 
-    /// Moves CLC messages; a connection has the same index at both ends because
-    /// the pair opens them in step.
+    /// Moves CLC messages.
     fn pump_clc(&mut self, side: usize) -> bool {
         let mut buffer = [0; smc_proto::wire::clc::MAX_LENGTH];
         let mut moved = false;
         while let Ok(Some((conn, len))) = self.hosts[side].endpoint.poll_clc(self.now, &mut buffer)
         {
             moved = true;
+            let conn = self.hosts[side].joined[conn.index() as usize];
             let other = &mut self.hosts[1 - side].endpoint;
             let progress = other.handle_clc(self.now, conn, &buffer[..len]);
             assert!(
@@ -344,6 +400,18 @@ impl Pair {
             };
             self.execute(side, &command);
         }
+    }
+
+    /// Lets connections of one side have so many turns at most: how many it were.
+    pub fn pump_turns(&mut self, side: usize, most: usize) -> usize {
+        let [a, b] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
+        let mut turns = 0;
+        while turns < most && host.endpoint.poll_data(self.now, DEVICE, &mut self.turn) {
+            host.post(peer, self.now, &self.turn);
+            turns += 1;
+        }
+        turns
     }
 
     fn execute(&mut self, side: usize, command: &RdmaCommand) {
@@ -372,7 +440,7 @@ impl Pair {
                 ..
             } => {
                 let _ = Psn::new(address.psn.value());
-                let to = (address.qpn.value() & 0xff) as usize;
+                let to = (address.qpn.value() & ((1 << LINK_BITS) - 1)) as usize;
                 let to = peer.links[to].map(|(id, _)| id);
                 if let Some(entry) = &mut host.links[link.index() as usize] {
                     entry.1 = to;
@@ -401,7 +469,8 @@ impl Pair {
             .endpoint
             .listen(self.now, server)
             .expect("a free slot");
-        assert_eq!((a.index(), a.generation()), (b.index(), b.generation()));
+        self.hosts[0].join(a, b);
+        self.hosts[1].join(b, a);
         self.pump();
         // The server pauses before CONFIRM LINK.
         for _ in 0..4 {

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use crate::command::TcpCommand;
 use crate::connection::{Connection, Shutdown};
 use crate::event::{CloseReason, FallbackReason};
-use crate::id::{GroupId, NONE};
+use crate::id::{BufferId, GroupId, NONE};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
@@ -35,6 +35,8 @@ pub struct ConnectionRecord {
     pub(crate) link: u32,
     pub(crate) rmb: Element,
     pub(crate) send_buffer: u32,
+    /// Generation of the send buffer: its slot need not be looked at.
+    pub(crate) send_generation: u32,
     pub(crate) remote: RemoteElement,
     /// Events not yet polled.
     pub(crate) notices: Pending,
@@ -66,6 +68,8 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Element {
     pub(crate) buffer: u32,
+    /// Generation of the buffer, which does not change while it is in use.
+    pub(crate) generation: u32,
     /// 1 to 255, 0 if none.
     pub(crate) index: u8,
     /// First octet in the RMB.
@@ -75,6 +79,7 @@ pub(crate) struct Element {
 impl Element {
     pub(crate) const NONE: Self = Self {
         buffer: NONE,
+        generation: 0,
         index: 0,
         offset: 0,
     };
@@ -141,6 +146,7 @@ impl ConnectionRecord {
             link: NONE,
             rmb: Element::NONE,
             send_buffer: NONE,
+            send_generation: 0,
             remote: RemoteElement::NONE,
             notices: Pending::empty(),
             end: None,
@@ -149,6 +155,24 @@ impl ConnectionRecord {
             home: None,
             shutdown: None,
             links: [Links::UNLINKED; 4],
+        }
+    }
+
+    /// Handle of the send buffer.
+    #[inline(always)]
+    pub(crate) const fn send_buffer_id(&self) -> BufferId {
+        BufferId {
+            index: self.send_buffer,
+            generation: self.send_generation,
+        }
+    }
+
+    /// Handle of the RMB.
+    #[inline(always)]
+    pub(crate) const fn rmb_id(&self) -> BufferId {
+        BufferId {
+            index: self.rmb.buffer,
+            generation: self.rmb.generation,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The engine as the data path sees it: three tables, and nothing that is rare.
+//! The engine as the data path sees it: two tables, and nothing that is rare.
 //!
 //! Everything octets of a connection need on their way (committed, written,
 //! announced, received, consumed) is here and in the methods that `link_group/`
@@ -10,8 +10,8 @@ use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connect
 use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
-use crate::id::{BufferId, ConnId, LinkId};
-use crate::link_group::{Buffer, Link, link_list};
+use crate::id::{ConnId, LinkId};
+use crate::link_group::{Link, link_list};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 
@@ -24,7 +24,6 @@ pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
-    pub(crate) buffers: Pool<'a, Buffer>,
 }
 
 /// What the data path leaves to the whole engine. One number at most, so that it
@@ -94,7 +93,6 @@ impl<'a> DataPath<'a> {
             core,
             connections: tables.connections,
             links: tables.links,
-            buffers: tables.buffers,
         }
     }
 }
@@ -113,14 +111,6 @@ impl DataPath<'_> {
         LinkId {
             index,
             generation: self.links.generation(index),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
-        BufferId {
-            index,
-            generation: self.buffers.generation(index),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::storage::Tables;
 use crate::time::Instant;
 
 /// Number of hash buckets for groups and links; a power of two.
-pub(crate) const BUCKETS: usize = 64;
+pub(crate) const BUCKETS: usize = 256;
 
 /// State of an endpoint that is not in a table.
 #[derive(Clone, Debug)]
@@ -157,7 +157,6 @@ impl<'a> Engine<'a> {
             core: self.core,
             connections: self.connections.reborrow(),
             links: self.links.reborrow(),
-            buffers: self.buffers.reborrow(),
         }
     }
 

@@ -62,7 +62,7 @@ impl ConnMut<'_> {
         let record = self.member()?;
         let spans = record.connection.as_ref()?.send_space();
         Some(BufferSpans {
-            buffer: self.engine.buffer_id(record.send_buffer),
+            buffer: record.send_buffer_id(),
             segments: segments(spans, 0),
             eye_catcher_at: None,
         })
@@ -104,7 +104,7 @@ impl ConnMut<'_> {
         let own = self.engine.core.config.eye_catcher;
         let at = record.rmb.offset;
         Some(BufferSpans {
-            buffer: self.engine.buffer_id(record.rmb.buffer),
+            buffer: record.rmb_id(),
             segments: segments(connection.readable(), at),
             eye_catcher_at: (own && connection.receive_ring().base() != 0).then_some(at),
         })
@@ -143,7 +143,7 @@ impl ConnMut<'_> {
         Some((
             urgent.ahead,
             BufferSpans {
-                buffer: self.engine.buffer_id(record.rmb.buffer),
+                buffer: record.rmb_id(),
                 segments: [octet, Segment::default()],
                 eye_catcher_at: None,
             },

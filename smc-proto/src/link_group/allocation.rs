@@ -142,19 +142,24 @@ impl Engine<'_> {
             return;
         };
         let kind = buffer.kind;
-        let offset = buffer.element_offset(element);
         buffer.idle_deadline = None;
+        let offset = buffer.element_offset(element);
+        let generation = self.buffers.generation(index);
         self.buffers.set_deadline(index, None);
         if let Some(record) = self.connections.at_mut(conn) {
             match kind {
                 BufferKind::Rmb => {
                     record.rmb = Element {
                         buffer: index,
+                        generation,
                         index: element,
                         offset,
                     }
                 }
-                BufferKind::Send => record.send_buffer = index,
+                BufferKind::Send => {
+                    record.send_buffer = index;
+                    record.send_generation = generation;
+                }
             }
         }
         self.list_spare(index);
@@ -205,6 +210,10 @@ impl Engine<'_> {
             remote_rmb.elements().remove(remote.index);
             if remote_rmb.links().is_empty() && remote_rmb.elements().is_empty() {
                 self.remove_remote_rmb(group, remote.rmb);
+            } else if let Some(g) = self.groups.at_mut(group) {
+                // The peer may give it to the next connection: to be found first.
+                g.remote_rmbs.remove(&mut self.remote_rmbs, remote.rmb);
+                g.remote_rmbs.push_front(&mut self.remote_rmbs, remote.rmb);
             }
         }
         self.return_element(conn, rmb.buffer, rmb.index);

@@ -12,6 +12,7 @@ use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
+use crate::id::NONE;
 use crate::path::LocalPath;
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
@@ -57,6 +58,10 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
+    /// The last connection of the link's present round, and the most turns that
+    /// are left of it, 0 between rounds.
+    round_last: u32,
+    round_left: u16,
     pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
@@ -146,6 +151,8 @@ impl Link {
             mtu: path.mtu,
             registrations: 0,
             ready: List::EMPTY,
+            round_last: NONE,
+            round_left: 0,
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
@@ -178,11 +185,34 @@ impl Link {
             .hash(hasher);
         self.standing.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
+        (self.round_last, self.round_left).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
             TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
             TestLinkState::Sent { deadline, .. } => (2, until(Some(deadline), now)).hash(hasher),
         }
+    }
+
+    /// Whether the link keeps its place after a turn of this connection: in a round
+    /// each connection that is ready as it begins has one turn, so that those of
+    /// large groups get no less than those of small ones.
+    #[inline(always)]
+    pub(crate) fn goes_on(&mut self, index: u32) -> bool {
+        if self.round_left == 0 {
+            let Some(last) = self.ready.last() else {
+                return false;
+            };
+            self.round_last = last;
+            self.round_left = self.connections;
+        }
+        self.round_left = self.round_left.saturating_sub(1);
+        if index == self.round_last {
+            self.round_left = 0;
+        }
+        if self.round_left == 0 {
+            self.round_last = NONE;
+        }
+        self.round_left > 0
     }
 
     /// Whether buffers are to be registered in its protection domain: there is

@@ -154,8 +154,7 @@ impl DataPath<'_> {
         turn.link = link;
         turn.conn = conn;
         turn.rkey = record.remote.rkey;
-        let buffer = record.send_buffer;
-        turn.buffer = self.buffer_id(buffer);
+        turn.buffer = record.send_buffer_id();
         let [first, second] = turn.writes;
         self.count_write(first.len());
         self.count_write(second.len());
@@ -188,8 +187,9 @@ impl DataPath<'_> {
             record: told.record,
         });
         state.ready.remove(&mut self.connections, index);
+        let goes_on = state.goes_on(index);
         *rest = self.after_connection(index);
-        self.rotate_link(link);
+        self.rotate_link(link, goes_on);
         wr.map(WrId)
     }
 
@@ -219,12 +219,12 @@ impl DataPath<'_> {
                 len,
             }) => {
                 let (rkey, address) = (record.remote.rkey, record.remote.address);
-                let buffer = record.send_buffer;
+                let buffer = record.send_buffer_id();
                 self.count_write(len);
                 Some(RdmaCommand::Write {
                     link: id,
                     conn,
-                    buffer: self.buffer_id(buffer),
+                    buffer,
                     source: segments(source, 0),
                     rkey,
                     address: address.wrapping_add(u64::from(remote_offset)),
@@ -250,9 +250,10 @@ impl DataPath<'_> {
         }
     }
 
-    /// Lets other links of the device have their turn.
+    /// Lets other links of the device have their turn, unless connections of this
+    /// one have not had theirs.
     #[inline(always)]
-    fn rotate_link(&mut self, link: u32) {
+    fn rotate_link(&mut self, link: u32, goes_on: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };
@@ -261,7 +262,7 @@ impl DataPath<'_> {
             .core
             .devices
             .get_mut(usize::from(state.path.device.0))
-            .filter(|device| !wanted || !device.links.is_only(link))
+            .filter(|device| !wanted || !(goes_on || device.links.is_only(link)))
         {
             device.links.remove(&mut self.links, link);
             if wanted {

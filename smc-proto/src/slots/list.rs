@@ -57,6 +57,16 @@ impl<const L: usize> List<L> {
         }
     }
 
+    /// The object at the back.
+    #[inline]
+    pub(crate) const fn last(&self) -> Option<u32> {
+        if self.last == NONE {
+            None
+        } else {
+            Some(self.last)
+        }
+    }
+
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.first == NONE

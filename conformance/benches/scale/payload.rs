@@ -1,0 +1,169 @@
+//! Throughput with payload beside plain copies over the very same memory, in
+//! the same order: into the send buffer, into the RMB, out.
+
+use conformance::direct::Pair;
+use smc_proto::id::BufferId;
+
+use super::{Ends, RING, Scale, median, open, timed};
+
+/// Rings filled and emptied in a round at least.
+const FILLS: usize = 64;
+
+/// Connections and the memory of their rings.
+struct Rings {
+    pair: Pair,
+    ends: Vec<Ends>,
+    buffers: Vec<[BufferId; 2]>,
+    data: Vec<u8>,
+    into: Vec<u8>,
+}
+
+impl Rings {
+    fn new(connections: usize) -> Self {
+        let mut pair = Pair::new(connections);
+        let ends = open(&mut pair, connections);
+        let mut rings = Self {
+            pair,
+            ends,
+            buffers: Vec::new(),
+            data: vec![7; RING],
+            into: vec![0; RING],
+        };
+        for index in 0..connections {
+            let [a, b] = rings.ends[index];
+            let hosts = &mut rings.pair.hosts;
+            let space = hosts[0].endpoint.conn(a).and_then(|c| c.send_space());
+            let send = space.expect("an empty send buffer").buffer;
+            rings.write(index, RING);
+            rings.pair.pump_data(0);
+            let hosts = &mut rings.pair.hosts;
+            let spans = hosts[1].endpoint.conn(b).and_then(|c| c.readable());
+            let rmb = spans.expect("octets").buffer;
+            rings.read(index, RING);
+            rings.settle();
+            rings.buffers.push([send, rmb]);
+        }
+        rings
+    }
+
+    /// Octets of a round.
+    fn octets(&self) -> usize {
+        FILLS.next_multiple_of(self.ends.len()) * RING
+    }
+
+    fn write(&mut self, index: usize, size: usize) {
+        let [a, _] = self.ends[index];
+        let now = self.pair.now;
+        let written = self.pair.hosts[0].write(now, a, &self.data[..size]);
+        assert_eq!(written, size);
+    }
+
+    fn read(&mut self, index: usize, size: usize) {
+        let [_, b] = self.ends[index];
+        let now = self.pair.now;
+        while self.pair.hosts[1].endpoint.poll_event().is_some() {}
+        let read = self.pair.hosts[1].read(now, b, &mut self.into);
+        assert_eq!(read, size);
+    }
+
+    /// What cursor updates and events need after a reader freed its ring.
+    fn settle(&mut self) {
+        self.pair.pump_data(1);
+        while self.pair.hosts[0].endpoint.poll_event().is_some() {}
+    }
+
+    fn plain(&mut self, index: usize, size: usize, step: Option<usize>) {
+        let [send, rmb] = self.buffers[index];
+        let [a, b] = &mut self.pair.hosts;
+        let (send, rmb) = (&mut a.memory(send)[..size], &mut b.memory(rmb)[..size]);
+        if step.is_none_or(|step| step == 0) {
+            send.copy_from_slice(&self.data[..size]);
+        }
+        if step.is_none_or(|step| step == 1) {
+            rmb.copy_from_slice(send);
+        }
+        if step.is_none_or(|step| step == 2) {
+            self.into[..size].copy_from_slice(rmb);
+            std::hint::black_box(&mut self.into);
+        }
+    }
+
+    /// One connection after the other, by the engine.
+    fn in_turn(&mut self, size: usize) {
+        for _ in 0..FILLS.div_ceil(self.ends.len()) {
+            for index in 0..self.ends.len() {
+                self.write(index, size);
+                self.pair.pump_data(0);
+                self.read(index, size);
+                self.settle();
+            }
+        }
+    }
+
+    fn plain_in_turn(&mut self, size: usize) {
+        for _ in 0..FILLS.div_ceil(self.ends.len()) {
+            for index in 0..self.ends.len() {
+                self.plain(index, size, None);
+            }
+        }
+    }
+
+    /// All write, all is carried, all read, by the engine.
+    fn at_once(&mut self, size: usize) {
+        for _ in 0..FILLS.div_ceil(self.ends.len()) {
+            for index in 0..self.ends.len() {
+                self.write(index, size);
+            }
+            self.pair.pump_data(0);
+            for index in 0..self.ends.len() {
+                self.read(index, size);
+            }
+            self.settle();
+        }
+    }
+
+    fn plain_at_once(&mut self, size: usize) {
+        for _ in 0..FILLS.div_ceil(self.ends.len()) {
+            for step in 0..3 {
+                for index in 0..self.ends.len() {
+                    self.plain(index, size, Some(step));
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn measure(scale: Scale) {
+    println!("\nPayload carried, beside plain copies of it (aim: at least 0.90)");
+    println!("  3 copies each: into the send buffer, into the RMB, out, a ring at a time");
+    for connections in [1, 512, 10_000] {
+        let connections = (connections / scale.divisor).max(1);
+        let mut rings = Rings::new(connections);
+        let mut ratios: [Vec<f64>; 2] = Default::default();
+        let mut rates: [Vec<f64>; 2] = Default::default();
+        let rounds = if connections > 1_000 { 1 } else { 10 };
+        for _ in 0..scale.rounds * rounds {
+            let plain = timed(|| rings.plain_in_turn(RING));
+            let ours = timed(|| rings.in_turn(RING));
+            let plain_at_once = timed(|| rings.plain_at_once(RING));
+            let at_once = timed(|| rings.at_once(RING));
+            for (i, (ours, plain)) in [(ours, plain), (at_once, plain_at_once)]
+                .into_iter()
+                .enumerate()
+            {
+                ratios[i].push(plain.as_secs_f64() / ours.as_secs_f64());
+                rates[i].push(8e-9 * rings.octets() as f64 / ours.as_secs_f64());
+            }
+        }
+        for (name, (ratios, rates)) in ["in turn", "all at once"]
+            .iter()
+            .zip(ratios.into_iter().zip(rates))
+        {
+            println!(
+                "  {connections:>6} connections, {name:<12}{:>6.1} Gbit/s   ratio {:.2}",
+                median(rates),
+                median(ratios)
+            );
+        }
+    }
+}
