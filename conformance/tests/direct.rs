@@ -33,3 +33,37 @@ fn two_connections_share_a_link_group_and_carry_octets() {
         assert_eq!(&octets[..5], b"hello");
     }
 }
+
+#[test]
+fn busy_connections_carry_the_same_in_large_groups_and_in_small_ones() {
+    let mut pair = Pair::with(12, |config| config.connections_per_group = 10);
+    let ends: Vec<_> = (0..12).map(|_| pair.open()).collect();
+    assert_eq!(pair.hosts[0].endpoint.usage().groups, 2);
+    while pair.hosts[1].endpoint.poll_event().is_some() {}
+    let data = vec![0; 64 << 10];
+    let mut into = data.clone();
+    for (a, _) in &ends {
+        pair.hosts[0].write(pair.now, *a, &data);
+    }
+    let mut carried = [0; 12];
+    let mut turns = 0;
+    while turns < 12 * 40 {
+        turns += pair.pump_turns(0, 4);
+        let mut heard = Vec::new();
+        while let Some(event) = pair.hosts[1].endpoint.poll_event() {
+            if let Event::Readable { conn } = event {
+                let index = ends.iter().position(|(_, b)| *b == conn);
+                let index = index.expect("one of ours");
+                carried[index] += pair.hosts[1].read(pair.now, conn, &mut into);
+                heard.push(ends[index].0);
+            }
+        }
+        pair.pump_data(1);
+        for writer in heard {
+            pair.hosts[0].write(pair.now, writer, &data);
+        }
+    }
+    let (least, most) = (carried.iter().min(), carried.iter().max());
+    let (least, most) = (least.expect("twelve"), most.expect("twelve"));
+    assert!(most * 10 <= least * 11, "{carried:?}");
+}

@@ -55,6 +55,7 @@ mod tests;
 
 use close::{Act, Close, Pending};
 use core::hash::Hasher;
+use notices::Counts;
 use rx::Rx;
 use timers::Timers;
 use tx::Tx;
@@ -128,7 +129,7 @@ pub struct Connection {
     /// A deadline changed since the owner last asked.
     moved_timeout: bool,
     read_shut: bool,
-    stats: Stats,
+    counts: Counts,
 }
 
 impl Connection {
@@ -153,7 +154,7 @@ impl Connection {
             steady: true,
             moved_timeout: true,
             read_shut: false,
-            stats: Stats::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -225,7 +226,11 @@ impl Connection {
             octets_committed: self.tx.produced,
             octets_sent: self.tx.published,
             octets_received: self.rx.received.total,
-            ..self.stats
+            notifies: self.counts.notifies,
+            standalone: self.counts.standalone,
+            stale: self.counts.stale,
+            backward: self.counts.backward,
+            late_data: self.counts.late_data,
         }
     }
 

@@ -67,7 +67,7 @@ impl Connection {
         //= CDC-009
         //= FAILOVER-018
         if !newer(cdc.sequence, self.rx.sequence) {
-            self.stats.stale = self.stats.stale.wrapping_add(1);
+            self.counts.stale = self.counts.stale.wrapping_add(1);
             return CdcOutcome::Stale;
         }
         //= ABORT-003
@@ -123,7 +123,7 @@ impl Connection {
         }
         self.settle(now, cfg);
         if producer == Step::Backward || consumer == Step::Backward {
-            self.stats.backward = self.stats.backward.wrapping_add(1);
+            self.counts.backward = self.counts.backward.wrapping_add(1);
             CdcOutcome::BackwardCursor
         } else {
             CdcOutcome::Applied
@@ -162,7 +162,7 @@ impl Connection {
         if self.rx.done {
             // The peer had said that there would be none; its reader may have
             // been told so already.
-            self.stats.late_data = self.stats.late_data.wrapping_add(1);
+            self.counts.late_data = self.counts.late_data.wrapping_add(1);
             return;
         }
         //= CLOSE-024

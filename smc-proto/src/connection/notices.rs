@@ -79,6 +79,16 @@ pub enum CdcOutcome {
     Misbehaved(PeerMisbehaved),
 }
 
+/// What is counted of one connection; totals of octets are known anyway.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) notifies: u32,
+    pub(super) standalone: u32,
+    pub(super) stale: u32,
+    pub(super) backward: u32,
+    pub(super) late_data: u32,
+}
+
 /// Counters of one connection, all since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -228,8 +228,8 @@ impl Connection {
     fn notification(&mut self, now: Instant, cfg: &ConnectionConfig) -> (Cdc, NotifyRecord) {
         let standalone = !self.tx.is_unpublished();
         let record = self.tx.publish();
-        self.stats.notifies = self.stats.notifies.wrapping_add(1);
-        self.stats.standalone = self.stats.standalone.wrapping_add(u32::from(standalone));
+        self.counts.notifies = self.counts.notifies.wrapping_add(1);
+        self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(standalone));
 
         // R is a diagnostic aid that this stack has no use for (FLOW-015).
         //= FLOW-015
