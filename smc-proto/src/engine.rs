@@ -3,6 +3,7 @@
 //! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
+use crate::planted::PlantedBug;
 use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
@@ -168,6 +169,12 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn step(&mut self) {
         self.core.step();
+    }
+
+    /// Whether this mistake is to be made.
+    #[inline(always)]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.core.config.connection.planted(bug)
     }
 
     pub(crate) fn conn_id(&self, index: u32) -> ConnId {
@@ -406,7 +413,9 @@ impl<'a> Engine<'a> {
         let Some(record) = self.connections.at(index) else {
             return;
         };
-        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
+        let early = self.planted(PlantedBug::ReuseEarly)
+            && record.connection.as_ref().is_some_and(Connection::said_last);
+        if !matches!(record.phase, Phase::Ended | Phase::Watching) && !early {
             return;
         }
         let busy = record.connection.as_ref().is_some_and(|connection| {
@@ -420,7 +429,7 @@ impl<'a> Engine<'a> {
         if record.group != NONE {
             self.leave_group(index);
         }
-        if told && ended {
+        if ended && (told || self.planted(PlantedBug::FreeListedSlot)) {
             self.connections.remove(index);
         }
     }

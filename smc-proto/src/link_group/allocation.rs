@@ -2,6 +2,7 @@
 
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
+use crate::planted::PlantedBug;
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
@@ -145,6 +146,9 @@ impl Engine<'_> {
         let kind = buffer.kind;
         let offset = buffer.element_offset(element);
         buffer.idle_deadline = None;
+        if self.core.config.connection.planted(PlantedBug::ClearInUse) && kind == BufferKind::Rmb {
+            buffer.dirty.insert(element);
+        }
         self.buffers.set_deadline(index, None);
         if let Some(record) = self.connections.at_mut(conn) {
             match kind {

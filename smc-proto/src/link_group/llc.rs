@@ -18,6 +18,7 @@ pub(crate) use formation::Formation;
 
 use super::link::FreeFlowing;
 use super::{Fallback, LinkSet, Role, SendKind};
+use crate::planted::PlantedBug;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
@@ -183,6 +184,9 @@ impl Engine<'_> {
 
     /// An addition has its own deadline, because a client's flow may go on beside it.
     fn set_exchange_deadline(&mut self, group: u32, deadline: crate::time::Instant) {
+        if self.planted(PlantedBug::NoLlcTimer) {
+            return;
+        }
         if let Some(g) = self.groups.at_mut(group) {
             if g.role == Role::Server && !g.addition.is_idle() {
                 g.addition.deadline = Some(deadline);

@@ -6,6 +6,7 @@ use crate::connection::{Spans, Told, Work};
 use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
 use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
+use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::cdc::ProducerFlags;
 
@@ -102,6 +103,9 @@ impl Engine<'_> {
     ) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
         let wr = state.in_flight.push(kind)?;
+        if self.core.config.connection.planted(PlantedBug::ForgetSend) {
+            state.in_flight.take_back();
+        }
         Some(RdmaCommand::Send {
             link: id,
             wr_id: WrId(wr),
@@ -203,6 +207,14 @@ impl DataPath<'_> {
         let now = self.core.now;
         let state = self.links.at_mut(link)?;
         if !state.has_data_slot() {
+            let drop = self.core.config.connection.planted(PlantedBug::DropCdc);
+            if drop
+                && let Some(index) = state.ready.first()
+                && let Some(record) = self.connections.at_mut(index)
+                && let Some(connection) = record.connection.as_mut()
+            {
+                connection.drop_message();
+            }
             return None;
         }
         let index = state.ready.first()?;
