@@ -174,7 +174,7 @@ impl Connection {
         cfg: &ConnectionConfig,
         record: NotifyRecord,
     ) {
-        if self.tx.complete(record) > 0 {
+        if self.tx.complete(record) > 0 && !cfg.planted(PlantedBug::LoseWake) {
             self.note_writable();
         }
         self.settle(now, cfg);

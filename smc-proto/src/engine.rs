@@ -3,7 +3,6 @@
 //! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
 //! here are the lists that connect the rooms, and the steps every input ends with.
 
-use crate::planted::PlantedBug;
 use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
 use crate::connection::{Connection, Notices};
@@ -13,6 +12,7 @@ use crate::event::CloseReason;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
+use crate::planted::PlantedBug;
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
@@ -414,7 +414,10 @@ impl<'a> Engine<'a> {
             return;
         };
         let early = self.planted(PlantedBug::ReuseEarly)
-            && record.connection.as_ref().is_some_and(Connection::said_last);
+            && record
+                .connection
+                .as_ref()
+                .is_some_and(Connection::said_last);
         if !matches!(record.phase, Phase::Ended | Phase::Watching) && !early {
             return;
         }

@@ -4,6 +4,11 @@
 //!
 //! One for each invariant of the reliability goals, I1 to I13.
 
+#![cfg_attr(
+    not(feature = "planted-bugs"),
+    expect(unreachable_pub, reason = "public with the feature only")
+)]
+
 #[cfg(feature = "planted-bugs")]
 use crate::config::Config;
 use crate::config::ConnectionConfig;
@@ -30,13 +35,13 @@ pub enum PlantedBug {
     ForgetSend,
     /// I6: a slot is freed while it is still in a list.
     FreeListedSlot,
-    /// I7: nobody waits for the answer to an LLC request.
+    /// I7: links have no timer: neither TEST LINK nor DELETE LINK is waited for.
     NoLlcTimer,
-    /// I8: a link whose send queue was full is not looked at again.
+    /// I8: a writer that found no space is not told when there is some again.
     LoseWake,
     /// I9: a connection ends twice.
     EndTwice,
-    /// I10: a CDC message that finds the send queue full is dropped.
+    /// I10: a cursor that has to wait behind other CDC messages is never told.
     DropCdc,
     /// I11: a buffer of a group that ended is kept.
     LeakBuffer,
@@ -46,6 +51,7 @@ pub enum PlantedBug {
     WalkAll,
 }
 
+#[cfg(feature = "planted-bugs")]
 impl PlantedBug {
     /// All of them.
     pub const ALL: [Self; 16] = [

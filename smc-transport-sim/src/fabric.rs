@@ -25,6 +25,7 @@ mod control;
 mod data;
 mod event;
 mod fingerprint;
+mod lives;
 mod news;
 mod ports;
 mod queue_pair;
@@ -35,7 +36,6 @@ mod settle;
 mod spell;
 mod strike;
 mod tcp_pipe;
-mod lives;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -59,9 +59,9 @@ use spell::Spell;
 use watch::Watch;
 
 pub use config::{FabricConfig, PathConfig, PortConfig};
+pub use lives::LinkRecord;
 pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
-pub use lives::LinkRecord;
 pub use watch::{FabricGroup, HostHarm};
 
 /// A host of a fabric, numbered in the order of [`Fabric::add_host`].

@@ -17,7 +17,13 @@ fn find(bug: PlantedBug) -> Option<(u64, String)> {
     (0..MOST).find_map(|seed| {
         let run = || chaos::run_with(seed, |config| config.plant(bug));
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(report) => Some((seed, report.failures.first()?.clone())),
+            Ok(report) if report.is_well() || !chaos::run(seed).is_well() => None,
+            Ok(report) => {
+                // Best one that names an invariant.
+                let mut failures = report.failures.iter();
+                let named = failures.find(|failure| failure.contains(": I"));
+                Some((seed, named.or(report.failures.first())?.clone()))
+            }
             Err(_) => Some((seed, "an assertion of the engine".to_owned())),
         }
     })

@@ -1,10 +1,10 @@
 //! Events out, in the order in which an application wants to hear of them.
 
-use crate::planted::PlantedBug;
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
 use crate::event::{CloseReason, Event};
 use crate::link_group::{LinkTold, Told};
+use crate::planted::PlantedBug;
 
 impl Engine<'_> {
     /// The next event. A group is told to be up before its first connection, and
@@ -57,7 +57,8 @@ impl Engine<'_> {
             record.notices.remove(next.unwrap_or(Pending::empty()));
             let (home, first_contact, end) = (record.home, record.first_contact, record.end);
             let twice = self.core.config.connection.planted(PlantedBug::EndTwice);
-            if twice && next == Some(Pending::END) && end == Some(End::Closed(CloseReason::Normal)) {
+            if twice && next == Some(Pending::END) && end == Some(End::Closed(CloseReason::Normal))
+            {
                 record.end = Some(End::Closed(CloseReason::LinksLost));
                 record.notices |= Pending::END;
             }

@@ -2,7 +2,6 @@
 
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
-use crate::planted::PlantedBug;
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
@@ -10,6 +9,7 @@ use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::path::LocalPath;
+use crate::planted::PlantedBug;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
 
 impl Engine<'_> {

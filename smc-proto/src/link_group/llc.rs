@@ -18,7 +18,6 @@ pub(crate) use formation::Formation;
 
 use super::link::FreeFlowing;
 use super::{Fallback, LinkSet, Role, SendKind};
-use crate::planted::PlantedBug;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
@@ -184,9 +183,6 @@ impl Engine<'_> {
 
     /// An addition has its own deadline, because a client's flow may go on beside it.
     fn set_exchange_deadline(&mut self, group: u32, deadline: crate::time::Instant) {
-        if self.planted(PlantedBug::NoLlcTimer) {
-            return;
-        }
         if let Some(g) = self.groups.at_mut(group) {
             if g.role == Role::Server && !g.addition.is_idle() {
                 g.addition.deadline = Some(deadline);

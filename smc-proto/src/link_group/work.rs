@@ -207,19 +207,18 @@ impl DataPath<'_> {
         let now = self.core.now;
         let state = self.links.at_mut(link)?;
         if !state.has_data_slot() {
-            let drop = self.core.config.connection.planted(PlantedBug::DropCdc);
-            if drop
-                && let Some(index) = state.ready.first()
-                && let Some(record) = self.connections.at_mut(index)
-                && let Some(connection) = record.connection.as_mut()
-            {
-                connection.drop_message();
-            }
             return None;
         }
+        let crowded = state.in_flight.len() > 2;
         let index = state.ready.first()?;
         let conn = self.conn_id(index);
         let record = self.connections.at_mut(index)?;
+        if crowded
+            && self.core.config.connection.planted(PlantedBug::DropCdc)
+            && let Some(connection) = record.connection.as_mut()
+        {
+            connection.drop_message();
+        }
         let work = record
             .connection
             .as_mut()

@@ -1,7 +1,6 @@
 //! Ways out: Decline, fall back, give up.
 
 use super::State;
-use crate::planted::PlantedBug;
 use crate::command::TcpCommand;
 use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
@@ -20,9 +19,6 @@ impl Engine<'_> {
         };
         let crossing = h.state == State::Forming;
         let conn = h.conn;
-        if self.core.config.connection.planted(PlantedBug::SilentFallback) {
-            return self.on_declined(conn, code, crossing);
-        }
         h.state = State::Declining {
             code,
             out_of_sync,

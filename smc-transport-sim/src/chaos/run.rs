@@ -129,7 +129,7 @@ impl Run {
 
     fn carry_out(&mut self) {
         let all = 0..self.conns.len();
-        for _ in 0..FAULTS + self.random.below(4) as usize {
+        for _ in 0..FAULTS + 2 + self.random.below(5) as usize {
             self.draw_fault();
         }
         self.play(all);

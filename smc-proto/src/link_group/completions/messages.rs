@@ -86,7 +86,7 @@ impl DataPath<'_> {
         l.in_flight.pop();
         self.core.step();
         let rest = self.on_notify_sent(index, generation, record);
-        if was_full && !self.core.config.connection.planted(PlantedBug::LoseWake) {
+        if was_full {
             self.poke_link(link.index);
         }
         rest
