@@ -148,6 +148,10 @@ pub struct ConnectionConfig {
     pub coalesce_limit: u32,
     /// How long the published consumer cursor may lag after R=1 (FLOW-014).
     pub cursor_lag: Duration,
+    /// A mistake to be made, for tests of tests.
+    #[cfg(feature = "planted-bugs")]
+    #[doc(hidden)]
+    pub planted: Option<crate::planted::PlantedBug>,
 }
 
 impl Config {
@@ -208,5 +212,7 @@ impl ConnectionConfig {
         coalesce: Duration::from_millis(1),
         coalesce_limit: 32 << 10,
         cursor_lag: Duration::from_millis(100),
+        #[cfg(feature = "planted-bugs")]
+        planted: None,
     };
 }

@@ -70,6 +70,7 @@ pub(crate) use work::Told;
 pub use work::{NotifyRecord, Work};
 
 use crate::config::ConnectionConfig;
+use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::types::AlertToken;
 
@@ -143,7 +144,15 @@ impl Connection {
             cfg.coalesce_limit
         };
         Self {
-            tx: Tx::new(params.peer, params.send_buffer, hold),
+            tx: Tx::new(
+                if cfg.planted(PlantedBug::DoubleRing) {
+                    params.peer.doubled()
+                } else {
+                    params.peer
+                },
+                params.send_buffer,
+                hold,
+            ),
             rx: Rx::new(params.receive, params.urgent_inline),
             close: Close::new(),
             timers: Timers::NONE,
@@ -166,7 +175,7 @@ impl Connection {
         cfg: &ConnectionConfig,
         record: NotifyRecord,
     ) {
-        if self.tx.complete(record) > 0 {
+        if self.tx.complete(record) > 0 && !cfg.planted(PlantedBug::LoseWake) {
             self.note_writable();
         }
         self.settle(now, cfg);

@@ -12,6 +12,7 @@ use crate::data_path::DataPath;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
 use crate::link_group::{link_list, list as group_list};
+use crate::planted::PlantedBug;
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::Handshake;
@@ -168,6 +169,12 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn step(&mut self) {
         self.core.step();
+    }
+
+    /// Whether this mistake is to be made.
+    #[inline(always)]
+    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
+        self.core.config.connection.planted(bug)
     }
 
     pub(crate) fn conn_id(&self, index: u32) -> ConnId {

@@ -28,4 +28,4 @@ mod tests;
 
 pub use coverage::Coverage;
 pub use report::Report;
-pub use run::{replay, run};
+pub use run::{replay, run, run_with};

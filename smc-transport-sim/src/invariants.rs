@@ -43,6 +43,10 @@ pub use work::Target;
 /// largest tables of a simulation explain.
 pub const MOST_STEPS: u32 = 4_096;
 
+/// Most steps for one CDC message: it is for one connection, however many there
+/// are, and may end it.
+pub const MOST_STEPS_OF_CDC: u32 = 16;
+
 /// What all engines of a simulation did, and what of it was wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Invariants {
@@ -92,6 +96,14 @@ impl Invariants {
         self.most_steps = self.most_steps.max(steps);
         if steps > MOST_STEPS {
             self.breach(host, Rule::Steps, format!("a call took {steps} steps"));
+        }
+    }
+
+    /// An engine took a CDC message, in so many steps.
+    pub fn on_cdc_steps(&mut self, host: HostId, steps: u32) {
+        if steps > MOST_STEPS_OF_CDC {
+            let what = format!("a CDC message took {steps} steps");
+            self.breach(host, Rule::Steps, what);
         }
     }
 

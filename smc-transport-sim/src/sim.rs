@@ -386,6 +386,17 @@ impl<S: Storage> Simulation<S> {
     }
 }
 
+impl<S: Storage> Simulation<S> {
+    /// The call was for one CDC message.
+    fn count_cdc_steps(&mut self, id: HostId) {
+        if let Some(invariants) = &mut self.invariants
+            && let Some(host) = self.hosts.get(usize::from(id.0))
+        {
+            invariants.on_cdc_steps(id, host.endpoint.last_steps());
+        }
+    }
+}
+
 impl<S: Storage> Host<S> {
     /// Another instance of the engine begins, with an identity of its own.
     fn engine_anew(&mut self, seed: u64) -> bool {

@@ -110,6 +110,7 @@ fn effects(coverage: &Coverage) -> Table {
         let mut row = vec![Cell::new(kind.name())];
         for phase in Phase::ALL {
             let text = match coverage.times(kind, phase) {
+                0 if Coverage::impossible(kind, phase).is_some() => "–".to_owned(),
                 0 => "·".to_owned(),
                 times => grouped(times),
             };

@@ -17,6 +17,7 @@ use super::notices::CloseCause;
 use super::tx::Tx;
 use super::work::{NotifyRecord, Wants};
 use crate::config::ConnectionConfig;
+use crate::planted::PlantedBug;
 use crate::time::Instant;
 
 impl Connection {
@@ -35,7 +36,11 @@ impl Connection {
             }
             return;
         }
+        let (written, published) = (self.tx.written, self.tx.published);
         let released = self.tx.rewind();
+        if cfg.planted(PlantedBug::SkipRewind) {
+            (self.tx.written, self.tx.published) = (written, published);
+        }
         if !incomplete && self.close.final_emitted() && !self.wants.contains(Wants::NOTIFY) {
             // The peer has our C or A: nothing may follow it, on any link.
             return;

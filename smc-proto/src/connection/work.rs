@@ -6,6 +6,7 @@ use super::notices::Notices;
 use super::spans::Spans;
 use crate::command::DataWrite;
 use crate::config::ConnectionConfig;
+use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::cdc::{CDC_LENGTH, Cdc, ProducerFlags};
 
@@ -111,7 +112,7 @@ impl Connection {
         //= CDC-023
         //= CDC-024
         // A message that goes anyway takes along what coalescing holds.
-        if self.may_write()
+        if (self.may_write() || cfg.planted(PlantedBug::WriteAfterAbort))
             && let Some(segment) = self.tx.next_segment(notify || self.is_flushing())
         {
             return Some(Work::Write {
@@ -274,6 +275,17 @@ impl Connection {
         }
         let act = self.close.emitted();
         self.perform(now, cfg, act);
+    }
+
+    /// Takes what was to be told as told, which is a mistake.
+    pub(crate) fn drop_message(&mut self) {
+        self.wants.remove(Wants::NOTIFY | Wants::FLUSH);
+        self.rx.published = self.rx.consumed.total;
+    }
+
+    /// Whether this side's last message is out.
+    pub(crate) const fn said_last(&self) -> bool {
+        self.close.final_emitted()
     }
 
     /// CDC messages emitted and neither completed nor lost with their link.

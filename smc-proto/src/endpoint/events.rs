@@ -2,8 +2,9 @@
 
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use crate::link_group::{LinkTold, Told};
+use crate::planted::PlantedBug;
 
 impl Engine<'_> {
     /// The next event. A group is told to be up before its first connection, and
@@ -55,6 +56,12 @@ impl Engine<'_> {
             let next = record.notices.first();
             record.notices.remove(next.unwrap_or(Pending::empty()));
             let (home, first_contact, end) = (record.home, record.first_contact, record.end);
+            let twice = self.core.config.connection.planted(PlantedBug::EndTwice);
+            if twice && next == Some(Pending::END) && end == Some(End::Closed(CloseReason::Normal))
+            {
+                record.end = Some(End::Closed(CloseReason::LinksLost));
+                record.notices |= Pending::END;
+            }
             if record.notices.is_empty() {
                 self.core
                     .connection_events

@@ -8,6 +8,7 @@ use crate::connection_record::{End, Pending, Phase};
 use crate::data_path::Rest;
 use crate::event::CloseReason;
 use crate::id::NONE;
+use crate::planted::PlantedBug;
 use crate::time::Instant;
 
 impl Engine<'_> {
@@ -123,7 +124,12 @@ impl Engine<'_> {
         let Some(record) = self.connections.at(index) else {
             return;
         };
-        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
+        let early = self.planted(PlantedBug::ReuseEarly)
+            && record
+                .connection
+                .as_ref()
+                .is_some_and(Connection::said_last);
+        if !matches!(record.phase, Phase::Ended | Phase::Watching) && !early {
             return;
         }
         let busy = record.connection.as_ref().is_some_and(|connection| {
@@ -137,7 +143,7 @@ impl Engine<'_> {
         if record.group != NONE {
             self.leave_group(index);
         }
-        if told && ended {
+        if ended && (told || self.planted(PlantedBug::FreeListedSlot)) {
             self.connections.remove(index);
         }
     }

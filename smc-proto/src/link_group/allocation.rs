@@ -9,6 +9,7 @@ use crate::connection_record::{Element, RemoteElement};
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::path::LocalPath;
+use crate::planted::PlantedBug;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
 
 impl Engine<'_> {
@@ -144,6 +145,9 @@ impl Engine<'_> {
         let kind = buffer.kind;
         buffer.idle_deadline = None;
         let offset = buffer.element_offset(element);
+        if self.core.config.connection.planted(PlantedBug::ClearInUse) && kind == BufferKind::Rmb {
+            buffer.dirty.insert(element);
+        }
         let generation = self.buffers.generation(index);
         self.buffers.set_deadline(index, None);
         if let Some(record) = self.connections.at_mut(conn) {

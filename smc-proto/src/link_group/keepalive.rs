@@ -2,6 +2,7 @@
 
 use super::link::TestLinkState;
 use crate::engine::Engine;
+use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
 
@@ -21,6 +22,9 @@ impl Engine<'_> {
     }
 
     fn link_deadline(&self, link: u32) -> Option<Instant> {
+        if self.planted(PlantedBug::NoLlcTimer) {
+            return None;
+        }
         let l = self.links.at(link)?;
         if let Some(departure) = l.standing.departure() {
             return departure.deadline;

@@ -12,6 +12,7 @@ use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
+use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
 
@@ -110,7 +111,8 @@ impl Engine<'_> {
             .select_links(group, |link| link.under_way == Some(QpState::Init))
             .next()
             .is_some();
-        if ending && !alive && !creating {
+        let early = self.planted(PlantedBug::FreeBeforeDrained);
+        if ending && (!alive || early) && !creating {
             self.retire_buffers(group);
             self.try_free_group(group);
         }
@@ -161,6 +163,9 @@ impl Engine<'_> {
         while let Some(index) = next {
             self.step();
             next = list.next(&mut self.buffers, index);
+            if next.is_none() && self.planted(PlantedBug::LeakBuffer) {
+                break;
+            }
             if let Some(buffer) = self.buffers.at_mut(index) {
                 buffer.retired = true;
                 self.buffers.set_deadline(index, None);

@@ -6,6 +6,7 @@ use crate::connection::{Spans, Told, Work};
 use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
 use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
+use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::cdc::ProducerFlags;
 
@@ -102,6 +103,9 @@ impl Engine<'_> {
     ) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
         let wr = state.in_flight.push(kind)?;
+        if self.core.config.connection.planted(PlantedBug::ForgetSend) {
+            state.in_flight.take_back();
+        }
         Some(RdmaCommand::Send {
             link: id,
             wr_id: WrId(wr),
@@ -205,9 +209,16 @@ impl DataPath<'_> {
         if !state.has_data_slot() {
             return None;
         }
+        let crowded = state.in_flight.len() > 2;
         let index = state.ready.first()?;
         let conn = self.conn_id(index);
         let record = self.connections.at_mut(index)?;
+        if crowded
+            && self.core.config.connection.planted(PlantedBug::DropCdc)
+            && let Some(connection) = record.connection.as_mut()
+        {
+            connection.drop_message();
+        }
         let work = record
             .connection
             .as_mut()

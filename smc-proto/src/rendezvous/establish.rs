@@ -5,8 +5,11 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::link_group::Role;
+use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::clc::AcceptConfirm;
+use crate::wire::types::DiagnosisCode;
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
@@ -17,6 +20,9 @@ impl Engine<'_> {
             return;
         };
         let (conn, peer, early) = (h.conn, h.peer, h.early);
+        if h.role == Role::Client && self.planted(PlantedBug::SilentFallback) {
+            return self.on_declined(conn, DiagnosisCode::LINK_READY, false);
+        }
         let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
         let Some(peer) = peer else { return };
         let Some(record) = self.connections.at(conn) else {

@@ -75,6 +75,29 @@ impl Coverage {
     }
 }
 
+impl Coverage {
+    /// Why a kind of fault can never take effect in a phase, if so.
+    #[must_use]
+    pub const fn impossible(kind: FaultKind, phase: Phase) -> Option<&'static str> {
+        match (kind, phase) {
+            (
+                FaultKind::AcknowledgeAndLose
+                | FaultKind::FewReceives
+                | FaultKind::LoseCompletions
+                | FaultKind::SilenceLink
+                | FaultKind::SilencePort
+                | FaultKind::SlowPort
+                | FaultKind::WithholdReceives,
+                Phase::Handshake,
+            ) => Some(
+                "takes effect on work of a queue pair; while its CLC messages are exchanged \
+                 none is ready to send",
+            ),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -93,7 +116,10 @@ impl fmt::Display for Coverage {
         for kind in FaultKind::ALL {
             write!(f, "{kind:24}")?;
             for phase in Phase::ALL {
-                write!(f, "{:>16}", self.times(kind, phase))?;
+                match (self.times(kind, phase), Self::impossible(kind, phase)) {
+                    (0, Some(_)) => write!(f, "{:>16}", "impossible")?,
+                    (times, _) => write!(f, "{times:>16}")?,
+                }
             }
             writeln!(f)?;
         }

@@ -23,6 +23,22 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T], other: T) -> T {
     all.get(index).copied().unwrap_or(other)
 }
 
+/// Kinds that take effect in some phase only seldom, drawn more often.
+const RARE: [FaultKind; 12] = [
+    FaultKind::AcknowledgeAndLose,
+    FaultKind::FewReceives,
+    FaultKind::FreezeClock,
+    FaultKind::FreezeClock,
+    FaultKind::FreezeClock,
+    FaultKind::HoldCompletions,
+    FaultKind::HoldCompletions,
+    FaultKind::LateTimers,
+    FaultKind::LoseCompletions,
+    FaultKind::Refuse,
+    FaultKind::TcpSplit,
+    FaultKind::WithholdReceives,
+];
+
 /// A fault of any kind, at a host, from `now` on. `spared` kinds are not drawn.
 pub(super) fn draw(
     now: Instant,
@@ -31,7 +47,10 @@ pub(super) fn draw(
     random: &mut Random,
 ) -> Fault {
     let kind = loop {
-        let kind = one_of(random, &FaultKind::ALL, FaultKind::FailLink);
+        let kind = match random.below(2) {
+            0 => one_of(random, &RARE, FaultKind::FailLink),
+            _ => one_of(random, &FaultKind::ALL, FaultKind::FailLink),
+        };
         if !spared.contains(&kind) {
             break kind;
         }
@@ -63,6 +82,7 @@ fn number(random: &mut Random, operation: Operation) -> u64 {
         Operation::Write | Operation::Send | Operation::Sent => random.below(200),
         Operation::TcpOctet => random.below(1_000),
         Operation::SendLlc => random.below(24),
+        Operation::SendDeleteLink => random.below(3),
         _ => random.below(60),
     }
 }
@@ -78,12 +98,13 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         Operation::RegisterBuffer,
         Operation::ClearElement,
     ];
-    const ANY: [Operation; 6] = [
+    const ANY: [Operation; 7] = [
         Operation::AnyControl,
         Operation::Write,
         Operation::Send,
         Operation::SendLlc,
         Operation::SendLlc,
+        Operation::SendDeleteLink,
         Operation::Sent,
     ];
     let tied = random.below(2) == 0;
@@ -91,7 +112,8 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         FaultKind::Refuse => Some(one_of(random, &REFUSABLE, Operation::RegisterBuffer)),
         FaultKind::Delay if tied => Some(Operation::AnyControl),
         FaultKind::Delay => Some(Operation::Sent),
-        FaultKind::LoseCompletions => Some(Operation::Sent),
+        FaultKind::LoseCompletions if tied => Some(Operation::Sent),
+        FaultKind::LoseCompletions => Some(one_of(random, &ANY, Operation::Sent)),
         FaultKind::TcpReset if tied => Some(Operation::TcpOctet),
         _ if tied => Some(one_of(random, &ANY, Operation::Send)),
         _ => None,
@@ -131,9 +153,7 @@ fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
         FaultKind::AcknowledgeAndLose => {
             FaultAction::AcknowledgeAndLose(Duration::from_micros(1 + random.below(3_000)))
         }
-        FaultKind::LoseCompletions => {
-            FaultAction::LoseCompletions(Duration::from_micros(1 + random.below(3_000)))
-        }
+        FaultKind::LoseCompletions => FaultAction::LoseCompletions(between(random, 1, 5)),
         FaultKind::HoldCompletions => FaultAction::HoldCompletions(between(random, 1, 7)),
         FaultKind::WithholdReceives => FaultAction::WithholdReceives(between(random, 2, 6)),
         FaultKind::FewReceives => FaultAction::FewReceives {

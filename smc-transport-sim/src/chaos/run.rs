@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use smc_proto::config::Config;
 use smc_proto::time::{Duration, Instant};
 
 use super::fault;
@@ -31,7 +32,13 @@ const QUIET: Duration = Duration::from_secs(1_000);
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64) -> Report {
-    let mut run = Run::new(seed);
+    run_with(seed, |_| {})
+}
+
+/// Runs a seed with engines that are set otherwise than drawn.
+#[must_use]
+pub fn run_with(seed: u64, set: impl Fn(&mut Config)) -> Report {
+    let mut run = Run::new(seed, &set);
     run.carry_out();
     run.report()
 }
@@ -46,7 +53,7 @@ pub fn replay<W: Write + Send + 'static>(
     messages: usize,
     capture: Option<CaptureWriter<W>>,
 ) -> Result<(Report, Ladder), CaptureError> {
-    let mut run = Run::new(seed);
+    let mut run = Run::new(seed, &|_| {});
     run.simulation.set_trace(messages);
     let recorder = capture.map(|capture| Arc::new(Mutex::new(Recorder::new(capture))));
     if let Some(recorder) = &recorder {
@@ -96,13 +103,13 @@ impl Conn {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, set: &dyn Fn(&mut Config)) -> Self {
         let mut random = Random::new(seed ^ 0x6368_616f_7321);
         let Scenario {
             mut simulation,
             hosts,
             plans,
-        } = Scenario::draw(seed, &mut random);
+        } = Scenario::draw(seed, &mut random, set);
         simulation.check_invariants();
         let conn = |plan| Conn {
             plan,
@@ -122,7 +129,7 @@ impl Run {
 
     fn carry_out(&mut self) {
         let all = 0..self.conns.len();
-        for _ in 0..FAULTS + self.random.below(4) as usize {
+        for _ in 0..FAULTS + 2 + self.random.below(5) as usize {
             self.draw_fault();
         }
         self.play(all);

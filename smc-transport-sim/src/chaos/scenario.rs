@@ -35,7 +35,7 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    pub(super) fn draw(seed: u64, random: &mut Random) -> Self {
+    pub(super) fn draw(seed: u64, random: &mut Random, set: &dyn Fn(&mut Config)) -> Self {
         let fabric = FabricConfig {
             path: path(random),
             receives: 48 + random.below(64) as u32,
@@ -49,7 +49,7 @@ impl Scenario {
         let lans = 1 + random.below(2) as u32;
         let mut hosts = Vec::new();
         for number in 0..2 + random.below(2) as u8 {
-            hosts.push(host(&mut simulation, number, lans, random));
+            hosts.push(host(&mut simulation, number, lans, random, set));
         }
         vary_wires(&mut simulation, &hosts, random);
         let count = CONNECTIONS + random.below(3);
@@ -72,7 +72,13 @@ fn path(random: &mut Random) -> PathConfig {
     }
 }
 
-fn host(simulation: &mut Simulation, number: u8, lans: u32, random: &mut Random) -> HostId {
+fn host(
+    simulation: &mut Simulation,
+    number: u8,
+    lans: u32,
+    random: &mut Random,
+    set: &dyn Fn(&mut Config),
+) -> HostId {
     let mut ports = Vec::new();
     for device in 0..1 + random.below(3) as u8 {
         let two = random.below(4) == 0;
@@ -98,7 +104,8 @@ fn host(simulation: &mut Simulation, number: u8, lans: u32, random: &mut Random)
         }
     }
     let mac = ports.first().map_or(Mac([2; 6]), |port| port.mac);
-    let config = config(u16::from(number) + 1, mac, random);
+    let mut config = config(u16::from(number) + 1, mac, random);
+    set(&mut config);
     let name = ["anna", "bert", "carl"][usize::from(number) % 3];
     let host = simulation.add_host(name, config, limits(random), &ports);
     let mut options = ConnOptions::new(Subnets::default());

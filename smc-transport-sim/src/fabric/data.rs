@@ -4,6 +4,7 @@ use smc_proto::command::Segment;
 use smc_proto::id::WrId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::CDC_TYPE;
+use smc_proto::wire::llc::kind::DELETE_LINK;
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
@@ -70,12 +71,20 @@ impl Fabric {
             return self.violation(host, format!("{operation:?} on no queue pair"));
         };
         let operation = match payload.first() {
+            Some(&DELETE_LINK) if operation == Operation::Send => Operation::SendDeleteLink,
             Some(&kind) if operation == Operation::Send && kind != CDC_TYPE => Operation::SendLlc,
             _ => operation,
         };
         let struck = self.plan.strike(host, operation, &mut self.random);
+        // What strikes at a DELETE LINK strikes while a link is being deleted.
+        let begins = operation == Operation::SendDeleteLink;
+        if begins {
+            self.watch_posted(id, work, &payload);
+        }
         self.apply(&struck, host, Some(id));
-        self.watch_posted(id, work, &payload);
+        if !begins {
+            self.watch_posted(id, work, &payload);
+        }
         let now = self.queue.now();
         let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
             return;

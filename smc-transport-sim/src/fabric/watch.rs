@@ -114,7 +114,10 @@ impl Watch {
             .exchange
             .filter(|(_, since)| now.since(*since) < EXCHANGE);
         let ready = state == Some(QueuePairState::ReadyToSend);
-        if group.failing_over > now {
+        if let Some((Phase::DeletingLink, _)) = exchange {
+            // Each failover begins with one.
+            Phase::DeletingLink
+        } else if group.failing_over > now {
             Phase::FailingOver
         } else if let Some((phase, _)) = exchange {
             phase

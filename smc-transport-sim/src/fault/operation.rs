@@ -67,6 +67,8 @@ pub enum Operation {
     Send,
     /// Posting a SEND that carries an LLC message.
     SendLlc,
+    /// Posting a SEND that carries DELETE LINK.
+    SendDeleteLink,
     /// A SEND about to be reported as sent.
     Sent,
     /// Sending one octet over TCP.
@@ -82,6 +84,7 @@ impl Operation {
             Self::Write
                 | Self::Send
                 | Self::SendLlc
+                | Self::SendDeleteLink
                 | Self::Sent
                 | Self::TcpOctet
                 | Self::AnyControl
@@ -91,6 +94,7 @@ impl Operation {
     pub(super) fn matches(self, happened: Self) -> bool {
         self == happened
             || (self == Self::AnyControl && happened.is_control())
-            || (self == Self::Send && happened == Self::SendLlc)
+            || (self == Self::Send && matches!(happened, Self::SendLlc | Self::SendDeleteLink))
+            || (self == Self::SendLlc && happened == Self::SendDeleteLink)
     }
 }

@@ -4,10 +4,12 @@
 use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
+use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::clc::MAX_LENGTH;
 
 use super::socket::Clc;
 use super::*;
+use crate::completion::Completion;
 use crate::tcp::{TcpNews, TcpNotice};
 
 impl<S: Storage> Simulation<S> {
@@ -54,6 +56,11 @@ impl<S: Storage> Simulation<S> {
                 host.endpoint.handle_rdma(now, completion.as_ref());
             }
             self.count_steps(host);
+            if let Completion::Received { payload, .. } = &completion
+                && payload.first() == Some(&CDC_TYPE)
+            {
+                self.count_cdc_steps(host);
+            }
         }
         moved
     }

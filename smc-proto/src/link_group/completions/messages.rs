@@ -7,6 +7,7 @@ use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{Change, DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
+use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::count;
 use crate::wire::cdc::{CDC_TYPE, Cdc};
@@ -36,6 +37,9 @@ impl DataPath<'_> {
     #[inline(always)]
     fn on_cdc(&mut self, group: u32, cdc: &Cdc) -> Rest {
         let core = &mut *self.core;
+        if core.config.connection.planted(PlantedBug::WalkAll) {
+            (0..self.connections.capacity()).for_each(|_| core.step());
+        }
         // Most messages are for the same connection as the one before.
         let mut conn = core.last_heard;
         let same = self
