@@ -60,13 +60,13 @@ fn objects_stay_within_their_limits() {
 #[test]
 fn growth_is_a_visible_change() {
     let snapshot = [
-        ("Slot<ConnectionRecord>", CONNECTION, 432),
+        ("Slot<ConnectionRecord>", CONNECTION, 424),
         ("Slot<Handshake>", HANDSHAKE, 760),
         ("Slot<LinkGroup>", GROUP, 608),
         ("Slot<Link>", LINK, 984),
         ("Slot<Buffer>", BUFFER, 280),
         ("Slot<RemoteRmb>", REMOTE, 192),
-        ("group of 255 connections", FULL_GROUP, 303512),
+        ("group of 255 connections", FULL_GROUP, 301472),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

@@ -22,7 +22,7 @@ use crate::storage::Tables;
 use crate::time::Instant;
 
 /// Number of hash buckets for groups and links; a power of two.
-pub(crate) const BUCKETS: usize = 256;
+pub(crate) const BUCKETS: usize = 64;
 
 /// State of an endpoint that is not in a table.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
 fn bucket_of(value: u64) -> usize {
-    let mixed = value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    let mixed = value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     usize::try_from(mixed).unwrap_or(0) & BUCKETS.wrapping_sub(1)
 }
 
