@@ -52,18 +52,14 @@ impl Engine<'_> {
     }
 
     fn forget_link_of_rmbs(&mut self, group: u32, position: u8) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(remote) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return;
         };
-        let (own, remote) = (g.buffers, g.remote_rmbs);
-        let mut next = own.first();
-        while let Some(index) = next {
-            self.step();
-            next = own.next(&mut self.buffers, index);
-            if let Some(buffer) = self.buffers.at_mut(index) {
+        self.each_buffer(group, |engine, index| {
+            if let Some(buffer) = engine.buffers.at_mut(index) {
                 buffer.forget_registration(position);
             }
-        }
+        });
         let mut next = remote.first();
         while let Some(index) = next {
             self.step();

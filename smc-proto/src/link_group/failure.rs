@@ -43,12 +43,8 @@ impl Engine<'_> {
         }
         let added = g.addition.link == link;
         match standing {
-            Standing::Offered => self.abandon_addition(group, self.addition(group).is_shared()),
-            Standing::Adding if added => {
-                // The peer has it, unless this side has not answered yet.
-                let told = self.addition(group).is_told();
-                self.abandon_addition(group, told);
-            }
+            Standing::Offered => self.lose_addition(group),
+            Standing::Adding if added => self.lose_addition(group),
             // The first link, before it is confirmed.
             Standing::Adding => self.end_group(group, close, fallback),
             Standing::Leaving(_) => self.close_link(link),
@@ -65,7 +61,7 @@ impl Engine<'_> {
     pub(crate) fn restart_carried(&mut self, group: u32, link: u32) {
         let addition = self.addition(group);
         if addition.carrier == link && !addition.is_idle() {
-            self.abandon_addition(group, addition.is_told());
+            self.lose_addition(group);
         }
         self.restart_exchanges(group, link);
         self.review_buffers(group);

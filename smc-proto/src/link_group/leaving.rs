@@ -1,7 +1,7 @@
 //! Links that leave: taken out of use, agreed on with the peer, closed.
 
 use super::standing::{Departure, LinkTold, Standing, Word};
-use super::{Link, QpGoal, Role};
+use super::{Link, QpGoal};
 use crate::engine::Engine;
 use crate::wire::types::DeleteLinkReason;
 
@@ -17,11 +17,7 @@ impl Engine<'_> {
         // The server tells of it once nothing of its own is under way; a client
         // only asks.
         //= LLC-052
-        if self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.role == Role::Server)
-        {
+        if self.is_server(group) {
             self.quiet_link(link);
         }
         self.start_departures(group);
@@ -70,10 +66,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at_mut(link) {
             let group = l.group;
             let first = l.goal != QpGoal::Gone;
-            l.goal = QpGoal::Gone;
-            l.replies.clear();
-            l.request = None;
-            l.free_flowing = super::link::FreeFlowing::empty();
+            l.shut();
             let mut owed = None;
             if let Standing::Leaving(departure) = &mut l.standing {
                 departure.orderly = false;

@@ -215,6 +215,23 @@ impl Link {
         self.round_left > 0
     }
 
+    /// Gives it the other end of its queue pair. The path MTU is the smaller of both.
+    //= LLC-026
+    //= CLC-042
+    pub(crate) const fn bind(&mut self, peer: QpAddress, mtu: Mtu) {
+        let (own, other) = (self.path.mtu.code(), mtu.code());
+        self.mtu = Mtu::from_code(if own < other { own } else { other });
+        self.peer = Some(peer);
+    }
+
+    /// Nothing more is said on it, and its queue pair goes.
+    pub(crate) fn shut(&mut self) {
+        self.goal = QpGoal::Gone;
+        self.replies.clear();
+        self.request = None;
+        self.free_flowing = FreeFlowing::empty();
+    }
+
     /// Whether buffers are to be registered in its protection domain: there is
     /// one, and the link is more than an offer.
     pub(crate) fn takes_registrations(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::buffer::Registrable;
 use super::link::QpState;
-use super::{Link, LinkGroup, LinkSet};
+use super::{Link, LinkGroup, LinkSet, Role};
 use crate::config::LINKS_PER_GROUP;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -15,6 +15,13 @@ impl Engine<'_> {
         self.groups
             .at(group)
             .map_or([NONE; LINKS_PER_GROUP], |g| g.links)
+    }
+
+    /// Whether this side decides about the links of a group (LINK-024).
+    pub(crate) fn is_server(&self, group: u32) -> bool {
+        self.groups
+            .at(group)
+            .is_some_and(|g| g.role == Role::Server)
     }
 
     /// The links of a group that fulfil a condition.

@@ -6,7 +6,7 @@
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{GroupState, LinkGroup, Memory, QpGoal, QpState, SendKind, Told};
+use super::{GroupState, LinkGroup, Memory, QpState, SendKind, Told};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -63,10 +63,7 @@ impl Engine<'_> {
         for link in links {
             self.unhash_link(link);
             if let Some(l) = self.links.at_mut(link) {
-                l.goal = QpGoal::Gone;
-                l.replies.clear();
-                l.request = None;
-                l.free_flowing = super::link::FreeFlowing::empty();
+                l.shut();
             }
         }
         let mut next = members.first();
@@ -131,7 +128,6 @@ impl Engine<'_> {
             self.move_connections(link);
             // No answer comes on it any more, however it came to an end.
             self.restart_carried(group, link);
-            self.review_buffers(group);
             self.poke_link(link);
             return;
         }

@@ -10,7 +10,7 @@ use crate::id::NONE;
 use crate::link_group::{Fallback, Formation, Link, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::clc::AcceptConfirm;
-use crate::wire::types::{AlertToken, DiagnosisCode, Mtu};
+use crate::wire::types::{AlertToken, DiagnosisCode};
 
 impl Engine<'_> {
     /// Starts the rendezvous of a TCP connection this side opened or accepted.
@@ -169,13 +169,13 @@ impl Engine<'_> {
     //= CLC-042
     pub(crate) fn bind_link(&mut self, link: u32, peer: &AcceptConfirm, goal: QpGoal) {
         if let Some(state) = self.links.at_mut(link) {
-            state.peer = Some(QpAddress {
+            let address = QpAddress {
                 qpn: peer.qpn,
                 psn: peer.psn,
                 gid: peer.gid,
                 mac: peer.mac,
-            });
-            state.mtu = Mtu::from_code(state.path.mtu.code().min(peer.mtu.code()));
+            };
+            state.bind(address, peer.mtu);
             state.goal = goal;
         }
         self.hash_link(link);

@@ -112,14 +112,7 @@ impl Invariants {
         let Some(&conn) = ledger.by_peer_token.get(&cdc.alert_token.0) else {
             return;
         };
-        let Some((tcp, side)) = ledger.conns.get(&conn).map(|c| (c.tcp, c.side)) else {
-            return;
-        };
-        let hosts: Vec<_> = self.hosts.keys().copied().collect();
-        let ring = hosts
-            .into_iter()
-            .find_map(|peer| self.peer_element(peer, tcp, side))
-            .map(|(_, _, size)| size);
+        let ring = self.peer_ring(host, conn);
         let now = self.now;
         let posted = ring.and_then(|ring| {
             let c = self.host(host).conns.get_mut(&conn)?;
@@ -212,19 +205,22 @@ impl Invariants {
         }
     }
 
+    /// Octets of the ring that a connection writes into, once its peer has one.
+    fn peer_ring(&mut self, host: HostId, conn: ConnId) -> Option<u32> {
+        let (tcp, side) = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side))?;
+        let hosts: Vec<_> = self.hosts.keys().copied().collect();
+        hosts
+            .into_iter()
+            .find_map(|peer| self.peer_element(peer, tcp, side))
+            .map(|(_, _, size)| size)
+    }
+
     fn receive(&mut self, host: HostId, cdc: &Cdc) {
         let ledger = self.host(host);
         let Some(&conn) = ledger.by_token.get(&cdc.alert_token.0) else {
             return;
         };
-        let Some((tcp, side)) = ledger.conns.get(&conn).map(|c| (c.tcp, c.side)) else {
-            return;
-        };
-        let hosts: Vec<_> = self.hosts.keys().copied().collect();
-        let ring = hosts
-            .into_iter()
-            .find_map(|peer| self.peer_element(peer, tcp, side))
-            .map(|(_, _, size)| size);
+        let ring = self.peer_ring(host, conn);
         if let Some(c) = self.host(host).conns.get_mut(&conn) {
             c.receive(cdc, ring);
         }

@@ -67,18 +67,12 @@ impl Engine<'_> {
 
     /// The links of a group changed: buffers may have work, or need less of it.
     pub(crate) fn review_buffers(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            self.poke_buffer(index);
-            if self.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
-                self.on_buffer_changed(group, index);
+        self.each_buffer(group, |engine, index| {
+            engine.poke_buffer(index);
+            if engine.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
+                engine.on_buffer_changed(group, index);
             }
-        }
+        });
         self.on_addition_progress(group);
     }
 
@@ -150,8 +144,7 @@ impl Engine<'_> {
             .unwrap_or(NONE);
         match self.links.at(link).map(|l| l.standing) {
             Some(Standing::Adding) if self.addition(group).link == link => {
-                let told = self.addition(group).is_told();
-                self.abandon_addition(group, told);
+                self.lose_addition(group);
                 false
             }
             Some(Standing::Leaving(_)) => self.groups.at(group).is_none_or(|g| g.is_ending()),

@@ -43,15 +43,9 @@ impl Engine<'_> {
     }
 
     pub(crate) fn poke_group_buffers(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            self.poke_buffer(index);
-        }
+        self.each_buffer(group, |engine, index| {
+            engine.poke_buffer(index);
+        });
     }
 
     pub(crate) fn on_destroyed(&mut self, index: u32) {

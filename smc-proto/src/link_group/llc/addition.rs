@@ -17,6 +17,7 @@
 mod client;
 mod continuation;
 mod ending;
+mod message;
 mod server;
 mod wish;
 
@@ -28,6 +29,7 @@ use crate::engine::Engine;
 use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::time::{Duration, Instant};
+use crate::wire::llc::LlcMessage;
 
 /// The further link that is being added to a group, if one is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,6 +117,7 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
+    /// The next stage, which has this time.
     fn set_adding_stage(&mut self, group: u32, stage: AddingStage, wait: Duration) {
         let deadline = Some(self.now().after(wait));
         let addition = self.addition(group);
@@ -126,6 +129,19 @@ impl Engine<'_> {
                 ..addition
             },
         );
+    }
+
+    /// The next stage of the server, which sends a request on this link.
+    fn request_for_addition(
+        &mut self,
+        group: u32,
+        stage: AddingStage,
+        link: u32,
+        message: &LlcMessage,
+    ) {
+        let addition = self.addition(group);
+        self.set_addition(group, Addition { stage, ..addition });
+        self.request(link, message);
     }
 
     /// A queue pair or a buffer of a group changed: the addition may go on.

@@ -146,7 +146,7 @@ impl Engine<'_> {
             // A link that failed for the client does not get any further: that is
             // the end of the exchange.
             if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
-                self.abandon_addition(group, addition.is_told());
+                self.lose_addition(group);
                 return;
             }
             // Else its own exchange ends first (LLCSER-009).

@@ -117,6 +117,15 @@ impl Engine<'_> {
             })
     }
 
+    /// The same, and the link by its number.
+    pub(super) fn names_link(&self, link: u32, message: &ConfirmLink) -> bool {
+        self.names_peer(link, message)
+            && self
+                .links
+                .at(link)
+                .is_some_and(|l| l.number == message.link)
+    }
+
     /// What CONFIRM LINK settles for the group's life: eye catchers are left out
     /// only if both sides have none (decision 3), and the lower limit of links
     /// holds; a client that names none accepts the server's (AMB-21).

@@ -77,34 +77,22 @@ impl Engine<'_> {
     /// The group is formed: RMBs of connections that joined meanwhile are
     /// announced now.
     pub(super) fn announce_first_rmbs(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            self.announce_rmb(group, index);
-        }
+        self.each_buffer(group, |engine, index| {
+            engine.announce_rmb(group, index);
+        });
     }
 
     /// RMBs that were agreed on while a link was being added may lack it.
     //= RMB-010
     pub(super) fn announce_missing_links(&mut self, group: u32) {
         let active = self.active_links(group);
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            let missing = self.buffers.at(index).is_some_and(|b| {
+        self.each_buffer(group, |engine, index| {
+            let missing = engine.buffers.at(index).is_some_and(|b| {
                 b.agreement == Agreement::Confirmed && !active.without(b.announced).is_empty()
             });
-            if missing && let Some(g) = self.groups.at_mut(group) {
-                g.agreements.push_back(&mut self.buffers, index);
+            if missing && let Some(g) = engine.groups.at_mut(group) {
+                g.agreements.push_back(&mut engine.buffers, index);
             }
-        }
+        });
     }
 }

@@ -1,12 +1,12 @@
 //! The client's part: choose a port, bind, answer.
 
+use super::message::{other_end, port_only};
 use super::{AddingStage, Addition};
-use crate::command::QpAddress;
 use crate::engine::Engine;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
-use crate::wire::types::{AddLinkRejectReason, Mtu, Psn, Qpn};
+use crate::wire::types::{AddLinkRejectReason, LinkNumber};
 
 impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
@@ -45,7 +45,7 @@ impl Engine<'_> {
         match self.choose_port(group, request) {
             Ok(path) => self.join_link(link, group, path, request),
             Err(reason) => {
-                self.send_rejection(link, request, reason);
+                self.send_negative_add_link(link, request.link, reason);
                 self.settle_formation(group);
             }
         }
@@ -114,7 +114,11 @@ impl Engine<'_> {
     fn join_link(&mut self, carrier: u32, group: u32, path: LocalPath, request: &AddLink) {
         let asymmetric = self.is_asymmetric(group, &path, request.gid, request.mac);
         let Some(link) = self.new_link(group, path) else {
-            self.send_rejection(carrier, request, AddLinkRejectReason::NO_ALTERNATE_PATH);
+            self.send_negative_add_link(
+                carrier,
+                request.link,
+                AddLinkRejectReason::NO_ALTERNATE_PATH,
+            );
             self.settle_formation(group);
             return;
         };
@@ -122,13 +126,7 @@ impl Engine<'_> {
             l.number = request.link;
             l.asymmetric = asymmetric;
             l.goal = QpGoal::Rtr;
-            l.mtu = Mtu::from_code(path.mtu.code().min(request.mtu.code()));
-            l.peer = Some(QpAddress {
-                qpn: request.qpn,
-                psn: request.psn,
-                gid: request.gid,
-                mac: request.mac,
-            });
+            l.bind(other_end(request), request.mtu);
         }
         self.hash_link(link);
         let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
@@ -150,19 +148,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-028
     pub(super) fn accept_add_link(&mut self, group: u32) {
         let addition = self.addition(group);
-        let Some(l) = self.links.at(addition.link) else {
+        let Some(reply) = self.own_end(addition.link, true) else {
             return;
         };
-        let reply = LlcMessage::AddLink(AddLink {
-            reply: true,
-            rejection: None,
-            mac: l.path.mac,
-            gid: l.path.gid,
-            qpn: l.qpn,
-            link: l.number,
-            mtu: l.path.mtu,
-            psn: l.psn,
-        });
         let wait = self.core.config.timeouts.llc_reply;
         self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
         self.count_own_rmbs(group);
@@ -178,33 +166,19 @@ impl Engine<'_> {
         self.send_negative_add_link(addition.carrier, number, reason);
     }
 
-    fn send_rejection(&mut self, carrier: u32, request: &AddLink, reason: AddLinkRejectReason) {
-        self.send_negative_add_link(carrier, request.link, reason);
-    }
-
     //= LLC-020
     //= CLC-061
     //= RENDEZVOUS-031
     fn send_negative_add_link(
         &mut self,
         carrier: u32,
-        number: crate::wire::types::LinkNumber,
+        number: LinkNumber,
         reason: AddLinkRejectReason,
     ) {
         let Some(path) = self.links.at(carrier).map(|l| l.path) else {
             return;
         };
-        let reply = LlcMessage::AddLink(AddLink {
-            reply: true,
-            rejection: Some(reason),
-            mac: path.mac,
-            gid: path.gid,
-            qpn: Qpn::new(0),
-            link: number,
-            mtu: path.mtu,
-            psn: Psn::new(0),
-        });
-        self.reply(carrier, &reply);
+        self.reply(carrier, &port_only(&path, number, Some(reason)));
     }
 
     /// CONFIRM LINK on the new link.
@@ -225,12 +199,7 @@ impl Engine<'_> {
         if !due {
             return;
         }
-        let right = self.names_peer(link, request)
-            && self
-                .links
-                .at(link)
-                .is_some_and(|l| l.number == request.link);
-        if !right {
+        if !self.names_link(link, request) {
             //= LLC-077
             self.abandon_addition(group, true);
             return;
@@ -257,15 +226,6 @@ impl Engine<'_> {
     //= LLC-030
     pub(in super::super) fn add_link_hint(&self, group: u32) -> Option<LlcMessage> {
         let path = self.spare_port(group, None)?;
-        Some(LlcMessage::AddLink(AddLink {
-            reply: false,
-            rejection: None,
-            mac: path.mac,
-            gid: path.gid,
-            qpn: Qpn::new(0),
-            link: crate::wire::types::LinkNumber(0),
-            mtu: path.mtu,
-            psn: Psn::new(0),
-        }))
+        Some(port_only(&path, LinkNumber(0), None))
     }
 }

@@ -8,7 +8,7 @@ use crate::command::BufferKind;
 use crate::config::CONTINUATION_ROUNDS;
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::link_group::{Role, remote_rmb};
+use crate::link_group::remote_rmb;
 use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
 use crate::wire::types::RKey;
 
@@ -24,21 +24,18 @@ impl Engine<'_> {
     /// Counts the RMBs the peer knows: those are to be told of (LLC-040).
     //= LLC-040
     pub(super) fn count_own_rmbs(&mut self, group: u32) {
-        let mut addition = self.addition(group);
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut count = 0u8;
-        let mut next = list.first();
-        addition.next_rmb = next.unwrap_or(NONE);
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            if self.is_announced_rmb(index) {
-                count = count.saturating_add(1);
+        let first = self.groups.at(group).and_then(|g| g.buffers.first());
+        let mut left = 0u8;
+        self.each_buffer(group, |engine, index| {
+            if engine.is_announced_rmb(index) {
+                left = left.saturating_add(1);
             }
-        }
-        addition.left = count;
+        });
+        let addition = Addition {
+            next_rmb: first.unwrap_or(NONE),
+            left,
+            ..self.addition(group)
+        };
         self.set_addition(group, addition);
     }
 
@@ -100,15 +97,9 @@ impl Engine<'_> {
         let Some(message) = self.next_continuation(group, false) else {
             return;
         };
-        let addition = self.addition(group);
-        self.set_addition(
-            group,
-            Addition {
-                stage: AddingStage::AwaitingContinuationReply,
-                ..addition
-            },
-        );
-        self.request(addition.carrier, &message);
+        let carrier = self.addition(group).carrier;
+        let stage = AddingStage::AwaitingContinuationReply;
+        self.request_for_addition(group, stage, carrier, &message);
     }
 
     /// A CONTINUATION of the peer.
@@ -121,10 +112,7 @@ impl Engine<'_> {
         message: &AddLinkContinuation,
     ) {
         let addition = self.addition(group);
-        let server = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.role == Role::Server);
+        let server = self.is_server(group);
         let number = self.links.at(addition.link).map(|l| l.number);
         let due = match addition.stage {
             AddingStage::AwaitingContinuationReply => server && message.reply,

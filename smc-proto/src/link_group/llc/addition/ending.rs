@@ -5,7 +5,7 @@ use crate::config::OnSilence;
 use crate::engine::Engine;
 use crate::link_group::link::Link;
 use crate::link_group::standing::{LinkTold, Word};
-use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Role, Standing};
+use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Standing};
 use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
 impl Engine<'_> {
@@ -26,10 +26,7 @@ impl Engine<'_> {
             };
         }
         self.activate_link(added);
-        let server = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.role == Role::Server);
+        let server = self.is_server(group);
         if server {
             self.retire_asymmetric_link(group);
             // There may be ports for still more links; a client that shares its
@@ -99,6 +96,11 @@ impl Engine<'_> {
         }
     }
 
+    /// The new link fails: the peer is told if it counts on it by now.
+    pub(crate) fn lose_addition(&mut self, group: u32) {
+        self.abandon_addition(group, self.addition(group).is_told());
+    }
+
     /// The new link comes to nothing. `told`: the peer counts on it and must be
     /// told by DELETE LINK.
     //= LLC-027
@@ -125,10 +127,7 @@ impl Engine<'_> {
             l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
         }
         // A client has no request of its own in this, but perhaps of another exchange.
-        let server = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.role == Role::Server);
+        let server = self.is_server(group);
         if server && let Some(l) = self.links.at_mut(addition.carrier) {
             l.request = None;
         }

@@ -1,12 +1,11 @@
 //! The server's part: offer, bind, confirm.
 
+use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
-use crate::command::QpAddress;
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::link_group::{QpGoal, Role, Standing};
-use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
-use crate::wire::types::Mtu;
+use crate::wire::llc::{AddLink, ConfirmLink};
 
 impl Engine<'_> {
     /// Tries to add a link if one is wanted and there is a port for it. Without a
@@ -29,7 +28,7 @@ impl Engine<'_> {
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
             return;
         }
-        let carrier = self.carrier_of_formation(group);
+        let carrier = self.carrier(group, NONE);
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
         let path = self.spare_port(group, None).or_else(|| {
             self.links
@@ -66,27 +65,11 @@ impl Engine<'_> {
     //= LINK-039
     pub(super) fn send_add_link(&mut self, group: u32) {
         let addition = self.addition(group);
-        let Some(l) = self.links.at(addition.link) else {
+        let Some(message) = self.own_end(addition.link, false) else {
             return;
         };
-        let message = LlcMessage::AddLink(AddLink {
-            reply: false,
-            rejection: None,
-            mac: l.path.mac,
-            gid: l.path.gid,
-            qpn: l.qpn,
-            link: l.number,
-            mtu: l.path.mtu,
-            psn: l.psn,
-        });
-        self.set_addition(
-            group,
-            Addition {
-                stage: AddingStage::AwaitingReply,
-                ..addition
-            },
-        );
-        self.request(addition.carrier, &message);
+        let stage = AddingStage::AwaitingReply;
+        self.request_for_addition(group, stage, addition.carrier, &message);
         // The rendezvous passed its point of no return (CLC-060).
         //= CLC-060
         if let Some(g) = self.groups.at_mut(group) {
@@ -137,13 +120,7 @@ impl Engine<'_> {
         }
         //= RENDEZVOUS-029
         if let Some(l) = self.links.at_mut(addition.link) {
-            l.peer = Some(QpAddress {
-                qpn: reply.qpn,
-                psn: reply.psn,
-                gid,
-                mac,
-            });
-            l.mtu = Mtu::from_code(path.mtu.code().min(reply.mtu.code()));
+            l.bind(other_end(reply), reply.mtu);
             l.asymmetric = asymmetric;
             l.standing = Standing::Adding;
             l.goal = QpGoal::Rts;
@@ -160,18 +137,12 @@ impl Engine<'_> {
     //= LLC-018
     //= LLC-013
     pub(super) fn send_added_confirm_link(&mut self, group: u32) {
-        let addition = self.addition(group);
-        let Some(message) = self.confirm_link(addition.link, false) else {
+        let link = self.addition(group).link;
+        let Some(message) = self.confirm_link(link, false) else {
             return;
         };
-        self.set_addition(
-            group,
-            Addition {
-                stage: AddingStage::AwaitingConfirmLinkReply,
-                ..addition
-            },
-        );
-        self.request(addition.link, &message);
+        let stage = AddingStage::AwaitingConfirmLinkReply;
+        self.request_for_addition(group, stage, link, &message);
     }
 
     /// The reply on the new link. Limits and eye catchers were settled with the
@@ -188,19 +159,11 @@ impl Engine<'_> {
         if self.addition(group).stage != AddingStage::AwaitingConfirmLinkReply {
             return;
         }
-        let right = self.names_peer(link, reply)
-            && self.links.at(link).is_some_and(|l| l.number == reply.link);
-        if right {
+        if self.names_link(link, reply) {
             self.finish_addition(group);
         } else {
             //= LLC-077
             self.abandon_addition(group, true);
         }
-    }
-
-    /// The link that carries an addition: any active one, or the first link of a
-    /// group that is being formed.
-    pub(super) fn carrier_of_formation(&self, group: u32) -> u32 {
-        self.carrier(group, NONE)
     }
 }

@@ -99,23 +99,11 @@ impl Engine<'_> {
         }
     }
 
-    /// The pause is over.
+    /// The pause is over. A client goes on telling, because nobody answers it.
     pub(in super::super) fn on_retry(&mut self, group: u32) {
-        let Some(g) = self.groups.at_mut(group) else {
-            return;
-        };
-        g.add_wish.retry = None;
-        match g.role {
-            Role::Server => {
-                g.add_wish.due = true;
-                self.start_flow(group);
-            }
-            Role::Client => {
-                self.hint_spare_port(group);
-                if self.spare_port(group, None).is_some() {
-                    self.schedule_retry(group);
-                }
-            }
+        self.try_for_link(group);
+        if !self.is_server(group) && self.spare_port(group, None).is_some() {
+            self.schedule_retry(group);
         }
     }
 }

@@ -75,9 +75,7 @@ impl Engine<'_> {
             // An answer that comes after its time is dropped (AMB-38).
             return;
         }
-        if !self.names_peer(link, reply)
-            || self.links.at(link).map(|l| l.number) != Some(reply.link)
-        {
+        if !self.names_link(link, reply) {
             self.fail_formation(group, Fallback::Decline(DiagnosisCode::INTERNAL));
             return;
         }

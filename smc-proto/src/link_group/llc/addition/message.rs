@@ -1,0 +1,52 @@
+//! ADD LINK as either side writes and reads it.
+
+use crate::command::QpAddress;
+use crate::engine::Engine;
+use crate::path::LocalPath;
+use crate::wire::llc::{AddLink, LlcMessage};
+use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
+
+impl Engine<'_> {
+    /// This side's end of a new link: the server's offer, or the client's reply.
+    pub(super) fn own_end(&self, link: u32, reply: bool) -> Option<LlcMessage> {
+        let l = self.links.at(link)?;
+        Some(LlcMessage::AddLink(AddLink {
+            reply,
+            rejection: None,
+            mac: l.path.mac,
+            gid: l.path.gid,
+            qpn: l.qpn,
+            link: l.number,
+            mtu: l.path.mtu,
+            psn: l.psn,
+        }))
+    }
+}
+
+/// A port without a queue pair: a rejection, or a client's hint (AMB-23).
+pub(super) const fn port_only(
+    path: &LocalPath,
+    link: LinkNumber,
+    rejection: Option<AddLinkRejectReason>,
+) -> LlcMessage {
+    LlcMessage::AddLink(AddLink {
+        reply: rejection.is_some(),
+        rejection,
+        mac: path.mac,
+        gid: path.gid,
+        qpn: Qpn::new(0),
+        link,
+        mtu: path.mtu,
+        psn: Psn::new(0),
+    })
+}
+
+/// The end of a new link that the peer tells of.
+pub(super) const fn other_end(message: &AddLink) -> QpAddress {
+    QpAddress {
+        qpn: message.qpn,
+        psn: message.psn,
+        gid: message.gid,
+        mac: message.mac,
+    }
+}
