@@ -89,8 +89,8 @@ impl Addition {
         !matches!(self.stage, AddingStage::Idle | AddingStage::Creating)
     }
 
-    /// Whether the peer counts on the new link: as client once this side's reply
-    /// is decided, as server once the client's is there.
+    /// Whether the peer may count on the new link: as client once this side's reply
+    /// is decided, as server once ADD LINK is out.
     pub(crate) const fn is_told(&self) -> bool {
         !matches!(
             self.stage,
