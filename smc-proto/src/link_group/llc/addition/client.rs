@@ -51,8 +51,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Server: the client has a port to spare. During an addition that is no news;
-    /// during another exchange it waits for its end.
+    /// Server: the client has a port to spare. During an addition that is no news,
+    /// unless it may have been said after the client's last answer, which comes on
+    /// another link; during another exchange it waits for its end.
     //= LINK-042
     //= LINK-043
     //= LINK-044
@@ -61,12 +62,15 @@ impl Engine<'_> {
     //= LLCSER-016
     //= LLCSER-021
     fn on_add_link_hint(&mut self, group: u32) {
-        let welcome = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.is_active() && g.addition.is_idle())
-            && self.has_room_for_link(group);
-        if welcome {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
+        if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
+            g.add_wish.hinted = true;
+            return;
+        }
+        let welcome = g.is_active() && g.addition.is_idle();
+        if welcome && self.has_room_for_link(group) {
             if let Some(g) = self.groups.at_mut(group) {
                 g.add_wish.failures = 0;
             }

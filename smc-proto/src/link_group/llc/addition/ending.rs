@@ -20,6 +20,8 @@ impl Engine<'_> {
         let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
+                // What the client told after its last answer came before it.
+                due: g.add_wish.hinted,
                 failures: g.add_wish.failures,
                 probation: Some(probation),
                 ..AddWish::NONE

@@ -23,6 +23,8 @@ impl Engine<'_> {
         g.add_wish = AddWish {
             due: false,
             retry: None,
+            yielded: 0,
+            hinted: false,
             ..g.add_wish
         };
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
