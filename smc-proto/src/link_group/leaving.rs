@@ -139,6 +139,7 @@ impl Engine<'_> {
             .and_then(|l| l.standing.departure())
             .is_some_and(|d| d.orderly);
         self.set_departure_deadline(link, orderly.then_some(wait));
+        self.restart_departure_waits(group);
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);

@@ -43,6 +43,7 @@ impl Engine<'_> {
             }
         } else {
             self.hint_spare_port(group);
+            self.restart_departure_waits(group);
         }
         self.announce_missing_links(group);
         //= LLCSER-009
@@ -133,6 +134,7 @@ impl Engine<'_> {
         if server && let Some(l) = self.links.at_mut(addition.carrier) {
             l.request = None;
         }
+        self.restart_departure_waits(group);
         self.schedule_retry(group);
         self.drop_absent_link(link);
         self.poke_link(link);
