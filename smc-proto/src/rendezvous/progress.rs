@@ -39,8 +39,12 @@ impl Engine<'_> {
         let (conn, state, role) = (h.conn, h.state, h.role);
         match state {
             State::Preparing => self.advance_preparing(handshake, conn, role),
-            // Our word is still to be said: it becomes Decline if the group is gone.
-            State::Accepting | State::Confirming if self.group_is_gone(conn) => {
+            // Our word is still to be said: it becomes Decline if the group is gone, or
+            // every link that it could name.
+            //= CLC-054
+            State::Accepting | State::Confirming
+                if self.group_is_gone(conn) || self.has_no_link(conn) =>
+            {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
             State::AwaitingConfirm => {
@@ -108,6 +112,28 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether Accept or Confirm is to be sent next.
+    pub(crate) fn has_word(&self, handshake: u32) -> bool {
+        self.handshakes
+            .at(handshake)
+            .is_some_and(|h| matches!(h.state, State::Accepting | State::Confirming))
+    }
+
+    /// The peer's RMB that a rendezvous is about, if it is known and still there.
+    pub(crate) fn remote_rmb_of(&self, handshake: u32) -> u32 {
+        self.handshakes
+            .at(handshake)
+            .and_then(|h| h.remote_rmb)
+            .filter(|(rmb, generation)| self.remote_rmbs.is_live(*rmb, *generation))
+            .map_or(NONE, |(rmb, _)| rmb)
+    }
+
+    fn has_no_link(&self, conn: u32) -> bool {
+        self.connections
+            .at(conn)
+            .is_none_or(|record| record.link == NONE)
+    }
+
     fn group_is_gone(&self, conn: u32) -> bool {
         let group = self
             .connections
@@ -148,7 +174,7 @@ impl Engine<'_> {
             .is_some_and(|l| l.standing.departure().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
-            let other = self.link_for_connection(group, NONE, NONE);
+            let other = self.link_for_connection(group, NONE, &[]);
             self.assign_link(conn, other);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
@@ -175,6 +201,10 @@ impl Engine<'_> {
         match self.prepared(conn, role) {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
+            // The server withdrew the RMB it just gave out.
+            Prepared::Yes if role == Role::Client && self.remote_rmb_of(handshake) == NONE => {
+                self.decline(handshake, DiagnosisCode::RTOKEN, false);
+            }
             Prepared::Yes => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = match role {
@@ -186,8 +216,23 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
                 self.core.clc_out.push_back(&mut self.handshakes, handshake);
+                if role == Role::Client && !self.reaches_peer(handshake, conn) {
+                    self.move_handshake(conn);
+                }
             }
         }
+    }
+
+    /// Whether the peer's RMB can be written over the link of a rendezvous.
+    fn reaches_peer(&self, handshake: u32, conn: u32) -> bool {
+        let link = self.connections.at(conn).map_or(NONE, |r| r.link);
+        let (Some(link), Some(rmb)) = (
+            self.links.at(link),
+            self.remote_rmbs.at(self.remote_rmb_of(handshake)),
+        ) else {
+            return false;
+        };
+        rmb.links().contains(link.position)
     }
 
     //= RENDEZVOUS-038

@@ -71,7 +71,7 @@ impl Engine<'_> {
     pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
-                let link = self.link_for_connection(group, NONE, NONE);
+                let link = self.link_for_connection(group, NONE, &[]);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = State::Preparing;
                 }
