@@ -68,6 +68,7 @@ pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{AddWish, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
+pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use standing::{LinkTold, Standing};
 pub(crate) use teardown::Fallback;

@@ -37,13 +37,26 @@ impl Engine<'_> {
         Some(group)
     }
 
-    /// A link of a group, at its first free position. User IDs count the links of
+    /// A link of a group, at its first free position, rather one that no rendezvous
+    /// remembers another link at. User IDs count the links of
     /// this endpoint, so that they differ within a group and between groups (LINK-029).
     //= LINK-028
     //= LINK-029
     pub(crate) fn new_link(&mut self, group: u32, path: LocalPath) -> Option<u32> {
-        let free = self.links_of(group).iter().position(|link| *link == NONE)?;
-        let position = u8::try_from(free).ok()?;
+        let mut free = None;
+        let mut position = 0u8;
+        for link in self.links_of(group) {
+            if link == NONE {
+                free = free.or(Some(position));
+                if !self.is_remembered(group, position) {
+                    free = Some(position);
+                    break;
+                }
+            }
+            position = position.saturating_add(1);
+        }
+        let position = free?;
+        self.forget_rtokens(group, position, false);
         let user_id = LinkUserId(self.core.next_user_id);
         self.core.next_user_id = self.core.next_user_id.wrapping_add(1);
         let psn = Psn::new(self.core.random.next_u32());
@@ -52,7 +65,7 @@ impl Engine<'_> {
         if let Some(slot) = self
             .groups
             .at_mut(group)
-            .and_then(|g| g.links.get_mut(free))
+            .and_then(|g| g.links.get_mut(usize::from(position)))
         {
             *slot = index;
         }
@@ -223,9 +236,10 @@ impl Engine<'_> {
         let remote = core::mem::replace(&mut record.remote, RemoteElement::NONE);
         record.group = NONE;
         self.assign_link(conn, NONE);
+        let reachable = self.is_reachable(group, remote.rmb);
         if let Some(remote_rmb) = self.remote_rmbs.at_mut(remote.rmb) {
             remote_rmb.elements().remove(remote.index);
-            if remote_rmb.links().is_empty() && remote_rmb.elements().is_empty() {
+            if !reachable && remote_rmb.elements().is_empty() {
                 self.remove_remote_rmb(group, remote.rmb);
             } else if let Some(g) = self.groups.at_mut(group) {
                 // The peer may give it to the next connection: to be found first.
