@@ -53,6 +53,7 @@ mod matching;
 mod moving;
 mod ports;
 mod remote_rmb;
+mod room;
 mod rtokens;
 mod selection;
 mod standing;
@@ -69,6 +70,7 @@ pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{AddWish, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 pub(crate) use remote_rmb::find as find_remote_rmb;
+pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use standing::{LinkTold, Standing};
 pub(crate) use teardown::Fallback;
@@ -154,6 +156,9 @@ pub struct LinkGroup {
     pub(crate) spare: [[List<{ buffer_list::SPARE }>; 16]; 2],
     pub(crate) buffers: List<{ buffer_list::OWNED }>,
     pub(crate) rmb_count: u16,
+    /// Whether connections wait for an RMB of theirs, because there are as many as
+    /// there may be.
+    pub(crate) rmb_awaited: bool,
     pub(crate) agreements: List<{ buffer_list::AGREEMENT }>,
     pub(crate) remote_rmbs: List<0>,
     pub(crate) remote_rmb_count: u16,
@@ -234,6 +239,7 @@ impl LinkGroup {
             spare: [[List::EMPTY; 16]; 2],
             buffers: List::EMPTY,
             rmb_count: 0,
+            rmb_awaited: false,
             agreements: List::EMPTY,
             remote_rmbs: List::EMPTY,
             remote_rmb_count: 0,
@@ -271,7 +277,7 @@ impl LinkGroup {
         (
             self.ring_base,
             self.connection_count,
-            self.rmb_count,
+            (self.rmb_count, self.rmb_awaited),
             self.flow,
         )
             .hash(hasher);

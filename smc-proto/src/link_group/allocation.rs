@@ -1,7 +1,7 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
 use super::remote_rmb::{self, RemoteRmb};
-use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
+use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
@@ -101,15 +101,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives a connection a spare buffer, or asks for a new one; `false` if the
-    /// tables or the group are full.
+    /// Gives a connection a spare buffer, or asks for a new one.
     pub(crate) fn acquire_buffer(
         &mut self,
         conn: u32,
         group: u32,
         kind: BufferKind,
         size: BufferSize,
-    ) -> bool {
+    ) -> Acquired {
         //= RENDEZVOUS-055
         let spare = self.groups.at(group).and_then(|g| {
             g.spare
@@ -117,15 +116,17 @@ impl Engine<'_> {
                 .get(usize::from(size.code()))?
                 .first()
         });
-        let index = match spare {
-            Some(index) => index,
-            None => match self.new_buffer(conn, group, kind, size) {
-                Some(index) => index,
-                None => return false,
-            },
-        };
-        self.give_element(conn, index);
-        true
+        //= RMB-001
+        if spare.is_none() && kind == BufferKind::Rmb && self.is_full_of_rmbs(group) {
+            return self.make_room(group, size);
+        }
+        match spare.or_else(|| self.new_buffer(conn, group, kind, size)) {
+            Some(index) => {
+                self.give_element(conn, index);
+                Acquired::Yes
+            }
+            None => Acquired::No,
+        }
     }
 
     fn new_buffer(
@@ -141,8 +142,6 @@ impl Engine<'_> {
             .map(|(_, link)| link.path.device);
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
-            //= RMB-001
-            BufferKind::Rmb if g.rmb_count >= RMBS_PER_GROUP => return None,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
@@ -212,6 +211,7 @@ impl Engine<'_> {
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
+        let (kind, owner) = (buffer.kind, buffer.group);
         if let Some(list) = group
             .spare
             .get_mut(buffer.kind as usize)
@@ -222,6 +222,9 @@ impl Engine<'_> {
             } else {
                 list.remove(&mut self.buffers, index);
             }
+        }
+        if usable && kind == BufferKind::Rmb {
+            self.wake_for_rmb(owner);
         }
     }
 
@@ -266,6 +269,7 @@ impl Engine<'_> {
             self.groups.set_deadline(group, deadline);
         }
         self.offer_group(group);
+        self.wake_for_rmb(group);
         self.try_free_group(group);
     }
 
@@ -425,6 +429,9 @@ impl Engine<'_> {
             }
         }
         self.buffers.remove(index);
+        if kind == BufferKind::Rmb {
+            self.wake_for_rmb(group);
+        }
         self.try_free_group(group);
     }
 }

@@ -1,7 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
 use super::{LinkGroup, Role, Standing};
-use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -30,12 +29,15 @@ impl Engine<'_> {
             return;
         };
         let bucket = peer_bucket(g.peer_id);
+        // RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
+        // serves none, on either side. Its owner gives it out again, or withdraws it
+        // to make room for one of another size.
         //= RMB-001
+        //= RMB-006
         let has_room = g.role == Role::Server
             && !g.is_ending()
             && !g.flow.ends_group()
-            && g.connection_count < limit
-            && g.remote_rmb_count < RMBS_PER_GROUP;
+            && g.connection_count < limit;
         if let Some(list) = self.core.joinable.get_mut(bucket) {
             if has_room {
                 list.push_back(&mut self.groups, group);

@@ -5,7 +5,7 @@ use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{DeviceId, NONE};
-use crate::link_group::{Agreement, GroupState, LinkSet, Memory, QpState, Role};
+use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
 /// How far the local preparations of a connection are.
@@ -158,14 +158,6 @@ impl Engine<'_> {
             .after(self.core.config.timeouts.control_command);
         h.state = State::Preparing;
         h.deadline = Some(wait);
-        let receive = h
-            .options
-            .receive_buffer
-            .unwrap_or(self.core.config.receive_buffer);
-        let send = h
-            .options
-            .send_buffer
-            .unwrap_or(self.core.config.send_buffer);
         let peer = h.peer;
         self.enter_group(conn, group, link);
         if self
@@ -185,19 +177,44 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
         }
-        //= RMB-013
-        if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
-            && self.acquire_buffer(conn, group, BufferKind::Send, send)
-        {
-            self.arm_handshake(handshake);
-            self.wake(conn);
-        } else {
+        self.arm_handshake(handshake);
+        self.equip(conn, handshake);
+    }
+
+    /// Asks for the buffers of a connection.
+    //= RMB-013
+    fn equip(&mut self, conn: u32, handshake: u32) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let config = &self.core.config;
+        let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
+        let send = h.options.send_buffer.unwrap_or(config.send_buffer);
+        let group = self.connections.at(conn).map_or(NONE, |r| r.group);
+        let got = match self.acquire_buffer(conn, group, BufferKind::Rmb, receive) {
+            Acquired::Yes => self.acquire_buffer(conn, group, BufferKind::Send, send),
+            other => other,
+        };
+        match got {
+            Acquired::Yes => {
+                self.wake(conn);
+                self.wake_for_rmb(group);
+            }
+            Acquired::Later => {}
             //= CLC-054
-            self.decline(handshake, DiagnosisCode::MEMORY, false);
+            Acquired::No => self.decline(handshake, DiagnosisCode::MEMORY, false),
         }
     }
 
     fn advance_preparing(&mut self, handshake: u32, conn: u32, role: Role) {
+        let waits_for_rmb = self
+            .connections
+            .at(conn)
+            .is_some_and(|record| record.rmb.buffer == NONE);
+        if waits_for_rmb && !self.group_is_gone(conn) {
+            self.equip(conn, handshake);
+            return;
+        }
         match self.prepared(conn, role) {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
