@@ -146,8 +146,11 @@ pub struct LinkGroup {
     pub(crate) add_wish: AddWish,
     /// Most links, as CONFIRM LINK settled it (LINK-016).
     pub(crate) max_links: u8,
-    /// GID and MAC that the client proposed, until its Confirm.
+    /// Server: GID and MAC that the client proposed when the group was founded.
     pub(crate) proposed: Option<(Gid, Mac)>,
+    /// Server: another port of the client, to which no link leads: the one that it
+    /// told of last, or at the end of the link that left last.
+    pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
     pub(crate) members: List<MEMBERS>,
@@ -233,6 +236,7 @@ impl LinkGroup {
             add_wish: AddWish::NONE,
             max_links: 2,
             proposed: None,
+            other_port: None,
             ring_base: 4,
             members: List::EMPTY,
             connection_count: 0,
@@ -264,7 +268,8 @@ impl LinkGroup {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        (self.founder, self.max_links, self.proposed, self.list_links).hash(hasher);
+        (self.founder, self.max_links, self.list_links).hash(hasher);
+        (self.proposed, self.other_port).hash(hasher);
         (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
         self.addition.fingerprint(now, hasher);
         self.add_wish.fingerprint(now, hasher);

@@ -19,6 +19,7 @@ mod establish;
 mod fallback;
 mod input;
 mod output;
+mod paths;
 mod progress;
 mod server;
 mod tcp;

@@ -36,10 +36,14 @@ impl Engine<'_> {
         let remembered = self.remember_link(link);
         let Some(l) = self.links.at(link) else { return };
         let (group, position, device) = (l.group, l.position, usize::from(l.path.device.0));
+        let port = l.peer.map(|peer| (peer.gid, peer.mac));
         if let Some(device) = self.core.devices.get_mut(device) {
             device.links.remove(&mut self.links, link);
         }
         self.links.set_deadline(link, None);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.other_port = port.or(g.other_port);
+        }
         let member = self
             .groups
             .at_mut(group)

@@ -57,8 +57,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The group of a Proposal's client with room for one more connection, on one
-    /// of the ports the embedder found in the client's subnet (AMB-08).
+    /// The group of a Proposal's client with room for one more connection, on the LAN
+    /// of a port that the embedder found in the client's subnet (AMB-08).
     //= RENDEZVOUS-001
     //= LINK-004
     //= LINK-023
@@ -75,7 +75,7 @@ impl Engine<'_> {
             if let Some(g) = self.groups.at(index)
                 && g.peer_id == peer_id
                 && g.vlan == vlan
-                && self.leads_to_port(index, &h.paths, port)
+                && self.is_group_of(index, &h.paths, port)
             {
                 if g.is_active() {
                     return Some(index);
@@ -87,20 +87,23 @@ impl Engine<'_> {
         forming
     }
 
-    /// Whether a link of a group joins one of these ports with the peer's.
+    /// Whether a group is one with the owner of this port of the peer, on the LAN of
+    /// one of these ports of this side.
     ///
     /// A peer ID alone is not unique: hosts without an RNIC of version 1 have none,
-    /// and a second instance may share it. Without this a stranger's Decline would
-    /// end the group of another (CLC-046).
-    fn leads_to_port(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
-        let proposed = self.groups.at(group).and_then(|g| g.proposed);
-        self.select_links(group, |link| {
+    /// and stacks beside each other in one host may share it. Without a port that the
+    /// peer said is its own, a stranger's Decline would end the group of another
+    /// (CLC-046).
+    fn is_group_of(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
+        let Some(g) = self.groups.at(group) else {
+            return false;
+        };
+        let known = g.proposed == Some(port) || g.other_port == Some(port);
+        let mut links = self.select_links(group, |link| {
             matches!(link.standing, Standing::Active | Standing::Adding)
-        })
-        .any(|(_, link)| {
-            paths.iter().any(|path| path.device == link.path.device)
-                && link.peer.map(|peer| (peer.gid, peer.mac)).or(proposed) == Some(port)
-        })
+        });
+        paths.iter().any(|path| path.lan == g.lan)
+            && (known || links.any(|(_, link)| link.leads_to(port.0, port.1)))
     }
 
     /// Lists a link under its peer's queue pair number.

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
-use crate::wire::types::{AddLinkRejectReason, LinkNumber};
+use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac};
 
 impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
@@ -15,7 +15,7 @@ impl Engine<'_> {
             return;
         };
         if g.role == Role::Server {
-            self.on_add_link_hint(group);
+            self.on_add_link_hint(group, (request.gid, request.mac));
             return;
         }
         let addition = g.addition;
@@ -61,10 +61,11 @@ impl Engine<'_> {
     //= LLCSER-013
     //= LLCSER-016
     //= LLCSER-021
-    fn on_add_link_hint(&mut self, group: u32) {
+    fn on_add_link_hint(&mut self, group: u32, port: (Gid, Mac)) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
+        g.other_port = Some(port);
         if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
             g.add_wish.hinted = true;
             return;
