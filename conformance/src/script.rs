@@ -433,6 +433,7 @@ impl Script {
 
     fn execute(&mut self, command: &RdmaCommand) {
         let kind = Kind::of(command);
+        self.adapter.count(kind);
         match command {
             RdmaCommand::Send { link, payload, .. } => match LlcMessage::parse(payload) {
                 Ok(message) => {
