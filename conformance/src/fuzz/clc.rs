@@ -60,12 +60,7 @@ fn check_message(data: &[u8], message: &ClcMessage, length: usize) {
     );
     let octets = emit(message);
     let (again, used) = ClcMessage::parse(&octets).expect("what was emitted parses");
-    let mut expected = message.clone();
-    if let ClcMessage::Proposal(proposal) = &mut expected {
-        // An offer of version 2 is read and never written.
-        proposal.v2_offer = None;
-    }
-    assert_eq!((&again, used), (&expected, octets.len()));
+    assert_eq!((&again, used), (message, octets.len()));
     assert_eq!(emit(&again), octets);
 }
 

@@ -46,6 +46,7 @@ fn accept_confirm() -> AcceptConfirm {
         buffer_size: BufferSize::K16,
         mtu: Mtu::M1024,
         psn: Psn::new(1),
+        v2: None,
     }
 }
 
