@@ -149,6 +149,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
             lists.gids = (0..r.below(256)).map(|_| Gid(r.array())).collect();
             LlcMessageV2::RequestAddLink(RequestAddLink {
                 reply,
+                rejected: r.flag(),
                 gids: lists.gids.as_slice().into(),
             })
         }

@@ -89,6 +89,7 @@ pub(super) fn fields_v2(message: &LlcMessageV2<'_>, fields: &mut Fields) {
         }
         LlcMessageV2::DeleteLink(message) => delete_link(message, fields),
         LlcMessageV2::RequestAddLink(message) => {
+            fields.put("rejected", message.rejected);
             let gids: Vec<String> = message.gids.iter().map(|gid| gid.to_string()).collect();
             fields.put("gids", gids);
         }
