@@ -61,7 +61,7 @@ fn objects_stay_within_their_limits() {
 fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 424),
-        ("Slot<Handshake>", HANDSHAKE, 760),
+        ("Slot<Handshake>", HANDSHAKE, 1400),
         ("Slot<LinkGroup>", GROUP, 608),
         ("Slot<Link>", LINK, 984),
         ("Slot<Buffer>", BUFFER, 280),
