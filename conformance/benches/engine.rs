@@ -136,6 +136,7 @@ fn clc(c: &mut Criterion) {
         buffer_size: BufferSize::K64,
         mtu: Mtu::M1024,
         psn: Psn::new(1),
+        v2: None,
     });
     let decline = ClcMessage::Decline(Decline {
         version: ClcVersion::V1,

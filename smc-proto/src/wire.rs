@@ -9,7 +9,9 @@ use core::fmt;
 
 mod address;
 pub mod cdc;
+pub mod cdc_ism;
 pub mod clc;
+mod list;
 pub mod llc;
 pub mod tcp_option;
 pub mod types;

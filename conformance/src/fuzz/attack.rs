@@ -84,6 +84,7 @@ impl Peer {
             buffer_size: BufferSize::K16,
             mtu: Mtu::M1024,
             psn: Psn::new(1),
+            v2: None,
         }
     }
 
@@ -139,6 +140,7 @@ impl Peer {
                 link,
                 user_id: LinkUserId(7),
                 max_links: r.u8() & 7,
+                max_connections: 0,
             }),
             1 => LlcMessage::AddLink(AddLink {
                 reply,

@@ -80,6 +80,7 @@ impl Peer {
             buffer_size: BufferSize::K64,
             mtu: Mtu::M1024,
             psn: Psn::new(0x77),
+            v2: None,
         }
     }
 
@@ -129,6 +130,7 @@ impl Peer {
             link: LinkNumber(1),
             user_id: LinkUserId(0x55),
             max_links: 2,
+            max_connections: 0,
         }
     }
 

@@ -106,6 +106,7 @@ impl Peer {
             link: LinkNumber(link),
             user_id: LinkUserId(0x55 + u32::from(link)),
             max_links: 2,
+            max_connections: 0,
         }
     }
 

@@ -62,6 +62,7 @@ pub(crate) fn accept(gid: Gid) -> AcceptConfirm {
         buffer_size: BufferSize::K64,
         mtu: Mtu::M1024,
         psn: Psn::new(0xff_fffe),
+        v2: None,
     }
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn link_messages(client: Gid, server: Gid) -> Vec<LlcMessage> {
         link: LinkNumber(1),
         user_id: LinkUserId(0x101),
         max_links: 2,
+        max_connections: 0,
     };
     let add = AddLink {
         reply: false,

@@ -176,11 +176,12 @@ impl Engine<'_> {
                 self.on_proposal(index, handshake, proposal);
                 Ok(Next::Clc)
             }
-            ClcMessage::Accept(accept) if due == Some(kind) => {
+            // Version 2 was not offered, nor SMC-D.
+            ClcMessage::Accept(accept) if due == Some(kind) && accept.v2.is_none() => {
                 self.on_accept(index, handshake, accept);
                 Ok(self.next_after(index))
             }
-            ClcMessage::Confirm(confirm) if due == Some(kind) => {
+            ClcMessage::Confirm(confirm) if due == Some(kind) && confirm.v2.is_none() => {
                 self.on_confirm(index, handshake, confirm);
                 Ok(self.next_after(index))
             }

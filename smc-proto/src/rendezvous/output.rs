@@ -96,6 +96,7 @@ impl Engine<'_> {
             buffer_size: rmb.size,
             mtu: link.mtu,
             psn: link.psn,
+            v2: None,
         })
     }
 

@@ -192,55 +192,40 @@ impl fmt::Display for Cdc {
             "CDC seq {} token {} prod {} cons {}",
             self.sequence, self.alert_token, self.producer, self.consumer
         )?;
-        // The letters of RFC 7609 A.4, in the order of the octets.
-        let letters = [
-            (
-                self.producer_flags.contains(ProducerFlags::WRITER_BLOCKED),
-                'B',
-            ),
-            (
-                self.producer_flags.contains(ProducerFlags::URGENT_PENDING),
-                'P',
-            ),
-            (
-                self.producer_flags.contains(ProducerFlags::URGENT_PRESENT),
-                'U',
-            ),
-            (
-                self.producer_flags
-                    .contains(ProducerFlags::CURSOR_UPDATE_REQUESTED),
-                'R',
-            ),
-            (
-                self.producer_flags
-                    .contains(ProducerFlags::FAILOVER_VALIDATION),
-                'F',
-            ),
-            (
-                self.connection_flags
-                    .contains(ConnectionFlags::SENDING_DONE),
-                'D',
-            ),
-            (
-                self.connection_flags
-                    .contains(ConnectionFlags::PEER_CONNECTION_CLOSED),
-                'C',
-            ),
-            (
-                self.connection_flags
-                    .contains(ConnectionFlags::ABNORMAL_CLOSE),
-                'A',
-            ),
-        ];
-        let mut separator = " ";
-        for (set, letter) in letters {
-            if set {
-                write!(f, "{separator}{letter}")?;
-                separator = "";
-            }
-        }
-        Ok(())
+        show_flags(self.producer_flags, self.connection_flags, f)
     }
+}
+
+/// Prints the letters of RFC 7609 A.4, in the order of the octets.
+pub(super) fn show_flags(
+    producer: ProducerFlags,
+    connection: ConnectionFlags,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let letters = [
+        (producer.contains(ProducerFlags::WRITER_BLOCKED), 'B'),
+        (producer.contains(ProducerFlags::URGENT_PENDING), 'P'),
+        (producer.contains(ProducerFlags::URGENT_PRESENT), 'U'),
+        (
+            producer.contains(ProducerFlags::CURSOR_UPDATE_REQUESTED),
+            'R',
+        ),
+        (producer.contains(ProducerFlags::FAILOVER_VALIDATION), 'F'),
+        (connection.contains(ConnectionFlags::SENDING_DONE), 'D'),
+        (
+            connection.contains(ConnectionFlags::PEER_CONNECTION_CLOSED),
+            'C',
+        ),
+        (connection.contains(ConnectionFlags::ABNORMAL_CLOSE), 'A'),
+    ];
+    let mut separator = " ";
+    for (set, letter) in letters {
+        if set {
+            write!(f, "{separator}{letter}")?;
+            separator = "";
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

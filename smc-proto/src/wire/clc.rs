@@ -1,4 +1,5 @@
-//! CLC messages (RFC 7609 A.2): the rendezvous over the TCP connection.
+//! CLC messages (RFC 7609 A.2): the rendezvous over the TCP connection, in
+//! version 1 and 2, for SMC-R and SMC-D.
 //!
 //! Read [`HEADER_LENGTH`] octets, ask [`ClcHeader::parse`] for the length,
 //! read exactly the rest, then [`ClcMessage::parse`]. The octet behind a
@@ -33,17 +34,36 @@ use super::BufferTooSmall;
 mod accept_confirm;
 mod decline;
 mod error;
+mod first_contact;
+mod gid_list;
 mod header;
+mod parts;
 mod proposal;
+mod smcd_accept_confirm;
 
-pub use accept_confirm::AcceptConfirm;
-pub use decline::{Decline, PeerOs};
+pub use super::types::PeerOs;
+pub use accept_confirm::{AcceptConfirm, AcceptConfirmV2};
+pub use decline::Decline;
 pub use error::ClcParseError;
-pub use header::{ClcHeader, ClcKind, ClcVersion, EYE_CATCHER, HEADER_LENGTH};
-pub use proposal::{Ipv6Prefix, IsmArea, OfferedPath, Proposal, Subnets, V2Offer};
+pub use first_contact::FirstContactExtension;
+pub use gid_list::GidList;
+pub use header::{ClcHeader, ClcKind, ClcVersion, EYE_CATCHER, EYE_CATCHER_SMCD, HEADER_LENGTH};
+pub use proposal::{
+    Ipv6Prefix, IsmArea, IsmGidEntry, IsmGidList, IsmGids, OfferedPath, Proposal, SmcdOffer,
+    Subnets, V2Offer,
+};
+pub use smcd_accept_confirm::{SmcdAcceptConfirm, SmcdAcceptConfirmV2};
 
-/// Length of an Accept and of a Confirm in version 1, in octets.
+/// Length of an Accept and of a Confirm of SMC-R in version 1, in octets.
 pub const ACCEPT_CONFIRM_LENGTH: usize = 68;
+/// The least length of an Accept and of a Confirm of SMC-R in version 2, in
+/// octets: that of a subsequent contact.
+pub const ACCEPT_CONFIRM_V2_LENGTH: usize = 108;
+/// Length of an Accept and of a Confirm of SMC-D in version 1, in octets.
+pub const SMCD_ACCEPT_CONFIRM_LENGTH: usize = 48;
+/// The least length of an Accept and of a Confirm of SMC-D in version 2, in
+/// octets: that of a subsequent contact.
+pub const SMCD_ACCEPT_CONFIRM_V2_LENGTH: usize = 78;
 /// Length of a Decline in version 1, in octets.
 pub const DECLINE_LENGTH: usize = 28;
 /// Length of a Decline in version 2, in octets.
@@ -61,10 +81,14 @@ pub const MAX_LENGTH: usize = 652;
 pub enum ClcMessage {
     /// The client opens the rendezvous.
     Proposal(Proposal),
-    /// The server takes part.
+    /// The server takes part, with SMC-R.
     Accept(AcceptConfirm),
-    /// The client agrees.
+    /// The client agrees to SMC-R.
     Confirm(AcceptConfirm),
+    /// The server takes part, with SMC-D.
+    SmcdAccept(SmcdAcceptConfirm),
+    /// The client agrees to SMC-D.
+    SmcdConfirm(SmcdAcceptConfirm),
     /// Either side withdraws; the connection goes on as TCP.
     Decline(Decline),
 }
@@ -92,7 +116,7 @@ impl ClcMessage {
         //= CLC-003
         //= CLC-004
         if let Some(found) = message.last_chunk::<4>()
-            && *found != EYE_CATCHER
+            && !header::is_eye_catcher(*found)
         {
             return Err(ClcParseError::EyeCatcher {
                 offset: length.saturating_sub(4),
@@ -101,6 +125,12 @@ impl ClcMessage {
         }
         let message = match header.kind {
             ClcKind::Proposal => Self::Proposal(Proposal::parse_body(&header, message)?),
+            ClcKind::Accept if header.is_smcd() => {
+                Self::SmcdAccept(SmcdAcceptConfirm::parse_body(&header, message)?)
+            }
+            ClcKind::Confirm if header.is_smcd() => {
+                Self::SmcdConfirm(SmcdAcceptConfirm::parse_body(&header, message)?)
+            }
             ClcKind::Accept => Self::Accept(AcceptConfirm::parse_body(&header, message)?),
             ClcKind::Confirm => Self::Confirm(AcceptConfirm::parse_body(&header, message)?),
             ClcKind::Decline => Self::Decline(Decline::parse_body(&header, message)?),
@@ -113,8 +143,8 @@ impl ClcMessage {
     pub const fn kind(&self) -> ClcKind {
         match self {
             Self::Proposal(_) => ClcKind::Proposal,
-            Self::Accept(_) => ClcKind::Accept,
-            Self::Confirm(_) => ClcKind::Confirm,
+            Self::Accept(_) | Self::SmcdAccept(_) => ClcKind::Accept,
+            Self::Confirm(_) | Self::SmcdConfirm(_) => ClcKind::Confirm,
             Self::Decline(_) => ClcKind::Decline,
         }
     }
@@ -124,7 +154,9 @@ impl ClcMessage {
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Proposal(proposal) => proposal.encoded_len(),
-            Self::Accept(_) | Self::Confirm(_) => ACCEPT_CONFIRM_LENGTH,
+            Self::Accept(message) => message.encoded_len(ClcKind::Accept),
+            Self::Confirm(message) => message.encoded_len(ClcKind::Confirm),
+            Self::SmcdAccept(message) | Self::SmcdConfirm(message) => message.encoded_len(),
             Self::Decline(decline) => decline.encoded_len(),
         }
     }
@@ -140,6 +172,8 @@ impl ClcMessage {
             Self::Proposal(proposal) => proposal.emit(buffer),
             Self::Accept(message) => message.emit(ClcKind::Accept, buffer),
             Self::Confirm(message) => message.emit(ClcKind::Confirm, buffer),
+            Self::SmcdAccept(message) => message.emit(ClcKind::Accept, buffer),
+            Self::SmcdConfirm(message) => message.emit(ClcKind::Confirm, buffer),
             Self::Decline(decline) => decline.emit(buffer),
         }
     }
@@ -151,6 +185,8 @@ impl fmt::Display for ClcMessage {
             Self::Proposal(proposal) => write!(f, "CLC {proposal}"),
             Self::Accept(message) => write!(f, "CLC Accept {message}"),
             Self::Confirm(message) => write!(f, "CLC Confirm {message}"),
+            Self::SmcdAccept(message) => write!(f, "CLC Accept {message}"),
+            Self::SmcdConfirm(message) => write!(f, "CLC Confirm {message}"),
             Self::Decline(decline) => write!(f, "CLC {decline}"),
         }
     }

@@ -2,7 +2,7 @@
 //! peers of a link group manage its links and buffers.
 //!
 //! Every message is a request or, with `reply` set, the answer to one of the
-//! same type.
+//! same type. Version 2 is in [`v2`].
 
 use core::fmt;
 
@@ -17,6 +17,7 @@ mod entries;
 mod error;
 mod header;
 mod test_link;
+pub mod v2;
 
 pub use add_link::AddLink;
 pub use add_link_continuation::AddLinkContinuation;
@@ -25,7 +26,7 @@ pub use confirm_rkey::{ConfirmRkey, RkeyFlags};
 pub use confirm_rkey_continuation::ConfirmRkeyContinuation;
 pub use delete_link::{DeleteLink, DeleteLinkFlags};
 pub use delete_rkey::DeleteRkey;
-pub use entries::{LinkRToken, MAX_OTHER_LINKS, RTokenPair};
+pub use entries::{LinkRToken, MAX_OTHER_LINKS, MAX_OTHER_LINKS_V2, RTokenPair};
 pub use error::LlcParseError;
 pub use test_link::TestLink;
 
@@ -125,7 +126,7 @@ impl LlcMessage {
                 Self::AddLinkContinuation(AddLinkContinuation::decode(octets))
             }
             kind::DELETE_LINK => Self::DeleteLink(DeleteLink::decode(octets)),
-            kind::CONFIRM_RKEY => Self::ConfirmRkey(ConfirmRkey::decode(octets)?),
+            kind::CONFIRM_RKEY => Self::ConfirmRkey(ConfirmRkey::decode(octets, MAX_OTHER_LINKS)?),
             kind::CONFIRM_RKEY_CONTINUATION => {
                 Self::ConfirmRkeyContinuation(ConfirmRkeyContinuation::decode(octets)?)
             }

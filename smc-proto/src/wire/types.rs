@@ -6,6 +6,30 @@
 
 use core::fmt;
 
+/// `Debug` that says what `Display` does.
+macro_rules! debug_as_display {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+use debug_as_display;
+
+mod codes;
+mod diagnosis;
+mod ism;
+mod text;
+mod v2;
+
+pub use codes::{AddLinkRejectReason, DeleteLinkReason, PeerOs};
+pub use diagnosis::DiagnosisCode;
+pub use ism::{Chid, DmbToken, IsmGid};
+pub use text::{Eid, EidError, Hostname};
+pub use v2::{FeatureMask, Release};
+
 /// MAC address of an RNIC port, 6 octets as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Mac(pub [u8; 6]);
@@ -191,116 +215,6 @@ impl BufferSize {
     }
 }
 
-/// Declares a wire code: a newtype with named constants that keeps unknown values.
-macro_rules! wire_code {
-    ($(#[$meta:meta])* $name:ident($int:ty), $width:literal {
-        $($(#[$cmeta:meta])* $konst:ident = $value:literal => $text:literal,)*
-    }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(pub $int);
-        impl $name {
-            $($(#[$cmeta])* pub const $konst: Self = Self($value);)*
-            /// What the code means in a few words, or `None` if it is not assigned.
-            #[must_use]
-            pub const fn meaning(self) -> Option<&'static str> {
-                match self.0 { $($value => Some($text),)* _ => None }
-            }
-        }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!("0x{:0", $width, "x}"), self.0)?;
-                match self.meaning() {
-                    Some(text) => write!(f, " ({text})"),
-                    None => Ok(()),
-                }
-            }
-        }
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    };
-}
-pub(crate) use wire_code;
-
-wire_code! {
-    /// Why a peer sent Decline. RFC 7609 leaves the values to the sender
-    /// (CLC-044); these are the ones Linux uses and its tools print.
-    DiagnosisCode(u32), "8" {
-        /// No memory for buffers.
-        MEMORY = 0x0101_0000 => "no memory",
-        /// CONFIRM LINK did not arrive in time.
-        TIMEOUT_CONFIRM_LINK = 0x0201_0000 => "timeout waiting for CONFIRM LINK",
-        /// ADD LINK did not arrive in time.
-        TIMEOUT_ADD_LINK = 0x0202_0000 => "timeout waiting for ADD LINK",
-        /// Configuration forbids or cannot serve SMC.
-        CONFIGURATION = 0x0300_0000 => "configuration error",
-        /// The peer did not offer SMC.
-        PEER_NO_SMC = 0x0301_0000 => "peer does not speak SMC",
-        /// IPsec protects the connection.
-        IPSEC = 0x0302_0000 => "connection uses IPsec",
-        /// No usable SMC device.
-        NO_DEVICE = 0x0303_0000 => "no SMC device found",
-        /// No usable RNIC.
-        NO_SMCR_DEVICE = 0x0303_0002 => "no SMC-R device found",
-        /// The peer chose a mode that was not offered.
-        MODE_MISMATCH = 0x0304_0000 => "modes differ",
-        /// The peer expects an eye catcher in the RMB element.
-        RMBE_EYE_CATCHER = 0x0305_0000 => "RMBE eye catcher expected",
-        /// The peers are not in one subnet.
-        PREFIX_MISMATCH = 0x0307_0000 => "subnet or prefix differs",
-        /// VLAN lookup failed.
-        VLAN = 0x0308_0000 => "VLAN error",
-        /// No active link in the link group.
-        NO_ACTIVE_LINK = 0x030a_0000 => "no active link",
-        /// The server's link is unknown.
-        SERVER_LINK_UNKNOWN = 0x030b_0000 => "server link not found",
-        /// The link group is out of sync.
-        OUT_OF_SYNC = 0x0400_0000 => "link group out of sync",
-        /// The peer declined.
-        PEER_DECLINED = 0x0500_0000 => "peer declined",
-        /// Internal error.
-        INTERNAL = 0x0999_0000 => "internal error",
-        /// The peer's RToken cannot be stored.
-        RTOKEN = 0x0999_0001 => "RToken cannot be stored",
-        /// The queue pair did not come up.
-        LINK_READY = 0x0999_0002 => "queue pair error",
-        /// Memory registration or CONFIRM RKEY failed.
-        REGISTER_BUFFER = 0x0999_0003 => "buffer registration failed",
-    }
-}
-
-wire_code! {
-    /// Why a link is deleted (RFC 7609 A.3.4, LLC-044).
-    //= LLC-044
-    DeleteLinkReason(u32), "8" {
-        /// Loss of path.
-        LOST_PATH = 0x0001_0000 => "lost path",
-        /// Operator request.
-        OPERATOR = 0x0002_0000 => "operator request",
-        /// Program decision or inactivity.
-        PROGRAM = 0x0003_0000 => "program or inactivity",
-        /// LLC protocol violation.
-        PROTOCOL_VIOLATION = 0x0004_0000 => "LLC protocol violation",
-        /// An asymmetric link is no longer needed.
-        ASYMMETRIC_NOT_NEEDED = 0x0005_0000 => "asymmetric link not needed",
-        /// Response: the link is not known.
-        UNKNOWN_LINK = 0x0010_0000 => "unknown link",
-    }
-}
-
-wire_code! {
-    /// Why an ADD LINK is rejected (RFC 7609 A.3.2, LLC-024), 4 bits.
-    AddLinkRejectReason(u8), "1" {
-        /// No alternate path.
-        NO_ALTERNATE_PATH = 1 => "no alternate path",
-        /// MTU not usable.
-        INVALID_MTU = 2 => "invalid MTU",
-    }
-}
-
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -348,7 +262,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// `Display` and `Debug` in one format.
+/// `Display` of a newtype.
 macro_rules! show {
     ($($name:ident => $fmt:literal),* $(,)?) => {$(
         impl fmt::Display for $name {
@@ -361,15 +275,6 @@ macro_rules! show {
 show!(Qpn => "0x{:06x}", Psn => "0x{:06x}", RKey => "0x{:08x}", RmbeIndex => "{}",
       AlertToken => "0x{:08x}", LinkNumber => "{}", LinkUserId => "0x{:08x}");
 
-macro_rules! debug_as_display {
-    ($($name:ident),*) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    )*};
-}
 debug_as_display!(
     Mac, Gid, PeerId, Mtu, BufferSize, RToken, Qpn, Psn, RKey, RmbeIndex, AlertToken, LinkNumber,
     LinkUserId

@@ -339,6 +339,7 @@ fn accept(rtoken: smc_proto::wire::types::RToken) -> Vec<u8> {
         buffer_size: BufferSize::K16,
         mtu: Mtu::M1024,
         psn: Psn::new(0),
+        v2: None,
     });
     let mut octets = vec![0; MAX_LENGTH];
     let length = message.emit(&mut octets).unwrap();

@@ -26,7 +26,7 @@ impl Peer {
                 self.tokens.push(confirm.alert_token);
                 None
             }
-            ClcMessage::Decline(_) => None,
+            ClcMessage::SmcdAccept(_) | ClcMessage::SmcdConfirm(_) | ClcMessage::Decline(_) => None,
         }
     }
 
@@ -63,6 +63,7 @@ impl Peer {
             link,
             user_id: LinkUserId(7),
             max_links: 2,
+            max_connections: 0,
         })
     }
 

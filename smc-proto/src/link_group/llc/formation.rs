@@ -104,6 +104,7 @@ impl Engine<'_> {
             } else {
                 config.max_links.clamp(2, 8)
             },
+            max_connections: 0,
         }))
     }
 

@@ -10,22 +10,7 @@ use super::{
     BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, DECLINE_LENGTH,
     DECLINE_V2_LENGTH, EYE_CATCHER,
 };
-use crate::wire::types::{DiagnosisCode, PeerId, wire_code};
-
-wire_code! {
-    /// Operating system of the sender, 4 bits. RFC 7609 has reserved bits
-    /// here; Linux fills them in version 2.
-    PeerOs(u8), "1" {
-        /// Not told.
-        UNKNOWN = 0 => "unknown",
-        /// z/OS.
-        ZOS = 1 => "z/OS",
-        /// Linux.
-        LINUX = 2 => "Linux",
-        /// AIX.
-        AIX = 3 => "AIX",
-    }
-}
+use crate::wire::types::{DiagnosisCode, PeerId, PeerOs};
 
 /// Contents of a Decline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -93,7 +78,7 @@ impl Decline {
         Ok(Self {
             version: header.version,
             //= CLC-045
-            out_of_sync: header.flags & FLAG != 0,
+            out_of_sync: header.has_flag(),
             //= CLC-019
             peer_id: PeerId(raw.peer_id),
             //= CLC-044

@@ -30,14 +30,14 @@ pub enum ClcParseError {
     },
     /// The version nibble (offset 7) is 0.
     VersionZero,
-    /// A layout of a version this codec does not read.
-    UnsupportedVersion {
-        /// The kind of the message.
+    /// Neither SMC-R nor SMC-D was chosen (offset 7, low two bits).
+    UnknownTechnology {
+        /// The kind of the message: Accept or Confirm.
         kind: ClcKind,
-        /// The version nibble (offset 7).
-        version: u8,
+        /// The low two bits, 2 or 3.
+        technology: u8,
     },
-    /// No message of this kind and version has this Length (offset 5).
+    /// No message of this kind, version and flags has this Length (offset 5).
     BadLength {
         /// The kind of the message.
         kind: ClcKind,
@@ -80,6 +80,11 @@ pub enum ClcParseError {
         /// The count.
         count: u8,
     },
+    /// More than eight GIDs in a Confirm.
+    TooManyGids {
+        /// The count.
+        count: u8,
+    },
     /// The SMC-D version-2 extension does not directly follow the EIDs.
     SmcdExtensionOffset {
         /// The offset, counted from octet 8 of the version-2 extension.
@@ -100,12 +105,12 @@ impl fmt::Display for ClcParseError {
                 found: [a, b, c, d],
             } => write!(
                 f,
-                "{a:02x}{b:02x}{c:02x}{d:02x} at offset {offset}, must be e2d4c3d9"
+                "{a:02x}{b:02x}{c:02x}{d:02x} at offset {offset}, must be e2d4c3d9 or e2d4c3c4"
             ),
             Self::UnknownType { kind } => write!(f, "CLC type {kind}, must be 1 to 4"),
             Self::VersionZero => write!(f, "CLC version 0, must be 1 or more"),
-            Self::UnsupportedVersion { kind, version } => {
-                write!(f, "CLC {kind} of version {version} is not supported")
+            Self::UnknownTechnology { kind, technology } => {
+                write!(f, "CLC {kind} with technology {technology}, must be 0 or 1")
             }
             Self::BadLength { kind, length } => {
                 write!(f, "CLC {kind} cannot have length {length}")
@@ -128,6 +133,7 @@ impl fmt::Display for ClcParseError {
             Self::TooManyIsmGids { count } => {
                 write!(f, "Proposal with {count} ISM GIDs, at most 8")
             }
+            Self::TooManyGids { count } => write!(f, "Confirm with {count} GIDs, at most 8"),
             Self::SmcdExtensionOffset { offset, expected } => write!(
                 f,
                 "Proposal SMC-D extension offset {offset}, must be {expected}"

@@ -5,14 +5,28 @@ use core::fmt;
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ACCEPT_CONFIRM_LENGTH, ClcParseError, DECLINE_LENGTH, DECLINE_V2_LENGTH};
+use super::{
+    ACCEPT_CONFIRM_LENGTH, ACCEPT_CONFIRM_V2_LENGTH, ClcParseError, DECLINE_LENGTH,
+    DECLINE_V2_LENGTH, MAX_LENGTH, SMCD_ACCEPT_CONFIRM_LENGTH, SMCD_ACCEPT_CONFIRM_V2_LENGTH,
+};
 
 /// Octets of the header.
 pub const HEADER_LENGTH: usize = 8;
 
-/// First and last four octets of every SMC-R CLC message: "SMCR" in EBCDIC.
+/// First and last four octets of CLC messages but Accept and Confirm of SMC-D:
+/// "SMCR" in EBCDIC.
 //= CLC-002
 pub const EYE_CATCHER: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
+
+/// First and last four octets of Accept and Confirm of SMC-D: "SMCD" in EBCDIC.
+//= V2-004
+pub const EYE_CATCHER_SMCD: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xc4];
+
+/// Whether four octets are an eye catcher; either stands for the other.
+//= V2-004
+pub(super) const fn is_eye_catcher(octets: [u8; 4]) -> bool {
+    matches!(octets, EYE_CATCHER | EYE_CATCHER_SMCD)
+}
 
 /// Kind of a CLC message (octet 4).
 //= CLC-009
@@ -94,8 +108,25 @@ pub struct ClcHeader {
     pub flags: u8,
 }
 
+impl ClcHeader {
+    /// Whether an Accept or Confirm is one of SMC-D.
+    #[must_use]
+    pub const fn is_smcd(&self) -> bool {
+        matches!(self.kind, ClcKind::Accept | ClcKind::Confirm) && self.flags & TECHNOLOGY == SMCD
+    }
+
+    pub(super) const fn has_flag(&self) -> bool {
+        self.flags & FLAG != 0
+    }
+}
+
 /// Flag of Accept and Confirm: first contact; of Decline: out of sync.
+//= V2-006
 pub(super) const FLAG: u8 = 0x08;
+
+/// Low two bits of octet 7 of an Accept or Confirm of SMC-D; 0 is SMC-R.
+const SMCD: u8 = 0x01;
+const TECHNOLOGY: u8 = 0x03;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
@@ -110,6 +141,16 @@ pub(super) struct RawHeader {
 const _: () = assert!(size_of::<RawHeader>() == HEADER_LENGTH);
 
 impl RawHeader {
+    /// The header of an Accept or Confirm of SMC-D.
+    //= V2-004
+    //= V2-005
+    pub(super) fn smcd(kind: ClcKind, length: u16, version: ClcVersion, flags: u8) -> Self {
+        Self {
+            eye_catcher: EYE_CATCHER_SMCD,
+            ..Self::new(kind, length, version, flags | SMCD)
+        }
+    }
+
     /// The header of a message. `flags` is the low nibble of octet 7.
     pub(super) fn new(kind: ClcKind, length: u16, version: ClcVersion, flags: u8) -> Self {
         Self {
@@ -130,8 +171,7 @@ impl ClcHeader {
     ///
     /// # Errors
     /// [`ClcParseError`]: `TooShort`, `EyeCatcher`, `UnknownType`,
-    /// `VersionZero`, `UnsupportedVersion` (Accept or Confirm of version 2 or
-    /// more) or `BadLength`.
+    /// `VersionZero`, `UnknownTechnology` (Accept or Confirm) or `BadLength`.
     pub fn parse(octets: &[u8]) -> Result<Self, ClcParseError> {
         let Ok((raw, _)) = RawHeader::ref_from_prefix(octets) else {
             return Err(ClcParseError::TooShort {
@@ -141,7 +181,7 @@ impl ClcHeader {
         };
         //= CLC-002
         //= CLC-004
-        if raw.eye_catcher != EYE_CATCHER {
+        if !is_eye_catcher(raw.eye_catcher) {
             return Err(ClcParseError::EyeCatcher {
                 offset: 0,
                 found: raw.eye_catcher,
@@ -160,21 +200,31 @@ impl ClcHeader {
         };
         let length = raw.length.get();
         let octets = usize::from(length);
-        let possible = match kind {
+        //= V2-005
+        let technology = raw.version_flags & TECHNOLOGY;
+        if matches!(kind, ClcKind::Accept | ClcKind::Confirm) && technology > SMCD {
+            return Err(ClcParseError::UnknownTechnology { kind, technology });
+        }
+        //= V2-003
+        let possible = match (kind, version.is_v1()) {
             // 52 octets, up to 40 skipped, up to eight prefixes; in version 2
             // always 40 for ISM, the rest by the offers.
-            ClcKind::Proposal if version.is_v1() => matches!(octets, 52..=228),
-            ClcKind::Proposal => matches!(octets, 84..=super::MAX_LENGTH),
-            ClcKind::Accept | ClcKind::Confirm if !version.is_v1() => {
-                return Err(ClcParseError::UnsupportedVersion {
-                    kind,
-                    version: version.number(),
-                });
-            }
+            (ClcKind::Proposal, true) => matches!(octets, 52..=228),
+            (ClcKind::Proposal, false) => matches!(octets, 84..=MAX_LENGTH),
             //= CLC-010
-            ClcKind::Accept | ClcKind::Confirm => octets == ACCEPT_CONFIRM_LENGTH,
-            ClcKind::Decline if version.is_v1() => octets == DECLINE_LENGTH,
-            ClcKind::Decline => octets == DECLINE_V2_LENGTH,
+            //= D-021
+            (ClcKind::Accept | ClcKind::Confirm, true) => match technology {
+                SMCD => octets == SMCD_ACCEPT_CONFIRM_LENGTH,
+                _ => octets == ACCEPT_CONFIRM_LENGTH,
+            },
+            //= V2-055
+            (ClcKind::Accept | ClcKind::Confirm, false) => match technology {
+                SMCD => matches!(octets, SMCD_ACCEPT_CONFIRM_V2_LENGTH..=MAX_LENGTH),
+                _ => matches!(octets, ACCEPT_CONFIRM_V2_LENGTH..=MAX_LENGTH),
+            },
+            (ClcKind::Decline, true) => octets == DECLINE_LENGTH,
+            //= V2-070
+            (ClcKind::Decline, false) => octets == DECLINE_V2_LENGTH,
         };
         if !possible {
             return Err(ClcParseError::BadLength { kind, length });

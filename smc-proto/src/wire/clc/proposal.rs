@@ -3,9 +3,9 @@
 //!
 //! Two forms are spoken. Version 1 is the RFC's: fixed part, an area to skip,
 //! subnets. Version 2 is what Linux sends even if it offers version 1 only: it
-//! always has 40 octets for ISM in place of the skipped area, and subnets only
-//! if it offers version 1. A version-2 extension behind the subnets is checked
-//! to its last octet but told in summary only ([`V2Offer`]).
+//! always has 40 octets for ISM in place of the skipped area, subnets only if
+//! it offers version 1, and behind them a version-2 extension ([`V2Offer`])
+//! only if it offers version 2.
 
 use core::fmt;
 
@@ -13,75 +13,33 @@ use zerocopy::network_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::RawHeader;
+use super::parts::{Parts, put};
 use super::{BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER};
-use crate::wire::types::{Gid, Mac, PeerId};
+use crate::wire::types::{Chid, Gid, IsmGid, Mac, PeerId};
 
-mod parts;
+mod ism_gids;
+mod offered_path;
+mod smcd_offer;
 mod subnets;
 mod v2_offer;
 
-use parts::{Parts, put};
+pub use ism_gids::{IsmGidEntry, IsmGidList, IsmGids};
+pub use offered_path::OfferedPath;
+pub use smcd_offer::SmcdOffer;
 pub use subnets::{Ipv6Prefix, Subnets};
 pub use v2_offer::V2Offer;
 
 /// Most IPv6 prefixes, EIDs and ISM GIDs a Proposal lists, each.
+//= V2-026
 const MAX_ENTRIES: usize = 8;
 /// Octets between the fixed part and the subnets if ISM has its area.
 const ISM_AREA: u16 = 40;
-
-/// What a Proposal offers in one version (octet 7, two bits each).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[repr(u8)]
-pub enum OfferedPath {
-    /// SMC-R alone, the only one RFC 7609 knows.
-    #[default]
-    SmcR = 0,
-    /// SMC-D alone.
-    SmcD = 1,
-    /// Nothing in this version. A version-1 Proposal that says so is still
-    /// read; Linux takes it for a protocol error.
-    Neither = 2,
-    /// SMC-R and SMC-D.
-    Both = 3,
-}
-
-impl OfferedPath {
-    const fn from_bits(bits: u8) -> Self {
-        match bits & 3 {
-            0 => Self::SmcR,
-            1 => Self::SmcD,
-            2 => Self::Neither,
-            _ => Self::Both,
-        }
-    }
-    /// Whether SMC-R is offered.
-    #[must_use]
-    pub const fn has_smcr(self) -> bool {
-        matches!(self, Self::SmcR | Self::Both)
-    }
-    /// Whether SMC-D is offered.
-    #[must_use]
-    pub const fn has_smcd(self) -> bool {
-        matches!(self, Self::SmcD | Self::Both)
-    }
-}
-
-impl fmt::Display for OfferedPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SmcR => "SMC-R",
-            Self::SmcD => "SMC-D",
-            Self::Neither => "none",
-            Self::Both => "SMC-R+D",
-        })
-    }
-}
 
 /// Contents of a Proposal.
 ///
 /// Emitting leaves out what the other fields rule out: `ism` without an offer
 /// of SMC-D, `subnets` without an offer in version 1 (version 2 only), and
-/// `v2_offer` always. Everything else parses back to the same value.
+/// `v2_offer` in version 1. Everything else parses back to the same value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposal {
     /// Version: 1 has the form of RFC 7609, 2 and more that of Linux.
@@ -101,18 +59,18 @@ pub struct Proposal {
     /// The client's IP networks; empty in a version-2 Proposal that offers
     /// nothing in version 1.
     pub subnets: Subnets,
-    /// What is offered in version 2, as read. It is not written: a Proposal
-    /// with an offer of version 2 is emitted without that offer.
+    /// What is offered in version 2.
     pub v2_offer: Option<V2Offer>,
 }
 
 /// The SMC-D version-1 device of a client (octets 40 to 49).
+//= D-010
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IsmArea {
     /// GID of the device.
     pub gid: u64,
     /// Channel ID of the device.
-    pub chid: u16,
+    pub chid: Chid,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -139,11 +97,7 @@ const _: () = assert!(size_of::<RawIsm>() == ISM_AREA as usize);
 
 impl Proposal {
     pub(super) fn parse_body(header: &ClcHeader, octets: &[u8]) -> Result<Self, ClcParseError> {
-        let mut parts = Parts {
-            rest: octets.get(..octets.len().saturating_sub(4)).unwrap_or(&[]),
-            length: header.length,
-            expected: 4,
-        };
+        let mut parts = Parts::new(header, octets);
         let fixed: RawFixed = parts.read()?;
         let v1 = OfferedPath::from_bits(header.flags);
         let skip = fixed.skip.get();
@@ -159,6 +113,8 @@ impl Proposal {
             ism = RawIsm::read_from_bytes(skipped).ok();
             subnets = Subnets::parse(&mut parts)?;
         } else {
+            //= V2-020
+            //= V2-021
             let area: RawIsm = parts.read()?;
             let mut behind = ISM_AREA.saturating_sub(12);
             if v1 != OfferedPath::Neither {
@@ -171,6 +127,7 @@ impl Proposal {
                 return Err(ClcParseError::SubnetOffset { offset: skip });
             }
             let v2 = OfferedPath::from_bits(header.flags >> 2);
+            //= V2-024
             if v2 != OfferedPath::Neither {
                 let offset = area.v2_extension_offset.get();
                 v2_offer = Some(V2Offer::parse(v2, offset, behind, &mut parts)?);
@@ -178,6 +135,7 @@ impl Proposal {
             ism = Some(area);
         }
         //= CLC-011
+        //= V2-029
         parts.end()?;
         Ok(Self {
             version: header.version,
@@ -188,11 +146,34 @@ impl Proposal {
             mac: Mac(fixed.mac),
             ism: ism.filter(|_| v1.has_smcd()).map(|area| IsmArea {
                 gid: area.gid.get(),
-                chid: area.chid.get(),
+                chid: Chid(area.chid.get()),
             }),
             subnets,
             v2_offer,
         })
+    }
+
+    /// The SMC-D devices that can be chosen in version 2: that of the ISM area
+    /// and those of the list. An entry of the list that lacks its other half is
+    /// passed over. Empty without an offer of SMC-D in version 2.
+    //= D-012
+    //= D-014
+    pub fn ism_gids(&self) -> impl Iterator<Item = IsmGid> + '_ {
+        let offer = self.v2_offer.as_ref().filter(|v2| v2.path.has_smcd());
+        let area = self.ism.filter(|_| offer.is_some() && self.v1.has_smcd());
+        let area = area.map(|area| IsmGid {
+            gid: area.gid,
+            gid_ext: 0,
+            chid: area.chid,
+        });
+        let list = offer.into_iter().flat_map(|v2| v2.smcd.devices.iter());
+        area.into_iter().chain(list)
+    }
+
+    /// The offer of version 2 as far as it is written.
+    fn written_offer(&self) -> Option<&V2Offer> {
+        let offer = self.v2_offer.as_ref().filter(|_| !self.version.is_v1());
+        offer.filter(|offer| offer.path != OfferedPath::Neither)
     }
 
     /// Whether the ISM area is written.
@@ -212,7 +193,10 @@ impl Proposal {
         } else {
             0
         };
-        ism.saturating_add(subnets).saturating_add(44)
+        let v2 = self.written_offer().map_or(0, V2Offer::encoded_len);
+        ism.saturating_add(subnets)
+            .saturating_add(v2)
+            .saturating_add(44)
     }
 
     pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
@@ -231,9 +215,12 @@ impl Proposal {
     fn write<'a>(&self, length: u16, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let mut flags = self.v1 as u8;
         if !self.version.is_v1() {
-            flags |= (OfferedPath::Neither as u8) << 2;
+            let v2 = self.written_offer();
+            let v2 = v2.map_or(OfferedPath::Neither, |offer| offer.path);
+            flags |= (v2 as u8) << 2;
         }
         //= CLC-026
+        //= V2-021
         let skip = if self.writes_ism() && self.writes_subnets() {
             ISM_AREA
         } else {
@@ -249,10 +236,19 @@ impl Proposal {
         let mut rest = put(buffer, &fixed)?;
         if self.writes_ism() {
             let ism = self.ism.filter(|_| self.v1.has_smcd()).unwrap_or_default();
+            //= V2-024
+            let subnets = if self.writes_subnets() {
+                self.subnets.encoded_len()
+            } else {
+                0
+            };
+            let offset = self
+                .written_offer()
+                .map_or(0, |_| subnets.saturating_add(28));
             let area = RawIsm {
                 gid: U64::new(ism.gid),
-                chid: U16::new(ism.chid),
-                v2_extension_offset: U16::ZERO,
+                chid: U16::new(ism.chid.0),
+                v2_extension_offset: U16::new(offset as u16),
                 vendor: [0; 8],
                 reserved: [0; 20],
             };
@@ -260,6 +256,9 @@ impl Proposal {
         }
         if self.writes_subnets() {
             rest = self.subnets.write(rest)?;
+        }
+        if let Some(offer) = self.written_offer() {
+            rest = offer.write(rest)?;
         }
         put(rest, &EYE_CATCHER)
     }
@@ -274,9 +273,9 @@ impl fmt::Display for Proposal {
         )?;
         write!(f, " net {}", self.subnets)?;
         if let Some(ism) = self.ism {
-            write!(f, " ism 0x{:016x}/0x{:04x}", ism.gid, ism.chid)?;
+            write!(f, " ism 0x{:016x}/{}", ism.gid, ism.chid)?;
         }
-        match self.v2_offer {
+        match &self.v2_offer {
             Some(offer) => write!(f, " v2 {offer}"),
             None => Ok(()),
         }

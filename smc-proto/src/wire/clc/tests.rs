@@ -10,6 +10,7 @@ use crate::wire::types::*;
 
 mod hostile;
 mod laws;
+mod v2;
 
 // Linux 6.12 to Linux 6.12: version-1 rendezvous, first contact.
 const PROPOSAL: &str = "e2d4c3d901005c28 f664525400000002 00000000000000000000ffff0a090902
@@ -98,14 +99,22 @@ fn with<const N: usize>(octets: &[u8], offset: usize, value: [u8; N]) -> Vec<u8>
 }
 
 #[test]
-fn captured_version_1_messages_are_emitted_octet_for_octet() {
+fn captured_messages_are_emitted_octet_for_octet() {
     //= CLC-002 test
     //= CLC-003 test
     //= CLC-007 test
     //= CLC-009 test
     //= CLC-010 test
     //= CLC-013 test
-    for text in [PROPOSAL, ACCEPT, CONFIRM, CONFIRM_SUBSEQUENT, DECLINE_V2] {
+    for text in [
+        PROPOSAL,
+        ACCEPT,
+        CONFIRM,
+        CONFIRM_SUBSEQUENT,
+        PROPOSAL_V2_SMCR,
+        PROPOSAL_V2_SMCD,
+        DECLINE_V2,
+    ] {
         let octets = hex(text);
         let message = parse(&octets).unwrap();
         assert_eq!(emit(&message), octets, "{message}");
@@ -137,6 +146,7 @@ fn the_fields_of_an_accept_stand_where_linux_puts_them() {
         buffer_size: BufferSize::K64,
         mtu: Mtu::M1024,
         psn: Psn::new(0xeb_af60),
+        v2: None,
     };
     assert_eq!(parse(&hex(ACCEPT)), Ok(ClcMessage::Accept(accept)));
 }
@@ -175,7 +185,8 @@ fn captured_messages_read_as_one_line() {
         (
             PROPOSAL_V2_SMCD,
             "CLC Proposal v2 peer 0000@00:00:00:00:00:00 gid :: mac 00:00:00:00:00:00 \
-             v1 none net 0.0.0.0/0 v2 SMC-D release 1 gid :: eids 1 ism-gids 2",
+             v1 none net 0.0.0.0/0 v2 SMC-D release 1 gid :: eids [MY.TEST.UEID] max-conns 1 max-links 0 features 0x0000 \
+             ism-gids [0x2d4db8350a696417/0xffff 0xa62a6334e6439989/0xffff]",
         ),
     ] {
         assert_eq!(format!("{}", parse(&hex(text)).unwrap()), line);
@@ -184,36 +195,45 @@ fn captured_messages_read_as_one_line() {
         format!("{}", parse(&p2()).unwrap()),
         "CLC Proposal v2 peer a656@00:16:3e:0c:cb:04 gid ::ffff:10.0.0.1 mac 02:16:3e:0c:cb:04 \
          v1 SMC-R+D net 255.255.255.0/24 ism 0x0102030405060708/0xc001 \
-         v2 SMC-R+D release 1 gid ::ffff:10.0.0.1 eids 1 ism-gids 1"
+         v2 SMC-R+D release 1 gid ::ffff:10.0.0.1 eids [SMCV2-TEST-EID] max-conns 255 max-links 2 \
+         features 0x0000 ism-gids [0x0102030405060708/0xc001]"
     );
 }
 
 #[test]
 fn an_offer_of_version_2_is_told_and_its_version_1_part_usable() {
     let smcr = proposal(&hex(PROPOSAL_V2_SMCR)).unwrap();
-    let offer = smcr.v2_offer.unwrap();
+    let offer = smcr.v2_offer.clone().unwrap();
     assert_eq!(smcr.v1, OfferedPath::Neither);
-    assert_eq!((offer.path, offer.release), (OfferedPath::SmcR, 1));
-    assert_eq!((offer.eids, offer.ism_gids, offer.seid), (1, 0, false));
+    assert_eq!(
+        (offer.path, offer.release),
+        (OfferedPath::SmcR, Release::V2_1)
+    );
+    assert_eq!(offer.eids[..], [Eid::user("MY.TEST.UEID").unwrap()]);
+    assert_eq!((offer.max_connections, offer.max_links), (255, 2));
+    assert_eq!(offer.features, FeatureMask::EMULATED_ISM);
+    assert_eq!(smcr.ism_gids().count(), 0);
 
     let both = proposal(&p2()).unwrap();
     assert!(both.v1.has_smcr() && both.v1.has_smcd());
     assert_eq!(both.subnets.network, Ipv4Addr::new(255, 255, 255, 0));
     assert_eq!(both.subnets.prefix_length, 24);
-    assert_eq!(
-        both.ism,
-        Some(IsmArea {
-            gid: 0x0102_0304_0506_0708,
-            chid: 0xc001
-        })
-    );
-    // Emitted, the offer of version 2 is gone and the rest is the same.
-    let emitted = proposal(&emit(&ClcMessage::Proposal(both.clone()))).unwrap();
-    let kept = Proposal {
-        v2_offer: None,
-        ..both
+    let device = IsmGid {
+        gid: 0x0102_0304_0506_0708,
+        gid_ext: 0,
+        chid: Chid(0xc001),
     };
-    assert_eq!(emitted, kept);
+    let IsmGid { gid, chid, .. } = device;
+    assert_eq!(both.ism, Some(IsmArea { gid, chid }));
+    //= D-012 test
+    assert_eq!(both.ism_gids().collect::<Vec<_>>(), [device, device]);
+    assert_eq!(both.v2_offer.as_ref().unwrap().smcd.seid, None);
+    // The system EID without its flag is not kept; the rest is.
+    let emitted = emit(&ClcMessage::Proposal(both.clone()));
+    assert_eq!(proposal(&emitted), Ok(both));
+    let mut expected = p2();
+    expected[160..192].fill(0);
+    assert_eq!(emitted, expected);
 }
 
 #[test]
@@ -230,9 +250,12 @@ fn every_type_and_version_is_judged_by_the_header() {
                 let version = octet >> 4;
                 let fine = match (kind, version) {
                     (1..=4, 0) => result == Err(ClcParseError::VersionZero),
-                    (2 | 3, 2..) => {
-                        matches!(result, Err(ClcParseError::UnsupportedVersion { .. }))
+                    (2 | 3, _) if octet & 2 != 0 => {
+                        matches!(result, Err(ClcParseError::UnknownTechnology { .. }))
                     }
+                    (2 | 3, 2..) if octet & 1 != 0 => result.is_ok() == (length == 92),
+                    (2 | 3, 2..) => result.is_err(),
+                    (2 | 3, 1) if octet & 1 != 0 => result.is_err(),
                     (1, _) => result.is_ok() == (length == 92 || (version == 1 && length == 68)),
                     (2 | 3, _) => result.is_ok() == (length == 68),
                     (4, 1) => result.is_ok() == (length == 28),
@@ -292,7 +315,7 @@ fn bug_6_12_48_reserved_bits_are_accepted_and_not_kept() {
     //= CLC-005 test
     //= CLC-006 test
     // Octet and mask of what is reserved, ranges as single octets.
-    let accept: Vec<(usize, u8)> = [(7, 0x07), (51, 0xff), (60, 0xff)].into();
+    let accept: Vec<(usize, u8)> = [(7, 0x04), (51, 0xff), (60, 0xff)].into();
     let mut decline: Vec<(usize, u8)> = [(7, 0x07), (20, 0x0f)].into();
     decline.extend((21..40).map(|at| (at, 0xff)));
     let mut linux: Vec<(usize, u8)> = [(85, 0xff), (86, 0xff)].into();

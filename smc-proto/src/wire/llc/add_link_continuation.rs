@@ -5,9 +5,10 @@ use core::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entries::{self, List, RTokenPair, RawPair};
+use super::entries::{self, RTokenPair, RawPair};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, kind};
+use crate::wire::list::List;
 use crate::wire::types::LinkNumber;
 
 /// Contents of an ADD LINK CONTINUATION.

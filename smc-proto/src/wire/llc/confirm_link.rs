@@ -40,6 +40,10 @@ pub struct ConfirmLink {
     /// Most links the sender wants in the group, as sent; the lower of both
     /// counts (AMB-21).
     pub max_links: u8,
+    /// Most connections the sender wants in the group, from release 1 on; not
+    /// sent, and 0, in version 1.
+    //= V2-153
+    pub max_connections: u8,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -52,7 +56,8 @@ struct RawConfirmLink {
     link: u8,
     user_id: U32,
     max_links: u8,
-    reserved: [u8; 9],
+    max_connections: u8,
+    reserved: [u8; 8],
 }
 
 impl ConfirmLink {
@@ -64,6 +69,13 @@ impl ConfirmLink {
     }
 
     pub(super) fn decode(octets: &[u8; LLC_LENGTH]) -> Self {
+        Self {
+            max_connections: 0,
+            ..Self::decode_v2(octets)
+        }
+    }
+
+    pub(super) fn decode_v2(octets: &[u8; LLC_LENGTH]) -> Self {
         let raw: &RawConfirmLink = zerocopy::transmute_ref!(octets);
         Self {
             reply: raw.header.is_reply(),
@@ -75,12 +87,21 @@ impl ConfirmLink {
             link: LinkNumber(raw.link),
             user_id: LinkUserId(raw.user_id.get()),
             max_links: raw.max_links,
+            max_connections: raw.max_connections,
         }
     }
 
-    /// The message as 44 octets.
+    /// The message as 44 octets, in the form of version 1.
     #[must_use]
     pub fn emit(&self) -> [u8; LLC_LENGTH] {
+        Self {
+            max_connections: 0,
+            ..*self
+        }
+        .emit_all()
+    }
+
+    pub(super) fn emit_all(&self) -> [u8; LLC_LENGTH] {
         zerocopy::transmute!(RawConfirmLink {
             header: RawHeader::new(kind::CONFIRM_LINK, self.reply, self.flags.bits() & 0x03),
             mac: self.mac.0,
@@ -89,7 +110,8 @@ impl ConfirmLink {
             link: self.link.0,
             user_id: U32::new(self.user_id.0),
             max_links: self.max_links,
-            reserved: [0; 9],
+            max_connections: self.max_connections,
+            reserved: [0; 8],
         })
     }
 }
@@ -98,19 +120,21 @@ impl fmt::Display for ConfirmLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "CONFIRM LINK {} link {} mac {} gid {} qp {} uid {} max-links {}{}",
+            "CONFIRM LINK {} link {} mac {} gid {} qp {} uid {} max-links {}",
             direction(self.reply),
             self.link,
             self.mac,
             self.gid,
             self.qpn,
             self.user_id,
-            self.max_links,
-            if self.announces_no_eye_catcher() {
-                " no-eye-catcher"
-            } else {
-                ""
-            }
-        )
+            self.max_links
+        )?;
+        if self.max_connections != 0 {
+            write!(f, " max-conns {}", self.max_connections)?;
+        }
+        if self.announces_no_eye_catcher() {
+            f.write_str(" no-eye-catcher")?;
+        }
+        Ok(())
     }
 }

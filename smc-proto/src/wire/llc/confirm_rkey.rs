@@ -5,9 +5,10 @@ use core::fmt;
 use zerocopy::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entries::{self, LinkRToken, List, MAX_OTHER_LINKS, RawLinkRToken};
+use super::entries::{self, LinkRToken, RawLinkRToken};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, kind};
+use crate::wire::list::List;
 use crate::wire::types::{RKey, RToken};
 
 bitflags::bitflags! {
@@ -44,7 +45,8 @@ pub struct ConfirmRkey {
     pub flags: RkeyFlags,
     /// The RMB on the link that carries this message.
     pub rtoken: RToken,
-    /// Other links the RMB is announced for, 0 to [`MAX_OTHER_LINKS`]; those
+    /// Other links the RMB is announced for, 0 to
+    /// [`MAX_OTHER_LINKS`](super::MAX_OTHER_LINKS), in version 2 to two; those
     /// that find no room in `others` follow in CONTINUATIONs (AMB-02).
     pub other_links: u8,
     /// The RMB on other links: two, or as many as there are if that is fewer.
@@ -63,9 +65,10 @@ struct RawConfirmRkey {
 }
 
 impl ConfirmRkey {
-    pub(super) fn decode(octets: &[u8; LLC_LENGTH]) -> Result<Self, LlcParseError> {
+    /// `most` is how many other links the message can announce.
+    pub(super) fn decode(octets: &[u8; LLC_LENGTH], most: u8) -> Result<Self, LlcParseError> {
         let raw: &RawConfirmRkey = zerocopy::transmute_ref!(octets);
-        entries::check_count(kind::CONFIRM_RKEY, raw.other_links, 0, MAX_OTHER_LINKS)?;
+        entries::check_count(raw.header.kind, raw.other_links, 0, most)?;
         //= LLC-060
         Ok(Self {
             reply: raw.header.is_reply(),

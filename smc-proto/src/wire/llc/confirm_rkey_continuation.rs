@@ -8,9 +8,10 @@ use core::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entries::{self, LinkRToken, List, MAX_OTHER_LINKS, RawLinkRToken};
+use super::entries::{self, LinkRToken, MAX_OTHER_LINKS, RawLinkRToken};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, RkeyFlags, kind};
+use crate::wire::list::List;
 
 /// Contents of a CONFIRM RKEY CONTINUATION.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

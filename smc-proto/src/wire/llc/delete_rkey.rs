@@ -5,9 +5,10 @@ use core::fmt;
 use zerocopy::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entries::{self, List};
+use super::entries;
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, RkeyFlags, kind};
+use crate::wire::list::List;
 use crate::wire::types::RKey;
 
 /// Contents of a DELETE RKEY.

@@ -10,11 +10,16 @@ use zerocopy::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::LlcParseError;
-use crate::wire::types::{LinkNumber, RKey, RToken};
+use crate::wire::types::{Gid, LinkNumber, RKey, RToken};
 
 /// Most links an RMB is announced for beside the one that carries the
 /// message: eight symmetric links and an asymmetric one make nine (AMB-03).
 pub const MAX_OTHER_LINKS: u8 = 8;
+
+/// Most links an RMB is announced for beside the one that carries the message
+/// in version 2, which has no CONTINUATIONs.
+//= V2-159
+pub const MAX_OTHER_LINKS_V2: u8 = 2;
 
 /// An RMB as known on the link that carries the message, and its RToken on the
 /// link being added (ADD LINK CONTINUATION, 16 octets).
@@ -38,7 +43,8 @@ pub struct LinkRToken {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
-pub(super) struct RawPair {
+/// Octets of an [`RTokenPair`].
+pub struct RawPair {
     reference: U32,
     rkey: U32,
     address: U64,
@@ -47,7 +53,8 @@ const _: () = assert!(size_of::<RawPair>() == 16);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
-pub(super) struct RawLinkRToken {
+/// Octets of a [`LinkRToken`].
+pub struct RawLinkRToken {
     link: u8,
     rkey: U32,
     address: U64,
@@ -55,9 +62,14 @@ pub(super) struct RawLinkRToken {
 const _: () = assert!(size_of::<RawLinkRToken>() == 13);
 
 /// An entry and its octets.
-pub(super) trait Entry: Copy + Default {
+///
+/// Public in a private module: it bounds public types and nobody else has it.
+pub trait Entry: Copy + Default {
+    /// The octets.
     type Raw: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy;
+    /// The entry of these octets.
     fn from_raw(raw: Self::Raw) -> Self;
+    /// The octets of the entry.
     fn to_raw(self) -> Self::Raw;
 }
 
@@ -98,6 +110,16 @@ impl Entry for LinkRToken {
             rkey: U32::new(self.rtoken.rkey.0),
             address: U64::new(self.rtoken.address),
         }
+    }
+}
+
+impl Entry for Gid {
+    type Raw = [u8; 16];
+    fn from_raw(raw: [u8; 16]) -> Self {
+        Self(raw)
+    }
+    fn to_raw(self) -> [u8; 16] {
+        self.0
     }
 }
 
@@ -164,20 +186,5 @@ impl fmt::Display for RTokenPair {
 impl fmt::Display for LinkRToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.link, self.rtoken)
-    }
-}
-
-/// Prints a list in brackets.
-pub(super) struct List<'a, T>(pub(super) &'a [T]);
-
-impl<T: fmt::Display> fmt::Display for List<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        let mut separator = "";
-        for item in self.0 {
-            write!(f, "{separator}{item}")?;
-            separator = " ";
-        }
-        f.write_str("]")
     }
 }

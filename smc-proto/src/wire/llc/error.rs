@@ -16,6 +16,17 @@ pub enum LlcParseError {
         /// The length octet.
         length: u8,
     },
+    /// The length of a version-2 message (offset 1) is below 44 in either order
+    /// of its octets.
+    BadLengthV2 {
+        /// The length, read big-endian.
+        length: u16,
+    },
+    /// An ADD LINK of version 2 that ends within its extension.
+    ShortExtension {
+        /// Octets of the message: 45 to 71.
+        have: usize,
+    },
     /// A type nobody has to know (high bits 10): to be discarded silently.
     UnknownOptional {
         /// The type octet (offset 0).
@@ -49,6 +60,10 @@ impl fmt::Display for LlcParseError {
         match self {
             Self::TooShort { have } => write!(f, "LLC message of {have} octets, needs 44"),
             Self::BadLength { length } => write!(f, "LLC length octet {length}, must be 44"),
+            Self::BadLengthV2 { length } => write!(f, "LLC length 0x{length:04x}, below 44"),
+            Self::ShortExtension { have } => {
+                write!(f, "ADD LINK of {have} octets, must be 44, or 72 or more")
+            }
             Self::UnknownOptional { kind } => write!(f, "unknown optional LLC type 0x{kind:02x}"),
             Self::UnknownMandatory { kind } => {
                 write!(f, "unknown mandatory LLC type 0x{kind:02x}")

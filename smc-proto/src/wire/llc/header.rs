@@ -10,7 +10,7 @@ const REPLY: u8 = 0x80;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub(super) struct RawHeader {
-    kind: u8,
+    pub(super) kind: u8,
     length: u8,
     /// Reserved but in ADD LINK, whose reason stands in the low nibble.
     pub(super) reason: u8,

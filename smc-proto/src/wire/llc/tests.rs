@@ -361,6 +361,7 @@ fn link_messages() -> impl Strategy<Value = LlcMessage> {
                 link: end.3,
                 user_id: LinkUserId(n.0),
                 max_links: n.1,
+                max_connections: 0,
             })
         }),
         (

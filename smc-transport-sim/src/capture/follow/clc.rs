@@ -1,11 +1,10 @@
 //! Where in a TCP stream CLC messages are, and where they end.
 
-use smc_proto::wire::clc::{ClcKind, ClcMessage, ClcParseError, EYE_CATCHER, HEADER_LENGTH};
+use smc_proto::wire::clc::{
+    ClcKind, ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD, HEADER_LENGTH,
+};
 
-use super::item::{Content, Protocol};
-
-/// Eye catcher of SMC-D's Accept and Confirm.
-const SMCD_EYE_CATCHER: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xc4];
+use super::item::Content;
 
 /// What a direction of a stream may hold next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,16 +48,16 @@ pub(super) fn step(phase: Phase, octets: &[u8], certain: bool) -> Step {
     }
 }
 
-fn begins_like(octets: &[u8], eye_catcher: [u8; 4]) -> bool {
-    octets
-        .iter()
-        .zip(eye_catcher)
-        .all(|(octet, expected)| *octet == expected)
+fn begins_like_clc(octets: &[u8]) -> bool {
+    [EYE_CATCHER, EYE_CATCHER_SMCD].iter().any(|eye_catcher| {
+        let mut pairs = octets.iter().zip(eye_catcher);
+        pairs.all(|(octet, expected)| octet == expected)
+    })
 }
 
 /// Octets that are not a whole, sound Decline belong to the application.
 fn decline(octets: &[u8]) -> Step {
-    if !begins_like(octets, EYE_CATCHER) || octets.get(4).is_some_and(|kind| *kind != 4) {
+    if !begins_like_clc(octets) || octets.get(4).is_some_and(|kind| *kind != 4) {
         return Step::NotClc;
     }
     match ClcMessage::parse(octets) {
@@ -73,13 +72,10 @@ fn decline(octets: &[u8]) -> Step {
 }
 
 fn message(octets: &[u8], certain: bool) -> Step {
-    if begins_like(octets, SMCD_EYE_CATCHER) && !begins_like(octets, EYE_CATCHER) {
-        return unsupported(octets);
-    }
-    if !certain && !begins_like(octets, EYE_CATCHER) {
+    if !certain && !begins_like_clc(octets) {
         return Step::NotClc;
     }
-    if !begins_like(octets, EYE_CATCHER) {
+    if !begins_like_clc(octets) {
         return Step::Malformed {
             offset: 0,
             reason: "no CLC eye catcher although both SYNs carry the SMC option".to_owned(),
@@ -99,48 +95,10 @@ fn message(octets: &[u8], certain: bool) -> Step {
             }
         }
         Err(ClcParseError::TooShort { needed, .. }) => Step::NeedMore { total: needed },
-        Err(ClcParseError::UnsupportedVersion { .. }) => unsupported(octets),
         Err(error) => Step::Malformed {
             offset: offset(&error),
             reason: error.to_string(),
         },
-    }
-}
-
-/// A message with a layout that is not decoded yet, once it is whole.
-fn unsupported(octets: &[u8]) -> Step {
-    let [a, b, c, d, kind, l0, l1, flags, ..] = *octets else {
-        return Step::NeedMore {
-            total: HEADER_LENGTH,
-        };
-    };
-    let length = usize::from(u16::from_be_bytes([l0, l1]));
-    if length < HEADER_LENGTH {
-        return Step::Malformed {
-            offset: 5,
-            reason: format!("CLC length {length} is shorter than the header"),
-        };
-    }
-    if octets.len() < length {
-        return Step::NeedMore { total: length };
-    }
-    let kind = match kind {
-        2 => "Accept".to_owned(),
-        3 => "Confirm".to_owned(),
-        other => format!("type {other}"),
-    };
-    let family = if [a, b, c, d] == SMCD_EYE_CATCHER {
-        "SMC-D"
-    } else {
-        "SMC-R"
-    };
-    Step::Message {
-        content: Box::new(Content::Unsupported {
-            protocol: Protocol::Clc,
-            what: format!("unsupported version {}: {family} {kind}", flags >> 4),
-        }),
-        length,
-        next: Phase::MaybeDecline,
     }
 }
 
@@ -150,7 +108,7 @@ fn offset(error: &ClcParseError) -> usize {
         ClcParseError::EyeCatcher { offset, .. } => *offset,
         ClcParseError::UnknownType { .. } => 4,
         ClcParseError::BadLength { .. } | ClcParseError::ProposalLength { .. } => 5,
-        ClcParseError::VersionZero | ClcParseError::UnsupportedVersion { .. } => 7,
+        ClcParseError::VersionZero | ClcParseError::UnknownTechnology { .. } => 7,
         ClcParseError::SubnetOffset { .. } => 38,
         ClcParseError::V2ExtensionOffset { .. } => 50,
         _ => HEADER_LENGTH,

@@ -3,11 +3,9 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use nom::Parser as _;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::parts::{Parts, put};
-use super::{ClcParseError, MAX_ENTRIES};
+use super::{ClcParseError, MAX_ENTRIES, Parts, put};
 use crate::wire::address::{Ipv4, Ipv6};
 
 /// The IP networks of a client.
@@ -60,35 +58,6 @@ struct RawPrefix {
 //= CLC-025
 const _: () = assert!(size_of::<RawPrefix>() == 17);
 
-/// `count` prefixes of 17 octets.
-fn prefixes(
-    octets: &[u8],
-    count: usize,
-) -> nom::IResult<&[u8], heapless::Vec<Ipv6Prefix, MAX_ENTRIES>> {
-    let prefix = nom::combinator::map_opt(
-        nom::bytes::complete::take(size_of::<RawPrefix>()),
-        |octets: &[u8]| {
-            let raw = RawPrefix::read_from_bytes(octets).ok()?;
-            Some(Ipv6Prefix {
-                address: Ipv6Addr::from(raw.address),
-                length: raw.length,
-            })
-        },
-    );
-    nom::multi::fold_many_m_n(
-        count,
-        count,
-        prefix,
-        heapless::Vec::new,
-        |mut list, prefix| {
-            // At most eight are asked for.
-            let _ = list.push(prefix);
-            list
-        },
-    )
-    .parse(octets)
-}
-
 impl Subnets {
     pub(super) fn parse(parts: &mut Parts<'_>) -> Result<Self, ClcParseError> {
         let raw: RawSubnets = parts.read()?;
@@ -97,10 +66,10 @@ impl Subnets {
         if usize::from(count) > MAX_ENTRIES {
             return Err(ClcParseError::TooManyPrefixes { count });
         }
-        let octets = parts.take(u16::from(count).saturating_mul(17))?;
-        let Ok((_, ipv6)) = prefixes(octets, usize::from(count)) else {
-            return Err(parts.disagree());
-        };
+        let ipv6 = parts.list(count, |raw: RawPrefix| Ipv6Prefix {
+            address: Ipv6Addr::from(raw.address),
+            length: raw.length,
+        })?;
         Ok(Self {
             network: Ipv4Addr::from(raw.network),
             prefix_length: raw.prefix_length,

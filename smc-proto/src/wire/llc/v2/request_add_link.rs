@@ -1,0 +1,101 @@
+//! REQUEST ADD LINK: the client asks the server to add a link.
+
+use core::fmt;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::header::RawHeader;
+use super::{Entries, LLC_LENGTH, kind};
+use crate::wire::BufferTooSmall;
+use crate::wire::llc::header::direction;
+use crate::wire::types::Gid;
+
+/// The server adds no link.
+const REJECTED: u8 = 0x40;
+
+/// Contents of a REQUEST ADD LINK.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestAddLink<'a> {
+    /// Reply or request.
+    pub reply: bool,
+    /// In a reply: the server adds none.
+    pub rejected: bool,
+    /// GIDs of the client, at most 255; of a received message those that are
+    /// both counted and there.
+    pub gids: Entries<'a, Gid>,
+}
+
+//= V2-158
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawRequestAddLink {
+    header: RawHeader,
+    reserved_4: [u8; 20],
+    count: u8,
+    reserved_25: [u8; 3],
+}
+const _: () = assert!(size_of::<RawRequestAddLink>() == 28);
+
+impl<'a> RequestAddLink<'a> {
+    /// Reads a message of at least 44 octets.
+    pub(super) fn decode(octets: &'a [u8]) -> Self {
+        let Ok((raw, rest)) = RawRequestAddLink::ref_from_prefix(octets) else {
+            return Self {
+                reply: false,
+                rejected: false,
+                gids: Entries::default(),
+            };
+        };
+        let counted = usize::from(raw.count).saturating_mul(size_of::<Gid>());
+        Self {
+            reply: raw.header.is_reply(),
+            rejected: raw.header.flags & REJECTED != 0,
+            gids: Entries::read(rest.get(..counted).unwrap_or(rest)),
+        }
+    }
+
+    fn count(&self) -> u8 {
+        u8::try_from(self.gids.len()).unwrap_or(u8::MAX)
+    }
+
+    pub(super) fn encoded_len(&self) -> usize {
+        usize::from(self.count())
+            .saturating_mul(size_of::<Gid>())
+            .saturating_add(size_of::<RawRequestAddLink>())
+            .max(LLC_LENGTH)
+    }
+
+    pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let needed = self.encoded_len();
+        let flags = if self.rejected { REJECTED } else { 0 };
+        let raw = RawRequestAddLink {
+            header: RawHeader::new(kind::REQUEST_ADD_LINK, needed, self.reply, flags),
+            reserved_4: [0; 20],
+            count: self.count(),
+            reserved_25: [0; 3],
+        };
+        let place = buffer
+            .get_mut(..needed)
+            .and_then(|all| all.split_at_mut_checked(size_of::<RawRequestAddLink>()));
+        let Some((head, entries)) = place else {
+            return Err(BufferTooSmall { needed });
+        };
+        // The head is as long as its octets.
+        let _ = raw.write_to(head);
+        entries.fill(0);
+        self.gids.write(entries);
+        Ok(needed)
+    }
+}
+
+impl fmt::Display for RequestAddLink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "REQUEST ADD LINK {}{} gids {}",
+            direction(self.reply),
+            if self.rejected { " rejected" } else { "" },
+            self.gids
+        )
+    }
+}
