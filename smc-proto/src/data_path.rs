@@ -5,13 +5,14 @@
 //! adds. What follows from them once in a connection's life needs the whole
 //! [`Engine`] and is handed to it as [`Rest`].
 
-use crate::connection::{ApiMisuse, Connection, Notices};
-use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
+use crate::command::BufferSpans;
+use crate::connection::{ApiMisuse, Connection};
+use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
-use crate::id::{ConnId, LinkId};
-use crate::link_group::{Link, link_list};
+use crate::id::{ConnId, NONE};
+use crate::link_group::{Link, link_list, segments};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 
@@ -47,45 +48,6 @@ pub(crate) enum Rest {
     Sends(u32),
 }
 
-/// What a change of a connection leads to.
-#[derive(Clone, Copy)]
-pub(crate) struct Change {
-    link: u32,
-    /// It is to be put on the list of its link.
-    wants_work: bool,
-    /// Its deadline moved.
-    moved: bool,
-    /// Whether there is an event; `None` if that takes the whole engine.
-    told: Option<bool>,
-}
-
-impl Change {
-    /// The consequences of what was done to a connection since the last call.
-    #[inline(always)]
-    pub(crate) fn of(record: &mut ConnectionRecord) -> Option<Self> {
-        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
-        let connection = record.connection.as_mut()?;
-        let wants_work = !queued && connection.has_work();
-        let moved = connection.take_moved_timeout();
-        let notices = connection.notices();
-        let told = if notices.is_empty() {
-            Some(false)
-        } else if notices == Notices::READABLE && record.phase == Phase::Active {
-            let _ = connection.take_notices();
-            record.notices |= Pending::READABLE;
-            Some(true)
-        } else {
-            None
-        };
-        Some(Self {
-            link: record.link,
-            wants_work,
-            moved,
-            told,
-        })
-    }
-}
-
 impl<'a> DataPath<'a> {
     #[inline(always)]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
@@ -98,58 +60,59 @@ impl<'a> DataPath<'a> {
 }
 
 impl DataPath<'_> {
-    #[inline(always)]
-    pub(crate) fn conn_id(&self, index: u32) -> ConnId {
-        ConnId {
-            index,
-            generation: self.connections.generation(index),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn link_id(&self, index: u32) -> LinkId {
-        LinkId {
-            index,
-            generation: self.links.generation(index),
-        }
-    }
-
     // ---- the application's side ------------------------------------------
 
-    /// Sends the next octets of the send buffer: there is work for the link, or
-    /// the link will find that it is held back.
+    /// Sends what `fill` puts into free space of the send buffer: there is work for
+    /// the link, or the link will find that it is held back.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, index: u32, len: u32) -> Result<(), ApiMisuse> {
-        let Some(record) = self.connections.at_mut(index) else {
+    pub(crate) fn write(
+        &mut self,
+        index: u32,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
+        let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::SendClosed);
         };
-        let link = record.link;
+        let (link, buffer) = (record.link, record.send_buffer_id());
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::SendClosed);
         };
-        connection.commit(self.core.now, &self.core.config.connection, len)?;
+        let written = connection.write(self.core.now, &self.core.config.connection, |space| {
+            fill(&BufferSpans {
+                buffer,
+                segments: segments(space, 0),
+                eye_catcher_at: None,
+            })
+        })?;
         if connection.take_moved_timeout() {
             self.set_deadline(index);
         }
-        self.queue_on_link(index, link);
-        Ok(())
+        if written > 0 {
+            self.queue_on_link(index, link);
+        }
+        Ok(written)
     }
 
-    /// Frees octets that were read: at most a CDC message follows from that.
+    /// Frees what `take` has read: at most a CDC message follows from that.
     #[inline(always)]
-    pub(crate) fn consume(&mut self, index: u32, len: u32) -> Result<(), ApiMisuse> {
-        let Some(record) = self.connections.at_mut(index) else {
+    pub(crate) fn read(
+        &mut self,
+        index: u32,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
+        let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::Closed);
         };
-        let link = record.link;
+        let (link, element) = (record.link, record.rmb);
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::Closed);
         };
-        connection.consume(len)?;
+        let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
+        let taken = connection.read(|octets| take(&element.spans(octets, eye_catcher)))?;
         if connection.has_work() {
             self.queue_on_link(index, link);
         }
-        Ok(())
+        Ok(taken)
     }
 
     // ---- lists -----------------------------------------------------------
@@ -182,37 +145,37 @@ impl DataPath<'_> {
 
     /// Draws the consequences of a change of a connection that is only about
     /// octets: work for the link, a deadline, an event. Others are left.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn after_connection(&mut self, index: u32) -> Rest {
-        match self.connections.at_mut(index).and_then(Change::of) {
-            Some(change) => self.follow(index, change),
-            None => Rest::Nothing,
-        }
-    }
-
-    /// Draws the consequences of a change that is already known.
-    #[inline(always)]
-    pub(crate) fn follow(&mut self, index: u32, change: Change) -> Rest {
-        if change.moved {
+        let Some(record) = self.connections.at_mut(index) else {
+            return Rest::Nothing;
+        };
+        let (link, phase) = (record.link, record.phase);
+        let Some(connection) = record.connection.as_mut() else {
+            return Rest::Nothing;
+        };
+        let moved = connection.take_moved_timeout();
+        let wants_work = connection.has_work();
+        let readable = phase == Phase::Active && connection.take_readable();
+        let settled = connection.notices().is_empty();
+        if moved {
             self.set_deadline(index);
         }
-        if change.wants_work {
-            self.queue_on_link(index, change.link);
+        if wants_work {
+            self.queue_on_link(index, link);
         }
-        match change.told {
-            Some(true) => {
-                self.core
-                    .connection_events
-                    .push_back(&mut self.connections, index);
-                Rest::Nothing
-            }
-            Some(false) => Rest::Nothing,
-            None => Rest::Connection(index),
+        if readable {
+            self.tell(index, Pending::READABLE);
+        }
+        if settled {
+            Rest::Nothing
+        } else {
+            Rest::Connection(index)
         }
     }
 
     /// Moves the deadline of a connection to where it says.
-    #[inline(always)]
+    #[inline(never)]
     fn set_deadline(&mut self, index: u32) {
         let deadline = self
             .connections
@@ -236,11 +199,14 @@ impl DataPath<'_> {
         }
     }
 
-    /// The first connection with an event, if octets arrived and that is all.
+    /// The connection with the next event, if octets arrived and that is all.
     #[inline(always)]
     pub(crate) fn next_readable(&mut self) -> Option<ConnId> {
         let index = self.core.connection_events.first()?;
-        let record = self.connections.at_mut(index)?;
+        if self.core.has_rising() {
+            return None;
+        }
+        let (generation, record) = self.connections.entry(index)?;
         if record.notices != Pending::READABLE || record.phase != Phase::Active {
             return None;
         }
@@ -248,6 +214,17 @@ impl DataPath<'_> {
         self.core
             .connection_events
             .remove(&mut self.connections, index);
-        Some(self.conn_id(index))
+        Some(ConnId { index, generation })
     }
+}
+
+/// A connection that has buffers.
+#[inline(always)]
+fn member<'a>(
+    connections: &'a mut Pool<'_, ConnectionRecord>,
+    index: u32,
+) -> Option<&'a mut ConnectionRecord> {
+    connections
+        .at_mut(index)
+        .filter(|record| record.group != NONE)
 }

@@ -26,26 +26,46 @@ impl Connection {
         cdc: &Cdc,
     ) -> CdcOutcome {
         if let Some((producer, consumer)) = self.ordinary(cdc) {
-            let (producer, consumer) = (Step::Forward(producer), Step::Forward(consumer));
-            return self.apply(now, cfg, cdc, producer, consumer);
+            self.apply_ordinary(now, cfg, cdc, producer, consumer);
+            return CdcOutcome::Applied;
         }
         // By value, so that the parts of others need not stand in memory.
         self.on_any_cdc(now, cfg, *cdc)
     }
 
-    /// The octets by which both cursors move, if the message is one like most:
-    /// then nothing that [`Connection::on_any_cdc`] looks for is there.
+    /// The octets by which both cursors move, if that is all the message says, and
+    /// all that is of interest in it: no flags, before or now, and no end in sight.
     #[inline(always)]
     fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
         if !self.steady
+            || !cdc.is_plain()
+            || !self.rx.peer_flags.is_empty()
             || !newer(cdc.sequence, self.rx.sequence)
-            || cdc
-                .producer_flags
-                .contains(ProducerFlags::FAILOVER_VALIDATION)
         {
             return None;
         }
         Some((self.rx.accept(cdc.producer)?, self.tx.accept(cdc.consumer)?))
+    }
+
+    /// What [`Connection::apply`] does with such a message.
+    #[inline(always)]
+    fn apply_ordinary(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &Cdc,
+        producer: u32,
+        consumer: u32,
+    ) {
+        self.rx.sequence = cdc.sequence;
+        if consumer > 0 {
+            self.tx.acknowledge(consumer, cdc.consumer);
+            self.arm_coalesce(now, cfg);
+        }
+        if producer > 0 {
+            self.rx.received = self.rx.received.moved(producer, cdc.producer);
+            self.notices.insert(Notices::READABLE);
+        }
     }
 
     #[inline(never)]
@@ -101,7 +121,6 @@ impl Connection {
     }
 
     /// Applies a message whose cursors were judged.
-    #[inline(always)]
     fn apply(
         &mut self,
         now: Instant,
@@ -136,14 +155,12 @@ impl Connection {
         Ok((self.rx.judge(cdc.producer)?, self.tx.judge(cdc.consumer)?))
     }
 
-    #[inline(always)]
     fn apply_consumer(&mut self, step: Step, cdc: &Cdc) {
         if let Step::Forward(octets @ 1..) = step {
             self.tx.acknowledge(octets, cdc.consumer);
         }
     }
 
-    #[inline(always)]
     fn apply_producer(&mut self, step: Step, cdc: &Cdc) {
         let before = self.rx.peer_flags;
         //= CDC-029

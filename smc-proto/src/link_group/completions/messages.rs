@@ -3,14 +3,14 @@
 use super::super::SendKind;
 use crate::config::DATA_SLOTS;
 use crate::connection::{CdcOutcome, Connection, NotifyRecord};
-use crate::connection_record::{ConnectionRecord, Phase};
-use crate::data_path::{Change, DataPath, Rest};
+use crate::connection_record::{ConnectionRecord, Pending, Phase};
+use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::count;
-use crate::wire::cdc::{CDC_TYPE, Cdc};
+use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
 use crate::wire::types::AlertToken;
 
 impl DataPath<'_> {
@@ -26,8 +26,8 @@ impl DataPath<'_> {
         if payload.first() != Some(&CDC_TYPE) {
             return Rest::Llc(link.index);
         }
-        match Cdc::parse(payload) {
-            Ok(cdc) => self.on_cdc(group, &cdc),
+        match CdcOctets::of(payload) {
+            Ok(cdc) => self.on_cdc(group, cdc),
             Err(_) => Rest::Violation(link.index),
         }
     }
@@ -35,34 +35,55 @@ impl DataPath<'_> {
     /// A CDC message on any link of the group (CDC-032).
     //= CDC-032
     #[inline(always)]
-    fn on_cdc(&mut self, group: u32, cdc: &Cdc) -> Rest {
+    fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
         let core = &mut *self.core;
         if core.config.connection.planted(PlantedBug::WalkAll) {
             (0..self.connections.capacity()).for_each(|_| core.step());
         }
         // Most messages are for the same connection as the one before.
-        let mut conn = core.last_heard;
-        let same = self
+        let conn = core.last_heard;
+        let token = cdc.alert_token();
+        if self
             .connections
             .at(conn)
-            .is_some_and(|record| record.is_receiver(group, cdc.alert_token));
-        if !same {
-            match receiver(core, self.connections.reborrow(), group, cdc.alert_token) {
-                Ok(index) => conn = index,
-                Err(rest) => return rest,
-            }
+            .is_some_and(|record| record.is_receiver(group, token))
+        {
+            return self.hear(conn, cdc);
         }
+        self.on_cdc_for_another(group, cdc)
+    }
+
+    #[inline(never)]
+    fn on_cdc_for_another(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
+        let connections = self.connections.reborrow();
+        match receiver(self.core, connections, group, cdc.alert_token()) {
+            Ok(conn) => self.hear(conn, cdc),
+            Err(rest) => rest,
+        }
+    }
+
+    /// A CDC message for this connection.
+    #[inline(always)]
+    fn hear(&mut self, conn: u32, cdc: CdcOctets<'_>) -> Rest {
         let Some(record) = self.connections.at_mut(conn) else {
             return Rest::Nothing;
         };
         let Some(connection) = record.connection.as_mut() else {
             return Rest::Nothing;
         };
-        apply_cdc(core, connection, cdc);
-        match Change::of(record) {
-            Some(change) => self.follow(conn, change),
-            None => Rest::Nothing,
+        apply_cdc(self.core, connection, &cdc.read());
+        let readable = connection.take_readable();
+        let settled = connection.is_settled();
+        if readable {
+            record.notices |= Pending::READABLE;
+            self.core
+                .connection_events
+                .push_back(&mut self.connections, conn);
         }
+        if settled {
+            return Rest::Nothing;
+        }
+        self.after_connection(conn)
     }
 
     /// A SEND completed, and with it all before it on its link: most often none,
@@ -104,11 +125,10 @@ impl DataPath<'_> {
             return Rest::Nothing;
         };
         connection.on_notify_completed(now, &self.core.config.connection, record);
-        let rest = match Change::of(owner) {
-            Some(change) => self.follow(index, change),
-            None => Rest::Nothing,
-        };
-        match rest {
+        if active && connection.is_settled() {
+            return Rest::Nothing;
+        }
+        match self.after_connection(index) {
             Rest::Nothing if !active => Rest::Idle(index),
             rest => rest,
         }
@@ -118,7 +138,7 @@ impl DataPath<'_> {
 /// The connection in the group of the link that brought a CDC message, by its
 /// token; if it takes none yet or none any more, what is left to do.
 //= CDC-005
-#[inline(never)]
+#[inline]
 fn receiver(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
