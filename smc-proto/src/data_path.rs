@@ -6,7 +6,7 @@
 //! [`Engine`] and is handed to it as [`Rest`].
 
 use crate::command::BufferSpans;
-use crate::connection::{ApiMisuse, Connection};
+use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::engine::Core;
 #[cfg(doc)]
@@ -20,7 +20,8 @@ use crate::storage::Tables;
 ///
 /// Its methods are inlined where they are called, most often once in the facade
 /// and once in the engine: handed on by reference, all of it would have to stand
-/// in memory at each call.
+/// in memory at each call. What is rarer is called with the parts, see
+/// [`DataPath::parts`].
 pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
@@ -60,6 +61,13 @@ impl<'a> DataPath<'a> {
 }
 
 impl DataPath<'_> {
+    /// For a step that is not inlined.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (&mut Core, Pool<'_, ConnectionRecord>, Pool<'_, Link>) {
+        let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
+        (self.core, connections, links)
+    }
+
     // ---- the application's side ------------------------------------------
 
     /// Sends what `fill` puts into free space of the send buffer: there is work for
@@ -85,7 +93,8 @@ impl DataPath<'_> {
             })
         })?;
         if connection.take_moved_timeout() {
-            self.set_deadline(index);
+            let deadline = connection.next_timeout();
+            self.connections.set_deadline(index, deadline);
         }
         if written > 0 {
             self.queue_on_link(index, link);
@@ -145,44 +154,10 @@ impl DataPath<'_> {
 
     /// Draws the consequences of a change of a connection that is only about
     /// octets: work for the link, a deadline, an event. Others are left.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn after_connection(&mut self, index: u32) -> Rest {
-        let Some(record) = self.connections.at_mut(index) else {
-            return Rest::Nothing;
-        };
-        let (link, phase) = (record.link, record.phase);
-        let Some(connection) = record.connection.as_mut() else {
-            return Rest::Nothing;
-        };
-        let moved = connection.take_moved_timeout();
-        let wants_work = connection.has_work();
-        let readable = phase == Phase::Active && connection.take_readable();
-        let settled = connection.notices().is_empty();
-        if moved {
-            self.set_deadline(index);
-        }
-        if wants_work {
-            self.queue_on_link(index, link);
-        }
-        if readable {
-            self.tell(index, Pending::READABLE);
-        }
-        if settled {
-            Rest::Nothing
-        } else {
-            Rest::Connection(index)
-        }
-    }
-
-    /// Moves the deadline of a connection to where it says.
-    #[inline(never)]
-    fn set_deadline(&mut self, index: u32) {
-        let deadline = self
-            .connections
-            .at(index)
-            .and_then(|record| record.connection.as_ref())
-            .and_then(Connection::next_timeout);
-        self.connections.set_deadline(index, deadline);
+        let (core, connections, links) = self.parts();
+        after_connection(core, connections, links, index)
     }
 
     /// Notes events of a connection that has not ended.
@@ -227,4 +202,43 @@ fn member<'a>(
     connections
         .at_mut(index)
         .filter(|record| record.group != NONE)
+}
+
+#[inline(never)]
+fn after_connection(
+    core: &mut Core,
+    connections: Pool<'_, ConnectionRecord>,
+    links: Pool<'_, Link>,
+    index: u32,
+) -> Rest {
+    let mut path = DataPath {
+        core,
+        connections,
+        links,
+    };
+    let Some(record) = path.connections.at_mut(index) else {
+        return Rest::Nothing;
+    };
+    let (link, phase) = (record.link, record.phase);
+    let Some(connection) = record.connection.as_mut() else {
+        return Rest::Nothing;
+    };
+    let wants_work = connection.has_work();
+    let readable = phase == Phase::Active && connection.take_readable();
+    let settled = connection.notices().is_empty();
+    if connection.take_moved_timeout() {
+        let deadline = connection.next_timeout();
+        path.connections.set_deadline(index, deadline);
+    }
+    if wants_work {
+        path.queue_on_link(index, link);
+    }
+    if readable {
+        path.tell(index, Pending::READABLE);
+    }
+    if settled {
+        Rest::Nothing
+    } else {
+        Rest::Connection(index)
+    }
 }

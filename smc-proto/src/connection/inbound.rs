@@ -8,29 +8,44 @@ use super::notices::{CdcOutcome, CloseCause, Notices};
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use crate::wire::cdc::{Cdc, CdcOctets, ConnectionFlags, ProducerFlags};
 
 impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
-        self.receive(now, cfg, cdc)
-    }
-
-    /// [`Connection::on_cdc`], for the data path.
-    #[inline(always)]
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        cfg: &ConnectionConfig,
-        cdc: &Cdc,
-    ) -> CdcOutcome {
         if let Some((producer, consumer)) = self.ordinary(cdc) {
             self.apply_ordinary(now, cfg, cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
-        // By value, so that the parts of others need not stand in memory.
-        self.on_any_cdc(now, cfg, *cdc)
+        self.on_any_cdc(now, cfg, cdc)
+    }
+
+    /// [`Connection::on_cdc`], for the data path: a message like most is read where it
+    /// stands, and never as a whole.
+    #[inline(always)]
+    pub(crate) fn on_cdc_octets(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        octets: CdcOctets<'_>,
+    ) -> CdcOutcome {
+        let cdc = octets.read();
+        if let Some((producer, consumer)) = self.ordinary(&cdc) {
+            self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+            return CdcOutcome::Applied;
+        }
+        self.on_any_cdc_octets(now, cfg, octets)
+    }
+
+    #[inline(never)]
+    fn on_any_cdc_octets(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        octets: CdcOctets<'_>,
+    ) -> CdcOutcome {
+        self.on_any_cdc(now, cfg, &octets.read())
     }
 
     /// The octets by which both cursors move, if that is all the message says, and
@@ -68,8 +83,7 @@ impl Connection {
         }
     }
 
-    #[inline(never)]
-    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: Cdc) -> CdcOutcome {
+    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
         let state = self.close.state;
         //= CLOSE-027
         if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
@@ -108,7 +122,7 @@ impl Connection {
             self.perform(now, cfg, act);
             return CdcOutcome::Applied;
         }
-        let (producer, consumer) = match self.judge(&cdc) {
+        let (producer, consumer) = match self.judge(cdc) {
             Ok(steps) => steps,
             Err(what) => {
                 //= ABORT-015
@@ -117,7 +131,7 @@ impl Connection {
                 return CdcOutcome::Misbehaved(what);
             }
         };
-        self.apply(now, cfg, &cdc, producer, consumer)
+        self.apply(now, cfg, cdc, producer, consumer)
     }
 
     /// Applies a message whose cursors were judged.

@@ -1,15 +1,15 @@
 //! SENDs: what peers sent, and what of ours completed.
 
-use super::super::SendKind;
+use super::super::{Link, SendKind};
 use crate::config::DATA_SLOTS;
-use crate::connection::{CdcOutcome, Connection, NotifyRecord};
+use crate::connection::{CdcOutcome, NotifyRecord};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
-use crate::stats::count;
+use crate::stats::{Statistics, count};
 use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
 use crate::wire::types::AlertToken;
 
@@ -50,16 +50,8 @@ impl DataPath<'_> {
         {
             return self.hear(conn, cdc);
         }
-        self.on_cdc_for_another(group, cdc)
-    }
-
-    #[inline(never)]
-    fn on_cdc_for_another(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
-        let connections = self.connections.reborrow();
-        match receiver(self.core, connections, group, cdc.alert_token()) {
-            Ok(conn) => self.hear(conn, cdc),
-            Err(rest) => rest,
-        }
+        let (core, connections, links) = self.parts();
+        on_cdc_for_another(core, connections, links, group, cdc)
     }
 
     /// A CDC message for this connection.
@@ -71,7 +63,9 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Rest::Nothing;
         };
-        apply_cdc(self.core, connection, &cdc.read());
+        let core = &mut *self.core;
+        let outcome = connection.on_cdc_octets(core.now, &core.config.connection, cdc);
+        count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
         let settled = connection.is_settled();
         if readable {
@@ -135,6 +129,27 @@ impl DataPath<'_> {
     }
 }
 
+/// A CDC message for another connection than the one before.
+#[inline(never)]
+fn on_cdc_for_another(
+    core: &mut Core,
+    connections: Pool<'_, ConnectionRecord>,
+    links: Pool<'_, Link>,
+    group: u32,
+    cdc: CdcOctets<'_>,
+) -> Rest {
+    let mut path = DataPath {
+        core,
+        connections,
+        links,
+    };
+    let connections = path.connections.reborrow();
+    match receiver(path.core, connections, group, cdc.alert_token()) {
+        Ok(conn) => path.hear(conn, cdc),
+        Err(rest) => rest,
+    }
+}
+
 /// The connection in the group of the link that brought a CDC message, by its
 /// token; if it takes none yet or none any more, what is left to do.
 //= CDC-005
@@ -171,11 +186,10 @@ fn receiver(
     }
 }
 
-/// Gives a CDC message to its connection; the caller draws the consequences.
+/// Counts what a CDC message did to its connection.
 #[inline(always)]
-fn apply_cdc(core: &mut Core, connection: &mut Connection, cdc: &Cdc) {
-    let statistics = &mut core.statistics;
-    match connection.receive(core.now, &core.config.connection, cdc) {
+fn count_outcome(statistics: &mut Statistics, outcome: CdcOutcome) {
+    match outcome {
         CdcOutcome::Stale => count(&mut statistics.cdc_stale),
         CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
         CdcOutcome::BackwardCursor => {
@@ -192,7 +206,9 @@ impl Engine<'_> {
     pub(crate) fn apply_cdc(&mut self, conn: u32, cdc: &Cdc) {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
-            apply_cdc(self.core, connection, cdc);
+            let core = &mut *self.core;
+            let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
+            count_outcome(&mut core.statistics, outcome);
         }
     }
 
