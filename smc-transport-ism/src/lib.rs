@@ -4,5 +4,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod device;
+#[cfg(target_os = "linux")]
+mod doorbell;
 pub mod in_process;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod memory;
 mod slots;
+#[cfg(target_os = "linux")]
+mod sync;

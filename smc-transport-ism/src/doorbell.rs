@@ -1,0 +1,417 @@
+//! How one process tells another that a DMB has news, and sleeps when there is none.
+//!
+//! Each side of a channel has [`Bells`] that it alone writes; the other maps them for
+//! reading only. So every word has one writer, ringing is two plain stores and a
+//! fence, and nobody can silence a peer's bells or hold it up.
+//!
+//! ```text
+//!  ringer                               listener
+//!  move, write CDC
+//!  leaf[slot]  = generation, count+1
+//!  group[of]   = slot, generation,      group changed by one count: that slot rang
+//!                count+1                by more: look at the group's leaves
+//!  fence
+//!  listener parked in a spell that      parked = odd spell
+//!  was not woken yet?  wake it          fence
+//!                                       no group changed?  sleep, then parked = even
+//! ```
+//!
+//! The two fences make sleeping safe: of a ring and a parking that cross, either the
+//! ringer sees the parking or the listener sees the ring. While the listener spins,
+//! no system call is made.
+//!
+//! A ringer may be hostile. What it writes only ever names a slot and a generation,
+//! which the listener looks up; it can cause work no larger than its own.
+
+use std::collections::VecDeque;
+
+use crate::sync::{AtomicU64, Ordering, fence};
+
+#[cfg(not(loom))]
+const GROUPS: usize = 8;
+#[cfg(not(loom))]
+const GROUP: usize = 128;
+#[cfg(loom)]
+const GROUPS: usize = 1;
+#[cfg(loom)]
+const GROUP: usize = 2;
+
+/// DMBs a channel can have each way.
+pub(crate) const SLOTS: u32 = (GROUPS * GROUP) as u32;
+
+const SLOT_BITS: u32 = 10;
+const GENERATION_BITS: u32 = 16;
+const GROUP_COUNT: u64 = u64::MAX >> (SLOT_BITS + GENERATION_BITS);
+const LEAF_COUNT: u64 = u64::MAX >> GENERATION_BITS;
+
+/// Keeps what one side polls apart from what the other side writes: two lines of most
+/// processors, because they fetch them in pairs.
+#[repr(C, align(128))]
+struct Line<T>(T);
+
+/// Words that one side writes and the other reads.
+#[repr(C)]
+pub(crate) struct Bells {
+    parked: Line<AtomicU64>,
+    groups: Line<[AtomicU64; GROUPS]>,
+    leaves: Line<[AtomicU64; GROUPS * GROUP]>,
+}
+
+/// What rang: a DMB's slot and the low bits of its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    pub(crate) slot: u32,
+    pub(crate) generation: u16,
+}
+
+impl Bells {
+    #[cfg(any(test, loom))]
+    pub(crate) fn new() -> Self {
+        let word = |_| AtomicU64::new(0);
+        Self {
+            parked: Line(word(0)),
+            groups: Line(core::array::from_fn(word)),
+            leaves: Line(core::array::from_fn(word)),
+        }
+    }
+
+    /// Rings for a DMB. Everything this thread wrote before is seen by who hears it.
+    /// The caller then asks [`Waker::must_wake`].
+    pub(crate) fn ring(&self, ring: Ring) {
+        let slot = ring.slot % SLOTS;
+        let named = u64::from(ring.generation);
+        let Some(leaf) = self.leaves.0.get(slot as usize) else {
+            return;
+        };
+        let count = leaf.load(Ordering::Relaxed).wrapping_add(1) & LEAF_COUNT;
+        leaf.store(
+            (named << LEAF_COUNT.count_ones()) | count,
+            Ordering::Release,
+        );
+
+        let Some(group) = self.groups.0.get(slot as usize / GROUP) else {
+            return;
+        };
+        let count = group.load(Ordering::Relaxed).wrapping_add(1) & GROUP_COUNT;
+        let named = (u64::from(slot) << GENERATION_BITS) | named;
+        group.store(
+            (named << GROUP_COUNT.count_ones()) | count,
+            Ordering::Release,
+        );
+    }
+
+    /// Begins a spell of sleep. After this, what the peers' bells said must be looked
+    /// at once more before sleeping.
+    pub(crate) fn park(&self) {
+        self.parked.0.store(self.spell() | 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends it.
+    pub(crate) fn unpark(&self) {
+        let spell = self.spell();
+        self.parked
+            .0
+            .store(spell.wrapping_add(spell & 1), Ordering::Relaxed);
+    }
+
+    fn spell(&self) -> u64 {
+        self.parked.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whom to wake: the ringer's side of parking.
+#[derive(Default)]
+pub(crate) struct Waker {
+    woken: u64,
+}
+
+impl Waker {
+    /// Whether, after a ring, the listener sleeps and nobody has woken it.
+    pub(crate) fn must_wake(&mut self, listener: &Bells) -> bool {
+        fence(Ordering::SeqCst);
+        let spell = listener.spell();
+        let must = spell & 1 == 1 && spell != self.woken;
+        if must {
+            self.woken = spell;
+        }
+        must
+    }
+}
+
+/// What a listener has heard of a peer's bells.
+pub(crate) struct Listener {
+    groups: [u64; GROUPS],
+    leaves: Vec<u64>,
+    heard: VecDeque<Ring>,
+}
+
+impl Listener {
+    pub(crate) fn new() -> Self {
+        Self {
+            groups: [0; GROUPS],
+            leaves: Vec::new(),
+            heard: VecDeque::new(),
+        }
+    }
+
+    /// The next ring, of slots below `slots`.
+    #[inline]
+    pub(crate) fn next(&mut self, bells: &Bells, slots: u32) -> Option<Ring> {
+        self.heard.pop_front().or_else(|| {
+            let first = self.look(bells, slots);
+            first.or_else(|| self.heard.pop_front())
+        })
+    }
+
+    /// Looks at the groups; what rang alone in its group comes back at once.
+    #[inline]
+    fn look(&mut self, bells: &Bells, slots: u32) -> Option<Ring> {
+        let groups = (slots as usize).div_ceil(GROUP);
+        for (at, group) in bells.groups.0.iter().enumerate().take(groups) {
+            // The acquire pairs with the ringer's release: whatever it moved before is
+            // there for who reads on.
+            let now = group.load(Ordering::Acquire);
+            let before = self.groups.get_mut(at)?;
+            if now == *before {
+                continue;
+            }
+            let rings = (now & GROUP_COUNT).wrapping_sub(*before & GROUP_COUNT) & GROUP_COUNT;
+            *before = now;
+            if self.leaves.len() < slots as usize {
+                self.leaves.resize(slots as usize, 0);
+            }
+            let named = now >> GROUP_COUNT.count_ones();
+            let ring = Ring {
+                slot: (named >> GENERATION_BITS) as u32,
+                generation: (named & 0xffff) as u16,
+            };
+            if rings == 1 && ring.slot as usize / GROUP == at {
+                let leaf = self.leaves.get_mut(ring.slot as usize);
+                let Some(leaf) = leaf else { continue };
+                let count = leaf.wrapping_add(1) & LEAF_COUNT;
+                *leaf = (u64::from(ring.generation) << LEAF_COUNT.count_ones()) | count;
+                return Some(ring);
+            }
+            self.search(bells, at);
+        }
+        None
+    }
+
+    #[cold]
+    fn search(&mut self, bells: &Bells, group: usize) {
+        let numbered = (0u32..).zip(bells.leaves.0.iter().zip(&mut self.leaves));
+        for (slot, (leaf, before)) in numbered.skip(group * GROUP).take(GROUP) {
+            let now = leaf.load(Ordering::Acquire);
+            if now != *before {
+                *before = now;
+                let generation = (now >> LEAF_COUNT.count_ones()) as u16;
+                self.heard.push_back(Ring { slot, generation });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Bells, GROUP, Listener, Ring, SLOTS, Waker};
+
+    fn ring(slot: u32) -> Ring {
+        Ring {
+            slot,
+            generation: 3,
+        }
+    }
+
+    fn heard(listener: &mut Listener, bells: &Bells) -> Vec<u32> {
+        core::iter::from_fn(|| listener.next(bells, SLOTS))
+            .map(|ring| ring.slot)
+            .collect()
+    }
+
+    #[test]
+    fn every_slot_is_heard_alone_and_in_company() {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        for slot in 0..SLOTS {
+            bells.ring(ring(slot));
+            assert_eq!(listener.next(&bells, SLOTS), Some(ring(slot)));
+            assert_eq!(listener.next(&bells, SLOTS), None);
+        }
+        for stride in [1, 3, GROUP, 1000] {
+            let rung: Vec<_> = (0..SLOTS).step_by(stride).collect();
+            rung.iter().for_each(|slot| bells.ring(ring(*slot)));
+            let mut heard = heard(&mut listener, &bells);
+            heard.sort_unstable();
+            assert_eq!(heard, rung);
+        }
+    }
+
+    #[test]
+    fn rings_heard_alone_and_in_company_are_each_heard_once() {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        for round in 0..1000u32 {
+            let slots: Vec<_> = (0..round % 4).map(|at| (round * 7 + at * 5) % 40).collect();
+            slots.iter().for_each(|slot| bells.ring(ring(*slot)));
+            let mut wanted = slots.clone();
+            wanted.sort_unstable();
+            wanted.dedup();
+            let mut heard = heard(&mut listener, &bells);
+            heard.sort_unstable();
+            assert_eq!(heard, wanted, "round {round}");
+        }
+    }
+
+    #[test]
+    fn slots_beyond_those_in_use_are_not_heard() {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        bells.ring(ring(5));
+        assert_eq!(listener.next(&bells, 5), None);
+        bells.ring(ring(900));
+        bells.ring(ring(2));
+        bells.ring(ring(6));
+        assert_eq!(listener.next(&bells, 5), Some(ring(2)));
+        assert_eq!(listener.next(&bells, 5), None);
+    }
+
+    #[test]
+    fn one_wake_for_each_spell() {
+        let (listener, mut waker) = (Bells::new(), Waker::default());
+        assert!(!waker.must_wake(&listener));
+        for _ in 0..3 {
+            listener.park();
+            assert!(waker.must_wake(&listener));
+            assert!(!waker.must_wake(&listener), "woken already");
+            listener.unpark();
+            assert!(!waker.must_wake(&listener));
+            listener.unpark();
+        }
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p smc-transport-ism --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::{Arc, Condvar, Mutex};
+    use loom::thread;
+
+    use super::{Bells, Listener, Ring, Waker};
+    use crate::sync::{AtomicU64, Ordering};
+
+    /// What two processes share in the model.
+    struct Shared {
+        ringer: Bells,
+        listener: Bells,
+        /// What is moved before each ring, by slot.
+        moved: [AtomicU64; 2],
+        /// The channel: wakes that wait to be read.
+        wakes: (Mutex<u32>, Condvar),
+    }
+
+    impl Shared {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                ringer: Bells::new(),
+                listener: Bells::new(),
+                moved: [AtomicU64::new(0), AtomicU64::new(0)],
+                wakes: (Mutex::new(0), Condvar::new()),
+            })
+        }
+
+        fn move_and_ring(&self, waker: &mut Waker, slot: u32, value: u64) {
+            self.moved[slot as usize].store(value, Ordering::Relaxed);
+            self.ringer.ring(Ring {
+                slot,
+                generation: 1,
+            });
+            if waker.must_wake(&self.listener) {
+                *self.wakes.0.lock().unwrap() += 1;
+                self.wakes.1.notify_one();
+            }
+        }
+
+        /// The next ring; sleeps, as the device does, if there is none.
+        fn wait(&self, heard: &mut Listener) -> Ring {
+            loop {
+                if let Some(ring) = heard.next(&self.ringer, 2) {
+                    return ring;
+                }
+                self.listener.park();
+                if let Some(ring) = heard.next(&self.ringer, 2) {
+                    self.listener.unpark();
+                    return ring;
+                }
+                let mut wakes = self.wakes.0.lock().unwrap();
+                while *wakes == 0 {
+                    // If a wake is lost this never ends, and loom says so.
+                    wakes = self.wakes.1.wait(wakes).unwrap();
+                }
+                *wakes = 0;
+                drop(wakes);
+                self.listener.unpark();
+            }
+        }
+    }
+
+    #[test]
+    fn no_ring_is_slept_through() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let ringer = Arc::clone(&shared);
+            let thread = thread::spawn(move || {
+                let mut waker = Waker::default();
+                ringer.move_and_ring(&mut waker, 0, 1);
+                ringer.move_and_ring(&mut waker, 0, 2);
+            });
+            let mut heard = Listener::new();
+            let mut last = 0;
+            while last < 2 {
+                assert_eq!(shared.wait(&mut heard).slot, 0);
+                let now = shared.moved[0].load(Ordering::Relaxed);
+                assert!(now > 0, "what was moved before a ring is there");
+                last = now;
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_slots_are_told_apart_and_none_is_lost() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let ringer = Arc::clone(&shared);
+            let thread = thread::spawn(move || {
+                let mut waker = Waker::default();
+                ringer.move_and_ring(&mut waker, 0, 1);
+                ringer.move_and_ring(&mut waker, 1, 1);
+            });
+            let mut heard = Listener::new();
+            let mut rang = [false; 2];
+            while rang != [true; 2] {
+                let ring = shared.wait(&mut heard);
+                assert_eq!(shared.moved[ring.slot as usize].load(Ordering::Relaxed), 1);
+                rang[ring.slot as usize] = true;
+            }
+            assert_eq!(heard.next(&shared.ringer, 2), None);
+            thread.join().unwrap();
+        });
+    }
+
+    /// Both sides ring and sleep: a ping-pong without a lost wake.
+    #[test]
+    fn both_sides_may_sleep() {
+        loom::model(|| {
+            let (there, back) = (Shared::new(), Shared::new());
+            let (to, from) = (Arc::clone(&back), Arc::clone(&there));
+            let thread = thread::spawn(move || {
+                let (mut waker, mut heard) = (Waker::default(), Listener::new());
+                from.wait(&mut heard);
+                to.move_and_ring(&mut waker, 0, 1);
+            });
+            let (mut waker, mut heard) = (Waker::default(), Listener::new());
+            there.move_and_ring(&mut waker, 0, 1);
+            back.wait(&mut heard);
+            assert_eq!(back.moved[0].load(Ordering::Relaxed), 1);
+            thread.join().unwrap();
+        });
+    }
+}
