@@ -121,7 +121,7 @@ impl Bells {
 }
 
 /// Whom to wake: the ringer's side of parking.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Waker {
     woken: u64,
 }
@@ -140,6 +140,7 @@ impl Waker {
 }
 
 /// What a listener has heard of a peer's bells.
+#[derive(Debug)]
 pub(crate) struct Listener {
     groups: [u64; GROUPS],
     leaves: Vec<u64>,

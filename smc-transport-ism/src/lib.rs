@@ -9,6 +9,10 @@ mod doorbell;
 pub mod in_process;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod memory;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod shared;
 mod slots;
 #[cfg(target_os = "linux")]
 mod sync;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod sys;

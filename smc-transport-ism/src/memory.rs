@@ -25,6 +25,7 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// A mapping of shared memory, readable, and writable unless it was made from a
 /// peer's bells.
+#[derive(Debug)]
 pub(crate) struct SharedRegion {
     map: MmapRaw,
 }
@@ -157,6 +158,7 @@ impl SharedRegion {
 }
 
 /// A mapping that holds bells: this side's own, or a peer's to be read.
+#[derive(Debug)]
 pub(crate) struct BellsOf {
     region: SharedRegion,
 }

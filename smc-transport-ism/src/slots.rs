@@ -66,6 +66,7 @@ impl<T> Slots<T> {
     }
 
     /// What is at a place.
+    #[inline]
     pub(crate) fn at(&self, (index, generation): Key) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;
         slot.value
@@ -74,6 +75,7 @@ impl<T> Slots<T> {
     }
 
     /// What is at a place, to change.
+    #[inline]
     pub(crate) fn at_mut(&mut self, (index, generation): Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(index as usize)?;
         let generation_now = slot.generation;
@@ -81,9 +83,23 @@ impl<T> Slots<T> {
     }
 
     /// What now is at an index, and its whole place.
+    #[inline]
     pub(crate) fn at_index(&self, index: u32) -> Option<(Key, &T)> {
         let slot = self.slots.get(index as usize)?;
         Some(((index, slot.generation), slot.value.as_ref()?))
+    }
+
+    /// What now is at an index, to change.
+    #[inline]
+    pub(crate) fn at_index_mut(&mut self, index: u32) -> Option<(Key, &mut T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        Some(((index, slot.generation), slot.value.as_mut()?))
+    }
+
+    /// Indices that are or were in use lie below this.
+    #[inline]
+    pub(crate) fn used(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// All there is, by index.

@@ -32,6 +32,27 @@ impl Lab for InProcess {
     }
 }
 
+/// Devices joined by channels.
+#[cfg(target_os = "linux")]
+pub(crate) struct Shared;
+
+#[cfg(target_os = "linux")]
+impl Lab for Shared {
+    type Device = smc_transport_ism::shared::Device;
+
+    fn devices<const N: usize>() -> [Self::Device; N] {
+        let mut devices: [Self::Device; N] =
+            core::array::from_fn(|_| Self::Device::open().unwrap());
+        for split in 1..N {
+            let (left, right) = devices.split_at_mut(split);
+            for one in left {
+                Self::Device::join(one, &mut right[0]).unwrap();
+            }
+        }
+        devices
+    }
+}
+
 /// Polls a backend may need until it has looked everywhere.
 const PATIENCE: usize = 20_000;
 

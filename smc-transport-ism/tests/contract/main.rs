@@ -41,4 +41,6 @@ macro_rules! contract {
 
 contract! {
     in_process: crate::lab::InProcess;
+    #[cfg(target_os = "linux")]
+    shared: crate::lab::Shared;
 }

@@ -1,0 +1,418 @@
+//! The device: its DMBs, its attachments and its channels.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
+
+use super::channel::{Begun, Channel, Offer, ring_of};
+use super::facts;
+use super::pairing::{Paired, Peer};
+use super::socket::Socket;
+use super::spin::SpinBudget;
+use crate::device::{
+    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+    check_len, element_bit,
+};
+use crate::doorbell::{Ring, SLOTS};
+use crate::memory::{SharedRegion, system};
+use crate::slots::{Key, Slots};
+
+/// Peers a device can have.
+const MAX_CHANNELS: u32 = 1024;
+
+/// What is always waited for.
+const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+
+/// An ISM device of this process, joined to devices of other processes by channels.
+pub struct Device {
+    pub(super) gid: Gid128,
+    pub(super) poller: OwnedFd,
+    pub(super) channels: Slots<Channel>,
+    pub(super) dmbs: Slots<OwnDmb>,
+    pub(super) attached: Slots<Attached>,
+    pub(super) reports: VecDeque<IsmReport>,
+    /// Highest number of DMBs there have been: bells beyond need no look.
+    pub(super) slots: u32,
+    pub(super) polls: u32,
+    pub(super) behind: bool,
+    pub(super) parked: bool,
+    pub(super) spin: SpinBudget,
+}
+
+/// A DMB of this device.
+pub(super) struct OwnDmb {
+    pub(super) channel: Key,
+    pub(super) token: DmbToken,
+    pub(super) region: SharedRegion,
+}
+
+/// A peer's DMB, attached here.
+pub(super) enum Attached {
+    Live {
+        channel: Key,
+        token: DmbToken,
+        region: Arc<SharedRegion>,
+        ring: Ring,
+    },
+    Withdrawn,
+    Vanished,
+}
+
+impl Device {
+    /// A device with a GID of 128 random bits, joined to nobody yet.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open() -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            gid: Gid128 {
+                gid: super::random()?,
+                ext: super::random()?,
+            },
+            poller: rustix::event::epoll::create(CreateFlags::CLOEXEC)?,
+            channels: Slots::new(MAX_CHANNELS),
+            dmbs: Slots::new(SLOTS),
+            attached: Slots::new(2 * SLOTS),
+            reports: VecDeque::new(),
+            slots: 0,
+            polls: 0,
+            behind: false,
+            parked: false,
+            spin: SpinBudget::new(cores),
+        })
+    }
+
+    /// Joins two devices of one process.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn join(one: &mut Self, two: &mut Self) -> io::Result<()> {
+        let (left, right) = Socket::pair()?;
+        let (left, right) = (Begun::begin(left, one.gid)?, Begun::begin(right, two.gid)?);
+        let now = Instant::now();
+        one.adopt(left.finish(now)?)?;
+        two.adopt(right.finish(now)?)
+    }
+
+    /// Joins the device at the other end of a connected Unix socket of type
+    /// `SOCK_SEQPACKET`, which does the same; waits for it at most `timeout`. For
+    /// processes that have such a socket from elsewhere, as a child has from its
+    /// parent; see [`pairing`](super::pairing) for those that have not.
+    ///
+    /// # Errors
+    /// The operating system's, [`io::ErrorKind::TimedOut`], or
+    /// [`io::ErrorKind::InvalidData`] if no such device is at the other end.
+    pub fn join_over(&mut self, socket: OwnedFd, timeout: Duration) -> io::Result<Gid128> {
+        let begun = Begun::begin(Socket::new(socket), self.gid)?;
+        let channel = begun.finish(Instant::now() + timeout)?;
+        let peer = channel.peer;
+        self.adopt(channel)?;
+        Ok(peer)
+    }
+
+    /// Takes a channel over.
+    pub(super) fn adopt(&mut self, channel: Channel) -> io::Result<()> {
+        let (peer, uid) = (channel.peer, channel.uid);
+        // Who takes another's GID would only cut itself off, but in the other's name.
+        let taken = |(_, known): (Key, &Channel)| known.peer == peer && known.uid != uid;
+        if peer == self.gid || self.channels.iter().any(taken) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
+        let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
+        let added = self.channels.at(key).map(|channel| {
+            if self.parked {
+                channel.park();
+            }
+            let data = EventData::new_u64(pack(key));
+            rustix::event::epoll::add(&self.poller, channel, data, HEARD)
+        });
+        if let Some(Err(error)) = added {
+            self.channels.remove(key);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Takes over what pairing has made; the peer's device can then be reached.
+    ///
+    /// # Errors
+    /// The operating system's; [`io::ErrorKind::NotConnected`] if there is no channel
+    /// to the peer after all. CLC is to be spoken nevertheless, and declined.
+    pub fn admit(&mut self, paired: Paired) -> io::Result<Gid128> {
+        let peer = paired.peer;
+        if let Some(channel) = paired.channel {
+            self.adopt(*channel)?;
+        }
+        self.is_joined(&peer)
+            .then_some(peer.gid)
+            .ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether there is a channel to this peer.
+    #[must_use]
+    pub fn is_joined(&self, peer: &Peer) -> bool {
+        self.channels
+            .iter()
+            .any(|(_, at)| at.peer == peer.gid && at.uid == peer.uid)
+    }
+
+    /// The channel to a peer.
+    fn channel_to(&self, peer: Gid128) -> Result<Key, IsmError> {
+        let mut channels = self.channels.iter();
+        let found = channels.find(|(_, channel)| channel.peer == peer);
+        found.map(|(key, _)| key).ok_or(IsmError::Unreachable)
+    }
+}
+
+impl IsmDevice for Device {
+    fn facts(&self) -> DeviceFacts {
+        facts(self.gid)
+    }
+
+    fn register_dmb(
+        &mut self,
+        len: u32,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<Dmb, IsmError> {
+        check_len(len, &self.facts())?;
+        check_vlan(vlan)?;
+        let channel = self.channel_to(peer)?;
+        if self.dmbs.is_full() {
+            return Err(IsmError::Exhausted);
+        }
+        // A new file each time: it is zero, and who could write an earlier one cannot
+        // write this one.
+        let (region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
+        let token = DmbToken(super::random().map_err(|error| system(&error))?);
+        let own = OwnDmb {
+            channel,
+            token,
+            region,
+        };
+        let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
+        self.slots = self.slots.max(key.0 + 1);
+        let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
+        match to.offer(key, token, len, fd) {
+            Ok(true) => self.report_registered(key),
+            Ok(false) => self.fall_behind(channel),
+            Err(error) => {
+                self.dmbs.remove(key);
+                return Err(error);
+            }
+        }
+        Ok(dmb(key))
+    }
+
+    fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        let key = (dmb.index, dmb.generation);
+        let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
+        self.reports.retain(|report| match report {
+            IsmReport::DmbRegistered { dmb: of, .. } | IsmReport::Signalled { dmb: of, .. } => {
+                *of != dmb
+            }
+            _ => true,
+        });
+        if let Some(channel) = self.channels.at_mut(own.channel) {
+            channel.withdraw(key, own.token);
+            if channel.is_behind() {
+                self.fall_behind(own.channel);
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_dmb(&mut self, peer: Gid128, token: DmbToken) -> Result<RemoteDmb, IsmError> {
+        let channel = self.channel_to(peer)?;
+        // The offer was sent before the token was told, so it is here to be read.
+        if self.offer(channel, token).is_none() {
+            self.read_channel(channel, usize::MAX);
+        }
+        let Offer { region, ring } = self.offer(channel, token).ok_or(IsmError::Token)?;
+        let live = Attached::Live {
+            channel,
+            token,
+            region,
+            ring,
+        };
+        let key = self
+            .attached
+            .insert_with(|_| live)
+            .ok_or(IsmError::Exhausted)?;
+        Ok(RemoteDmb {
+            index: key.0,
+            generation: key.1,
+        })
+    }
+
+    fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        let key = (remote.index, remote.generation);
+        self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
+    }
+
+    fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {
+        check_vlan(vlan).is_ok() && self.channel_to(peer).is_ok()
+    }
+
+    fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        check_vlan(Some(vlan))
+    }
+
+    fn del_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        check_vlan(Some(vlan))
+    }
+
+    #[inline]
+    fn move_data(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError> {
+        let (region, ..) = self.target(remote, element)?;
+        region.copy_in(offset, source)
+    }
+
+    #[inline]
+    fn move_cdc(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError> {
+        let (region, channel, ring) = self.target(remote, element)?;
+        region.write_cdc(offset, cdc)?;
+        if signal && let Some(channel) = self.channels.at_mut(channel) {
+            channel.ring(ring);
+        }
+        Ok(())
+    }
+
+    fn signal_event(
+        &mut self,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError> {
+        check_vlan(vlan)?;
+        let key = self.channel_to(peer)?;
+        let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
+        channel.event(code, info)?;
+        if channel.is_behind() {
+            self.fall_behind(key);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<IsmReport> {
+        self.next_report()
+    }
+
+    fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
+        self.own(dmb)?.region.copy_out(offset, into)
+    }
+
+    fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
+        self.own(dmb)?.region.read_cdc(offset)
+    }
+}
+
+impl Device {
+    fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
+        self.dmbs
+            .at((dmb.index, dmb.generation))
+            .ok_or(IsmError::Stale)
+    }
+
+    fn offer(&self, channel: Key, token: DmbToken) -> Option<Offer> {
+        self.channels.at(channel)?.offered(token).cloned()
+    }
+
+    #[inline]
+    fn target(
+        &self,
+        remote: RemoteDmb,
+        element: u16,
+    ) -> Result<(&SharedRegion, Key, Ring), IsmError> {
+        element_bit(element, &facts(self.gid))?;
+        match self.attached.at((remote.index, remote.generation)) {
+            Some(Attached::Live {
+                channel,
+                region,
+                ring,
+                ..
+            }) => Ok((region, *channel, *ring)),
+            Some(Attached::Vanished) => Err(IsmError::Unreachable),
+            Some(Attached::Withdrawn) | None => Err(IsmError::Stale),
+        }
+    }
+
+    /// What `ring` names, if it names a DMB that the channel's peer may ring for.
+    #[inline]
+    pub(super) fn signalled(&self, channel: Key, ring: Ring) -> Option<IsmReport> {
+        let (key, own) = self.dmbs.at_index(ring.slot)?;
+        if own.channel != channel || ring_of(key) != ring {
+            return None;
+        }
+        let cdc = own.region.read_cdc(0).ok()?;
+        Some(IsmReport::Signalled {
+            dmb: dmb(key),
+            mask: 0x8000,
+            cdc,
+        })
+    }
+
+    pub(super) fn report_registered(&mut self, key: Key) {
+        if let Some(own) = self.dmbs.at(key) {
+            let report = IsmReport::DmbRegistered {
+                dmb: dmb(key),
+                token: own.token,
+            };
+            self.reports.push_back(report);
+        }
+    }
+
+    /// Waits for room in a channel's socket as for anything else.
+    fn fall_behind(&mut self, key: Key) {
+        self.behind = true;
+        self.interest(key, EventFlags::OUT);
+    }
+
+    pub(super) fn interest(&self, key: Key, more: EventFlags) {
+        if let Some(channel) = self.channels.at(key) {
+            let flags = HEARD | more;
+            let data = EventData::new_u64(pack(key));
+            // It fails only for what was never added.
+            let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
+        }
+    }
+}
+
+fn dmb((index, generation): Key) -> Dmb {
+    Dmb { index, generation }
+}
+
+pub(super) fn pack((index, generation): Key) -> u64 {
+    (u64::from(index) << 32) | u64::from(generation)
+}
+
+pub(super) fn unpack(data: u64) -> Key {
+    ((data >> 32) as u32, data as u32)
+}
+
+/// There is one network here: no VLAN, but what version 2 asks for.
+fn check_vlan(vlan: Option<VlanId>) -> Result<(), IsmError> {
+    let fine = vlan.is_none_or(|vlan| vlan == VlanId::V2);
+    fine.then_some(()).ok_or(IsmError::Vlan)
+}
