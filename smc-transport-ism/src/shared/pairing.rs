@@ -194,16 +194,4 @@ fn wait(sockets: Vec<BorrowedFd<'_>>, until: Instant) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{belongs, unknown_user};
-
-    #[test]
-    fn a_process_speaks_for_its_own_sockets() {
-        assert!(belongs(1000, 1000) && belongs(0, 1000) && belongs(0, 0));
-        assert!(!belongs(1000, 1001) && !belongs(1000, 0));
-        assert!(
-            !belongs(unknown_user(), unknown_user()),
-            "two strangers look the same"
-        );
-    }
-}
+mod tests;

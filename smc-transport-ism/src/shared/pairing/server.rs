@@ -14,7 +14,7 @@ use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
 /// Clients that may have announced themselves and not been accepted yet.
-const MAX_CALLERS: usize = 256;
+pub(super) const MAX_CALLERS: usize = 256;
 /// Clients the kernel keeps beside those.
 const BACKLOG: i32 = 128;
 
@@ -26,13 +26,13 @@ pub struct Rendezvous {
     socket: OwnedFd,
     kernel: Kernel,
     gid: Gid128,
-    callers: Vec<Caller>,
+    pub(super) callers: Vec<Caller>,
     process: u32,
 }
 
 /// A client that has called.
 #[derive(Debug)]
-struct Caller {
+pub(super) struct Caller {
     socket: Socket,
     uid: u32,
     announced: Option<(u64, Gid128)>,
