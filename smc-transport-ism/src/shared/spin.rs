@@ -23,27 +23,33 @@ pub(super) struct SpinBudget {
     budget: Duration,
     /// Waits until the next try, while the budget is nothing.
     rest: u32,
-    alone: bool,
+    /// Longest look.
+    most: Duration,
 }
 
 impl SpinBudget {
     /// With one core there is nobody to look for.
     pub(super) fn new(cores: usize) -> Self {
-        let alone = cores < 2;
+        let most = if cores < 2 { Duration::ZERO } else { MOST };
         Self {
-            budget: if alone { Duration::ZERO } else { MOST },
+            budget: most,
             rest: PROBE,
-            alone,
+            most,
         }
+    }
+
+    /// Sets the longest look.
+    pub(super) fn limit(&mut self, most: Duration) {
+        (self.most, self.budget) = (most, most);
     }
 
     /// How long the wait that begins now may look.
     pub(super) fn begin(&mut self) -> Duration {
-        if self.budget.is_zero() && !self.alone {
+        if self.budget.is_zero() {
             self.rest = self.rest.saturating_sub(1);
             if self.rest == 0 {
                 self.rest = PROBE;
-                return MOST;
+                return self.most;
             }
         }
         self.budget
@@ -51,9 +57,7 @@ impl SpinBudget {
 
     /// Looking found something.
     pub(super) fn found(&mut self) {
-        if !self.alone {
-            self.budget = MOST;
-        }
+        self.budget = self.most;
     }
 
     /// Looking found nothing in its time.

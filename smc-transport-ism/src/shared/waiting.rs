@@ -51,6 +51,13 @@ impl Device {
         }
     }
 
+    /// Sets how long [`Self::wait`] looks at most before it sleeps; nothing at all
+    /// makes it sleep at once. At first it is 100 microseconds, or nothing on a
+    /// machine with one core.
+    pub fn look_at_most(&mut self, time: Duration) {
+        self.spin.limit(time);
+    }
+
     /// Looks at the bells as long as it may pay.
     fn glance(&mut self, begin: Instant, timeout: Option<Duration>) -> Option<IsmReport> {
         let budget = self.spin.begin().min(timeout.unwrap_or(Duration::MAX));
