@@ -4,11 +4,12 @@
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use crate::apart;
+use crate::{Pieces, apart};
 
 const RING: usize = 1 << 20;
+/// Octets timed at a time.
+const PIECE: u64 = 2 << 20;
 
 /// A counter with cache lines to itself.
 #[repr(align(128))]
@@ -100,7 +101,7 @@ fn transfer(total: u64, size: usize) -> f64 {
             let source = vec![7; size];
             // The other side's counter is read again only when it seems to be in the way.
             let (mut head, mut tail) = (0, 0);
-            let begin = Instant::now();
+            let mut pieces = Pieces::begin();
             while head < total {
                 if head + size as u64 - tail > RING as u64 {
                     until(|| {
@@ -111,9 +112,12 @@ fn transfer(total: u64, size: usize) -> f64 {
                 ring.copy_in(head, &source);
                 head += size as u64;
                 ring.head.0.store(head, Ordering::Release);
+                if head % PIECE == 0 {
+                    pieces.done();
+                }
             }
             until(|| ring.tail.0.load(Ordering::Acquire) == total);
-            total as f64 / begin.elapsed().as_nanos() as f64
+            PIECE as f64 / pieces.median()
         },
         move || {
             let (mut into, mut head, mut tail) = (vec![0; 65536], 0, 0);
@@ -139,12 +143,15 @@ pub(crate) fn ping_pong(rounds: u32) -> f64 {
     let other = Arc::clone(&lines);
     apart(
         move || {
-            let begin = Instant::now();
+            let mut pieces = Pieces::begin();
             for round in 1..=u64::from(rounds) {
                 lines[0].0.store(round, Ordering::Release);
                 until(|| lines[1].0.load(Ordering::Acquire) == round);
+                if round % 100 == 0 {
+                    pieces.done();
+                }
             }
-            begin.elapsed().as_nanos() as f64 / f64::from(rounds)
+            pieces.median() / 100.0
         },
         move || {
             for round in 1..=u64::from(rounds) {

@@ -1,9 +1,12 @@
 //! The transport between two cores, beside what else joins processes of one host.
 //!
 //! Every figure is the median of interleaved rounds: round one of each, then round
-//! two of each, so that a busy moment meets all alike. Run on an idle machine with
-//! two cores at least: `cargo bench -p smc-transport-ism`. The number of rounds may be
-//! given as an argument; odd, 11 by default.
+//! two of each, so that a busy moment meets all alike. A round's figure is the median
+//! of its pieces, each well below a millisecond, so that a time slice that somebody
+//! else had is one slow piece and not a slow round; for all alike. Run on an idle
+//! machine with two cores at least: `cargo bench -p smc-transport-ism`. The number of
+//! rounds may be given as an argument (odd, 11 by default), and a word that the
+//! title of what is to be measured contains.
 
 #[cfg(target_os = "linux")]
 mod bare;
@@ -15,16 +18,25 @@ mod transport;
 #[cfg(target_os = "linux")]
 fn main() {
     // Cargo passes flags of its own.
-    let rounds = std::env::args()
-        .skip(1)
-        .find_map(|arg| arg.parse().ok())
-        .unwrap_or(11);
+    let arguments = || std::env::args().skip(1).filter(|arg| !arg.starts_with('-'));
+    let rounds = arguments().find_map(|arg| arg.parse().ok()).unwrap_or(11);
+    let word = arguments()
+        .find(|arg| arg.parse::<usize>().is_err())
+        .unwrap_or_default();
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {}", load().trim());
-    stream(rounds);
-    pipelined(rounds);
-    ping_pong(rounds);
-    asleep(rounds);
+    let all: [(&str, fn(&str, usize)); 4] = [
+        ("stream of 64 KiB writes, GB/s", stream),
+        (
+            "64-octet messages one after another, millions a second",
+            pipelined,
+        ),
+        ("there and back while both look, nanoseconds", ping_pong),
+        ("there and back while both sleep, microseconds", asleep),
+    ];
+    for (title, measure) in all.iter().filter(|(title, _)| title.contains(&word)) {
+        measure(title, rounds);
+    }
     println!("load {}", load().trim());
 }
 
@@ -37,7 +49,7 @@ type Measured<'a> = (&'a str, &'a dyn Fn() -> f64);
 
 /// Measures all in turn, and prints medians and the ratio of the last to each other.
 #[cfg(target_os = "linux")]
-fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>]) -> Vec<f64> {
+fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>]) {
     let mut figures = vec![Vec::new(); all.len()];
     for _ in 0..rounds {
         for (figures, (_, measure)) in figures.iter_mut().zip(all) {
@@ -60,13 +72,12 @@ fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>]) -> Vec<f64> {
             last / median
         );
     }
-    medians
 }
 
 #[cfg(target_os = "linux")]
-fn stream(rounds: usize) {
+fn stream(title: &str, rounds: usize) {
     interleaved(
-        "stream of 64 KiB writes, GB/s",
+        title,
         rounds,
         &[
             ("TCP loopback", &|| rivals::stream(rivals::tcp, 1 << 29)),
@@ -78,10 +89,10 @@ fn stream(rounds: usize) {
 }
 
 #[cfg(target_os = "linux")]
-fn pipelined(rounds: usize) {
+fn pipelined(title: &str, rounds: usize) {
     let million = |gigabytes: f64| gigabytes * 1000.0 / 64.0;
     interleaved(
-        "64-octet messages one after another, millions a second",
+        title,
         rounds,
         &[
             ("TCP loopback", &|| {
@@ -102,9 +113,9 @@ fn pipelined(rounds: usize) {
 }
 
 #[cfg(target_os = "linux")]
-fn ping_pong(rounds: usize) {
+fn ping_pong(title: &str, rounds: usize) {
     interleaved(
-        "there and back while both look, nanoseconds",
+        title,
         rounds,
         &[
             ("bare cache lines", &|| bare::ping_pong(200_000)),
@@ -117,10 +128,10 @@ fn ping_pong(rounds: usize) {
 }
 
 #[cfg(target_os = "linux")]
-fn asleep(rounds: usize) {
+fn asleep(title: &str, rounds: usize) {
     let none = Some(std::time::Duration::ZERO);
     interleaved(
-        "there and back while both sleep, microseconds",
+        title,
         rounds,
         &[
             ("TCP loopback", &|| {
@@ -134,6 +145,36 @@ fn asleep(rounds: usize) {
             }),
         ],
     );
+}
+
+/// Times of equal pieces of work.
+#[cfg(target_os = "linux")]
+struct Pieces {
+    last: std::time::Instant,
+    nanoseconds: Vec<f64>,
+}
+
+#[cfg(target_os = "linux")]
+impl Pieces {
+    fn begin() -> Self {
+        Self {
+            last: std::time::Instant::now(),
+            nanoseconds: Vec::new(),
+        }
+    }
+
+    /// A piece is done.
+    fn done(&mut self) {
+        let now = std::time::Instant::now();
+        self.nanoseconds.push((now - self.last).as_nanos() as f64);
+        self.last = now;
+    }
+
+    /// Nanoseconds of the median piece.
+    fn median(mut self) -> f64 {
+        self.nanoseconds.sort_by(f64::total_cmp);
+        self.nanoseconds[self.nanoseconds.len() / 2]
+    }
 }
 
 /// Runs two functions on two cores and waits for both.

@@ -3,9 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
-use crate::apart;
+use crate::{Pieces, apart};
 
 pub(crate) fn tcp() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -35,21 +34,30 @@ fn transfer<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize, size: us
     apart(
         move || {
             let source = vec![7; size];
-            let begin = Instant::now();
-            for _ in 0..total / size {
-                from.write_all(&source).unwrap();
+            let piece = piece(size);
+            let mut pieces = Pieces::begin();
+            for _ in 0..total / piece {
+                for _ in 0..piece / size {
+                    from.write_all(&source).unwrap();
+                }
+                pieces.done();
             }
             from.read_exact(&mut [0]).unwrap();
-            total as f64 / begin.elapsed().as_nanos() as f64
+            piece as f64 / pieces.median()
         },
         move || {
             let (mut into, mut got) = (vec![0; 65536], 0);
-            while got < total {
+            while got < total / piece(size) * piece(size) {
                 got += to.read(&mut into).unwrap();
             }
             to.write_all(&[1]).unwrap();
         },
     )
+}
+
+/// Octets in a piece of writes of this size.
+fn piece(size: usize) -> usize {
+    if size > 4096 { 2 << 20 } else { 1000 * size }
 }
 
 /// Nanoseconds for 64 octets there and back.
@@ -58,16 +66,19 @@ pub(crate) fn ping_pong<S: Read + Write + Send>(pair: fn() -> (S, S), rounds: u3
     apart(
         move || {
             let mut message = [0; 64];
-            let begin = Instant::now();
-            for _ in 0..rounds {
-                one.write_all(&message).unwrap();
-                one.read_exact(&mut message).unwrap();
+            let mut pieces = Pieces::begin();
+            for _ in 0..rounds / 10 {
+                for _ in 0..10 {
+                    one.write_all(&message).unwrap();
+                    one.read_exact(&mut message).unwrap();
+                }
+                pieces.done();
             }
-            begin.elapsed().as_nanos() as f64 / f64::from(rounds)
+            pieces.median() / 10.0
         },
         move || {
             let mut message = [0; 64];
-            for _ in 0..rounds {
+            for _ in 0..rounds / 10 * 10 {
                 two.read_exact(&mut message).unwrap();
                 two.write_all(&message).unwrap();
             }

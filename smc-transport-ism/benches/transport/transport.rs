@@ -1,15 +1,17 @@
 //! Two devices joined by a channel. What moves octets here is what SMC-D would do: a
 //! move for the octets, a CDC message with the cursor and a signal.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use smc_transport_ism::device::{Cdc, Dmb, IsmDevice, IsmReport, RemoteDmb};
 use smc_transport_ism::shared::Device;
 
-use crate::apart;
+use crate::{Pieces, apart};
 
 const LEN: u32 = 1 << 20;
 const HEAD: u32 = 32;
+/// Octets timed at a time.
+const PIECE: u64 = 2 << 20;
 const WINDOW: u64 = (LEN - HEAD) as u64;
 
 /// One side: its DMB, the other's, and the device.
@@ -102,7 +104,7 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
         move || {
             let source = vec![7; size];
             let (mut sent, mut taken, mut writes) = (0, 0, 0u64);
-            let begin = Instant::now();
+            let mut pieces = Pieces::begin();
             while sent < total {
                 while sent + size as u64 - taken > WINDOW {
                     taken = consumed(&one.signalled());
@@ -121,11 +123,14 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
                 if writes % every == 0 || sent == total || sent - taken + size as u64 > WINDOW {
                     one.notify(&cdc(sent, 0));
                 }
+                if sent % PIECE == 0 {
+                    pieces.done();
+                }
             }
             while taken < total {
                 taken = consumed(&one.signalled());
             }
-            total as f64 / begin.elapsed().as_nanos() as f64
+            PIECE as f64 / pieces.median()
         },
         move || {
             let mut into = vec![0; 65536];
@@ -169,12 +174,16 @@ pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> 
     apart(
         move || {
             let mut octets = vec![1; size];
-            let begin = Instant::now();
+            let piece = if looking.is_some() { 10 } else { 100 };
+            let mut pieces = Pieces::begin();
             for round in 1..=rounds {
                 send(&mut one, round, &octets);
                 receive(&mut one, round, &mut octets);
+                if round % piece == 0 {
+                    pieces.done();
+                }
             }
-            begin.elapsed().as_nanos() as f64 / f64::from(rounds)
+            pieces.median() / f64::from(piece)
         },
         move || {
             let mut octets = vec![1; size];

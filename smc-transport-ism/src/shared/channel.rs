@@ -118,6 +118,8 @@ pub(super) enum Arrival {
     },
     /// A message that concerns the channel alone.
     Inner,
+    /// This side slept, and a bell rang.
+    Wake,
     Nothing,
     /// The peer has gone, or broke the rules of this channel.
     End,
@@ -221,7 +223,7 @@ impl Channel {
         match self.socket.receive() {
             Received::Nothing => Arrival::Nothing,
             Received::End => Arrival::End,
-            Received::Message(Message::Wake, None) => Arrival::Inner,
+            Received::Message(Message::Wake, None) => Arrival::Wake,
             Received::Message(Message::Event { code, info }, None) => Arrival::Event { code, info },
             Received::Message(Message::Withdraw { token }, None) => {
                 self.offers.remove(&token);
@@ -289,6 +291,12 @@ impl Channel {
     #[inline]
     pub(super) fn heard(&mut self, slots: u32) -> Option<Ring> {
         self.listener.next(self.theirs.bells(), slots)
+    }
+
+    /// Whether the peer rings faster than this side hears.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.listener.is_crowded()
     }
 
     /// Lets the peer know that this side sleeps.

@@ -40,6 +40,13 @@ pub struct Device {
     pub(super) polls: u32,
     pub(super) behind: bool,
     pub(super) parked: bool,
+    /// There may be something in a socket.
+    pub(super) unread: bool,
+    /// How long to leave the peers alone before the next look.
+    pub(super) pause: u32,
+    pub(super) crowded: bool,
+    /// The channel to be looked at next.
+    pub(super) turn: u32,
     pub(super) spin: SpinBudget,
 }
 
@@ -83,6 +90,10 @@ impl Device {
             polls: 0,
             behind: false,
             parked: false,
+            unread: false,
+            pause: 0,
+            crowded: false,
+            turn: 0,
             spin: SpinBudget::new(cores),
         })
     }

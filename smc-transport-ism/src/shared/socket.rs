@@ -56,14 +56,15 @@ impl Socket {
     /// changed by whoever made the socket.
     pub(super) fn send(&self, message: Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let octets = message.emit();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let Some(fd) = fd else {
+            rustix::net::send(&self.0, &octets, flags)?;
+            return Ok(());
+        };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds: [BorrowedFd<'_>; 1];
-        if let Some(fd) = fd {
-            fds = [fd];
-            control.push(SendAncillaryMessage::ScmRights(&fds));
-        }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let fds = [fd];
+        control.push(SendAncillaryMessage::ScmRights(&fds));
         rustix::net::sendmsg(&self.0, &[IoSlice::new(&octets)], &mut control, flags)?;
         Ok(())
     }

@@ -17,6 +17,10 @@ use crate::slots::Key;
 
 /// Polls between two looks at the sockets.
 const LOOK_EVERY: u32 = 256;
+/// Longest pause before looking at a peer that rings without pause.
+const PAUSE: u32 = 32;
+/// The same while no ring came between two looks: short enough for one that answers.
+const SHORT_PAUSE: u32 = 1;
 /// Reports that may wait before sockets are left unread.
 const REPORTS: usize = 64;
 /// Polls between two readings of the clock.
@@ -30,25 +34,53 @@ impl Device {
     /// # Errors
     /// The operating system's.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<IsmReport>> {
+        // A peer that rings faster than this side looks would be slowed by being
+        // looked at each time: the line it writes is the one that is read here.
+        for _ in 0..self.pause {
+            core::hint::spin_loop();
+        }
         if let Some(report) = self.poll() {
+            let most = if self.crowded { PAUSE } else { SHORT_PAUSE };
+            self.pause = (self.pause * 2 + 1).min(most);
             return Ok(Some(report));
         }
+        self.pause = 0;
         let begin = Instant::now();
         if let Some(report) = self.glance(begin, timeout) {
             return Ok(Some(report));
         }
         loop {
+            if self.unread {
+                self.look()?;
+            }
             if self.park() {
                 let left = timeout.map(|time| time.saturating_sub(begin.elapsed()));
-                let slept = self.look(left);
-                self.unpark();
+                let slept = self.sleep(left);
+                self.awake();
                 slept?;
             }
-            let report = self.poll();
+            let mut report = self.hear();
+            if report.is_none() {
+                self.look()?;
+                report = self.poll();
+            }
             if report.is_some() || timeout.is_some_and(|time| begin.elapsed() >= time) {
                 return Ok(report);
             }
         }
+    }
+
+    /// Sleeps until there is something in a socket, which is then left there: what
+    /// rang is to be told first.
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(timespec);
+        let mut event = [MaybeUninit::<Event>::uninit(); 1];
+        match rustix::event::epoll::wait(&self.poller, &mut event, timeout.as_ref()) {
+            Ok((events, _)) => self.unread |= !events.is_empty(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Sets how long [`Self::wait`] looks at most before it sleeps; nothing at all
@@ -99,35 +131,35 @@ impl Device {
         }
         let asleep = self.reports.is_empty();
         if !asleep {
-            self.unpark();
+            self.awake();
         }
         asleep
     }
 
-    fn unpark(&mut self) {
+    fn awake(&mut self) {
         if self.parked {
             self.parked = false;
-            self.channels
-                .iter()
-                .for_each(|(_, channel)| channel.unpark());
-            // What woke this side may wait in a socket.
-            self.polls = 0;
+            self.channels.iter().for_each(|(_, at)| at.unpark());
         }
     }
 
     /// The next report.
     #[inline]
     pub(super) fn next_report(&mut self) -> Option<IsmReport> {
-        self.unpark();
+        if self.parked {
+            // Whoever slept by other means was woken by something in a socket.
+            self.awake();
+            self.unread = true;
+        }
         if let Some(report) = self.reports.pop_front() {
             return Some(report);
         }
-        if self.polls % LOOK_EVERY == 0 || self.behind {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls % LOOK_EVERY == 0 || self.behind || self.unread {
             // A poller that fails has nothing to tell; what fails for good shows in
             // `wait`.
-            let _ = self.look(Some(Duration::ZERO));
+            let _ = self.look();
         }
-        self.polls = self.polls.wrapping_add(1);
         let heard = self.hear();
         heard.or_else(|| self.reports.pop_front())
     }
@@ -135,13 +167,18 @@ impl Device {
     /// The next DMB somebody rang for.
     #[inline]
     fn hear(&mut self) -> Option<IsmReport> {
-        for index in 0..self.channels.used() {
+        let used = self.channels.used();
+        for _ in 0..used {
+            // The one after the last that was heard: no peer keeps the others unheard.
+            let index = if self.turn < used { self.turn } else { 0 };
+            self.turn = index + 1;
             let Some((key, channel)) = self.channels.at_index_mut(index) else {
                 continue;
             };
             let Some(ring) = channel.heard(self.slots) else {
                 continue;
             };
+            self.crowded = channel.is_crowded();
             // A ring for what is gone, or not the peer's, is not heard.
             let report = self.signalled(key, ring);
             if report.is_some() {
@@ -151,12 +188,12 @@ impl Device {
         None
     }
 
-    /// Looks at the sockets, or sleeps until there is something to look at.
-    fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = timeout.map(timespec);
+    /// Looks at the sockets.
+    fn look(&mut self) -> io::Result<()> {
+        self.unread = false;
         let mut events = [MaybeUninit::<Event>::uninit(); 16];
-        let got = rustix::event::epoll::wait(&self.poller, &mut events, timeout.as_ref());
-        let events = match got {
+        let now = Some(&timespec(Duration::ZERO));
+        let events = match rustix::event::epoll::wait(&self.poller, &mut events, now) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -195,8 +232,10 @@ impl Device {
             };
             let peer = channel.peer;
             match channel.receive() {
+                // Behind a wake there is seldom anything: what there is comes next time.
+                Arrival::Wake if most == REPORTS => return,
                 Arrival::Nothing => return,
-                Arrival::Inner => {}
+                Arrival::Wake | Arrival::Inner => {}
                 Arrival::Event { code, info } => {
                     let event = DeviceEvent::software(peer, code, info);
                     self.reports.push_back(IsmReport::Event(event));
