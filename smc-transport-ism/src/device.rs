@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `RegisterDmb` | [`IsmDevice::register_dmb`] | [`IsmReport::DmbRegistered`] or [`IsmReport::Failed`], perhaps late |
 //! | `UnregisterDmb` | [`IsmDevice::unregister_dmb`] | done on return |
-//! | `AttachDmb` | [`IsmDevice::attach_dmb`] | done on return |
+//! | `AttachDmb` | [`IsmDevice::attach_dmb`] | done on return, see 6 |
 //! | `DetachDmb` | [`IsmDevice::detach_dmb`] | done on return |
 //! | `QueryReach` | [`IsmDevice::query_reach`] | done on return |
 //! | `AddVlan`, `DelVlan` | [`IsmDevice::add_vlan`], [`IsmDevice::del_vlan`] | done on return |
@@ -22,7 +22,9 @@
 //!    signal sees every octet moved before it.
 //! 4. A signal is never lost; several before a [`IsmDevice::poll`] may be told once.
 //! 5. A DMB is zero when its token is reported, and no earlier attachment writes it.
-//! 6. Only the peer a DMB was registered for can attach it.
+//! 6. Only the peer a DMB was registered for can move to it. Others, and unknown
+//!    tokens, are refused when attached or, by a device that knows no attaching, when
+//!    moved to.
 //! 7. A handle names one object for good: after the object is gone, it is
 //!    [`IsmError::Stale`].
 //! 8. A peer that goes away is told once, after everything it sent before.
@@ -133,8 +135,6 @@ pub enum IsmError {
     Stale,
     /// No such token, or not for this device to attach.
     Token,
-    /// The DMB is not registered yet: its token has not been reported.
-    Pending,
     /// No such device, or not on that VLAN.
     Unreachable,
     /// A VLAN the device was not given, or one more than it takes.
@@ -163,7 +163,6 @@ impl fmt::Display for IsmError {
             Self::Element => f.write_str("no such element in a DMB of this device"),
             Self::Stale => f.write_str("this DMB is gone"),
             Self::Token => f.write_str("no DMB with this token is for this device"),
-            Self::Pending => f.write_str("this DMB is not registered yet"),
             Self::Unreachable => f.write_str("this device cannot be reached"),
             Self::Vlan => f.write_str("the device is not on this VLAN"),
             Self::Exhausted => f.write_str("no room for a further DMB"),
@@ -284,12 +283,19 @@ pub trait IsmDevice {
     /// [`IsmError::Stale`].
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError>;
 
-    /// Makes `peer`'s DMB ready to be moved to.
+    /// Makes `peer`'s DMB, which has `len` octets as the peer says, ready to be moved
+    /// to.
     ///
     /// # Errors
     /// [`IsmError::Unreachable`] without such a peer; [`IsmError::Token`] if it has no
-    /// such DMB for this device; [`IsmError::Exhausted`].
-    fn attach_dmb(&mut self, peer: Gid128, token: DmbToken) -> Result<RemoteDmb, IsmError>;
+    /// such DMB for this device; [`IsmError::Length`] if the DMB is known to be shorter
+    /// or no DMB can be that long; [`IsmError::Exhausted`].
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError>;
 
     /// Ends what [`Self::attach_dmb`] began.
     ///
@@ -315,9 +321,10 @@ pub trait IsmDevice {
     /// Writes `source` to the peer's DMB from `offset` on, without a signal.
     ///
     /// # Errors
-    /// [`IsmError::Bounds`], [`IsmError::Element`], [`IsmError::Stale`] also once the
-    /// peer is known to have taken the DMB away, [`IsmError::Unreachable`] once it is
-    /// known to have gone.
+    /// [`IsmError::Bounds`] beyond the length attached, [`IsmError::Element`],
+    /// [`IsmError::Stale`] also once the peer is known to have taken the DMB away,
+    /// [`IsmError::Unreachable`] once it is known to have gone, [`IsmError::Token`] as
+    /// for [`Self::attach_dmb`].
     fn move_data(
         &mut self,
         remote: RemoteDmb,

@@ -17,7 +17,7 @@
 //! let Some(IsmReport::DmbRegistered { token, .. }) = bob.poll() else { panic!() };
 //!
 //! // Ann, told the token, moves octets, then a CDC message with a signal.
-//! let remote = ann.attach_dmb(bob.facts().gid, token)?;
+//! let remote = ann.attach_dmb(bob.facts().gid, token, 16384)?;
 //! ann.move_data(remote, 0, 32, b"hello")?;
 //! ann.move_cdc(remote, 0, 0, &[0xfe; 32], true)?;
 //!
@@ -116,8 +116,13 @@ impl IsmDevice for Device {
         self.machine.lock().unregister(self.gid, dmb)
     }
 
-    fn attach_dmb(&mut self, peer: Gid128, token: DmbToken) -> Result<RemoteDmb, IsmError> {
-        self.machine.lock().attach(self.gid, peer, token)
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
+        self.machine.lock().attach(self.gid, peer, token, len)
     }
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {

@@ -10,6 +10,8 @@ pub mod in_process;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod memory;
 #[cfg(all(target_os = "linux", not(loom)))]
+pub mod pci;
+#[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared;
 mod slots;
 #[cfg(target_os = "linux")]

@@ -98,7 +98,7 @@ fn exchange(device: &mut Device, tcp: TcpStream, peer: Gid128) -> std::io::Resul
         let mut text = String::new();
         BufReader::new(&tcp).read_line(&mut text)?;
         let theirs = DmbToken(text.trim().parse().map_err(|_| gone())?);
-        device.attach_dmb(peer, theirs).map_err(|_| gone())
+        device.attach_dmb(peer, theirs, LEN).map_err(|_| gone())
     };
     match attach() {
         Ok(remote) => Ok(Pair {

@@ -35,8 +35,8 @@ fn sides() -> (Side, Side) {
     };
     let (mine, my_token) = registered(one, gids[1]);
     let (theirs, their_token) = registered(two, gids[0]);
-    let out = one.attach_dmb(gids[1], their_token).unwrap();
-    let back = two.attach_dmb(gids[0], my_token).unwrap();
+    let out = one.attach_dmb(gids[1], their_token, LEN).unwrap();
+    let back = two.attach_dmb(gids[0], my_token, LEN).unwrap();
     // Touched, so that no page is made while measuring.
     for (device, remote) in [(&mut *one, out), (&mut *two, back)] {
         device

@@ -44,6 +44,7 @@ struct Attachment {
     owner: Gid128,
     /// Nothing once the owner has gone: a later device may have its GID.
     dmb: Option<Key>,
+    len: u32,
 }
 
 /// What a port will report. Signals are told once however many there were, so the
@@ -168,6 +169,7 @@ impl State {
         of: Gid128,
         owner: Gid128,
         token: DmbToken,
+        len: u32,
     ) -> Result<RemoteDmb, IsmError> {
         let found = self
             .port(owner)?
@@ -179,11 +181,16 @@ impl State {
         if memory.peer != of || !memory.reported {
             return Err(IsmError::Token);
         }
+        check_len(len, &facts(of))?;
+        if len as usize > memory.octets.len() {
+            return Err(IsmError::Length);
+        }
         let attached = &mut self.port_mut(of)?.attached;
         let key = attached
             .insert_with(|_| Attachment {
                 owner,
                 dmb: Some(dmb),
+                len,
             })
             .ok_or(IsmError::Exhausted)?;
         Ok(RemoteDmb {
@@ -224,9 +231,9 @@ impl State {
         source: &[u8],
     ) -> Result<(), IsmError> {
         element_bit(element, &facts(of))?;
-        let (port, dmb) = self.target(of, remote)?;
+        let (port, dmb, len) = self.target(of, remote)?;
         let octets = &mut port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?.octets;
-        let end = check_bounds(offset, source.len(), octets.len())?;
+        let end = check_bounds(offset, source.len(), len)?;
         octets[end - source.len()..end].copy_from_slice(source);
         Ok(())
     }
@@ -241,9 +248,9 @@ impl State {
         signal: bool,
     ) -> Result<(), IsmError> {
         let bit = element_bit(element, &facts(of))?;
-        let (port, dmb) = self.target(of, remote)?;
+        let (port, dmb, len) = self.target(of, remote)?;
         let memory = port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?;
-        let end = check_cdc_bounds(offset, memory.octets.len())?;
+        let end = check_cdc_bounds(offset, len)?;
         memory.octets[end - CDC_LEN..end].copy_from_slice(cdc);
         if signal {
             if memory.mask == 0 {
@@ -329,12 +336,17 @@ impl State {
             .ok_or(IsmError::Stale)
     }
 
-    /// Where a move goes: the owner's port and its DMB.
-    fn target(&mut self, of: Gid128, remote: RemoteDmb) -> Result<(&mut Port, Key), IsmError> {
+    /// Where a move goes: the owner's port and its DMB, and where that ends.
+    fn target(
+        &mut self,
+        of: Gid128,
+        remote: RemoteDmb,
+    ) -> Result<(&mut Port, Key, usize), IsmError> {
         let key = (remote.index, remote.generation);
-        let Attachment { owner, dmb } = *self.port(of)?.attached.at(key).ok_or(IsmError::Stale)?;
+        let Attachment { owner, dmb, len } =
+            *self.port(of)?.attached.at(key).ok_or(IsmError::Stale)?;
         let dmb = dmb.ok_or(IsmError::Unreachable)?;
-        Ok((self.port_mut(owner)?, dmb))
+        Ok((self.port_mut(owner)?, dmb, len as usize))
     }
 
     fn port(&self, gid: Gid128) -> Result<&Port, IsmError> {

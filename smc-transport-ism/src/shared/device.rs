@@ -15,7 +15,7 @@ use super::socket::Socket;
 use super::spin::SpinBudget;
 use crate::device::{
     Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
-    check_len, element_bit,
+    check_bounds, check_cdc_bounds, check_len, element_bit,
 };
 use crate::doorbell::{Ring, SLOTS};
 use crate::memory::{SharedRegion, system};
@@ -64,9 +64,18 @@ pub(super) enum Attached {
         token: DmbToken,
         region: Arc<SharedRegion>,
         ring: Ring,
+        len: u32,
     },
     Withdrawn,
     Vanished,
+}
+
+/// Where a move goes.
+struct Target<'a> {
+    region: &'a SharedRegion,
+    channel: Key,
+    ring: Ring,
+    len: usize,
 }
 
 impl Device {
@@ -239,18 +248,28 @@ impl IsmDevice for Device {
         Ok(())
     }
 
-    fn attach_dmb(&mut self, peer: Gid128, token: DmbToken) -> Result<RemoteDmb, IsmError> {
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
         let channel = self.channel_to(peer)?;
         // The offer was sent before the token was told, so it is here to be read.
         if self.offer(channel, token).is_none() {
             self.read_channel(channel, usize::MAX);
         }
         let Offer { region, ring } = self.offer(channel, token).ok_or(IsmError::Token)?;
+        check_len(len, &self.facts())?;
+        if len as usize > region.len() {
+            return Err(IsmError::Length);
+        }
         let live = Attached::Live {
             channel,
             token,
             region,
             ring,
+            len,
         };
         let key = self
             .attached
@@ -287,8 +306,9 @@ impl IsmDevice for Device {
         offset: u32,
         source: &[u8],
     ) -> Result<(), IsmError> {
-        let (region, ..) = self.target(remote, element)?;
-        region.copy_in(offset, source)
+        let to = self.target(remote, element)?;
+        check_bounds(offset, source.len(), to.len)?;
+        to.region.copy_in(offset, source)
     }
 
     #[inline]
@@ -300,8 +320,10 @@ impl IsmDevice for Device {
         cdc: &Cdc,
         signal: bool,
     ) -> Result<(), IsmError> {
-        let (region, channel, ring) = self.target(remote, element)?;
-        region.write_cdc(offset, cdc)?;
+        let to = self.target(remote, element)?;
+        check_cdc_bounds(offset, to.len)?;
+        to.region.write_cdc(offset, cdc)?;
+        let (channel, ring) = (to.channel, to.ring);
         if signal && let Some(channel) = self.channels.at_mut(channel) {
             channel.ring(ring);
         }
@@ -351,19 +373,21 @@ impl Device {
     }
 
     #[inline]
-    fn target(
-        &self,
-        remote: RemoteDmb,
-        element: u16,
-    ) -> Result<(&SharedRegion, Key, Ring), IsmError> {
+    fn target(&self, remote: RemoteDmb, element: u16) -> Result<Target<'_>, IsmError> {
         element_bit(element, &facts(self.gid))?;
         match self.attached.at((remote.index, remote.generation)) {
             Some(Attached::Live {
                 channel,
                 region,
                 ring,
+                len,
                 ..
-            }) => Ok((region, *channel, *ring)),
+            }) => Ok(Target {
+                region,
+                channel: *channel,
+                ring: *ring,
+                len: *len as usize,
+            }),
             Some(Attached::Vanished) => Err(IsmError::Unreachable),
             Some(Attached::Withdrawn) | None => Err(IsmError::Stale),
         }

@@ -90,7 +90,7 @@ pub(crate) fn joined<D: IsmDevice>(
     len: u32,
 ) -> (Dmb, DmbToken, RemoteDmb) {
     let (dmb, token) = registered(owner, mover, len);
-    let remote = mover.attach_dmb(owner.facts().gid, token).unwrap();
+    let remote = mover.attach_dmb(owner.facts().gid, token, len).unwrap();
     (dmb, token, remote)
 }
 

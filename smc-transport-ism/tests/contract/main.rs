@@ -3,6 +3,8 @@
 mod events;
 mod lab;
 mod memory;
+#[cfg(target_os = "linux")]
+mod model;
 mod random;
 mod registration;
 mod signals;
@@ -17,7 +19,7 @@ macro_rules! contract {
                     cursors_keep_their_alignment, elements_have_a_bound,
                     octets_arrive_where_they_were_sent, a_dmb_is_zero_when_announced;
                 registration: lengths_a_dmb_can_have, a_third_party_is_refused,
-                    unknown_tokens_are_refused, tokens_work_only_once_reported,
+                    unknown_tokens_are_refused, lengths_are_as_the_peer_says_or_less, tokens_work_only_once_reported,
                     nothing_works_on_what_is_gone, dmbs_run_out_and_come_back,
                     attaching_twice_is_two_attachments, vlans_are_joined_and_left;
                 signals: who_is_signalled_sees_what_was_moved, signals_are_told_once_or_more,
@@ -43,4 +45,6 @@ contract! {
     in_process: crate::lab::InProcess;
     #[cfg(target_os = "linux")]
     shared: crate::lab::Shared;
+    #[cfg(target_os = "linux")]
+    pci: crate::model::Model;
 }

@@ -117,7 +117,7 @@ fn join<D: IsmDevice>(
         }
     };
     let from = devices[owner].facts().gid;
-    let remote = devices[mover].attach_dmb(from, token).unwrap();
+    let remote = devices[mover].attach_dmb(from, token, LEN).unwrap();
     let octets = vec![0; LEN as usize];
     Known {
         dmb,

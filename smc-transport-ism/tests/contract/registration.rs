@@ -4,7 +4,7 @@ use smc_transport_ism::device::{
     DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, VlanId,
 };
 
-use crate::lab::{Lab, cdc, joined, next, octets, registered};
+use crate::lab::{Lab, cdc, joined, next, octets, quiet, registered};
 
 pub(crate) fn lengths_a_dmb_can_have<L: Lab>() {
     let [mut owner, peer] = L::devices();
@@ -29,50 +29,80 @@ pub(crate) fn lengths_a_dmb_can_have<L: Lab>() {
     }
 }
 
+/// Nothing comes of this token: neither attaching nor, where that is not known,
+/// moving.
+#[track_caller]
+fn refused(device: &mut impl IsmDevice, owner: &impl IsmDevice, token: DmbToken) {
+    match device.attach_dmb(owner.facts().gid, token, 16384) {
+        Ok(remote) => {
+            let refusals = [Err(IsmError::Token), Err(IsmError::Stale)];
+            assert!(refusals.contains(&device.move_data(remote, 0, 0, &[1])));
+            assert!(refusals.contains(&device.move_cdc(remote, 0, 0, &cdc(1), true)));
+            device.detach_dmb(remote).unwrap();
+        }
+        Err(error) => assert_eq!(error, IsmError::Token),
+    }
+}
+
 pub(crate) fn a_third_party_is_refused<L: Lab>() {
     let [mut mover, mut owner, mut third] = L::devices();
-    let (_, token, _) = joined(&mut mover, &mut owner, 16384);
-    let from = owner.facts().gid;
-    assert_eq!(third.attach_dmb(from, token), Err(IsmError::Token));
-    assert_eq!(
-        third.attach_dmb(mover.facts().gid, token),
-        Err(IsmError::Token)
-    );
-    assert_eq!(
-        mover.attach_dmb(third.facts().gid, token),
-        Err(IsmError::Token),
-        "wrong owner"
-    );
+    let (dmb, token, _) = joined(&mut mover, &mut owner, 16384);
+    refused(&mut third, &owner, token);
+    refused(&mut third, &mover, token);
     // Nor does one that the owner made for itself to use leak to others.
-    let (_, token) = registered(&mut owner, &third, 16384);
-    assert_eq!(mover.attach_dmb(from, token), Err(IsmError::Token));
+    let (other, token) = registered(&mut owner, &third, 16384);
+    refused(&mut mover, &owner, token);
+    for dmb in [dmb, other] {
+        assert_eq!(octets(&owner, dmb, 16384), vec![0; 16384]);
+    }
+    quiet(&mut owner);
 }
 
 pub(crate) fn unknown_tokens_are_refused<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
-    let (_, token, _) = joined(&mut mover, &mut owner, 16384);
-    let from = owner.facts().gid;
+    let (dmb, token, _) = joined(&mut mover, &mut owner, 16384);
     for near in [
         0,
         1,
         u64::MAX,
         token.0 ^ 1,
-        token.0.wrapping_add(1),
+        token.0.wrapping_add(1 << 32),
         token.0 << 1,
     ] {
         if near != token.0 {
-            assert_eq!(
-                mover.attach_dmb(from, DmbToken(near)),
-                Err(IsmError::Token),
-                "{near:x}"
-            );
+            refused(&mut mover, &owner, DmbToken(near));
         }
     }
     let nobody = Gid128 {
         gid: 0x5555,
         ext: 0x5555,
     };
-    assert_eq!(mover.attach_dmb(nobody, token), Err(IsmError::Unreachable));
+    assert_eq!(
+        mover.attach_dmb(nobody, token, 16384),
+        Err(IsmError::Unreachable)
+    );
+    assert_eq!(octets(&owner, dmb, 16384), vec![0; 16384]);
+}
+
+pub(crate) fn lengths_are_as_the_peer_says_or_less<L: Lab>() {
+    let [mut mover, mut owner] = L::devices();
+    let (dmb, token) = registered(&mut owner, &mover, 16384);
+    let from = owner.facts().gid;
+    for len in [0, 1, 4095, MAX_DMB_LEN + 4096, u32::MAX] {
+        let attached = mover.attach_dmb(from, token, len);
+        assert_eq!(attached, Err(IsmError::Length), "{len}");
+    }
+    let remote = mover.attach_dmb(from, token, 8192).unwrap();
+    assert_eq!(
+        mover.move_data(remote, 0, 8190, &[1; 3]),
+        Err(IsmError::Bounds)
+    );
+    assert_eq!(
+        mover.move_cdc(remote, 0, 8192, &cdc(1), true),
+        Err(IsmError::Bounds)
+    );
+    assert_eq!(mover.move_data(remote, 0, 8190, &[1; 2]), Ok(()));
+    assert_eq!(octets(&owner, dmb, 16384)[8190..8193], [1, 1, 0]);
 }
 
 pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
@@ -82,7 +112,7 @@ pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
     owner.unregister_dmb(dmb).unwrap();
     let (later, token) = registered(&mut owner, &mover, 16384);
     assert_ne!(later, dmb);
-    let remote = mover.attach_dmb(owner.facts().gid, token).unwrap();
+    let remote = mover.attach_dmb(owner.facts().gid, token, 16384).unwrap();
     mover.move_cdc(remote, 0, 0, &cdc(1), true).unwrap();
     assert!(matches!(next(&mut owner), IsmReport::Signalled { dmb, .. } if dmb == later));
 }
@@ -104,10 +134,7 @@ pub(crate) fn nothing_works_on_what_is_gone<L: Lab>() {
     // The mover may need a while to learn that the token is dead.
     let _ = mover.poll();
     crate::lab::quiet(&mut mover);
-    assert_eq!(
-        mover.attach_dmb(owner.facts().gid, token),
-        Err(IsmError::Token)
-    );
+    refused(&mut mover, &owner, token);
     // Later objects in the same places are others.
     let (again, _, other) = joined(&mut mover, &mut owner, 16384);
     assert_eq!(owner.read(dmb, 0, &mut [0]), Err(IsmError::Stale));
@@ -141,7 +168,7 @@ pub(crate) fn dmbs_run_out_and_come_back<L: Lab>() {
 pub(crate) fn attaching_twice_is_two_attachments<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, token, one) = joined(&mut mover, &mut owner, 16384);
-    let two = mover.attach_dmb(owner.facts().gid, token).unwrap();
+    let two = mover.attach_dmb(owner.facts().gid, token, 16384).unwrap();
     assert_ne!(one, two);
     mover.detach_dmb(one).unwrap();
     mover.move_data(two, 0, 100, b"still").unwrap();

@@ -95,7 +95,7 @@ pub(crate) fn moves_in_flight_harm_no_later_dmb<L: Lab>() {
         }
         assert!(octets(&owner, later, LEN).iter().all(|octet| *octet == 0));
         quiet(&mut owner);
-        let fresh = mover.attach_dmb(owner.facts().gid, token).unwrap();
+        let fresh = mover.attach_dmb(owner.facts().gid, token, LEN).unwrap();
         mover.move_cdc(fresh, 0, 0, &cdc(8), true).unwrap();
         let IsmReport::Signalled { dmb: of, cdc, .. } = next(&mut owner) else {
             panic!()

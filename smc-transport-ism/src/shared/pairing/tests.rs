@@ -178,7 +178,7 @@ fn both_ends_pair_whatever_the_address() {
         let IsmReport::DmbRegistered { dmb, token } = next(&mut server) else {
             panic!()
         };
-        let remote = client.attach_dmb(server.facts().gid, token).unwrap();
+        let remote = client.attach_dmb(server.facts().gid, token, 16384).unwrap();
         client.move_cdc(remote, 0, 0, &[5; 32], true).unwrap();
         let signalled = IsmReport::Signalled {
             dmb,
