@@ -149,7 +149,7 @@ impl SharedRegion {
     /// A word that a device changes with interlocked updates.
     pub(crate) fn word(&self, offset: u32) -> Result<&AtomicU32, IsmError> {
         let end = check_bounds(offset, 4, self.len())?;
-        if offset % 4 != 0 {
+        if !offset.is_multiple_of(4) {
             return Err(IsmError::Bounds);
         }
         // SAFETY: as in `cdc_units`, for four octets.

@@ -20,6 +20,7 @@
 mod access;
 mod command;
 mod function;
+mod ism;
 mod summary;
 pub mod vfio;
 

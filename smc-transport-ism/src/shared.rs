@@ -22,6 +22,7 @@
 
 mod channel;
 mod device;
+mod ism;
 mod message;
 pub mod pairing;
 mod socket;
@@ -56,3 +57,6 @@ fn random() -> io::Result<u64> {
     rustix::rand::getrandom(&mut octets, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(octets))
 }
+
+#[cfg(test)]
+mod tests;

@@ -379,10 +379,10 @@ fn a_server_killed_while_pairing_holds_nobody_up() {
         let begin = Instant::now();
         let device = Device::open().unwrap();
         let tcp = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        if let Ok(Some(call)) = Call::announce(&tcp, to, device.facts().gid, PATIENT) {
-            if rustix::net::connect(&tcp, &to).is_ok() {
-                let _ = call.finish(&tcp, |_| false);
-            }
+        if let Ok(Some(call)) = Call::announce(&tcp, to, device.facts().gid, PATIENT)
+            && rustix::net::connect(&tcp, &to).is_ok()
+        {
+            let _ = call.finish(&tcp, |_| false);
         }
         assert!(begin.elapsed() < Duration::from_secs(5));
         killer.join().unwrap();

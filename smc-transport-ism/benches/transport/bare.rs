@@ -77,7 +77,7 @@ fn until(mut so: impl FnMut() -> bool) {
     while !so() {
         core::hint::spin_loop();
         looks += 1;
-        if looks % 4096 == 0 {
+        if looks.is_multiple_of(4096) {
             std::thread::yield_now();
         }
     }

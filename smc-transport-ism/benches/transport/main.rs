@@ -25,7 +25,8 @@ fn main() {
         .unwrap_or_default();
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {}", load().trim());
-    let all: [(&str, fn(&str, usize)); 4] = [
+    type Measure = fn(&str, usize);
+    let all: [(&str, Measure); 4] = [
         ("stream of 64 KiB writes, GB/s", stream),
         (
             "64-octet messages one after another, millions a second",

@@ -105,7 +105,7 @@ impl Summary {
     fn take_mask(&self, place: u32) -> Result<u16, IsmError> {
         // Two masks share a word; it holds the even place's first.
         let at = MASKS + place / 2 * 4;
-        let (bits, shift) = if place % 2 == 0 {
+        let (bits, shift) = if place.is_multiple_of(2) {
             (0xffff_0000, 16)
         } else {
             (0xffff, 0)

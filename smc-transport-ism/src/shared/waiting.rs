@@ -155,7 +155,7 @@ impl Device {
             return Some(report);
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls % LOOK_EVERY == 0 || self.behind || self.unread {
+        if self.polls.is_multiple_of(LOOK_EVERY) || self.behind || self.unread {
             // A poller that fails has nothing to tell; what fails for good shows in
             // `wait`.
             let _ = self.look();

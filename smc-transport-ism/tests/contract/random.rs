@@ -85,9 +85,9 @@ fn run<L: Lab>(mut numbers: Numbers) {
             }
         }
     }
-    for device in 0..3 {
-        while let Some(report) = (0..20_000).find_map(|_| devices[device].poll()) {
-            take(device, Some(report), &mut known);
+    for (at, device) in devices.iter_mut().enumerate() {
+        while let Some(report) = (0..20_000).find_map(|_| device.poll()) {
+            take(at, Some(report), &mut known);
         }
     }
     for at in &known {

@@ -17,7 +17,7 @@ use crate::shared::socket::{Received, Socket};
 /// Most listeners of one port that are told.
 const MAX_LISTENERS: usize = 64;
 /// First pause between two questions to the kernel; they double up to the second.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(8));
+const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
 
 /// A TCP connection that has been announced to whoever may accept it.
 #[derive(Debug)]
