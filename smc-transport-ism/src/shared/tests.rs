@@ -382,3 +382,24 @@ fn registering_for_ever_uses_nothing_up() {
         "{before:?} {after:?}"
     );
 }
+
+/// A report made on the way to sleep was once overtaken by the next one, so that a
+/// cursor seemed to go back.
+#[test]
+fn what_is_told_never_goes_back() {
+    let (mut one, mut two) = joined();
+    let (dmb, remote) = attached(&mut one, &mut two);
+    let signalled = |cdc| {
+        Some(IsmReport::Signalled {
+            dmb,
+            mask: 0x8000,
+            cdc,
+        })
+    };
+    one.move_cdc(remote, 0, 0, &[1; 32], true).unwrap();
+    let asleep = two.park();
+    assert!(!asleep, "it rang meanwhile");
+    one.move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
+    assert_eq!(two.after_park(asleep), signalled([1; 32]));
+    assert_eq!(two.poll(), signalled([2; 32]));
+}

@@ -53,21 +53,26 @@ impl Device {
             if self.unread {
                 self.look()?;
             }
-            if self.park() {
+            let asleep = self.park();
+            if asleep {
                 let left = timeout.map(|time| time.saturating_sub(begin.elapsed()));
                 let slept = self.sleep(left);
                 self.awake();
                 slept?;
             }
-            let mut report = self.hear();
-            if report.is_none() {
-                self.look()?;
-                report = self.poll();
-            }
+            let report = self.after_park(asleep);
             if report.is_some() || timeout.is_some_and(|time| begin.elapsed() >= time) {
                 return Ok(report);
             }
         }
+    }
+
+    /// The next report after parking, and sleeping if that was allowed.
+    pub(super) fn after_park(&mut self, slept: bool) -> Option<IsmReport> {
+        // What woke this side most likely rang. But what was heard on the way to sleep
+        // comes before anything heard now.
+        let heard = if slept { self.hear() } else { None };
+        heard.or_else(|| self.poll())
     }
 
     /// Sleeps until there is something in a socket, which is then left there: what
