@@ -336,7 +336,7 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
             while !done.load(order) {
                 octet = octet.wrapping_add(1);
                 one.move_data(remote, 0, 32, &[octet; 4096]).unwrap();
-                one.move_cdc(remote, 0, 0, &[octet; 32], octet % 8 == 0)
+                one.move_cdc(remote, 0, 0, &[octet; 32], octet.is_multiple_of(8))
                     .unwrap();
             }
         });
