@@ -34,6 +34,7 @@
 
 pub mod device;
 #[cfg(target_os = "linux")]
+#[cfg_attr(loom, allow(dead_code))]
 mod doorbell;
 pub mod in_process;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -43,6 +44,8 @@ mod memory;
 pub mod pci;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared;
+// The backends for Linux use more of it.
+#[cfg_attr(any(loom, not(target_os = "linux")), allow(dead_code))]
 mod slots;
 #[cfg(target_os = "linux")]
 mod sync;
