@@ -291,6 +291,38 @@ fn a_registration_that_waits_is_reported_when_sent_or_failed() {
     }
 }
 
+//= SHM-028 test
+#[test]
+fn a_peer_that_sends_without_end_is_not_read_without_end() {
+    let (mut device, far, _bells) = with_hostile();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let messages = [
+                Message::Wake,
+                Message::Withdraw { token: DmbToken(5) },
+                Message::Event { code: 0, info: 0 },
+            ];
+            for message in messages.into_iter().cycle() {
+                if done.load(order) {
+                    break;
+                }
+                let _ = far.send(message, None);
+            }
+        });
+        for _ in 0..50 {
+            let unknown = device.attach_dmb(HOSTILE, DmbToken(9), LEN);
+            assert_eq!(unknown, Err(IsmError::Token));
+            for _ in 0..1000 {
+                let _ = device.poll();
+            }
+            assert!(device.reports.len() <= 1100, "{}", device.reports.len());
+        }
+        done.store(true, order);
+    });
+}
+
 //= SHM-026 test
 #[test]
 fn an_event_loop_is_woken() {

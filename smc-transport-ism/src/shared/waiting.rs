@@ -210,7 +210,7 @@ impl Device {
             if flags.contains(EventFlags::OUT) {
                 self.catch_up(key);
             }
-            self.read_channel(key, REPORTS);
+            self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
         }
         Ok(())
     }
@@ -229,16 +229,17 @@ impl Device {
         self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
     }
 
-    /// Takes what a channel's socket holds, while no more than `most` reports wait.
+    /// Takes at most so many messages from a channel's socket: a peer that sends
+    /// without end is not read without end.
     pub(super) fn read_channel(&mut self, key: Key, most: usize) {
-        while self.reports.len() < most {
+        for _ in 0..most {
             let Some(channel) = self.channels.at_mut(key) else {
                 return;
             };
             let peer = channel.peer;
             match channel.receive() {
                 // Behind a wake there is seldom anything: what there is comes next time.
-                Arrival::Wake if most == REPORTS => return,
+                Arrival::Wake if most <= REPORTS => return,
                 Arrival::Nothing => return,
                 Arrival::Wake | Arrival::Inner => {}
                 Arrival::Event { code, info } => {

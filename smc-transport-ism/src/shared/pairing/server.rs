@@ -15,6 +15,8 @@ use crate::shared::socket::{Received, Socket};
 
 /// Clients that may have announced themselves and not been accepted yet.
 pub(super) const MAX_CALLERS: usize = 256;
+/// Times a caller is looked at that says nothing.
+const LOOKS: u8 = 16;
 /// Clients the kernel keeps beside those.
 const BACKLOG: i32 = 128;
 
@@ -36,6 +38,7 @@ pub(super) struct Caller {
     socket: Socket,
     uid: u32,
     announced: Option<(u64, Gid128)>,
+    looks: u8,
 }
 
 impl Rendezvous {
@@ -96,6 +99,7 @@ impl Rendezvous {
             socket,
             uid,
             announced,
+            ..
         } = self.callers.swap_remove(at);
         let (_, gid) = announced?;
         if !belongs(uid, client.uid) {
@@ -125,39 +129,60 @@ impl Rendezvous {
 
     /// Takes in who has called, and what they announce.
     fn take_calls(&mut self) {
-        while let Ok(socket) = rustix::net::accept_with(&self.socket, Socket::FLAGS) {
+        // What comes in all at once is looked through once only.
+        let mut swept = false;
+        for _ in 0..MAX_CALLERS {
+            let Ok(socket) = rustix::net::accept_with(&self.socket, Socket::FLAGS) else {
+                break;
+            };
+            if self.callers.len() >= MAX_CALLERS {
+                self.forget(swept);
+                swept = true;
+            }
             let socket = Socket::new(socket);
             if let Ok(uid) = crate::sys::peer_uid(&socket) {
                 self.callers.push(Caller {
                     socket,
                     uid,
                     announced: None,
+                    looks: 0,
                 });
             }
-            if self.callers.len() > MAX_CALLERS {
-                self.forget();
-            }
         }
-        self.callers.retain_mut(|caller| match caller.announced {
-            Some(_) => true,
-            None => match caller.socket.receive() {
-                Received::Message(Message::Announce { cookie, gid }, None) => {
-                    caller.announced = Some((cookie, gid));
-                    true
-                }
-                Received::Nothing => true,
-                Received::Message(..) | Received::End => false,
-            },
-        });
+        self.callers.retain_mut(Caller::listen);
     }
 
     /// Makes room: those that have given up go first, then who called first.
-    fn forget(&mut self) {
-        self.callers.retain(|caller| {
-            caller.announced.is_none() || matches!(caller.socket.receive(), Received::Nothing)
-        });
-        if self.callers.len() > MAX_CALLERS {
+    fn forget(&mut self, swept: bool) {
+        if !swept {
+            self.callers.retain(|caller| {
+                caller.announced.is_none() || matches!(caller.socket.receive(), Received::Nothing)
+            });
+        }
+        if self.callers.len() >= MAX_CALLERS {
             self.callers.remove(0);
+        }
+    }
+}
+
+impl Caller {
+    /// Takes the announcement in; whether this may still become, or is, one to pair
+    /// with.
+    fn listen(&mut self) -> bool {
+        if self.announced.is_some() {
+            return true;
+        }
+        match self.socket.receive() {
+            Received::Message(Message::Announce { cookie, gid }, None) => {
+                self.announced = Some((cookie, gid));
+                true
+            }
+            // A client announces itself with its next system call.
+            Received::Nothing => {
+                self.looks += 1;
+                self.looks < LOOKS
+            }
+            Received::Message(..) | Received::End => false,
         }
     }
 }
