@@ -1,0 +1,327 @@
+//! What an ISM device does for SMC-D: the seam between the engine and a backend.
+//!
+//! | engine's command | call | reported |
+//! |---|---|---|
+//! | `RegisterDmb` | [`IsmDevice::register_dmb`] | [`IsmReport::DmbRegistered`] or [`IsmReport::Failed`], perhaps late |
+//! | `UnregisterDmb` | [`IsmDevice::unregister_dmb`] | done on return |
+//! | `AttachDmb` | [`IsmDevice::attach_dmb`] | done on return, see 6 |
+//! | `DetachDmb` | [`IsmDevice::detach_dmb`] | done on return |
+//! | `QueryReach` | [`IsmDevice::query_reach`] | done on return |
+//! | `AddVlan`, `DelVlan` | [`IsmDevice::add_vlan`], [`IsmDevice::del_vlan`] | done on return |
+//! | `Move` | [`IsmDevice::move_data`] | done on return |
+//! | `MoveCdc` | [`IsmDevice::move_cdc`] | done on return; at the other end [`IsmReport::Signalled`] |
+//! | `SignalEvent` | [`IsmDevice::signal_event`] | at the other end [`IsmReport::Event`] |
+//!
+//! Every backend keeps the same contract, and one suite (`tests/contract`) holds all
+//! of them to it:
+//!
+//! 1. Nothing blocks. What cannot be done now is [`IsmError::Busy`].
+//! 2. A move writes inside one DMB or not at all; `offset + length` is added in 64
+//!    bits.
+//! 3. Moves to one DMB take effect in the order of the calls. Who has been told of a
+//!    signal sees every octet moved before it.
+//! 4. A signal is never lost; several before a [`IsmDevice::poll`] may be told once.
+//! 5. A DMB is zero when its token is reported, and no earlier attachment writes it.
+//! 6. Only the peer a DMB was registered for can move to it. Others, and unknown
+//!    tokens, are refused when attached or, by a device that knows no attaching, when
+//!    moved to.
+//! 7. A handle names one object for good: after the object is gone, it is
+//!    [`IsmError::Stale`].
+//! 8. A peer that goes away is told once, after everything it sent before.
+//!
+//! Every number a peer chose has been checked before it is reported; the octets in a
+//! DMB have not, and may change while they are read.
+
+mod error;
+
+use core::fmt;
+
+pub use error::IsmError;
+pub(crate) use error::{check_bounds, check_cdc_bounds, check_len, element_bit};
+
+/// Octets of a CDC message at the head of a DMB.
+pub const CDC_LEN: usize = 32;
+
+/// A DMB's length is a multiple of this, in octets.
+pub const DMB_GRANULE: u32 = 4096;
+
+/// Longest DMB SMC-D can name, in octets.
+pub const MAX_DMB_LEN: u32 = 1 << 20;
+
+/// A CDC message as it lies in memory: host byte order, two cursors of eight octets.
+pub type Cdc = [u8; CDC_LEN];
+
+/// The address of an ISM device: 64 bits, and 64 more where the device emulates ISM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Gid128 {
+    /// What the CLC messages carry as the GID.
+    pub gid: u64,
+    /// The extension; 0 on a real ISM device.
+    pub ext: u64,
+}
+
+impl fmt::Display for Gid128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}:{:016x}", self.gid, self.ext)
+    }
+}
+
+/// What a peer needs, beside being the right peer, to attach a DMB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DmbToken(pub u64);
+
+/// A VLAN identifier, 1 to 4094, or [`VlanId::V2`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VlanId(u16);
+
+impl VlanId {
+    /// Not a VLAN: what SMC-D version 2 registers, and by which it probes for it.
+    pub const V2: Self = Self(0x1fff);
+
+    /// The VLAN `id`, if there can be one.
+    #[must_use]
+    pub const fn new(id: u16) -> Option<Self> {
+        if (id >= 1 && id <= 4094) || id == 0x1fff {
+            Some(Self(id))
+        } else {
+            None
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// A DMB of this device, from registration to unregistration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dmb {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// A peer's DMB, from attaching to detaching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RemoteDmb {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What does not change while a device lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// The device's address.
+    pub gid: Gid128,
+    /// The channel identifier: devices reach each other only if theirs are equal.
+    pub chid: u16,
+    /// Longest DMB, in octets.
+    pub max_dmb_len: u32,
+    /// Most DMBs registered at a time.
+    pub max_dmbs: u32,
+    /// Elements a DMB can be divided into, which signals tell apart; 1 to 16.
+    pub elements: u16,
+    /// Whether the device serves SMC-D version 2.
+    pub version_2: bool,
+}
+
+/// What kind of thing an event tells about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// A DMB of this device failed; `token` is its token.
+    Dmb,
+    /// A device has gone; `token` is its GID. Its link groups end.
+    Gid,
+    /// What a peer sent by [`IsmDevice::signal_event`]; `token` is its GID.
+    Software,
+}
+
+/// An event of the device, as SMC-D takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceEvent {
+    /// What it is about.
+    pub kind: EventKind,
+    /// Whose it is, or which DMB's; see [`EventKind`].
+    pub token: u64,
+    /// The peer in full, if a peer is what it is about.
+    pub peer: Option<Gid128>,
+    /// A code: 0x80 link group shutdown and 0x83 test link from SMC-D peers.
+    pub code: u32,
+    /// What goes with the code; not checked.
+    pub info: u64,
+}
+
+impl DeviceEvent {
+    /// `peer` has gone.
+    pub(crate) fn vanished(peer: Gid128) -> Self {
+        Self {
+            kind: EventKind::Gid,
+            token: peer.gid,
+            peer: Some(peer),
+            code: 0,
+            info: 0,
+        }
+    }
+
+    /// `peer` sent `code` and `info`.
+    pub(crate) fn software(peer: Gid128, code: u32, info: u64) -> Self {
+        Self {
+            kind: EventKind::Software,
+            token: peer.gid,
+            peer: Some(peer),
+            code,
+            info,
+        }
+    }
+}
+
+/// What a device reports by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsmReport {
+    /// The peer can attach the DMB from now on. It is zero.
+    DmbRegistered {
+        /// The DMB.
+        dmb: Dmb,
+        /// What the peer must be told.
+        token: DmbToken,
+    },
+    /// The peer has moved to the DMB, with signal.
+    Signalled {
+        /// The DMB.
+        dmb: Dmb,
+        /// The elements signalled, element 0 the highest bit.
+        mask: u16,
+        /// The first octets of the DMB, read once, each cursor in one piece.
+        cdc: Cdc,
+    },
+    /// An event of the device.
+    Event(DeviceEvent),
+    /// A DMB could not be registered; it is gone.
+    Failed {
+        /// The DMB.
+        dmb: Dmb,
+        /// Why.
+        error: IsmError,
+    },
+}
+
+/// An ISM device. See the [module](self) for the contract.
+///
+/// One caller at a time: a device is not shared, it belongs to whoever drives the
+/// engine.
+pub trait IsmDevice {
+    /// What does not change.
+    fn facts(&self) -> DeviceFacts;
+
+    /// Makes `len` octets, all zero, which only `peer` may write.
+    ///
+    /// # Errors
+    /// [`IsmError::Length`], [`IsmError::Unreachable`], [`IsmError::Vlan`],
+    /// [`IsmError::Exhausted`], [`IsmError::Busy`], or the system's.
+    fn register_dmb(
+        &mut self,
+        len: u32,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<Dmb, IsmError>;
+
+    /// Takes the DMB away from the peer and from this side, whether or not the peer
+    /// still moves to it. No later report names it.
+    ///
+    /// # Errors
+    /// [`IsmError::Stale`].
+    fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError>;
+
+    /// Makes `peer`'s DMB, which has `len` octets as the peer says, ready to be moved
+    /// to.
+    ///
+    /// # Errors
+    /// [`IsmError::Unreachable`] without such a peer; [`IsmError::Token`] if it has no
+    /// such DMB for this device; [`IsmError::Length`] if the DMB is known to be shorter
+    /// or no DMB can be that long; [`IsmError::Exhausted`].
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError>;
+
+    /// Ends what [`Self::attach_dmb`] began.
+    ///
+    /// # Errors
+    /// [`IsmError::Stale`].
+    fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError>;
+
+    /// Whether `peer` can be reached, on `vlan` if there is one.
+    fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool;
+
+    /// Joins a VLAN.
+    ///
+    /// # Errors
+    /// [`IsmError::Vlan`] if the device takes no more, or has none.
+    fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError>;
+
+    /// Leaves a VLAN.
+    ///
+    /// # Errors
+    /// [`IsmError::Vlan`] if the device was not on it.
+    fn del_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError>;
+
+    /// Writes `source` to the peer's DMB from `offset` on, without a signal.
+    ///
+    /// # Errors
+    /// [`IsmError::Bounds`] beyond the length attached, [`IsmError::Element`],
+    /// [`IsmError::Stale`] also once the peer is known to have taken the DMB away,
+    /// [`IsmError::Unreachable`] once it is known to have gone, [`IsmError::Token`] as
+    /// for [`Self::attach_dmb`].
+    fn move_data(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError>;
+
+    /// Writes a CDC message to the peer's DMB, each cursor in one piece, and signals
+    /// `element` if `signal`. `offset` is a multiple of 8.
+    ///
+    /// # Errors
+    /// As [`Self::move_data`].
+    fn move_cdc(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError>;
+
+    /// Sends `peer` a software event. `vlan` is only what must reach it.
+    ///
+    /// # Errors
+    /// [`IsmError::Unreachable`], [`IsmError::Busy`].
+    fn signal_event(
+        &mut self,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError>;
+
+    /// The next report, if there is one.
+    fn poll(&mut self) -> Option<IsmReport>;
+
+    /// Copies octets out of a DMB of this device. The peer may write meanwhile.
+    ///
+    /// # Errors
+    /// [`IsmError::Bounds`], [`IsmError::Stale`].
+    fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError>;
+
+    /// Reads the CDC message at `offset`, a multiple of 8, each cursor in one piece.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError>;
+}

@@ -1,0 +1,126 @@
+//! Every interleaving of small cases. Run with
+//! `RUSTFLAGS="--cfg loom" cargo test -p smc-transport-ism --lib loom`.
+
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use super::{Bells, Listener, Ring, Waker};
+use crate::sync::{AtomicU64, Ordering};
+
+/// What two processes share in the model.
+struct Shared {
+    ringer: Bells,
+    listener: Bells,
+    /// What is moved before each ring, by slot.
+    moved: [AtomicU64; 2],
+    /// The channel: wakes that wait to be read.
+    wakes: (Mutex<u32>, Condvar),
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            ringer: Bells::new(),
+            listener: Bells::new(),
+            moved: [AtomicU64::new(0), AtomicU64::new(0)],
+            wakes: (Mutex::new(0), Condvar::new()),
+        })
+    }
+
+    fn move_and_ring(&self, waker: &mut Waker, slot: u32, value: u64) {
+        self.moved[slot as usize].store(value, Ordering::Relaxed);
+        self.ringer.ring(Ring {
+            slot,
+            generation: 1,
+        });
+        if waker.must_wake(&self.listener) {
+            *self.wakes.0.lock().unwrap() += 1;
+            self.wakes.1.notify_one();
+        }
+    }
+
+    /// The next ring; sleeps, as the device does, if there is none.
+    fn wait(&self, heard: &mut Listener) -> Ring {
+        loop {
+            if let Some(ring) = heard.next(&self.ringer, 2) {
+                return ring;
+            }
+            self.listener.park();
+            if let Some(ring) = heard.next(&self.ringer, 2) {
+                self.listener.unpark();
+                return ring;
+            }
+            let mut wakes = self.wakes.0.lock().unwrap();
+            while *wakes == 0 {
+                // If a wake is lost this never ends, and loom says so.
+                wakes = self.wakes.1.wait(wakes).unwrap();
+            }
+            *wakes = 0;
+            drop(wakes);
+            self.listener.unpark();
+        }
+    }
+}
+
+#[test]
+fn no_ring_is_slept_through() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let ringer = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let mut waker = Waker::default();
+            ringer.move_and_ring(&mut waker, 0, 1);
+            ringer.move_and_ring(&mut waker, 0, 2);
+        });
+        let mut heard = Listener::new();
+        let mut last = 0;
+        while last < 2 {
+            assert_eq!(shared.wait(&mut heard).slot, 0);
+            let now = shared.moved[0].load(Ordering::Relaxed);
+            assert!(now > 0, "what was moved before a ring is there");
+            last = now;
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn two_slots_are_told_apart_and_none_is_lost() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let ringer = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let mut waker = Waker::default();
+            ringer.move_and_ring(&mut waker, 0, 1);
+            ringer.move_and_ring(&mut waker, 1, 1);
+        });
+        let mut heard = Listener::new();
+        let mut rang = [false; 2];
+        while rang != [true; 2] {
+            let ring = shared.wait(&mut heard);
+            assert_eq!(shared.moved[ring.slot as usize].load(Ordering::Relaxed), 1);
+            rang[ring.slot as usize] = true;
+        }
+        assert_eq!(heard.next(&shared.ringer, 2), None);
+        thread.join().unwrap();
+    });
+}
+
+/// Both sides ring and sleep: a ping-pong without a lost wake.
+#[test]
+fn both_sides_may_sleep() {
+    loom::model(|| {
+        let (there, back) = (Shared::new(), Shared::new());
+        let (to, from) = (Arc::clone(&back), Arc::clone(&there));
+        let thread = thread::spawn(move || {
+            let (mut waker, mut heard) = (Waker::default(), Listener::new());
+            from.wait(&mut heard);
+            to.move_and_ring(&mut waker, 0, 1);
+        });
+        let (mut waker, mut heard) = (Waker::default(), Listener::new());
+        there.move_and_ring(&mut waker, 0, 1);
+        back.wait(&mut heard);
+        assert_eq!(back.moved[0].load(Ordering::Relaxed), 1);
+        thread.join().unwrap();
+    });
+}

@@ -1,0 +1,192 @@
+//! ISM devices that share a machine within one process: for tests, and for embedding
+//! both ends in one program.
+//!
+//! No thread, no clock and no randomness: the same calls give the same reports and
+//! the same tokens. A [`Machine`] can be [forked](Machine::fork) with all its devices,
+//! so that states can be explored.
+//!
+//! ```
+//! use smc_transport_ism::device::{Gid128, IsmDevice, IsmReport};
+//! use smc_transport_ism::in_process::Machine;
+//!
+//! let machine = Machine::new(1);
+//! let [mut ann, mut bob] = [1, 2].map(|gid| machine.add(Gid128 { gid, ext: 0 }).unwrap());
+//!
+//! // Bob lets Ann write 16 KiB.
+//! let dmb = bob.register_dmb(16384, ann.facts().gid, None)?;
+//! let Some(IsmReport::DmbRegistered { token, .. }) = bob.poll() else { panic!() };
+//!
+//! // Ann, told the token, moves octets, then a CDC message with a signal.
+//! let remote = ann.attach_dmb(bob.facts().gid, token, 16384)?;
+//! ann.move_data(remote, 0, 32, b"hello")?;
+//! ann.move_cdc(remote, 0, 0, &[0xfe; 32], true)?;
+//!
+//! assert!(matches!(bob.poll(), Some(IsmReport::Signalled { mask: 0x8000, .. })));
+//! let mut octets = [0; 5];
+//! bob.read(dmb, 32, &mut octets)?;
+//! assert_eq!(&octets, b"hello");
+//! # Ok::<(), smc_transport_ism::device::IsmError>(())
+//! ```
+
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::{
+    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+};
+use state::State;
+
+/// What the devices share.
+#[derive(Clone)]
+pub struct Machine {
+    state: Arc<Mutex<State>>,
+}
+
+impl Machine {
+    /// A machine without devices; its tokens follow from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::new(seed))),
+        }
+    }
+
+    /// Adds a device, unless there is one with this GID.
+    #[must_use]
+    pub fn add(&self, gid: Gid128) -> Option<Device> {
+        self.lock().add(gid).then(|| Device {
+            machine: self.clone(),
+            gid,
+        })
+    }
+
+    /// A copy of the machine and of all its devices, in order of their GIDs. The two
+    /// share nothing, and every handle is good in both.
+    #[must_use]
+    pub fn fork(&self) -> (Self, Vec<Device>) {
+        let state = self.lock().clone();
+        let gids: Vec<_> = state.gids().collect();
+        let machine = Self {
+            state: Arc::new(Mutex::new(state)),
+        };
+        let devices = gids
+            .into_iter()
+            .map(|gid| Device {
+                machine: machine.clone(),
+                gid,
+            })
+            .collect();
+        (machine, devices)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No call leaves the state half changed, so a panic elsewhere spoils nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device of a [`Machine`]. Dropping it takes it away: its peers are told.
+pub struct Device {
+    machine: Machine,
+    gid: Gid128,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.machine.lock().remove(self.gid);
+    }
+}
+
+impl IsmDevice for Device {
+    fn facts(&self) -> DeviceFacts {
+        state::facts(self.gid)
+    }
+
+    fn register_dmb(
+        &mut self,
+        len: u32,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<Dmb, IsmError> {
+        self.machine.lock().register(self.gid, len, peer, vlan)
+    }
+
+    fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        self.machine.lock().unregister(self.gid, dmb)
+    }
+
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
+        self.machine.lock().attach(self.gid, peer, token, len)
+    }
+
+    fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        self.machine.lock().detach(self.gid, remote)
+    }
+
+    fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {
+        self.machine.lock().reach(self.gid, peer, vlan).is_ok()
+    }
+
+    fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        self.machine.lock().add_vlan(self.gid, vlan)
+    }
+
+    fn del_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        self.machine.lock().del_vlan(self.gid, vlan)
+    }
+
+    fn move_data(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError> {
+        self.machine
+            .lock()
+            .move_data(self.gid, remote, element, offset, source)
+    }
+
+    fn move_cdc(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError> {
+        self.machine
+            .lock()
+            .move_cdc(self.gid, remote, element, offset, cdc, signal)
+    }
+
+    fn signal_event(
+        &mut self,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError> {
+        self.machine
+            .lock()
+            .signal_event(self.gid, peer, vlan, code, info)
+    }
+
+    fn poll(&mut self) -> Option<IsmReport> {
+        self.machine.lock().poll(self.gid)
+    }
+
+    fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
+        self.machine.lock().read(self.gid, dmb, offset, into)
+    }
+
+    fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
+        self.machine.lock().read_cdc(self.gid, dmb, offset)
+    }
+}

@@ -1,0 +1,376 @@
+//! The machine as plain data: ports, DMBs and what is yet to be reported.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::device::{
+    CDC_LEN, Cdc, DeviceEvent, DeviceFacts, Dmb, DmbToken, Gid128, IsmError, IsmReport,
+    MAX_DMB_LEN, RemoteDmb, VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
+};
+use crate::slots::{Key, Slots};
+
+/// What an ISM device has: places 32 to 1919 of its summary page.
+const MAX_DMBS: u32 = 1888;
+/// VLANs an ISM device reports at most.
+const MAX_VLANS: usize = 64;
+/// Software events a device keeps: the length of an ISM event queue.
+const MAX_EVENTS: usize = 15;
+
+#[derive(Clone)]
+pub(super) struct State {
+    ports: BTreeMap<Gid128, Port>,
+    tokens: u64,
+}
+
+#[derive(Clone)]
+struct Port {
+    vlans: BTreeSet<VlanId>,
+    dmbs: Slots<Memory>,
+    attached: Slots<Attachment>,
+    reports: VecDeque<Queued>,
+    events: usize,
+}
+
+#[derive(Clone)]
+struct Memory {
+    peer: Gid128,
+    token: DmbToken,
+    reported: bool,
+    mask: u16,
+    octets: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Attachment {
+    owner: Gid128,
+    /// Nothing once the owner has gone: a later device may have its GID.
+    dmb: Option<Key>,
+    len: u32,
+}
+
+/// What a port will report. Signals are told once however many there were, so the
+/// queue holds at most two entries a DMB.
+#[derive(Clone, Copy)]
+enum Queued {
+    Registered(Key),
+    Signalled(Key),
+    Software(DeviceEvent),
+    Vanished(Gid128),
+}
+
+pub(super) fn facts(gid: Gid128) -> DeviceFacts {
+    DeviceFacts {
+        gid,
+        chid: 0xffff,
+        max_dmb_len: MAX_DMB_LEN,
+        max_dmbs: MAX_DMBS,
+        elements: 16,
+        version_2: true,
+    }
+}
+
+impl State {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            ports: BTreeMap::new(),
+            tokens: seed,
+        }
+    }
+
+    pub(super) fn gids(&self) -> impl Iterator<Item = Gid128> {
+        self.ports.keys().copied()
+    }
+
+    pub(super) fn add(&mut self, gid: Gid128) -> bool {
+        if self.ports.contains_key(&gid) {
+            return false;
+        }
+        let port = Port {
+            vlans: BTreeSet::new(),
+            dmbs: Slots::new(MAX_DMBS),
+            attached: Slots::new(MAX_DMBS),
+            reports: VecDeque::new(),
+            events: 0,
+        };
+        self.ports.insert(gid, port);
+        true
+    }
+
+    pub(super) fn remove(&mut self, gid: Gid128) {
+        if self.ports.remove(&gid).is_none() {
+            return;
+        }
+        for port in self.ports.values_mut() {
+            port.attached
+                .for_each(|at| at.dmb = at.dmb.filter(|_| at.owner != gid));
+            // One that comes and goes must not grow the queues of those who look away.
+            port.reports
+                .retain(|at| !matches!(at, Queued::Vanished(at) if *at == gid));
+            port.reports.push_back(Queued::Vanished(gid));
+        }
+    }
+
+    pub(super) fn reach(
+        &self,
+        from: Gid128,
+        to: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<(), IsmError> {
+        let both = [self.port(from)?, self.port(to)?];
+        match vlan {
+            Some(vlan) if vlan != VlanId::V2 => {
+                let on_it = both.iter().all(|port| port.vlans.contains(&vlan));
+                on_it.then_some(()).ok_or(IsmError::Vlan)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn register(
+        &mut self,
+        of: Gid128,
+        len: u32,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<Dmb, IsmError> {
+        check_len(len, &facts(of))?;
+        self.reach(of, peer, vlan)?;
+        let token = self.next_token();
+        let port = self.port_mut(of)?;
+        let octets = vec![0; len as usize];
+        let memory = Memory {
+            peer,
+            token,
+            reported: false,
+            mask: 0,
+            octets,
+        };
+        let key = port
+            .dmbs
+            .insert_with(|_| memory)
+            .ok_or(IsmError::Exhausted)?;
+        port.reports.push_back(Queued::Registered(key));
+        Ok(Dmb {
+            index: key.0,
+            generation: key.1,
+        })
+    }
+
+    pub(super) fn unregister(&mut self, of: Gid128, dmb: Dmb) -> Result<(), IsmError> {
+        let port = self.port_mut(of)?;
+        port.dmbs.remove(key(dmb)).ok_or(IsmError::Stale)?;
+        port.reports.retain(|report| {
+            !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == key(dmb))
+        });
+        Ok(())
+    }
+
+    pub(super) fn attach(
+        &mut self,
+        of: Gid128,
+        owner: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
+        let found = self
+            .port(owner)?
+            .dmbs
+            .iter()
+            .find(|(_, memory)| memory.token == token);
+        let (dmb, memory) = found.ok_or(IsmError::Token)?;
+        // Before its token is told nobody can know it but by guessing.
+        if memory.peer != of || !memory.reported {
+            return Err(IsmError::Token);
+        }
+        check_len(len, &facts(of))?;
+        if len as usize > memory.octets.len() {
+            return Err(IsmError::Length);
+        }
+        let attached = &mut self.port_mut(of)?.attached;
+        let key = attached
+            .insert_with(|_| Attachment {
+                owner,
+                dmb: Some(dmb),
+                len,
+            })
+            .ok_or(IsmError::Exhausted)?;
+        Ok(RemoteDmb {
+            index: key.0,
+            generation: key.1,
+        })
+    }
+
+    pub(super) fn detach(&mut self, of: Gid128, remote: RemoteDmb) -> Result<(), IsmError> {
+        let key = (remote.index, remote.generation);
+        self.port_mut(of)?
+            .attached
+            .remove(key)
+            .map(|_| ())
+            .ok_or(IsmError::Stale)
+    }
+
+    pub(super) fn add_vlan(&mut self, of: Gid128, vlan: VlanId) -> Result<(), IsmError> {
+        let vlans = &mut self.port_mut(of)?.vlans;
+        if vlan != VlanId::V2 && vlans.len() >= MAX_VLANS && !vlans.contains(&vlan) {
+            return Err(IsmError::Vlan);
+        }
+        vlans.insert(vlan);
+        Ok(())
+    }
+
+    pub(super) fn del_vlan(&mut self, of: Gid128, vlan: VlanId) -> Result<(), IsmError> {
+        let was = self.port_mut(of)?.vlans.remove(&vlan);
+        was.then_some(()).ok_or(IsmError::Vlan)
+    }
+
+    pub(super) fn move_data(
+        &mut self,
+        of: Gid128,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError> {
+        element_bit(element, &facts(of))?;
+        let (port, dmb, len) = self.target(of, remote)?;
+        let octets = &mut port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?.octets;
+        let end = check_bounds(offset, source.len(), len)?;
+        octets[end - source.len()..end].copy_from_slice(source);
+        Ok(())
+    }
+
+    pub(super) fn move_cdc(
+        &mut self,
+        of: Gid128,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError> {
+        let bit = element_bit(element, &facts(of))?;
+        let (port, dmb, len) = self.target(of, remote)?;
+        let memory = port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?;
+        let end = check_cdc_bounds(offset, len)?;
+        memory.octets[end - CDC_LEN..end].copy_from_slice(cdc);
+        if signal {
+            if memory.mask == 0 {
+                port.reports.push_back(Queued::Signalled(dmb));
+            }
+            memory.mask |= bit;
+        }
+        Ok(())
+    }
+
+    pub(super) fn signal_event(
+        &mut self,
+        of: Gid128,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError> {
+        self.reach(of, peer, vlan)?;
+        let port = self.port_mut(peer)?;
+        if port.events >= MAX_EVENTS {
+            return Err(IsmError::Busy);
+        }
+        port.events += 1;
+        port.reports
+            .push_back(Queued::Software(DeviceEvent::software(of, code, info)));
+        Ok(())
+    }
+
+    pub(super) fn poll(&mut self, of: Gid128) -> Option<IsmReport> {
+        let port = self.ports.get_mut(&of)?;
+        Some(match port.reports.pop_front()? {
+            Queued::Registered(at) => {
+                let memory = port.dmbs.at_mut(at)?;
+                memory.reported = true;
+                IsmReport::DmbRegistered {
+                    dmb: dmb(at),
+                    token: memory.token,
+                }
+            }
+            Queued::Signalled(at) => {
+                let memory = port.dmbs.at_mut(at)?;
+                let mask = core::mem::take(&mut memory.mask);
+                let cdc = *memory.octets.first_chunk()?;
+                IsmReport::Signalled {
+                    dmb: dmb(at),
+                    mask,
+                    cdc,
+                }
+            }
+            Queued::Software(event) => {
+                port.events -= 1;
+                IsmReport::Event(event)
+            }
+            Queued::Vanished(gid) => IsmReport::Event(DeviceEvent::vanished(gid)),
+        })
+    }
+
+    pub(super) fn read(
+        &self,
+        of: Gid128,
+        dmb: Dmb,
+        offset: u32,
+        into: &mut [u8],
+    ) -> Result<(), IsmError> {
+        let octets = self.octets(of, dmb)?;
+        let end = check_bounds(offset, into.len(), octets.len())?;
+        into.copy_from_slice(&octets[end - into.len()..end]);
+        Ok(())
+    }
+
+    pub(super) fn read_cdc(&self, of: Gid128, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
+        let octets = self.octets(of, dmb)?;
+        let end = check_cdc_bounds(offset, octets.len())?;
+        octets[..end].last_chunk().copied().ok_or(IsmError::Bounds)
+    }
+
+    fn octets(&self, of: Gid128, dmb: Dmb) -> Result<&[u8], IsmError> {
+        self.port(of)?
+            .dmbs
+            .at(key(dmb))
+            .map(|memory| &memory.octets[..])
+            .ok_or(IsmError::Stale)
+    }
+
+    /// Where a move goes: the owner's port and its DMB, and where that ends.
+    fn target(
+        &mut self,
+        of: Gid128,
+        remote: RemoteDmb,
+    ) -> Result<(&mut Port, Key, usize), IsmError> {
+        let key = (remote.index, remote.generation);
+        let Attachment { owner, dmb, len } =
+            *self.port(of)?.attached.at(key).ok_or(IsmError::Stale)?;
+        let dmb = dmb.ok_or(IsmError::Unreachable)?;
+        Ok((self.port_mut(owner)?, dmb, len as usize))
+    }
+
+    fn port(&self, gid: Gid128) -> Result<&Port, IsmError> {
+        self.ports.get(&gid).ok_or(IsmError::Unreachable)
+    }
+
+    fn port_mut(&mut self, gid: Gid128) -> Result<&mut Port, IsmError> {
+        self.ports.get_mut(&gid).ok_or(IsmError::Unreachable)
+    }
+
+    /// A number in no order, different each time: a step and a one-to-one mixture.
+    fn next_token(&mut self) -> DmbToken {
+        self.tokens = self.tokens.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut token = self.tokens;
+        token = (token ^ (token >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        token = (token ^ (token >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        DmbToken(token ^ (token >> 31))
+    }
+}
+
+fn key(dmb: Dmb) -> Key {
+    (dmb.index, dmb.generation)
+}
+
+fn dmb((index, generation): Key) -> Dmb {
+    Dmb { index, generation }
+}

@@ -1,0 +1,54 @@
+//! ISM (Internal Shared Memory) devices as SMC-D needs them: one trait, three
+//! backends, one contract.
+//!
+//! ```text
+//!               the engine's IsmCommand            IsmCompletion
+//!                        │                              ▲
+//!                        ▼                              │
+//!            ┌────────────────── device::IsmDevice ──────────────────┐
+//!            │ register, attach, move, signal      poll: registered, │
+//!            │ one-to-one with the commands        signalled, event  │
+//!            └──────┬──────────────────┬───────────────────┬─────────┘
+//!                   │                  │                   │
+//!              in_process            shared               pci
+//!           devices of one      processes of one     the s390 function,
+//!           program: plain      host: sealed memory  by VFIO: not tested
+//!           data, no time,      files, bells, a      with hardware
+//!           no threads          socket to sleep at
+//! ```
+//!
+//! An ISM device lets a peer write into memory that was registered for it, a DMB
+//! (Direct Memory Buffer), and signal that it has. SMC-D is nothing but this: octets are
+//! moved behind the DMB's head, and a CDC message with the cursors to its head.
+//!
+//! [`device::IsmDevice`] says what a device does and what every backend promises;
+//! `tests/contract` holds all three to it. [`in_process`] works wherever Rust's
+//! standard library does; the others are for Linux.
+//!
+//! Code that is not safe Rust is in `memory.rs`, which copies to and from memory that a
+//! peer writes, and in `sys.rs`, which makes system calls. Nowhere is there a
+//! reference to octets that somebody else may change.
+#![deny(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod device;
+#[cfg(target_os = "linux")]
+#[cfg_attr(loom, allow(dead_code))]
+mod doorbell;
+pub mod in_process;
+#[cfg(all(target_os = "linux", not(loom)))]
+#[allow(unsafe_code)]
+mod memory;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod pci;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod shared;
+// The backends for Linux use more of it.
+#[cfg_attr(any(loom, not(target_os = "linux")), allow(dead_code))]
+mod slots;
+#[cfg(target_os = "linux")]
+mod sync;
+#[cfg(all(target_os = "linux", not(loom)))]
+#[allow(unsafe_code)]
+mod sys;

@@ -1,0 +1,271 @@
+//! Memory that somebody else writes at any time: the only pointers of this crate
+//! (with `sys.rs`, which maps it for a PCI function).
+//!
+//! Nothing here ever forms a reference to such octets, save to atomics: they are
+//! copied out once and looked at afterwards, so no check can be outrun by a second
+//! read. Every access is bounded in 64-bit arithmetic first.
+//!
+//! Octets in bulk are copied without atomics, as by any device driver: a peer may
+//! write meanwhile, and then what is copied is any mixture of old and new octets.
+//! The cursors that say which octets are settled are atomics, released after and
+//! acquired before the copies, so a peer that keeps SMC-D's rules is never raced.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::device::{CDC_LEN, Cdc, IsmError, check_bounds, check_cdc_bounds};
+use crate::doorbell::Bells;
+
+/// The file system of plain memory files.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// A mapping of shared memory, readable, and writable unless it was made from a
+/// peer's bells.
+#[derive(Debug)]
+pub(crate) struct SharedRegion {
+    map: MmapRaw,
+}
+
+impl SharedRegion {
+    /// Makes `len` octets of zeroes, and the descriptor that gives them to a peer.
+    /// With `own_writes_only` the peer can map it for reading only.
+    pub(crate) fn create(len: u32, own_writes_only: bool) -> io::Result<(Self, OwnedFd)> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Since Linux 6.3 a file that can never be executed can be asked for.
+        let fd = rustix::fs::memfd_create("smc-d", flags | MemfdFlags::NOEXEC_SEAL)
+            .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
+        rustix::fs::ftruncate(&fd, u64::from(len))?;
+        let map = MmapOptions::new().len(len as usize).map_raw(&fd)?;
+        let future = if own_writes_only {
+            SealFlags::FUTURE_WRITE
+        } else {
+            SealFlags::empty()
+        };
+        rustix::fs::fcntl_add_seals(&fd, Self::SEALS | future | SealFlags::SEAL)?;
+        Ok((Self { map }, fd))
+    }
+
+    /// Without these a peer could cut the file while it is mapped here: the next
+    /// access would kill this process.
+    const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+    /// Maps what a peer sent, if it is what [`Self::create`] makes.
+    ///
+    /// # Errors
+    /// [`IsmError::Length`] if the file is not of `len` octets, sealed, and plain
+    /// memory: a file of huge pages or on a disk could still fail when accessed.
+    pub(crate) fn open(fd: &OwnedFd, len: u32, writable: bool) -> Result<Self, IsmError> {
+        let seals = rustix::fs::fcntl_get_seals(fd).map_err(|_| IsmError::Length)?;
+        let plain = rustix::fs::fstatfs(fd).is_ok_and(|at| at.f_type as u64 == TMPFS_MAGIC);
+        let whole =
+            rustix::fs::fstat(fd).is_ok_and(|at| u64::try_from(at.st_size) == Ok(len.into()));
+        if !(seals.contains(Self::SEALS) && plain && whole) {
+            return Err(IsmError::Length);
+        }
+        let options = MmapOptions::new().len(len as usize).clone();
+        let map = if writable {
+            options.map_raw(fd)
+        } else {
+            options.map_raw_read_only(fd)
+        };
+        Ok(Self {
+            map: map.map_err(|error| system(&error))?,
+        })
+    }
+
+    /// Memory of this process alone, for a device to write.
+    pub(crate) fn anonymous(len: u32) -> io::Result<Self> {
+        Ok(Self {
+            map: memmap2::MmapMut::map_anon(len as usize)?.into(),
+        })
+    }
+
+    /// Octets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Where it is mapped, for a device that reaches it by itself.
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// Copies octets in, at `offset`.
+    pub(crate) fn copy_in(&self, offset: u32, source: &[u8]) -> Result<(), IsmError> {
+        let end = check_bounds(offset, source.len(), self.len())?;
+        // SAFETY: `end` is within the mapping and lies `source.len()` behind the
+        // target's begin; `source` is memory of this process that the mapping, which
+        // nobody has a reference into, cannot overlap. The mapping is writable: those
+        // that are not stay in `BellsOf`, which does not copy.
+        unsafe {
+            let target = self.address().add(end - source.len());
+            core::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
+        }
+        Ok(())
+    }
+
+    /// Copies octets out, from `offset`.
+    pub(crate) fn copy_out(&self, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
+        let end = check_bounds(offset, into.len(), self.len())?;
+        // SAFETY: as in `copy_in`, the other way round; what a peer writes meanwhile
+        // are octets, which are valid in any mixture.
+        unsafe {
+            let from = self.address().add(end - into.len());
+            core::ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len());
+        }
+        Ok(())
+    }
+
+    /// Writes a CDC message, each cursor in one piece, after all that was moved before.
+    pub(crate) fn write_cdc(&self, offset: u32, cdc: &Cdc) -> Result<(), IsmError> {
+        let units = self.cdc_units(offset)?;
+        for (unit, octets) in units.iter().zip(cdc.as_chunks().0) {
+            unit.store(u64::from_ne_bytes(*octets), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Reads a CDC message once, each cursor in one piece, before all that follows.
+    pub(crate) fn read_cdc(&self, offset: u32) -> Result<Cdc, IsmError> {
+        let mut cdc = [0; CDC_LEN];
+        for (unit, octets) in self.cdc_units(offset)?.iter().zip(cdc.as_chunks_mut().0) {
+            *octets = unit.load(Ordering::Acquire).to_ne_bytes();
+        }
+        Ok(cdc)
+    }
+
+    fn cdc_units(&self, offset: u32) -> Result<&[AtomicU64; CDC_LEN / 8], IsmError> {
+        let end = check_cdc_bounds(offset, self.len())?;
+        // SAFETY: within the mapping, which lives as long as `self`, and aligned to 8,
+        // as the mapping is to a page and the offset to 8. Atomics may be changed by
+        // anybody. Octets of a CDC message are otherwise only copied by raw pointer.
+        Ok(unsafe { &*self.address().add(end - CDC_LEN).cast() })
+    }
+
+    /// A word that a device changes with interlocked updates.
+    pub(crate) fn word(&self, offset: u32) -> Result<&AtomicU32, IsmError> {
+        let end = check_bounds(offset, 4, self.len())?;
+        if !offset.is_multiple_of(4) {
+            return Err(IsmError::Bounds);
+        }
+        // SAFETY: as in `cdc_units`, for four octets.
+        Ok(unsafe { &*self.address().add(end - 4).cast() })
+    }
+}
+
+/// A mapping that holds bells: this side's own, or a peer's to be read.
+#[derive(Debug)]
+pub(crate) struct BellsOf {
+    region: SharedRegion,
+}
+
+/// Octets a mapping of bells has.
+const BELLS_LEN: u32 = size_of::<Bells>().next_multiple_of(4096) as u32;
+
+impl BellsOf {
+    /// Makes bells to ring, and the descriptor with which a peer hears them.
+    pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
+        let (region, fd) = SharedRegion::create(BELLS_LEN, true)?;
+        Ok((Self { region }, fd))
+    }
+
+    /// A peer's bells, mapped for reading only.
+    pub(crate) fn open(fd: &OwnedFd) -> Result<Self, IsmError> {
+        SharedRegion::open(fd, BELLS_LEN, false).map(|region| Self { region })
+    }
+
+    /// The bells. Only those made here may be rung: the others are read-only.
+    pub(crate) fn bells(&self) -> &Bells {
+        // SAFETY: the mapping is as long as `Bells`, aligned to a page, and holds
+        // atomics only, for which every content is valid.
+        unsafe { &*self.region.address().cast_const().cast() }
+    }
+}
+
+/// Puts a system error into ours.
+pub(crate) fn system(error: &io::Error) -> IsmError {
+    match error.raw_os_error() {
+        Some(errno) => IsmError::System { errno },
+        None => IsmError::Device { code: 0 },
+    }
+}
+
+/// Gives pages back, for tests that see whether zeroes come again.
+#[cfg(test)]
+fn punch(fd: &OwnedFd, len: u32) -> rustix::io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(fd, flags, 0, len.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{MemfdFlags, SealFlags};
+
+    use super::{BellsOf, SharedRegion, punch};
+    use crate::device::IsmError;
+
+    #[test]
+    fn two_mappings_are_one_memory() {
+        let (ours, fd) = SharedRegion::create(8192, false).unwrap();
+        let theirs = SharedRegion::open(&fd, 8192, true).unwrap();
+        ours.copy_in(4090, b"across a page").unwrap();
+        let mut octets = [0; 13];
+        theirs.copy_out(4090, &mut octets).unwrap();
+        assert_eq!(&octets, b"across a page");
+        theirs.write_cdc(64, &[7; 32]).unwrap();
+        assert_eq!(ours.read_cdc(64), Ok([7; 32]));
+        assert_eq!(ours.copy_in(8190, &[0; 3]), Err(IsmError::Bounds));
+        assert_eq!(ours.copy_out(u32::MAX, &mut [0; 2]), Err(IsmError::Bounds));
+        assert!(ours.word(8192).is_err() && ours.word(2).is_err() && ours.word(8188).is_ok());
+    }
+
+    #[test]
+    fn what_could_fail_when_accessed_is_not_mapped() {
+        let memfd = |flags| rustix::fs::memfd_create("x", flags | MemfdFlags::CLOEXEC).unwrap();
+        let refused = |fd: &OwnedFd| SharedRegion::open(fd, 4096, true).err();
+        let fd = memfd(MemfdFlags::ALLOW_SEALING);
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        assert_eq!(refused(&fd), Some(IsmError::Length), "no seals");
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+        assert_eq!(refused(&fd), Some(IsmError::Length), "can grow");
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::GROW).unwrap();
+        assert_eq!(refused(&fd), None);
+        for len in [0, 4095, 4097, 8192] {
+            assert!(SharedRegion::open(&fd, len, true).is_err(), "{len}");
+        }
+        assert_eq!(refused(&memfd(MemfdFlags::empty())), Some(IsmError::Length));
+        let file = std::fs::File::open("/proc/self/exe").unwrap().into();
+        assert_eq!(refused(&file), Some(IsmError::Length));
+        // Huge pages may be missing when they are touched, sealed or not.
+        let flags = MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
+        if let Ok(huge) = rustix::fs::memfd_create("x", flags) {
+            rustix::fs::fcntl_add_seals(&huge, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+            assert!(SharedRegion::open(&huge, 0, true).is_err());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_punches_holes_makes_zeroes() {
+        let (ours, fd) = SharedRegion::create(8192, false).unwrap();
+        ours.copy_in(0, &[9; 8192]).unwrap();
+        punch(&fd, 8192).unwrap();
+        let mut octets = [1; 8192];
+        ours.copy_out(0, &mut octets).unwrap();
+        assert_eq!(octets, [0; 8192]);
+    }
+
+    #[test]
+    fn a_peers_bells_cannot_be_written() {
+        let (_ours, fd) = BellsOf::create().unwrap();
+        assert!(BellsOf::open(&fd).is_ok());
+        assert!(memmap2::MmapOptions::new().map_raw(&fd).is_err());
+        assert_eq!(rustix::io::write(&fd, b"x"), Err(rustix::io::Errno::PERM));
+    }
+}

@@ -1,0 +1,62 @@
+//! ISM devices that join the processes of one host, without a daemon and without
+//! rights.
+//!
+//! ```text
+//!  process A                                        process B
+//!  Device ──── channel: Unix socket, descriptors ──── Device
+//!    │            wakes only who sleeps                 │
+//!    ├─ bells A ─────────── read only ────────────────► │
+//!    │ ◄─────────────────── read only ───────── bells B ┤
+//!    │                                                  │
+//!    └─ move: one copy ──►  DMB of B for A  ◄── read ───┘
+//!              (sealed memfd, its descriptor sent to A alone)
+//! ```
+//!
+//! A DMB is a sealed memory file which only its peer gets; a move is one copy into it;
+//! a signal is two stores, and a system call only if the other side sleeps. When a
+//! process ends, however it ends, the kernel hangs its sockets up and its peers are
+//! told. Nothing is left behind: no name, no file, no memory.
+//!
+//! The protocol, its threat model and what it rests on are in
+//! `docs/shared-memory.md`.
+
+mod channel;
+mod device;
+mod ism;
+mod message;
+pub mod pairing;
+mod socket;
+mod spin;
+mod waiting;
+
+pub use device::Device;
+
+use std::io;
+
+use crate::device::{DeviceFacts, Gid128, MAX_DMB_LEN};
+use crate::doorbell::SLOTS;
+
+/// The CHID of devices that emulate ISM.
+const CHID: u16 = 0xffff;
+
+const fn facts(gid: Gid128) -> DeviceFacts {
+    DeviceFacts {
+        gid,
+        chid: CHID,
+        max_dmb_len: MAX_DMB_LEN,
+        max_dmbs: SLOTS,
+        elements: 1,
+        version_2: true,
+    }
+}
+
+/// 64 bits nobody can guess.
+fn random() -> io::Result<u64> {
+    let mut octets = [0; 8];
+    // Up to 256 octets come whole or not at all.
+    rustix::rand::getrandom(&mut octets, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(octets))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! A channel between two devices: a socket for what is rare, bells for what is not.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::message::Message;
+use super::socket::{Received, Socket};
+use crate::device::{DmbToken, Gid128, IsmError};
+use crate::doorbell::{Listener, Ring, SLOTS, Waker};
+use crate::memory::{BellsOf, SharedRegion, system};
+use crate::slots::Key;
+
+/// Messages that may wait for room in the socket before further ones are refused.
+const BACKLOG: usize = 64;
+
+/// A channel of which this side has sent its first message.
+#[derive(Debug)]
+pub(super) struct Begun {
+    socket: Socket,
+    ours: BellsOf,
+}
+
+impl Begun {
+    /// Sends the first message: whose end this is, and its bells.
+    pub(super) fn begin(socket: Socket, gid: Gid128) -> io::Result<Self> {
+        let (ours, fd) = BellsOf::create()?;
+        socket.send(Message::Hello { gid }, Some(fd.as_fd()))?;
+        Ok(Self { socket, ours })
+    }
+
+    /// Takes the peer's first message; `Err` with nothing if there is a fault.
+    pub(super) fn poll(self) -> Result<Channel, Option<Self>> {
+        match self.socket.receive() {
+            Received::Message(Message::Hello { gid }, Some(fd)) => {
+                self.complete(gid, &fd).map_err(|_| None)
+            }
+            Received::Nothing => Err(Some(self)),
+            Received::Message(..) | Received::End => Err(None),
+        }
+    }
+
+    /// Waits for the peer's first message, at most until `deadline`.
+    pub(super) fn finish(self, deadline: Instant) -> io::Result<Channel> {
+        match self.socket.receive_by(deadline)? {
+            (Message::Hello { gid }, Some(fd)) => self.complete(gid, &fd),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn complete(self, gid: Gid128, fd: &OwnedFd) -> io::Result<Channel> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        Ok(Channel {
+            uid: crate::sys::peer_uid(&self.socket)?,
+            socket: self.socket,
+            peer: gid,
+            ours: self.ours,
+            theirs: BellsOf::open(fd).map_err(invalid)?,
+            listener: Listener::new(),
+            waker: Waker::default(),
+            backlog: VecDeque::new(),
+            offers: BTreeMap::new(),
+        })
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsFd for Begun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A channel to one peer.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) socket: Socket,
+    pub(super) peer: Gid128,
+    /// The user the peer belonged to when the channel was made.
+    pub(super) uid: u32,
+    ours: BellsOf,
+    theirs: BellsOf,
+    listener: Listener,
+    waker: Waker,
+    backlog: VecDeque<Waiting>,
+    /// The peer's DMBs for this device.
+    offers: BTreeMap<DmbToken, Offer>,
+}
+
+/// A message that waits for room, with what it offers.
+#[derive(Debug)]
+struct Waiting {
+    message: Message,
+    fd: Option<OwnedFd>,
+    dmb: Option<Key>,
+}
+
+/// A peer's DMB.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) region: Arc<SharedRegion>,
+    pub(super) ring: Ring,
+}
+
+/// What a channel brought.
+pub(super) enum Arrival {
+    Withdrawn(DmbToken),
+    Event {
+        code: u32,
+        info: u64,
+    },
+    /// A message that concerns the channel alone.
+    Inner,
+    /// This side slept, and a bell rang.
+    Wake,
+    Nothing,
+    /// The peer has gone, or broke the rules of this channel.
+    End,
+}
+
+impl Channel {
+    /// Offers the peer a DMB; whether it has been told at once.
+    pub(super) fn offer(
+        &mut self,
+        dmb: Key,
+        token: DmbToken,
+        len: u32,
+        fd: OwnedFd,
+    ) -> Result<bool, IsmError> {
+        let Ring { slot, generation } = ring_of(dmb);
+        let message = Message::Offer {
+            token,
+            len,
+            slot,
+            generation,
+        };
+        self.send(Waiting {
+            message,
+            fd: Some(fd),
+            dmb: Some(dmb),
+        })
+    }
+
+    /// Tells the peer that a DMB is no more; never refused.
+    pub(super) fn withdraw(&mut self, dmb: Key, token: DmbToken) {
+        let before = self.backlog.len();
+        self.backlog.retain(|waiting| waiting.dmb != Some(dmb));
+        if self.backlog.len() == before {
+            let message = Message::Withdraw { token };
+            // There are no more of these than DMBs: they need no bound of their own.
+            self.backlog.push_back(Waiting {
+                message,
+                fd: None,
+                dmb: None,
+            });
+            // What cannot be sent now is sent by `flush`; a peer that has gone shows.
+            let _ = self.flush();
+        }
+    }
+
+    /// Sends the peer an event.
+    pub(super) fn event(&mut self, code: u32, info: u64) -> Result<(), IsmError> {
+        let message = Message::Event { code, info };
+        self.send(Waiting {
+            message,
+            fd: None,
+            dmb: None,
+        })
+        .map(|_| ())
+    }
+
+    fn send(&mut self, waiting: Waiting) -> Result<bool, IsmError> {
+        if self.backlog.len() >= BACKLOG {
+            return Err(IsmError::Busy);
+        }
+        let dmb = waiting.dmb;
+        self.backlog.push_back(waiting);
+        // The descriptor is shut when the peer went: no need to tell twice.
+        let told = self.flush().map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => IsmError::Unreachable,
+            _ => system(&error),
+        });
+        if told.is_err() {
+            self.backlog.pop_back();
+        }
+        Ok(told?.into_iter().any(|told| Some(told) == dmb))
+    }
+
+    /// Sends what waits; the DMBs that have thereby been offered.
+    pub(super) fn flush(&mut self) -> io::Result<Vec<Key>> {
+        let mut told = Vec::new();
+        while let Some(waiting) = self.backlog.front() {
+            let fd = waiting.fd.as_ref().map(AsFd::as_fd);
+            match self.socket.send(waiting.message, fd) {
+                Ok(()) => told.extend(self.backlog.pop_front().and_then(|sent| sent.dmb)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(told)
+    }
+
+    /// Whether something waits for room.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// DMBs the peer was never told of.
+    pub(super) fn untold(&self) -> impl Iterator<Item = Key> {
+        self.backlog.iter().filter_map(|waiting| waiting.dmb)
+    }
+
+    /// Takes one message from the peer.
+    pub(super) fn receive(&mut self) -> Arrival {
+        match self.socket.receive() {
+            Received::Nothing => Arrival::Nothing,
+            Received::End => Arrival::End,
+            Received::Message(Message::Wake, None) => Arrival::Wake,
+            Received::Message(Message::Event { code, info }, None) => Arrival::Event { code, info },
+            Received::Message(Message::Withdraw { token }, None) => {
+                self.offers.remove(&token);
+                Arrival::Withdrawn(token)
+            }
+            Received::Message(
+                Message::Offer {
+                    token,
+                    len,
+                    slot,
+                    generation,
+                },
+                Some(fd),
+            ) => self.take_offer(token, len, Ring { slot, generation }, &fd),
+            Received::Message(..) => Arrival::End,
+        }
+    }
+
+    /// Maps a DMB at once: descriptors that were kept could be made to run out.
+    fn take_offer(&mut self, token: DmbToken, len: u32, ring: Ring, fd: &OwnedFd) -> Arrival {
+        let fits = crate::device::check_len(len, &super::facts(self.peer)).is_ok();
+        let room = self.offers.len() < SLOTS as usize && ring.slot < SLOTS;
+        if !fits || !room || self.offers.contains_key(&token) {
+            return Arrival::End;
+        }
+        match SharedRegion::open(fd, len, true) {
+            Ok(region) => {
+                self.offers.insert(
+                    token,
+                    Offer {
+                        region: Arc::new(region),
+                        ring,
+                    },
+                );
+                Arrival::Inner
+            }
+            // Our own want of memory is no fault of the peer's: the token is unknown.
+            Err(IsmError::System { .. }) => Arrival::Inner,
+            Err(_) => Arrival::End,
+        }
+    }
+
+    /// The peer's DMB with this token.
+    pub(super) fn offered(&self, token: DmbToken) -> Option<&Offer> {
+        self.offers.get(&token)
+    }
+
+    /// Rings for the peer's DMB, and wakes the peer if it sleeps.
+    #[inline]
+    pub(super) fn ring(&mut self, ring: Ring) {
+        self.ours.bells().ring(ring);
+        if self.waker.must_wake(self.theirs.bells()) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // No room means that messages wait there to be read: they wake it as well.
+        // Any other failure shows when the channel is next looked at.
+        let _ = self.socket.send(Message::Wake, None);
+    }
+
+    /// The next DMB the peer rang for, as it names it.
+    #[inline]
+    pub(super) fn heard(&mut self, slots: u32) -> Option<Ring> {
+        self.listener.next(self.theirs.bells(), slots)
+    }
+
+    /// Whether the peer rings faster than this side hears.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.listener.is_crowded()
+    }
+
+    /// Lets the peer know that this side sleeps.
+    pub(super) fn park(&self) {
+        self.ours.bells().park();
+    }
+
+    /// Lets the peer know that it does no more.
+    pub(super) fn unpark(&self) {
+        self.ours.bells().unpark();
+    }
+}
+
+/// How a DMB is named on the bells.
+pub(super) fn ring_of((index, generation): Key) -> Ring {
+    Ring {
+        slot: index,
+        generation: generation as u16,
+    }
+}

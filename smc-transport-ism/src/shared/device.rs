@@ -1,0 +1,187 @@
+//! The device: its DMBs, its attachments and its channels.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
+
+use super::channel::{Begun, Channel};
+use super::pairing::{Paired, Peer};
+use super::socket::Socket;
+use super::spin::SpinBudget;
+use crate::device::{DmbToken, Gid128, IsmError, IsmReport};
+use crate::doorbell::{Ring, SLOTS};
+use crate::memory::SharedRegion;
+use crate::slots::{Key, Slots};
+
+/// Peers a device can have.
+const MAX_CHANNELS: u32 = 1024;
+
+/// What is always waited for.
+pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+
+/// An ISM device of this process, joined to devices of other processes by channels.
+pub struct Device {
+    pub(super) gid: Gid128,
+    pub(super) poller: OwnedFd,
+    pub(super) channels: Slots<Channel>,
+    pub(super) dmbs: Slots<OwnDmb>,
+    pub(super) attached: Slots<Attached>,
+    pub(super) reports: VecDeque<IsmReport>,
+    /// Highest number of DMBs there have been: bells beyond need no look.
+    pub(super) slots: u32,
+    pub(super) polls: u32,
+    pub(super) behind: bool,
+    pub(super) parked: bool,
+    /// There may be something in a socket.
+    pub(super) unread: bool,
+    /// How long to leave the peers alone before the next look.
+    pub(super) pause: u32,
+    pub(super) crowded: bool,
+    /// The channel to be looked at next.
+    pub(super) turn: u32,
+    pub(super) spin: SpinBudget,
+}
+
+/// A DMB of this device.
+pub(super) struct OwnDmb {
+    pub(super) channel: Key,
+    pub(super) token: DmbToken,
+    pub(super) region: SharedRegion,
+}
+
+/// A peer's DMB, attached here.
+pub(super) enum Attached {
+    Live {
+        channel: Key,
+        token: DmbToken,
+        region: Arc<SharedRegion>,
+        ring: Ring,
+        len: u32,
+    },
+    Withdrawn,
+    Vanished,
+}
+
+impl Device {
+    /// A device with a GID of 128 random bits, joined to nobody yet.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open() -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            gid: Gid128 {
+                gid: super::random()?,
+                ext: super::random()?,
+            },
+            poller: rustix::event::epoll::create(CreateFlags::CLOEXEC)?,
+            channels: Slots::new(MAX_CHANNELS),
+            dmbs: Slots::new(SLOTS),
+            attached: Slots::new(2 * SLOTS),
+            reports: VecDeque::new(),
+            slots: 0,
+            polls: 0,
+            behind: false,
+            parked: false,
+            unread: false,
+            pause: 0,
+            crowded: false,
+            turn: 0,
+            spin: SpinBudget::new(cores),
+        })
+    }
+
+    /// Joins two devices of one process.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn join(one: &mut Self, two: &mut Self) -> io::Result<()> {
+        let (left, right) = Socket::pair()?;
+        let (left, right) = (Begun::begin(left, one.gid)?, Begun::begin(right, two.gid)?);
+        let now = Instant::now();
+        one.adopt(left.finish(now)?)?;
+        two.adopt(right.finish(now)?)
+    }
+
+    /// Joins the device at the other end of a connected Unix socket of type
+    /// `SOCK_SEQPACKET`, which does the same; waits for it at most `timeout`. For
+    /// processes that have such a socket from elsewhere, as a child has from its
+    /// parent; see [`pairing`](super::pairing) for those that have not.
+    ///
+    /// # Errors
+    /// The operating system's, [`io::ErrorKind::TimedOut`], or
+    /// [`io::ErrorKind::InvalidData`] if no such device is at the other end.
+    pub fn join_over(&mut self, socket: OwnedFd, timeout: Duration) -> io::Result<Gid128> {
+        let begun = Begun::begin(Socket::new(socket), self.gid)?;
+        let channel = begun.finish(Instant::now() + timeout)?;
+        let peer = channel.peer;
+        self.adopt(channel)?;
+        Ok(peer)
+    }
+
+    /// Takes a channel over.
+    pub(super) fn adopt(&mut self, channel: Channel) -> io::Result<()> {
+        let (peer, uid) = (channel.peer, channel.uid);
+        // Who takes another's GID would only cut itself off, but in the other's name.
+        let taken = |(_, known): (Key, &Channel)| known.peer == peer && known.uid != uid;
+        if peer == self.gid || self.channels.iter().any(taken) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
+        let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
+        let added = self.channels.at(key).map(|channel| {
+            if self.parked {
+                channel.park();
+            }
+            let data = EventData::new_u64(pack(key));
+            rustix::event::epoll::add(&self.poller, channel, data, HEARD)
+        });
+        if let Some(Err(error)) = added {
+            self.channels.remove(key);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Takes over what pairing has made; the peer's device can then be reached.
+    ///
+    /// # Errors
+    /// The operating system's; [`io::ErrorKind::NotConnected`] if there is no channel
+    /// to the peer after all. CLC is to be spoken nevertheless, and declined.
+    pub fn admit(&mut self, paired: Paired) -> io::Result<Gid128> {
+        let peer = paired.peer;
+        if let Some(channel) = paired.channel {
+            self.adopt(*channel)?;
+        }
+        self.is_joined(&peer)
+            .then_some(peer.gid)
+            .ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether there is a channel to this peer.
+    #[must_use]
+    pub fn is_joined(&self, peer: &Peer) -> bool {
+        self.channels
+            .iter()
+            .any(|(_, at)| at.peer == peer.gid && at.uid == peer.uid)
+    }
+
+    /// The channel to a peer.
+    pub(super) fn channel_to(&self, peer: Gid128) -> Result<Key, IsmError> {
+        let mut channels = self.channels.iter();
+        let found = channels.find(|(_, channel)| channel.peer == peer);
+        found.map(|(key, _)| key).ok_or(IsmError::Unreachable)
+    }
+}
+
+pub(super) fn pack((index, generation): Key) -> u64 {
+    (u64::from(index) << 32) | u64::from(generation)
+}
+
+pub(super) fn unpack(data: u64) -> Key {
+    ((data >> 32) as u32, data as u32)
+}

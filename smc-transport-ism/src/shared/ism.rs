@@ -1,0 +1,279 @@
+//! The device as the engine's adapter drives it.
+
+use rustix::event::epoll::{EventData, EventFlags};
+
+use super::channel::{Offer, ring_of};
+use super::device::{Attached, Device, HEARD, OwnDmb, pack};
+use super::facts;
+use crate::device::{
+    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+    check_bounds, check_cdc_bounds, check_len, element_bit,
+};
+use crate::doorbell::Ring;
+use crate::memory::{SharedRegion, system};
+use crate::slots::Key;
+
+/// More messages than a socket ever holds.
+const SOCKET: usize = 1024;
+
+impl IsmDevice for Device {
+    fn facts(&self) -> DeviceFacts {
+        facts(self.gid)
+    }
+
+    fn register_dmb(
+        &mut self,
+        len: u32,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+    ) -> Result<Dmb, IsmError> {
+        check_len(len, &self.facts())?;
+        check_vlan(vlan)?;
+        let channel = self.channel_to(peer)?;
+        if self.dmbs.is_full() {
+            return Err(IsmError::Exhausted);
+        }
+        // A new file each time: it is zero, and who could write an earlier one cannot
+        // write this one.
+        let (region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
+        let token = DmbToken(super::random().map_err(|error| system(&error))?);
+        let own = OwnDmb {
+            channel,
+            token,
+            region,
+        };
+        let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
+        self.slots = self.slots.max(key.0 + 1);
+        let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
+        match to.offer(key, token, len, fd) {
+            Ok(true) => self.report_registered(key),
+            Ok(false) => self.fall_behind(channel),
+            Err(error) => {
+                self.dmbs.remove(key);
+                return Err(error);
+            }
+        }
+        Ok(dmb(key))
+    }
+
+    fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        let key = (dmb.index, dmb.generation);
+        let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
+        self.reports.retain(|report| match report {
+            IsmReport::DmbRegistered { dmb: of, .. } | IsmReport::Signalled { dmb: of, .. } => {
+                *of != dmb
+            }
+            _ => true,
+        });
+        if let Some(channel) = self.channels.at_mut(own.channel) {
+            channel.withdraw(key, own.token);
+            if channel.is_behind() {
+                self.fall_behind(own.channel);
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
+        let channel = self.channel_to(peer)?;
+        // The offer was sent before the token was told, so it is here to be read.
+        if self.offer(channel, token).is_none() {
+            self.read_channel(channel, SOCKET.saturating_sub(self.reports.len()));
+        }
+        let Offer { region, ring } = self.offer(channel, token).ok_or(IsmError::Token)?;
+        check_len(len, &self.facts())?;
+        if len as usize > region.len() {
+            return Err(IsmError::Length);
+        }
+        let live = Attached::Live {
+            channel,
+            token,
+            region,
+            ring,
+            len,
+        };
+        let key = self
+            .attached
+            .insert_with(|_| live)
+            .ok_or(IsmError::Exhausted)?;
+        Ok(RemoteDmb {
+            index: key.0,
+            generation: key.1,
+        })
+    }
+
+    fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        let key = (remote.index, remote.generation);
+        self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
+    }
+
+    fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {
+        check_vlan(vlan).is_ok() && self.channel_to(peer).is_ok()
+    }
+
+    fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        check_vlan(Some(vlan))
+    }
+
+    fn del_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        check_vlan(Some(vlan))
+    }
+
+    #[inline]
+    fn move_data(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError> {
+        let to = self.target(remote, element)?;
+        check_bounds(offset, source.len(), to.len)?;
+        to.region.copy_in(offset, source)
+    }
+
+    #[inline]
+    fn move_cdc(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError> {
+        let to = self.target(remote, element)?;
+        check_cdc_bounds(offset, to.len)?;
+        to.region.write_cdc(offset, cdc)?;
+        let (channel, ring) = (to.channel, to.ring);
+        if signal && let Some(channel) = self.channels.at_mut(channel) {
+            channel.ring(ring);
+        }
+        Ok(())
+    }
+
+    fn signal_event(
+        &mut self,
+        peer: Gid128,
+        vlan: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError> {
+        check_vlan(vlan)?;
+        let key = self.channel_to(peer)?;
+        let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
+        channel.event(code, info)?;
+        if channel.is_behind() {
+            self.fall_behind(key);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<IsmReport> {
+        self.next_report()
+    }
+
+    fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
+        self.own(dmb)?.region.copy_out(offset, into)
+    }
+
+    fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
+        self.own(dmb)?.region.read_cdc(offset)
+    }
+}
+
+/// Where a move goes.
+struct Target<'a> {
+    region: &'a SharedRegion,
+    channel: Key,
+    ring: Ring,
+    len: usize,
+}
+
+impl Device {
+    fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
+        self.dmbs
+            .at((dmb.index, dmb.generation))
+            .ok_or(IsmError::Stale)
+    }
+
+    fn offer(&self, channel: Key, token: DmbToken) -> Option<Offer> {
+        self.channels.at(channel)?.offered(token).cloned()
+    }
+
+    #[inline]
+    fn target(&self, remote: RemoteDmb, element: u16) -> Result<Target<'_>, IsmError> {
+        element_bit(element, &facts(self.gid))?;
+        match self.attached.at((remote.index, remote.generation)) {
+            Some(Attached::Live {
+                channel,
+                region,
+                ring,
+                len,
+                ..
+            }) => Ok(Target {
+                region,
+                channel: *channel,
+                ring: *ring,
+                len: *len as usize,
+            }),
+            Some(Attached::Vanished) => Err(IsmError::Unreachable),
+            Some(Attached::Withdrawn) | None => Err(IsmError::Stale),
+        }
+    }
+
+    /// What `ring` names, if it names a DMB that the channel's peer may ring for.
+    #[inline]
+    pub(super) fn signalled(&self, channel: Key, ring: Ring) -> Option<IsmReport> {
+        let (key, own) = self.dmbs.at_index(ring.slot)?;
+        if own.channel != channel || ring_of(key) != ring {
+            return None;
+        }
+        let cdc = own.region.read_cdc(0).ok()?;
+        Some(IsmReport::Signalled {
+            dmb: dmb(key),
+            mask: 0x8000,
+            cdc,
+        })
+    }
+
+    pub(super) fn report_registered(&mut self, key: Key) {
+        if let Some(own) = self.dmbs.at(key) {
+            let report = IsmReport::DmbRegistered {
+                dmb: dmb(key),
+                token: own.token,
+            };
+            self.reports.push_back(report);
+        }
+    }
+
+    /// Waits for room in a channel's socket as for anything else.
+    fn fall_behind(&mut self, key: Key) {
+        self.behind = true;
+        self.interest(key, EventFlags::OUT);
+    }
+
+    pub(super) fn interest(&self, key: Key, more: EventFlags) {
+        if let Some(channel) = self.channels.at(key) {
+            let flags = HEARD | more;
+            let data = EventData::new_u64(pack(key));
+            // It fails only for what was never added.
+            let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
+        }
+    }
+}
+
+fn dmb((index, generation): Key) -> Dmb {
+    Dmb { index, generation }
+}
+
+/// There is one network here: no VLAN, but what version 2 asks for.
+fn check_vlan(vlan: Option<VlanId>) -> Result<(), IsmError> {
+    let fine = vlan.is_none_or(|vlan| vlan == VlanId::V2);
+    fine.then_some(()).ok_or(IsmError::Vlan)
+}

@@ -1,0 +1,194 @@
+//! What goes over a channel: messages of one length, in host order, as both ends are
+//! one machine. A DMB, and the bells, come with a descriptor.
+
+use crate::device::{DmbToken, Gid128};
+
+/// Octets of every message.
+pub(super) const MESSAGE_LEN: usize = 48;
+
+/// Marks the protocol and its version; a later one has another name.
+const MAGIC: u32 = 0x534d_4401;
+
+/// A message between two devices, or between those who pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// The first on a channel: whose end this is. With the descriptor of its bells.
+    Hello { gid: Gid128 },
+    /// A DMB for the receiver alone. With its descriptor.
+    Offer {
+        token: DmbToken,
+        len: u32,
+        slot: u32,
+        generation: u16,
+    },
+    /// The DMB is no more.
+    Withdraw { token: DmbToken },
+    /// A software event.
+    Event { code: u32, info: u64 },
+    /// The receiver sleeps and a bell rang.
+    Wake,
+    /// Pairing, first: the client will connect the TCP socket with this cookie.
+    Announce { cookie: u64, gid: Gid128 },
+    /// Pairing, second: the server accepted it, as the socket with this cookie, and
+    /// may be joined to the client's device already.
+    Mine {
+        cookie: u64,
+        gid: Gid128,
+        joined: bool,
+    },
+    /// Pairing, third: both will speak CLC, over a new channel if it is `fresh`.
+    Go { fresh: bool },
+}
+
+impl Message {
+    /// The message's octets.
+    pub(super) fn emit(self) -> [u8; MESSAGE_LEN] {
+        let flag = u64::from;
+        let (kind, fields) = match self {
+            Self::Hello { gid } => (1u32, [gid.gid, gid.ext, 0, 0, 0]),
+            Self::Offer {
+                token,
+                len,
+                slot,
+                generation,
+            } => (2, [token.0, len.into(), slot.into(), generation.into(), 0]),
+            Self::Withdraw { token } => (3, [token.0, 0, 0, 0, 0]),
+            Self::Event { code, info } => (4, [code.into(), info, 0, 0, 0]),
+            Self::Wake => (5, [0; 5]),
+            Self::Announce { cookie, gid } => (6, [cookie, gid.gid, gid.ext, 0, 0]),
+            Self::Mine {
+                cookie,
+                gid,
+                joined,
+            } => (7, [cookie, gid.gid, gid.ext, flag(joined), 0]),
+            Self::Go { fresh } => (8, [flag(fresh), 0, 0, 0, 0]),
+        };
+        let mut octets = [0; MESSAGE_LEN];
+        let head = (u64::from(MAGIC) << 32) | u64::from(kind);
+        for (unit, word) in octets
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip([head].iter().chain(&fields))
+        {
+            *unit = word.to_ne_bytes();
+        }
+        octets
+    }
+
+    /// The message in exactly these octets, if they are one.
+    pub(super) fn parse(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; MESSAGE_LEN] = octets.try_into().ok()?;
+        let (units, _) = octets.as_chunks::<8>();
+        let mut words = units.iter().map(|unit| u64::from_ne_bytes(*unit));
+        let head = words.next()?;
+        if head >> 32 != u64::from(MAGIC) {
+            return None;
+        }
+        let [a, b, c, d] = core::array::from_fn(|_| words.next().unwrap_or_default());
+        let message = match head as u32 {
+            1 => Self::Hello {
+                gid: Gid128 { gid: a, ext: b },
+            },
+            2 => Self::Offer {
+                token: DmbToken(a),
+                len: b.try_into().ok()?,
+                slot: c.try_into().ok()?,
+                generation: d.try_into().ok()?,
+            },
+            3 => Self::Withdraw { token: DmbToken(a) },
+            4 => Self::Event {
+                code: a.try_into().ok()?,
+                info: b,
+            },
+            5 => Self::Wake,
+            6 => Self::Announce {
+                cookie: a,
+                gid: Gid128 { gid: b, ext: c },
+            },
+            7 => Self::Mine {
+                cookie: a,
+                gid: Gid128 { gid: b, ext: c },
+                joined: d != 0,
+            },
+            8 => Self::Go { fresh: a != 0 },
+            _ => return None,
+        };
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MESSAGE_LEN, Message};
+    use crate::device::{DmbToken, Gid128};
+
+    #[test]
+    fn every_message_is_read_as_written() {
+        let (token, gid) = (
+            DmbToken(u64::MAX - 1),
+            Gid128 {
+                gid: 3,
+                ext: u64::MAX,
+            },
+        );
+        for message in [
+            Message::Hello { gid },
+            Message::Offer {
+                token,
+                len: 1 << 20,
+                slot: 1023,
+                generation: u16::MAX,
+            },
+            Message::Withdraw { token },
+            Message::Event {
+                code: u32::MAX,
+                info: u64::MAX,
+            },
+            Message::Wake,
+            Message::Announce { cookie: 1, gid },
+            Message::Mine {
+                cookie: 1,
+                gid,
+                joined: true,
+            },
+            Message::Mine {
+                cookie: 1,
+                gid,
+                joined: false,
+            },
+            Message::Go { fresh: true },
+            Message::Go { fresh: false },
+        ] {
+            assert_eq!(Message::parse(&message.emit()), Some(message));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_none() {
+        let good = Message::Go { fresh: true }.emit();
+        for len in 0..MESSAGE_LEN {
+            assert_eq!(Message::parse(&good[..len]), None);
+        }
+        assert_eq!(Message::parse(&[good, good].concat()), None);
+        for kind in (0..=u32::MAX).step_by(65537) {
+            let mut octets = good;
+            octets[..8].copy_from_slice(&((0x534d_4401u64 << 32) | u64::from(kind)).to_ne_bytes());
+            assert_eq!(
+                Message::parse(&octets).is_some(),
+                (1..=8).contains(&kind),
+                "{kind}"
+            );
+        }
+        let mut offer = Message::Offer {
+            token: DmbToken(1),
+            len: 0,
+            slot: 0,
+            generation: 0,
+        }
+        .emit();
+        offer[16..24].copy_from_slice(&u64::MAX.to_ne_bytes());
+        assert_eq!(Message::parse(&offer), None, "a length that does not fit");
+        assert_eq!(Message::parse(&[0xff; MESSAGE_LEN]), None);
+    }
+}

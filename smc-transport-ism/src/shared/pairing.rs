@@ -1,0 +1,197 @@
+//! How two processes find out that they hold the two ends of one TCP connection, and
+//! both want to speak SMC-D on it, before either sends an octet of CLC.
+//!
+//! ```text
+//!  client                          kernel                        server
+//!                                                     listen; Rendezvous::open
+//!  Call::announce ── who listens there? ──►
+//!        └─ to each of them, by its cookie: I shall connect socket C ──►│
+//!  TCP connect ────────────────── SYN ──────────────────────────────►   accept
+//!                                 ◄── whose is the other end? ── Rendezvous::answer
+//!  Call::poll  ◄──────────────── mine: accepted as socket S ────────────┤ C called
+//!        ├─ is the other end S? ──►
+//!        └───────────────────────── go ────────────────────────────────►  Answer::poll
+//!  ═════════ CLC on the TCP connection, DMBs over the channel ═══════════
+//! ```
+//!
+//! Whatever else happens, the connection is plain TCP. The statements cited here
+//! (`SHM-…`) are those of `docs/shared-memory.md`.
+
+mod client;
+mod kernel;
+mod server;
+
+pub use client::Call;
+pub use server::{Answer, Rendezvous};
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::channel::{Begun, Channel};
+use super::socket::Socket;
+use crate::device::Gid128;
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Client: until the connection is accepted; while it is not, the server would
+    /// not read from it either.
+    pub accept: Duration,
+    /// Client: until the one who accepted it says so.
+    pub grace: Duration,
+    /// Server: until the client, known to be waiting, goes on.
+    pub go: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            accept: Duration::from_millis(500),
+            grace: Duration::from_millis(5),
+            go: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Longest wait for a channel's first message, once both have decided.
+const GREETING: Duration = Duration::from_secs(1);
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its device.
+    pub gid: Gid128,
+    /// Its user, as the kernel tells.
+    pub uid: u32,
+}
+
+/// How far pairing has got.
+#[derive(Debug)]
+#[must_use]
+pub enum Progress {
+    /// Nothing to do before the sockets are readable, or this time.
+    Pending {
+        /// When to poll at the latest.
+        until: Instant,
+    },
+    /// It is decided.
+    Done(Outcome),
+}
+
+/// What pairing has come to.
+#[derive(Debug)]
+#[must_use]
+pub enum Outcome {
+    /// Plain TCP: the other side will neither send nor take CLC.
+    Plain,
+    /// The other side has come to the same: CLC is spoken.
+    Paired(Paired),
+}
+
+/// Two processes that will speak CLC on a TCP connection.
+#[derive(Debug)]
+pub struct Paired {
+    /// Who is at the other end.
+    pub peer: Peer,
+    pub(super) channel: Option<Box<Channel>>,
+}
+
+/// Both have decided; what is left is the channel's beginning.
+#[derive(Debug)]
+struct Greeting {
+    peer: Peer,
+    begun: Option<Begun>,
+    deadline: Instant,
+}
+
+impl Greeting {
+    fn begin(peer: Peer, fresh: bool, socket: Socket, gid: Gid128, now: Instant) -> Self {
+        // What fails from here on no longer changes what was decided: without a
+        // channel the peer is out of reach, and CLC declines.
+        let begun = if fresh {
+            Begun::begin(socket, gid).ok()
+        } else {
+            None
+        };
+        Self {
+            peer,
+            begun,
+            deadline: now + GREETING,
+        }
+    }
+
+    fn poll(mut self, now: Instant) -> Result<Paired, Self> {
+        let Some(begun) = self.begun.take() else {
+            return Ok(Paired {
+                peer: self.peer,
+                channel: None,
+            });
+        };
+        match begun.poll() {
+            Ok(channel) => {
+                // Whoever else it claims to be, it is the process that was paired.
+                let channel = Some(channel)
+                    .filter(|at| at.peer == self.peer.gid)
+                    .map(Box::new);
+                Ok(Paired {
+                    peer: self.peer,
+                    channel,
+                })
+            }
+            Err(Some(begun)) if now < self.deadline => {
+                self.begun = Some(begun);
+                Err(self)
+            }
+            Err(_) => Ok(Paired {
+                peer: self.peer,
+                channel: None,
+            }),
+        }
+    }
+
+    fn until(&self) -> Instant {
+        self.deadline
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.begun.as_ref().map(AsFd::as_fd)
+    }
+}
+
+/// The name at which the process of a listening socket is called.
+fn name_of(cookie: u64) -> Vec<u8> {
+    format!("smc-d.1.{cookie:016x}").into_bytes()
+}
+
+/// Whether a process of user `process` may speak for a socket of user `socket`.
+///
+/// The user that stands for all those unknown here is nobody's.
+fn belongs(process: u32, socket: u32) -> bool {
+    process != unknown_user() && (process == socket || process == 0)
+}
+
+/// The user that the kernel names instead of those this user namespace does not know.
+fn unknown_user() -> u32 {
+    static UNKNOWN: OnceLock<u32> = OnceLock::new();
+    *UNKNOWN.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+        text.ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(65534)
+    })
+}
+
+/// An address as the kernel compares it: IPv4 is IPv4, however it is written.
+fn normal(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+fn wait(sockets: Vec<BorrowedFd<'_>>, until: Instant) -> io::Result<()> {
+    super::socket::wait_readable(&sockets, until).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests;

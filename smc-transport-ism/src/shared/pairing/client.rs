@@ -1,0 +1,293 @@
+//! The connecting side.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, SocketAddrUnix};
+
+use super::kernel::{Kernel, Listening};
+use super::server::ends;
+use super::{Greeting, Outcome, Patience, Peer, Progress, belongs, name_of, normal};
+use crate::device::Gid128;
+use crate::shared::message::Message;
+use crate::shared::socket::{Received, Socket};
+
+/// Most listeners of one port that are told.
+const MAX_LISTENERS: usize = 64;
+/// First pause between two questions to the kernel; they double up to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
+
+/// A TCP connection that has been announced to whoever may accept it.
+#[derive(Debug)]
+pub struct Call {
+    kernel: Kernel,
+    gid: Gid128,
+    patience: Patience,
+    state: Calling,
+}
+
+#[derive(Debug)]
+enum Calling {
+    /// The connection is in some listener's queue, or just out of it.
+    Announced {
+        asked: Vec<Asked>,
+        since: Option<Since>,
+        pause: Duration,
+        next: Option<Instant>,
+    },
+    Greeting(Greeting),
+    Done,
+}
+
+/// A listener's process that was told.
+#[derive(Debug)]
+struct Asked {
+    socket: Socket,
+    uid: u32,
+}
+
+/// When waiting began.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    began: Instant,
+    /// When the connection was first seen to be where no answer can come from later.
+    settled: Option<Instant>,
+}
+
+impl Call {
+    /// Announces that `tcp`, a TCP socket that is not connected yet, will be connected
+    /// to `remote`. `None` if nobody there wants to know: then it is plain TCP.
+    ///
+    /// # Errors
+    /// The operating system's; plain TCP is then right as well.
+    pub fn announce(
+        tcp: impl AsFd,
+        remote: SocketAddr,
+        gid: Gid128,
+        patience: Patience,
+    ) -> io::Result<Option<Self>> {
+        let remote = normal(remote);
+        if !is_here(remote) {
+            return Ok(None);
+        }
+        let kernel = Kernel::open()?;
+        let listeners = kernel.listeners(remote)?;
+        if listeners.is_empty() || listeners.len() > MAX_LISTENERS {
+            return Ok(None);
+        }
+        let cookie = rustix::net::sockopt::socket_cookie(tcp)?;
+        let announce = Message::Announce { cookie, gid };
+        let mut asked = Vec::new();
+        for listener in listeners {
+            //= SHM-005
+            // One that does not answer to its name may accept the connection and
+            // speak plain TCP.
+            let Some(one) = Asked::call(&listener) else {
+                return Ok(None);
+            };
+            one.socket.send(announce, None)?;
+            asked.push(one);
+        }
+        let state = Calling::Announced {
+            asked,
+            since: None,
+            pause: PAUSES.0,
+            next: None,
+        };
+        Ok(Some(Self {
+            kernel,
+            gid,
+            patience,
+            state,
+        }))
+    }
+
+    /// Goes on, without waiting, once `tcp` is connected. `is_joined` is as for
+    /// [`Rendezvous::answer`](super::Rendezvous::answer).
+    ///
+    /// # Errors
+    /// The operating system's; the connection is then plain TCP.
+    pub fn poll(
+        &mut self,
+        tcp: impl AsFd,
+        is_joined: impl Fn(&Peer) -> bool,
+        now: Instant,
+    ) -> io::Result<Progress> {
+        loop {
+            match core::mem::replace(&mut self.state, Calling::Done) {
+                Calling::Announced {
+                    mut asked,
+                    since,
+                    pause,
+                    next,
+                } => {
+                    if let Some(greeting) = self.accepted(&mut asked, &tcp, &is_joined, now)? {
+                        self.state = Calling::Greeting(greeting);
+                        continue;
+                    }
+                    let since = since.unwrap_or(Since {
+                        began: now,
+                        settled: None,
+                    });
+                    let early = next.is_some_and(|next| now < next);
+                    let since = if early {
+                        Some(since)
+                    } else {
+                        self.ask(since, &tcp, now)?
+                    };
+                    let Some(since) = since.filter(|_| !asked.is_empty()) else {
+                        return Ok(Progress::Done(Outcome::Plain));
+                    };
+                    let (pause, until) = match next.filter(|_| early) {
+                        Some(next) => (pause, next),
+                        None => ((pause * 2).min(PAUSES.1), now + pause),
+                    };
+                    let (since, next) = (Some(since), Some(until));
+                    self.state = Calling::Announced {
+                        asked,
+                        since,
+                        pause,
+                        next,
+                    };
+                    return Ok(Progress::Pending { until });
+                }
+                Calling::Greeting(greeting) => match greeting.poll(now) {
+                    Ok(paired) => return Ok(Progress::Done(Outcome::Paired(paired))),
+                    Err(greeting) => {
+                        let until = greeting.until();
+                        self.state = Calling::Greeting(greeting);
+                        return Ok(Progress::Pending { until });
+                    }
+                },
+                Calling::Done => return Ok(Progress::Done(Outcome::Plain)),
+            }
+        }
+    }
+
+    /// Goes on until the end, waiting as long as that takes.
+    ///
+    /// # Errors
+    /// As [`Self::poll`].
+    pub fn finish(
+        mut self,
+        tcp: impl AsFd,
+        is_joined: impl Fn(&Peer) -> bool,
+    ) -> io::Result<Outcome> {
+        loop {
+            match self.poll(&tcp, &is_joined, Instant::now())? {
+                Progress::Done(outcome) => return Ok(outcome),
+                Progress::Pending { until } => super::wait(self.sockets(), until)?,
+            }
+        }
+    }
+
+    /// What becomes readable when [`Self::poll`] can go on; it may also go on at the
+    /// time it named, or when octets arrive on the connection.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.state {
+            Calling::Announced { asked, .. } => asked.iter().map(|at| at.socket.as_fd()).collect(),
+            Calling::Greeting(greeting) => greeting.socket().into_iter().collect(),
+            Calling::Done => Vec::new(),
+        }
+    }
+
+    /// Whether somebody says that it accepted the connection, and rightly so.
+    fn accepted(
+        &self,
+        asked: &mut Vec<Asked>,
+        tcp: impl AsFd,
+        is_joined: impl Fn(&Peer) -> bool,
+        now: Instant,
+    ) -> io::Result<Option<Greeting>> {
+        let mut at = 0;
+        while let Some(one) = asked.get(at) {
+            match one.socket.receive() {
+                Received::Nothing => at += 1,
+                Received::Message(
+                    Message::Mine {
+                        cookie,
+                        gid,
+                        joined,
+                    },
+                    None,
+                ) => {
+                    let Asked { socket, uid } = asked.swap_remove(at);
+                    let (near, far) = ends(&tcp)?;
+                    let end = self.kernel.end(far, near)?;
+                    //= SHM-009
+                    if end.is_none_or(|end| end.cookie != cookie || !end.held) {
+                        continue;
+                    }
+                    let peer = Peer { gid, uid };
+                    let fresh = !(joined && is_joined(&peer));
+                    //= SHM-010
+                    if socket.send(Message::Go { fresh }, None).is_err() {
+                        continue;
+                    }
+                    return Ok(Some(Greeting::begin(peer, fresh, socket, self.gid, now)));
+                }
+                Received::Message(..) | Received::End => {
+                    asked.swap_remove(at);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the kernel where the connection is; `None` if no answer will come.
+    fn ask(&self, since: Since, tcp: impl AsFd, now: Instant) -> io::Result<Option<Since>> {
+        let (near, far) = ends(&tcp)?;
+        //= SHM-011
+        let Some(end) = self.kernel.end(far, near)? else {
+            return Ok(None);
+        };
+        // Who waits for a Proposal sends nothing before it.
+        let mut octet = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        if rustix::net::recv(&tcp, &mut octet[..], flags).is_ok() {
+            return Ok(None);
+        }
+        let waited = now - since.began;
+        if !end.held && end.established {
+            return Ok((waited < self.patience.accept).then_some(since));
+        }
+        let settled = since.settled.unwrap_or(now);
+        let graceful = now - settled < self.patience.grace;
+        Ok(graceful.then_some(Since {
+            settled: Some(settled),
+            ..since
+        }))
+    }
+}
+
+impl Asked {
+    /// Calls a listener's process by the listener's name.
+    fn call(listener: &Listening) -> Option<Self> {
+        let name = SocketAddrUnix::new_abstract_name(&name_of(listener.cookie)).ok()?;
+        let socket = Socket::unconnected().ok()?;
+        rustix::net::connect(&socket, &name).ok()?;
+        let uid = crate::sys::peer_uid(&socket).ok()?;
+        //= SHM-006
+        belongs(uid, listener.uid).then(|| Self {
+            socket: Socket::new(socket),
+            uid,
+        })
+    }
+}
+
+/// Whether an address is one of this host's, and one that names a single socket.
+fn is_here(remote: SocketAddr) -> bool {
+    let ip = remote.ip();
+    let link_local = match remote {
+        SocketAddr::V6(v6) => v6.ip().is_unicast_link_local(),
+        SocketAddr::V4(_) => false,
+    };
+    if ip.is_unspecified() || ip.is_multicast() || link_local {
+        return false;
+    }
+    // Only addresses of this host can be bound to.
+    UdpSocket::bind((ip, 0)).is_ok()
+}

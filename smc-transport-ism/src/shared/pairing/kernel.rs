@@ -1,0 +1,355 @@
+//! What the kernel says of TCP sockets: which listen, and whose a connection's end is.
+//!
+//! By socket diagnosis (`sock_diag(7)`), which needs no rights and sees this network
+//! namespace. A socket's cookie is a number the kernel gives to no other.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+const BY_FAMILY: u16 = 20;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const REQUEST: u16 = 0x001;
+const DUMP: u16 = 0x300;
+const HEADER: usize = 16;
+const MESSAGE: usize = 72;
+const TCP: u8 = 6;
+const INET: u8 = 2;
+const INET6: u8 = 10;
+const ESTABLISHED: u8 = 1;
+const LISTEN: u8 = 10;
+const ATTRIBUTE_V6ONLY: u16 = 11;
+const ENOENT: i32 = 2;
+
+/// A socket that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listening {
+    address: IpAddr,
+    /// Takes IPv4 connections, although its address is of IPv6.
+    both: bool,
+    /// Bound to one network interface.
+    confined: bool,
+    pub(super) cookie: u64,
+    pub(super) uid: u32,
+}
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) cookie: u64,
+    pub(super) uid: u32,
+    /// A process holds it: it is no longer in a listener's queue.
+    pub(super) held: bool,
+    pub(super) established: bool,
+}
+
+/// A way to ask.
+#[derive(Debug)]
+pub(super) struct Kernel(OwnedFd);
+
+impl Kernel {
+    pub(super) fn open() -> io::Result<Self> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::DGRAM);
+        let flags = SocketFlags::CLOEXEC;
+        let protocol = Some(netlink::SOCK_DIAG);
+        Ok(Self(rustix::net::socket_with(
+            family, kind, flags, protocol,
+        )?))
+    }
+
+    /// The end at `local` of the connection to `remote`, if this host has it.
+    pub(super) fn end(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<End>> {
+        let mut found = None;
+        self.ask(request(REQUEST, !0, local, remote), |record| {
+            // If there is none, the kernel answers with a listener that would take one.
+            let same = record.local_port == local.port() && record.remote_port == remote.port();
+            if record.state != LISTEN && same {
+                let held = record.inode != 0;
+                let established = record.state == ESTABLISHED;
+                found = Some(End {
+                    cookie: record.cookie,
+                    uid: record.uid,
+                    held,
+                    established,
+                });
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The sockets that may take a connection to `remote`: those bound to the very
+    /// address come before those bound to any.
+    pub(super) fn listeners(&self, remote: SocketAddr) -> io::Result<Vec<Listening>> {
+        let mut all = Vec::new();
+        for any in [
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        ] {
+            let (local, none) = (SocketAddr::new(any, remote.port()), SocketAddr::new(any, 0));
+            self.ask(
+                request(REQUEST | DUMP, 1 << LISTEN, local, none),
+                |record| {
+                    if record.state == LISTEN && record.local_port == remote.port() {
+                        all.push(record.listening());
+                    }
+                },
+            )?;
+        }
+        Ok(candidates(all, remote.ip()))
+    }
+
+    fn ask(&self, request: Vec<u8>, mut take: impl FnMut(Record)) -> io::Result<()> {
+        let dump = request.get(6) == Some(&(REQUEST | DUMP).to_ne_bytes()[0])
+            && request.get(7) == Some(&(REQUEST | DUMP).to_ne_bytes()[1]);
+        rustix::net::send(&self.0, &request, SendFlags::empty())?;
+        let mut octets = vec![0; 32 << 10];
+        loop {
+            // The kernel answers before `send` returns, and goes on in each `recv`.
+            let (len, _) = rustix::net::recv(&self.0, &mut octets[..], RecvFlags::DONTWAIT)?;
+            let mut rest = octets.get(..len).unwrap_or_default();
+            while let Some((kind, body, next)) = split(rest) {
+                match kind {
+                    BY_FAMILY => Record::parse(body).into_iter().for_each(&mut take),
+                    DONE => return Ok(()),
+                    ERROR => return failure(body),
+                    _ => {}
+                }
+                rest = next;
+            }
+            if !dump {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Which of the listening sockets of a port may take a connection to `address`.
+fn candidates(all: Vec<Listening>, address: IpAddr) -> Vec<Listening> {
+    let exact = |at: &Listening| at.address == address;
+    let any = |at: &Listening| match at.address {
+        IpAddr::V4(own) => own.is_unspecified() && address.is_ipv4(),
+        IpAddr::V6(own) => own.is_unspecified() && (at.both || address.is_ipv6()),
+    };
+    // One confined to an interface may be preferred to all: none is left out then.
+    let confined = all.iter().any(|at| at.confined && (exact(at) || any(at)));
+    let narrow = all.iter().any(exact) && !confined;
+    all.into_iter()
+        .filter(|at| exact(at) || (!narrow && any(at)))
+        .collect()
+}
+
+/// One socket in an answer.
+struct Record {
+    state: u8,
+    local_port: u16,
+    remote_port: u16,
+    local: IpAddr,
+    interface: u32,
+    cookie: u64,
+    uid: u32,
+    inode: u32,
+    v6only: bool,
+}
+
+impl Record {
+    fn parse(body: &[u8]) -> Option<Self> {
+        let word = |at: usize| {
+            body.get(at..at + 4)?
+                .first_chunk()
+                .map(|octets| u32::from_ne_bytes(*octets))
+        };
+        let port = |at: usize| {
+            body.get(at..at + 2)?
+                .first_chunk()
+                .map(|octets| u16::from_be_bytes(*octets))
+        };
+        let local = match *body.first()? {
+            INET => IpAddr::V4(Ipv4Addr::from(*body.get(8..)?.first_chunk()?)),
+            _ => IpAddr::V6(Ipv6Addr::from(*body.get(8..)?.first_chunk()?)).to_canonical(),
+        };
+        let mut v6only = false;
+        let mut rest = body.get(MESSAGE..)?;
+        while let [a, b, c, d, ..] = *rest {
+            let (len, kind) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+            let len = usize::from(len);
+            if kind == ATTRIBUTE_V6ONLY {
+                v6only = rest.get(4) == Some(&1);
+            }
+            rest = rest
+                .get(len.max(4).next_multiple_of(4)..)
+                .unwrap_or_default();
+        }
+        Some(Self {
+            state: *body.get(1)?,
+            local_port: port(4)?,
+            remote_port: port(6)?,
+            local,
+            interface: word(40)?,
+            cookie: u64::from_ne_bytes(*body.get(44..)?.first_chunk()?),
+            uid: word(64)?,
+            inode: word(68)?,
+            v6only,
+        })
+    }
+
+    fn listening(&self) -> Listening {
+        let both = self.local.is_ipv6() && !self.v6only;
+        let confined = self.interface != 0;
+        Listening {
+            address: self.local,
+            both,
+            confined,
+            cookie: self.cookie,
+            uid: self.uid,
+        }
+    }
+}
+
+/// Splits an answer's first message off: its type, its body, and the rest.
+fn split(octets: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let len = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes(*octets.get(4..)?.first_chunk()?);
+    let body = octets.get(HEADER..len)?;
+    Some((
+        kind,
+        body,
+        octets.get(len.next_multiple_of(4)..).unwrap_or_default(),
+    ))
+}
+
+fn failure(body: &[u8]) -> io::Result<()> {
+    let code = body
+        .first_chunk()
+        .map_or(0, |octets| i32::from_ne_bytes(*octets));
+    match code.saturating_neg() {
+        0 | ENOENT => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn request(flags: u16, states: u32, local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let mut body = vec![if local.is_ipv4() { INET } else { INET6 }, TCP, 0, 0];
+    body.extend(states.to_ne_bytes());
+    body.extend(local.port().to_be_bytes());
+    body.extend(remote.port().to_be_bytes());
+    for address in [local.ip(), remote.ip()] {
+        match address {
+            IpAddr::V4(address) => {
+                body.extend(address.octets());
+                body.extend([0; 12]);
+            }
+            IpAddr::V6(address) => body.extend(address.octets()),
+        }
+    }
+    body.extend(0u32.to_ne_bytes());
+    // No cookie is asked for: any socket.
+    body.extend([0xff; 8]);
+    let mut octets = Vec::with_capacity(HEADER + body.len());
+    octets.extend(
+        u32::try_from(HEADER + body.len())
+            .unwrap_or_default()
+            .to_ne_bytes(),
+    );
+    octets.extend(BY_FAMILY.to_ne_bytes());
+    octets.extend(flags.to_ne_bytes());
+    octets.extend(1u32.to_ne_bytes());
+    octets.extend(0u32.to_ne_bytes());
+    octets.extend(body);
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::{Kernel, Listening, candidates};
+
+    fn cookie(socket: impl std::os::fd::AsFd) -> u64 {
+        rustix::net::sockopt::socket_cookie(socket).unwrap()
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_are_known() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let kernel = Kernel::open().unwrap();
+            let listener = TcpListener::bind(address).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let [near, far] = [client.local_addr().unwrap(), client.peer_addr().unwrap()];
+            let end = kernel.end(near, far).unwrap().unwrap();
+            assert_eq!(
+                (end.cookie, end.held, end.established),
+                (cookie(&client), true, true)
+            );
+            let queued = kernel.end(far, near).unwrap().unwrap();
+            assert!(!queued.held, "nobody has accepted it");
+            let server = listener.accept().unwrap().0;
+            let end = kernel.end(far, near).unwrap().unwrap();
+            assert_eq!((end.cookie, end.held), (cookie(&server), true));
+            assert_eq!(
+                (queued.cookie, end.uid),
+                (end.cookie, rustix::process::getuid().as_raw())
+            );
+            let other = SocketAddr::new(near.ip(), near.port() ^ 1);
+            assert_eq!(kernel.end(far, other).unwrap(), None, "not the listener");
+        }
+    }
+
+    #[test]
+    fn listeners_are_those_that_may_take_the_connection() {
+        let kernel = Kernel::open().unwrap();
+        let cookies = |address: &str, port| {
+            let remote = SocketAddr::new(address.parse().unwrap(), port);
+            let found = kernel.listeners(remote).unwrap();
+            found.iter().map(|at| at.cookie).collect::<Vec<_>>()
+        };
+        let any = TcpListener::bind("[::]:0").unwrap();
+        let port = any.local_addr().unwrap().port();
+        assert_eq!(cookies("127.0.0.1", port), [cookie(&any)], "both families");
+        assert_eq!(cookies("::1", port), [cookie(&any)]);
+        let four = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = four.local_addr().unwrap().port();
+        assert_eq!(cookies("127.0.0.1", port), [cookie(&four)]);
+        assert_eq!(cookies("127.0.0.2", port), []);
+        assert_eq!(cookies("::1", port), []);
+        let mapped = TcpListener::bind("[::ffff:127.0.0.1]:0").unwrap();
+        let port = mapped.local_addr().unwrap().port();
+        assert_eq!(cookies("127.0.0.1", port), [cookie(&mapped)]);
+    }
+
+    #[test]
+    fn the_very_address_comes_before_any() {
+        let at = |address: &str, cookie| Listening {
+            address: address.parse().unwrap(),
+            both: false,
+            confined: false,
+            cookie,
+            uid: 0,
+        };
+        let all = vec![
+            at("0.0.0.0", 1),
+            at("127.0.0.1", 2),
+            at("::", 3),
+            at("127.0.0.2", 4),
+        ];
+        let cookies = |all: &[Listening], address: &str| {
+            let found = candidates(all.to_vec(), address.parse().unwrap());
+            found.iter().map(|at| at.cookie).collect::<Vec<_>>()
+        };
+        assert_eq!(cookies(&all, "127.0.0.1"), [2]);
+        assert_eq!(cookies(&all, "127.0.0.9"), [1], "`::` is for IPv6 only");
+        assert_eq!(cookies(&all, "::1"), [3]);
+        let mut confined = all.clone();
+        confined[0].confined = true;
+        assert_eq!(
+            cookies(&confined, "127.0.0.1"),
+            [1, 2],
+            "either, as it comes"
+        );
+        let mut both = all;
+        both[2].both = true;
+        assert_eq!(cookies(&both, "127.0.0.9"), [1, 3]);
+    }
+}

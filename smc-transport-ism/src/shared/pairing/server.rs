@@ -1,0 +1,281 @@
+//! The listener's side.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
+
+use super::kernel::Kernel;
+use super::{Greeting, Outcome, Patience, Peer, Progress, belongs, name_of, normal};
+use crate::device::Gid128;
+use crate::shared::message::Message;
+use crate::shared::socket::{Received, Socket};
+
+/// Clients that may have announced themselves and not been accepted yet.
+pub(super) const MAX_CALLERS: usize = 256;
+/// Times a caller is looked at that says nothing.
+const LOOKS: u8 = 16;
+/// Clients the kernel keeps beside those.
+const BACKLOG: i32 = 128;
+
+/// Where clients of one TCP listener announce themselves.
+///
+/// The name goes with the last descriptor: nothing is left when the process ends.
+#[derive(Debug)]
+pub struct Rendezvous {
+    socket: OwnedFd,
+    kernel: Kernel,
+    gid: Gid128,
+    pub(super) callers: Vec<Caller>,
+    process: u32,
+}
+
+/// A client that has called.
+#[derive(Debug)]
+pub(super) struct Caller {
+    socket: Socket,
+    uid: u32,
+    announced: Option<(u64, Gid128)>,
+    looks: u8,
+}
+
+impl Rendezvous {
+    /// Lets clients announce themselves to `listener`, on behalf of the device `gid`.
+    ///
+    /// Every connection it accepts from now on must be given to [`Self::answer`]
+    /// before an octet is read from it or written to it.
+    ///
+    /// # Errors
+    /// The operating system's; [`io::ErrorKind::AddrInUse`] if somebody has taken the
+    /// name. The listener then serves plain TCP.
+    pub fn open(listener: impl AsFd, gid: Gid128) -> io::Result<Self> {
+        let cookie = rustix::net::sockopt::socket_cookie(listener)?;
+        let socket = Socket::unconnected()?;
+        rustix::net::bind(
+            &socket,
+            &SocketAddrUnix::new_abstract_name(&name_of(cookie))?,
+        )?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        let (callers, process) = (Vec::new(), std::process::id());
+        Ok(Self {
+            socket,
+            kernel: Kernel::open()?,
+            gid,
+            callers,
+            process,
+        })
+    }
+
+    /// Whether the client of an accepted connection may be one to pair with. Never
+    /// waits; with `None` the connection is plain TCP, at once and for good.
+    ///
+    /// `is_joined` tells whether the device has a channel to a peer, see
+    /// [`Device::is_joined`](super::super::Device::is_joined).
+    pub fn answer(
+        &mut self,
+        accepted: impl AsFd,
+        is_joined: impl FnOnce(&Peer) -> bool,
+        patience: &Patience,
+    ) -> Option<Answer> {
+        // A child that shares the listener must not take what its parent was told.
+        if self.process != std::process::id() {
+            return None;
+        }
+        self.take_calls();
+        if self.callers.is_empty() {
+            return None;
+        }
+        let (near, far) = ends(&accepted).ok()?;
+        //= SHM-008
+        let client = self.kernel.end(far, near).ok()??;
+        let at = self.callers.iter().position(|caller| {
+            caller
+                .announced
+                .is_some_and(|(cookie, _)| cookie == client.cookie)
+        })?;
+        let Caller {
+            socket,
+            uid,
+            announced,
+            ..
+        } = self.callers.swap_remove(at);
+        let (_, gid) = announced?;
+        if !belongs(uid, client.uid) {
+            return None;
+        }
+        let peer = Peer { gid, uid };
+        let joined = is_joined(&peer);
+        let cookie = rustix::net::sockopt::socket_cookie(accepted).ok()?;
+        socket
+            .send(
+                Message::Mine {
+                    cookie,
+                    gid: self.gid,
+                    joined,
+                },
+                None,
+            )
+            .ok()?;
+        let deadline = Instant::now() + patience.go;
+        Some(Answer {
+            state: Answering::Asked(socket),
+            gid: self.gid,
+            peer,
+            deadline,
+        })
+    }
+
+    /// Takes in who has called, and what they announce.
+    fn take_calls(&mut self) {
+        // What comes in all at once is looked through once only.
+        let mut swept = false;
+        for _ in 0..MAX_CALLERS {
+            let Ok(socket) = rustix::net::accept_with(&self.socket, Socket::FLAGS) else {
+                break;
+            };
+            if self.callers.len() >= MAX_CALLERS {
+                self.forget(swept);
+                swept = true;
+            }
+            let socket = Socket::new(socket);
+            if let Ok(uid) = crate::sys::peer_uid(&socket) {
+                self.callers.push(Caller {
+                    socket,
+                    uid,
+                    announced: None,
+                    looks: 0,
+                });
+            }
+        }
+        self.callers.retain_mut(Caller::listen);
+    }
+
+    /// Makes room: those that have given up go first, then who called first.
+    fn forget(&mut self, swept: bool) {
+        if !swept {
+            self.callers.retain(|caller| {
+                caller.announced.is_none() || matches!(caller.socket.receive(), Received::Nothing)
+            });
+        }
+        if self.callers.len() >= MAX_CALLERS {
+            self.callers.remove(0);
+        }
+    }
+}
+
+impl Caller {
+    /// Takes the announcement in; whether this may still become, or is, one to pair
+    /// with.
+    fn listen(&mut self) -> bool {
+        if self.announced.is_some() {
+            return true;
+        }
+        match self.socket.receive() {
+            Received::Message(Message::Announce { cookie, gid }, None) => {
+                self.announced = Some((cookie, gid));
+                true
+            }
+            // A client announces itself with its next system call.
+            Received::Nothing => {
+                self.looks += 1;
+                self.looks < LOOKS
+            }
+            Received::Message(..) | Received::End => false,
+        }
+    }
+}
+
+/// An accepted connection whose client has been asked to go on.
+#[derive(Debug)]
+pub struct Answer {
+    state: Answering,
+    gid: Gid128,
+    peer: Peer,
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+enum Answering {
+    Asked(Socket),
+    Greeting(Greeting),
+    Done,
+}
+
+impl Answer {
+    /// Goes on, without waiting.
+    pub fn poll(&mut self, now: Instant) -> Progress {
+        loop {
+            match core::mem::replace(&mut self.state, Answering::Done) {
+                Answering::Asked(socket) => {
+                    let mut received = socket.receive();
+                    if matches!(received, Received::Nothing) {
+                        if now < self.deadline {
+                            self.state = Answering::Asked(socket);
+                            return Progress::Pending {
+                                until: self.deadline,
+                            };
+                        }
+                        //= SHM-012
+                        // What the client sent up to here counts; what it would send
+                        // later fails there, so both know the same.
+                        if socket.refuse().is_ok() {
+                            received = socket.receive();
+                        }
+                    }
+                    let Received::Message(Message::Go { fresh }, None) = received else {
+                        return Progress::Done(Outcome::Plain);
+                    };
+                    let greeting = Greeting::begin(self.peer, fresh, socket, self.gid, now);
+                    self.state = Answering::Greeting(greeting);
+                }
+                Answering::Greeting(greeting) => match greeting.poll(now) {
+                    Ok(paired) => return Progress::Done(Outcome::Paired(paired)),
+                    Err(greeting) => {
+                        let until = greeting.until();
+                        self.state = Answering::Greeting(greeting);
+                        return Progress::Pending { until };
+                    }
+                },
+                Answering::Done => return Progress::Done(Outcome::Plain),
+            }
+        }
+    }
+
+    /// Goes on until the end, waiting as long as that takes.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn finish(mut self) -> io::Result<Outcome> {
+        loop {
+            match self.poll(Instant::now()) {
+                Progress::Done(outcome) => return Ok(outcome),
+                Progress::Pending { until } => super::wait(self.sockets(), until)?,
+            }
+        }
+    }
+
+    /// What becomes readable when [`Self::poll`] can go on.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.state {
+            Answering::Asked(socket) => vec![socket.as_fd()],
+            Answering::Greeting(greeting) => greeting.socket().into_iter().collect(),
+            Answering::Done => Vec::new(),
+        }
+    }
+}
+
+/// Both addresses of a connection, this process's first.
+pub(super) fn ends(tcp: impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
+    let address = |any: SocketAddrAny| {
+        SocketAddr::try_from(any)
+            .map(normal)
+            .map_err(|_| io::ErrorKind::Unsupported.into())
+    };
+    let near: io::Result<_> = address(rustix::net::getsockname(&tcp)?);
+    let far: io::Result<_> =
+        rustix::net::getpeername(&tcp)?.map_or(Err(io::ErrorKind::NotConnected.into()), address);
+    Ok((near?, far?))
+}

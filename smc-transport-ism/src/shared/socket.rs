@@ -1,0 +1,152 @@
+//! A channel's socket: messages and descriptors, never waiting unless asked to.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use super::message::{MESSAGE_LEN, Message};
+
+/// One end of a channel: a Unix socket that keeps message boundaries.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+/// What a socket had to give.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// A message, and the descriptor that came with it.
+    Message(Message, Option<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The peer has gone, or speaks another language.
+    End,
+}
+
+impl Socket {
+    pub(super) const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+    /// A socket of a channel's kind, not connected.
+    pub(super) fn unconnected() -> io::Result<OwnedFd> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        Ok(rustix::net::socket_with(family, kind, Self::FLAGS, None)?)
+    }
+
+    /// Both ends of a channel.
+    pub(super) fn pair() -> io::Result<(Self, Self)> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (one, two) = rustix::net::socketpair(family, kind, Self::FLAGS, None)?;
+        Ok((Self(one), Self(two)))
+    }
+
+    /// A channel's end of what is connected already.
+    pub(super) fn new(connected: OwnedFd) -> Self {
+        Self(connected)
+    }
+
+    /// Sends a message; [`io::ErrorKind::WouldBlock`] if there is no room.
+    ///
+    /// Whether to wait is told with each call: the descriptor's own flags could be
+    /// changed by whoever made the socket.
+    pub(super) fn send(&self, message: Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let octets = message.emit();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let Some(fd) = fd else {
+            rustix::net::send(&self.0, &octets, flags)?;
+            return Ok(());
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&octets)], &mut control, flags)?;
+        Ok(())
+    }
+
+    /// Receives a message, if there is one.
+    pub(super) fn receive(&self) -> Received {
+        // One octet more shows a message that is too long.
+        let mut octets = [0; MESSAGE_LEN + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut parts = [IoSliceMut::new(&mut octets)];
+        let len = loop {
+            match rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags) {
+                Ok(got) => break got.bytes,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Received::Nothing,
+                Err(_) => return Received::End,
+            }
+        };
+        // More than one cannot come, as there is no room; the kernel closes the rest.
+        let fd = control.drain().find_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        match octets.get(..len).and_then(Message::parse) {
+            Some(message) => Received::Message(message, fd),
+            None => Received::End,
+        }
+    }
+
+    /// Waits for a message at most until `deadline`.
+    pub(super) fn receive_by(&self, deadline: Instant) -> io::Result<(Message, Option<OwnedFd>)> {
+        loop {
+            match self.receive() {
+                Received::Message(message, fd) => return Ok((message, fd)),
+                Received::End => return Err(io::ErrorKind::ConnectionReset.into()),
+                Received::Nothing => {}
+            }
+            if !self.readable_by(deadline)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// Waits until there is something to receive; `false` if there is not in time.
+    pub(super) fn readable_by(&self, deadline: Instant) -> io::Result<bool> {
+        wait_readable(&[self.as_fd()], deadline)
+    }
+
+    /// From now on nothing new arrives: what the peer sends fails there, and what it
+    /// sent before can still be received.
+    pub(super) fn refuse(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.0, rustix::net::Shutdown::Read)?)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until any of these can be read, or has ended; `false` if not in time.
+pub(super) fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Instant) -> io::Result<bool> {
+    let mut polled: Vec<_> = fds
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    let left = deadline.saturating_duration_since(Instant::now());
+    // A signal handler may cut the wait short; the caller looks and comes again.
+    match rustix::event::poll(&mut polled, Some(&timespec(left))) {
+        Ok(ready) => Ok(ready > 0 || Instant::now() < deadline),
+        Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A span of time as the kernel takes it.
+pub(super) fn timespec(time: Duration) -> rustix::time::Timespec {
+    rustix::time::Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,129 @@
+//! How long to look before sleeping.
+//!
+//! Being woken costs tens of microseconds, looking costs a core. So: look about as
+//! long as a wake would take, if that has paid lately; not at all when somebody else
+//! wanted the core, which shows as a hole in one's own time.
+
+use std::time::Duration;
+
+/// Longest look, about what two wakes take.
+const MOST: Duration = Duration::from_micros(100);
+/// Below this looking is not worth a clock reading.
+const LEAST: Duration = Duration::from_micros(5);
+/// A hole in time: longer than any interrupt handler, shorter than a time slice.
+const HOLE: Duration = Duration::from_micros(300);
+/// Waits until looking is tried again though it has not paid.
+const PROBE: u32 = 16;
+/// The same after a hole.
+const PROBE_AFTER_HOLE: u32 = 256;
+
+/// How long waits may look, learnt from those before.
+#[derive(Debug)]
+pub(super) struct SpinBudget {
+    budget: Duration,
+    /// Waits until the next try, while the budget is nothing.
+    rest: u32,
+    /// Longest look.
+    most: Duration,
+}
+
+impl SpinBudget {
+    /// With one core there is nobody to look for.
+    pub(super) fn new(cores: usize) -> Self {
+        let most = if cores < 2 { Duration::ZERO } else { MOST };
+        Self {
+            budget: most,
+            rest: PROBE,
+            most,
+        }
+    }
+
+    /// Sets the longest look.
+    pub(super) fn limit(&mut self, most: Duration) {
+        (self.most, self.budget) = (most, most);
+    }
+
+    /// How long the wait that begins now may look.
+    pub(super) fn begin(&mut self) -> Duration {
+        if self.budget.is_zero() {
+            self.rest = self.rest.saturating_sub(1);
+            if self.rest == 0 {
+                self.rest = PROBE;
+                return self.most;
+            }
+        }
+        self.budget
+    }
+
+    /// Looking found something.
+    pub(super) fn found(&mut self) {
+        self.budget = self.most;
+    }
+
+    /// Looking found nothing in its time.
+    pub(super) fn missed(&mut self) {
+        self.budget /= 2;
+        if self.budget < LEAST {
+            self.budget = Duration::ZERO;
+        }
+    }
+
+    /// Time between two looks: whether it has a hole, and so looking must end.
+    pub(super) fn was_interrupted(&mut self, between: Duration) -> bool {
+        let hole = between > HOLE;
+        if hole {
+            self.budget = Duration::ZERO;
+            self.rest = PROBE_AFTER_HOLE;
+        }
+        hole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{HOLE, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
+
+    #[test]
+    fn looking_that_never_pays_ends_but_for_probes() {
+        let mut spin = SpinBudget::new(2);
+        let mut looked = Vec::new();
+        for _ in 0..100 {
+            looked.push(spin.begin());
+            spin.missed();
+        }
+        assert_eq!(looked[0], MOST);
+        assert!(looked.windows(2).take(5).all(|pair| pair[1] < pair[0]));
+        let late: Duration = looked.iter().skip(10).sum();
+        assert_eq!(late, MOST * (90 / PROBE), "one wait in {PROBE}");
+    }
+
+    #[test]
+    fn one_find_brings_the_whole_budget_back() {
+        let mut spin = SpinBudget::new(2);
+        (0..10).for_each(|_| spin.missed());
+        assert_eq!(spin.begin(), Duration::ZERO);
+        spin.found();
+        assert_eq!(spin.begin(), MOST);
+    }
+
+    #[test]
+    fn a_busy_machine_is_left_alone_for_long() {
+        let mut spin = SpinBudget::new(2);
+        assert!(!spin.was_interrupted(HOLE));
+        assert_eq!(spin.begin(), MOST);
+        assert!(spin.was_interrupted(HOLE * 2));
+        let waits = (1..).find(|_| spin.begin() == MOST);
+        assert_eq!(waits, Some(PROBE_AFTER_HOLE));
+    }
+
+    #[test]
+    fn one_core_never_looks() {
+        let mut spin = SpinBudget::new(1);
+        for _ in 0..100 {
+            assert_eq!(spin.begin(), Duration::ZERO);
+            spin.found();
+        }
+    }
+}

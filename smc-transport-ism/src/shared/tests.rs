@@ -1,0 +1,437 @@
+//! Channels with a hostile or a slow peer, and devices in an event loop.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::Device;
+use super::channel::{Begun, Channel};
+use super::message::Message;
+use super::socket::{Received, Socket};
+use crate::device::{
+    DeviceEvent, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
+};
+use crate::doorbell::{Ring, SLOTS};
+use crate::memory::{BellsOf, SharedRegion};
+
+const LEN: u32 = 16384;
+const HOSTILE: Gid128 = Gid128 {
+    gid: 0xbad,
+    ext: 0xbad,
+};
+
+fn joined() -> (Device, Device) {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    Device::join(&mut one, &mut two).unwrap();
+    (one, two)
+}
+
+fn next(device: &mut Device) -> IsmReport {
+    device
+        .wait(Some(Duration::from_secs(20)))
+        .unwrap()
+        .expect("a report")
+}
+
+fn registered(owner: &mut Device, peer: Gid128) -> (Dmb, DmbToken) {
+    owner.register_dmb(LEN, peer, None).unwrap();
+    let IsmReport::DmbRegistered { dmb, token } = next(owner) else {
+        panic!()
+    };
+    (dmb, token)
+}
+
+fn attached(mover: &mut Device, owner: &mut Device) -> (Dmb, RemoteDmb) {
+    let (dmb, token) = registered(owner, mover.facts().gid);
+    (
+        dmb,
+        mover.attach_dmb(owner.facts().gid, token, LEN).unwrap(),
+    )
+}
+
+/// A device, and a peer that speaks by hand.
+fn with_hostile() -> (Device, Socket, BellsOf) {
+    let mut device = Device::open().unwrap();
+    let (bells, socket) = join_hostile(&mut device, HOSTILE);
+    (device, socket, bells)
+}
+
+fn join_hostile(device: &mut Device, gid: Gid128) -> (BellsOf, Socket) {
+    let (near, far) = Socket::pair().unwrap();
+    let (bells, fd) = BellsOf::create().unwrap();
+    far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
+    let begun = Begun::begin(near, device.gid).unwrap();
+    device.adopt(begun.finish(Instant::now()).unwrap()).unwrap();
+    assert!(matches!(
+        far.receive(),
+        Received::Message(Message::Hello { .. }, Some(_))
+    ));
+    (bells, far)
+}
+
+fn offer(token: u64) -> Message {
+    Message::Offer {
+        token: DmbToken(token),
+        len: LEN,
+        slot: 1,
+        generation: 1,
+    }
+}
+
+fn memory(len: u32) -> std::os::fd::OwnedFd {
+    SharedRegion::create(len, false).unwrap().1
+}
+
+//= SHM-020 test
+//= SHM-022 test
+#[test]
+fn a_peer_that_breaks_the_rules_is_cut_off() {
+    type Breach = (&'static str, fn(&Socket));
+    let breaches: [Breach; 10] = [
+        ("no descriptor", |far| far.send(offer(1), None).unwrap()),
+        ("a descriptor too many", |far| {
+            far.send(Message::Wake, Some(memory(LEN).as_fd())).unwrap()
+        }),
+        ("too short a file", |far| {
+            far.send(offer(1), Some(memory(4096).as_fd())).unwrap()
+        }),
+        ("too long a file", |far| {
+            far.send(offer(1), Some(memory(2 * LEN).as_fd())).unwrap()
+        }),
+        ("not memory", |far| {
+            far.send(offer(1), Some(far.as_fd())).unwrap()
+        }),
+        ("a token twice", |far| {
+            far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+            far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+        }),
+        ("a slot there is not", |far| {
+            let offer = Message::Offer {
+                token: DmbToken(1),
+                len: LEN,
+                slot: SLOTS,
+                generation: 1,
+            };
+            far.send(offer, Some(memory(LEN).as_fd())).unwrap();
+        }),
+        ("a length no DMB has", |far| {
+            for len in [0, 4097, MAX_DMB_LEN + 4096, u32::MAX] {
+                let offer = Message::Offer {
+                    token: DmbToken(1),
+                    len,
+                    slot: 1,
+                    generation: 1,
+                };
+                far.send(offer, Some(memory(LEN).as_fd())).unwrap();
+            }
+        }),
+        ("a message of pairing", |far| {
+            far.send(Message::Go { fresh: true }, None).unwrap()
+        }),
+        ("a second greeting", |far| {
+            far.send(Message::Hello { gid: HOSTILE }, None).unwrap()
+        }),
+    ];
+    for (breach, act) in breaches {
+        let (mut device, far, _bells) = with_hostile();
+        act(&far);
+        let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
+        assert_eq!(next(&mut device), vanished, "{breach}");
+        assert!(!device.query_reach(HOSTILE, None));
+        while let Received::Message(..) = far.receive() {}
+        assert!(matches!(far.receive(), Received::End), "{breach}");
+    }
+}
+
+#[test]
+fn offers_have_a_bound() {
+    let (mut device, far, _bells) = with_hostile();
+    for token in 1..=u64::from(SLOTS) {
+        far.send(offer(token), Some(memory(LEN).as_fd())).unwrap();
+        if token % 64 == 0 {
+            assert_eq!(
+                device.attach_dmb(HOSTILE, DmbToken(0), LEN),
+                Err(IsmError::Token)
+            );
+        }
+    }
+    assert!(device.query_reach(HOSTILE, None));
+    assert!(
+        device
+            .attach_dmb(HOSTILE, DmbToken(SLOTS.into()), LEN)
+            .is_ok()
+    );
+    // Withdrawn ones make room; one more than that ends the channel.
+    far.send(Message::Withdraw { token: DmbToken(7) }, None)
+        .unwrap();
+    far.send(offer(u64::MAX), Some(memory(LEN).as_fd()))
+        .unwrap();
+    assert!(device.attach_dmb(HOSTILE, DmbToken(u64::MAX), LEN).is_ok());
+    far.send(offer(7), Some(memory(LEN).as_fd())).unwrap();
+    assert_eq!(
+        next(&mut device),
+        IsmReport::Event(DeviceEvent::vanished(HOSTILE))
+    );
+}
+
+//= SHM-025 test
+#[test]
+fn rings_for_others_are_not_heard() {
+    let (mut device, _far, bells) = with_hostile();
+    let mut friend = Device::open().unwrap();
+    Device::join(&mut device, &mut friend).unwrap();
+    let (friends, _) = attached(&mut friend, &mut device);
+    let (own, _) = registered(&mut device, HOSTILE);
+    let ring = |dmb: Dmb| Ring {
+        slot: dmb.index,
+        generation: dmb.generation as u16,
+    };
+    let other = |of: Ring| Ring {
+        generation: of.generation.wrapping_add(1),
+        ..of
+    };
+    for ring in [
+        ring(friends),
+        other(ring(own)),
+        Ring {
+            slot: SLOTS - 1,
+            generation: 0,
+        },
+    ] {
+        (0..3).for_each(|_| bells.bells().ring(ring));
+        assert_eq!((0..1000).find_map(|_| device.poll()), None);
+    }
+    bells.bells().ring(ring(own));
+    assert!(matches!(next(&mut device), IsmReport::Signalled { dmb, .. } if dmb == own));
+}
+
+#[test]
+fn nobody_takes_anothers_gid() {
+    let (mut device, friend) = joined();
+    let (near, far) = Socket::pair().unwrap();
+    let (_bells, fd) = BellsOf::create().unwrap();
+    for gid in [friend.gid, device.gid] {
+        far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
+    }
+    // The same user may have it twice, another may not; one's own nobody has.
+    let begun = Begun::begin(near, device.gid).unwrap();
+    let mut channel: Channel = begun.finish(Instant::now()).unwrap();
+    channel.uid += 1;
+    let refused = device.adopt(channel).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(device.query_reach(friend.gid, None));
+    let (near, far) = Socket::pair().unwrap();
+    far.send(Message::Hello { gid: device.gid }, Some(fd.as_fd()))
+        .unwrap();
+    let begun = Begun::begin(near, device.gid).unwrap();
+    assert!(device.adopt(begun.finish(Instant::now()).unwrap()).is_err());
+}
+
+//= SHM-028 test
+#[test]
+fn a_peer_that_does_not_read_makes_busy_and_is_caught_up_with() {
+    let (mut one, mut two) = joined();
+    let (a, b) = (one.gid, two.gid);
+    let mut sent = 0;
+    while one.signal_event(b, None, 1, sent).is_ok() {
+        sent += 1;
+    }
+    assert_eq!(one.register_dmb(LEN, b, None), Err(IsmError::Busy));
+    assert!(one.query_reach(b, None));
+    // Taken away while it waits: the peer never hears of it.
+    assert_eq!(one.dmbs.len(), 0);
+    let mut info = 0;
+    while info < sent {
+        if let Some(report) = two.poll() {
+            assert_eq!(report, IsmReport::Event(DeviceEvent::software(a, 1, info)));
+            info += 1;
+        }
+        assert_eq!(one.poll(), None);
+    }
+    let (dmb, remote) = attached(&mut two, &mut one);
+    two.move_cdc(remote, 0, 0, &[1; 32], true).unwrap();
+    assert!(matches!(next(&mut one), IsmReport::Signalled { dmb: of, .. } if of == dmb));
+}
+
+//= SHM-023 test
+#[test]
+fn a_registration_that_waits_is_reported_when_sent_or_failed() {
+    for is_read in [true, false] {
+        let (mut device, far, _bells) = with_hostile();
+        while !device.behind {
+            device.signal_event(HOSTILE, None, 1, 1).unwrap();
+        }
+        let late = device.register_dmb(LEN, HOSTILE, None).unwrap();
+        assert_eq!(
+            (0..1000).find_map(|_| device.poll()),
+            None,
+            "it is not announced"
+        );
+        if is_read {
+            while let Received::Message(Message::Event { .. }, None) = far.receive() {}
+            let report = next(&mut device);
+            assert!(matches!(report, IsmReport::DmbRegistered { dmb, .. } if dmb == late));
+            let events = core::iter::from_fn(|| match far.receive() {
+                Received::Message(Message::Event { .. }, None) => Some(()),
+                Received::Message(Message::Offer { .. }, Some(_)) => None,
+                other => panic!("{other:?}"),
+            });
+            assert!(events.count() <= 1, "in order");
+        } else {
+            drop(far);
+            let error = IsmError::Unreachable;
+            assert_eq!(next(&mut device), IsmReport::Failed { dmb: late, error });
+            assert_eq!(
+                next(&mut device),
+                IsmReport::Event(DeviceEvent::vanished(HOSTILE))
+            );
+            assert_eq!(device.unregister_dmb(late), Err(IsmError::Stale));
+        }
+    }
+}
+
+//= SHM-028 test
+#[test]
+fn a_peer_that_sends_without_end_is_not_read_without_end() {
+    let (mut device, far, _bells) = with_hostile();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let messages = [
+                Message::Wake,
+                Message::Withdraw { token: DmbToken(5) },
+                Message::Event { code: 0, info: 0 },
+            ];
+            for message in messages.into_iter().cycle() {
+                if done.load(order) {
+                    break;
+                }
+                let _ = far.send(message, None);
+            }
+        });
+        for _ in 0..50 {
+            let unknown = device.attach_dmb(HOSTILE, DmbToken(9), LEN);
+            assert_eq!(unknown, Err(IsmError::Token));
+            for _ in 0..1000 {
+                let _ = device.poll();
+            }
+            assert!(device.reports.len() <= 1100, "{}", device.reports.len());
+        }
+        done.store(true, order);
+    });
+}
+
+//= SHM-026 test
+#[test]
+fn an_event_loop_is_woken() {
+    let (mut one, mut two) = joined();
+    let (_, remote) = attached(&mut one, &mut two);
+    let readable = |device: &Device| {
+        let polled = &mut [PollFd::new(device, PollFlags::IN)];
+        rustix::event::poll(polled, Some(&Default::default())).unwrap() == 1
+    };
+    for round in 0..20 {
+        while two.poll().is_some() {}
+        assert!(two.park(), "nothing to report");
+        assert!(!readable(&two), "{round}");
+        one.move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
+        one.move_cdc(remote, 0, 0, &[3; 32], true).unwrap();
+        assert!(readable(&two));
+        let Some(IsmReport::Signalled { cdc, .. }) = two.poll() else {
+            panic!()
+        };
+        assert_eq!(cdc, [3; 32]);
+        // What rang before parking is there, and sleep refused.
+        one.move_cdc(remote, 0, 0, &[4; 32], true).unwrap();
+        assert!(!two.park());
+        assert!(matches!(two.poll(), Some(IsmReport::Signalled { .. })));
+    }
+    while two.poll().is_some() {}
+    assert!(two.park());
+    drop(one);
+    assert!(readable(&two));
+    assert!(matches!(next(&mut two), IsmReport::Event(_)));
+}
+
+//= SHM-024 test
+#[test]
+fn cursors_are_never_torn_while_a_peer_scribbles() {
+    let (mut one, mut two) = joined();
+    let (dmb, remote) = attached(&mut one, &mut two);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut octet = 0u8;
+            while !done.load(order) {
+                octet = octet.wrapping_add(1);
+                one.move_data(remote, 0, 32, &[octet; 4096]).unwrap();
+                one.move_cdc(remote, 0, 0, &[octet; 32], octet.is_multiple_of(8))
+                    .unwrap();
+            }
+        });
+        let whole = |cdc: &[u8]| {
+            cdc.chunks(8)
+                .all(|cursor| cursor.iter().all(|at| *at == cursor[0]))
+        };
+        let mut octets = [0; 4096];
+        for _ in 0..20_000 {
+            assert!(whole(&two.read_cdc(dmb, 0).unwrap()));
+            if let Some(IsmReport::Signalled { cdc, .. }) = two.poll() {
+                assert!(whole(&cdc));
+            }
+            two.read(dmb, 32, &mut octets).unwrap();
+        }
+        done.store(true, order);
+    });
+}
+
+//= SHM-021 test
+#[test]
+fn registering_for_ever_uses_nothing_up() {
+    let (mut one, mut two) = joined();
+    let possessions = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        (
+            std::fs::read_dir("/proc/self/fd").unwrap().count(),
+            maps.matches("smc-d").count(),
+        )
+    };
+    let before = possessions();
+    for _ in 0..500 {
+        let (dmb, remote) = attached(&mut one, &mut two);
+        one.move_data(remote, 0, 0, &[1; LEN as usize]).unwrap();
+        two.unregister_dmb(dmb).unwrap();
+        one.detach_dmb(remote).unwrap();
+    }
+    while one.wait(Some(Duration::ZERO)).unwrap().is_some() {}
+    // Other tests of this process open and map meanwhile, but not hundreds.
+    let after = possessions();
+    assert!(
+        after.0 < before.0 + 100 && after.1 < before.1 + 200,
+        "{before:?} {after:?}"
+    );
+}
+
+/// A report made on the way to sleep was once overtaken by the next one, so that a
+/// cursor seemed to go back.
+#[test]
+fn what_is_told_never_goes_back() {
+    let (mut one, mut two) = joined();
+    let (dmb, remote) = attached(&mut one, &mut two);
+    let signalled = |cdc| {
+        Some(IsmReport::Signalled {
+            dmb,
+            mask: 0x8000,
+            cdc,
+        })
+    };
+    one.move_cdc(remote, 0, 0, &[1; 32], true).unwrap();
+    let asleep = two.park();
+    assert!(!asleep, "it rang meanwhile");
+    one.move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
+    assert_eq!(two.after_park(asleep), signalled([1; 32]));
+    assert_eq!(two.poll(), signalled([2; 32]));
+}

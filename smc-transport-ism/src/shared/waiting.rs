@@ -1,0 +1,308 @@
+//! What a device hears, and how it sleeps.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{Event, EventFlags};
+use rustix::io::Errno;
+
+use super::channel::Arrival;
+use super::device::{Attached, Device, unpack};
+use super::socket::timespec;
+use crate::device::{DeviceEvent, Dmb, IsmDevice, IsmError, IsmReport};
+use crate::doorbell::SLOTS;
+use crate::slots::Key;
+
+/// Polls between two looks at the sockets.
+const LOOK_EVERY: u32 = 256;
+/// Longest pause before looking at a peer that rings without pause.
+const PAUSE: u32 = 32;
+/// The same while no ring came between two looks: short enough for one that answers.
+const SHORT_PAUSE: u32 = 1;
+/// Reports that may wait before sockets are left unread.
+const REPORTS: usize = 64;
+/// Polls between two readings of the clock.
+const GLANCES: u32 = 16;
+
+impl Device {
+    /// The next report, for which this waits at most `timeout`, or without end.
+    ///
+    /// Looks for a while without a system call if that has paid lately, then sleeps.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<IsmReport>> {
+        // A peer that rings faster than this side looks would be slowed by being
+        // looked at each time: the line it writes is the one that is read here.
+        for _ in 0..self.pause {
+            core::hint::spin_loop();
+        }
+        if let Some(report) = self.poll() {
+            let most = if self.crowded { PAUSE } else { SHORT_PAUSE };
+            self.pause = (self.pause * 2 + 1).min(most);
+            return Ok(Some(report));
+        }
+        self.pause = 0;
+        let begin = Instant::now();
+        if let Some(report) = self.glance(begin, timeout) {
+            return Ok(Some(report));
+        }
+        loop {
+            if self.unread {
+                self.look()?;
+            }
+            let asleep = self.park();
+            if asleep {
+                let left = timeout.map(|time| time.saturating_sub(begin.elapsed()));
+                let slept = self.sleep(left);
+                self.awake();
+                slept?;
+            }
+            let report = self.after_park(asleep);
+            if report.is_some() || timeout.is_some_and(|time| begin.elapsed() >= time) {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// The next report after parking, and sleeping if that was allowed.
+    pub(super) fn after_park(&mut self, slept: bool) -> Option<IsmReport> {
+        // What woke this side most likely rang. But what was heard on the way to sleep
+        // comes before anything heard now.
+        let heard = if slept { self.hear() } else { None };
+        heard.or_else(|| self.poll())
+    }
+
+    /// Sleeps until there is something in a socket, which is then left there: what
+    /// rang is to be told first.
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(timespec);
+        let mut event = [MaybeUninit::<Event>::uninit(); 1];
+        match rustix::event::epoll::wait(&self.poller, &mut event, timeout.as_ref()) {
+            Ok((events, _)) => self.unread |= !events.is_empty(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Sets how long [`Self::wait`] looks at most before it sleeps; nothing at all
+    /// makes it sleep at once. At first it is 100 microseconds, or nothing on a
+    /// machine with one core.
+    pub fn look_at_most(&mut self, time: Duration) {
+        self.spin.limit(time);
+    }
+
+    /// Looks at the bells as long as it may pay.
+    fn glance(&mut self, begin: Instant, timeout: Option<Duration>) -> Option<IsmReport> {
+        let budget = self.spin.begin().min(timeout.unwrap_or(Duration::MAX));
+        if budget.is_zero() {
+            return None;
+        }
+        let mut last = begin;
+        loop {
+            for _ in 0..GLANCES {
+                if let Some(report) = self.poll() {
+                    self.spin.found();
+                    return Some(report);
+                }
+                core::hint::spin_loop();
+            }
+            let now = Instant::now();
+            if self.spin.was_interrupted(now - last) {
+                return None;
+            }
+            if now - begin > budget {
+                self.spin.missed();
+                return None;
+            }
+            last = now;
+        }
+    }
+
+    /// Prepares for sleep: whether there is nothing to report, so that whoever sleeps
+    /// until [`Self::as_fd`] is readable misses nothing. Any other call ends it.
+    pub fn park(&mut self) -> bool {
+        if !self.parked {
+            self.parked = true;
+            self.channels.iter().for_each(|(_, channel)| channel.park());
+        }
+        // What rang before the peer could see that this side sleeps wakes nobody.
+        if self.reports.is_empty() {
+            let heard = self.hear();
+            self.reports.extend(heard);
+        }
+        let asleep = self.reports.is_empty();
+        if !asleep {
+            self.awake();
+        }
+        asleep
+    }
+
+    fn awake(&mut self) {
+        if self.parked {
+            self.parked = false;
+            self.channels.iter().for_each(|(_, at)| at.unpark());
+        }
+    }
+
+    /// The next report.
+    #[inline]
+    pub(super) fn next_report(&mut self) -> Option<IsmReport> {
+        if self.parked {
+            // Whoever slept by other means was woken by something in a socket.
+            self.awake();
+            self.unread = true;
+        }
+        if let Some(report) = self.reports.pop_front() {
+            return Some(report);
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(LOOK_EVERY) || self.behind || self.unread {
+            // A poller that fails has nothing to tell; what fails for good shows in
+            // `wait`.
+            let _ = self.look();
+        }
+        let heard = self.hear();
+        heard.or_else(|| self.reports.pop_front())
+    }
+
+    /// The next DMB somebody rang for.
+    #[inline]
+    fn hear(&mut self) -> Option<IsmReport> {
+        let used = self.channels.used();
+        for _ in 0..used {
+            // The one after the last that was heard: no peer keeps the others unheard.
+            let index = if self.turn < used { self.turn } else { 0 };
+            self.turn = index + 1;
+            let Some((key, channel)) = self.channels.at_index_mut(index) else {
+                continue;
+            };
+            let Some(ring) = channel.heard(self.slots) else {
+                continue;
+            };
+            self.crowded = channel.is_crowded();
+            // A ring for what is gone, or not the peer's, is not heard.
+            let report = self.signalled(key, ring);
+            if report.is_some() {
+                return report;
+            }
+        }
+        None
+    }
+
+    /// Looks at the sockets.
+    fn look(&mut self) -> io::Result<()> {
+        self.unread = false;
+        let mut events = [MaybeUninit::<Event>::uninit(); 16];
+        let now = Some(&timespec(Duration::ZERO));
+        let events = match rustix::event::epoll::wait(&self.poller, &mut events, now) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for event in events.iter() {
+            // The kernel packs these; each is copied out.
+            let (flags, data) = (event.flags, event.data);
+            let key = unpack(data.u64());
+            if flags.contains(EventFlags::OUT) {
+                self.catch_up(key);
+            }
+            self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
+        }
+        Ok(())
+    }
+
+    /// Sends what waited for room.
+    fn catch_up(&mut self, key: Key) {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return;
+        };
+        // A failure is one of the socket, which reading shows.
+        let told = channel.flush().unwrap_or_default();
+        if !channel.is_behind() {
+            self.interest(key, EventFlags::empty());
+        }
+        told.into_iter().for_each(|dmb| self.report_registered(dmb));
+        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
+    }
+
+    /// Takes at most so many messages from a channel's socket: a peer that sends
+    /// without end is not read without end.
+    pub(super) fn read_channel(&mut self, key: Key, most: usize) {
+        for _ in 0..most {
+            let Some(channel) = self.channels.at_mut(key) else {
+                return;
+            };
+            let peer = channel.peer;
+            match channel.receive() {
+                // Behind a wake there is seldom anything: what there is comes next time.
+                Arrival::Wake if most <= REPORTS => return,
+                Arrival::Nothing => return,
+                Arrival::Wake | Arrival::Inner => {}
+                Arrival::Event { code, info } => {
+                    let event = DeviceEvent::software(peer, code, info);
+                    self.reports.push_back(IsmReport::Event(event));
+                }
+                Arrival::Withdrawn(token) => {
+                    self.attached.for_each(|at| match at {
+                        Attached::Live {
+                            channel, token: of, ..
+                        } if *channel == key && *of == token => {
+                            *at = Attached::Withdrawn;
+                        }
+                        _ => {}
+                    });
+                }
+                Arrival::End => return self.close(key),
+            }
+        }
+    }
+
+    /// Ends a channel, after everything it brought.
+    fn close(&mut self, key: Key) {
+        // A peer that broke the rules may still ring without end.
+        for _ in 0..2 * SLOTS {
+            let Some(ring) = self.channels.at_mut(key).and_then(|at| at.heard(SLOTS)) else {
+                break;
+            };
+            let report = self.signalled(key, ring);
+            self.reports.extend(report);
+        }
+        let Some(channel) = self.channels.remove(key) else {
+            return;
+        };
+        for dmb in channel.untold() {
+            if self.dmbs.remove(dmb).is_some() {
+                let (index, generation) = dmb;
+                let dmb = Dmb { index, generation };
+                let error = IsmError::Unreachable;
+                self.reports.push_back(IsmReport::Failed { dmb, error });
+            }
+        }
+        self.attached.for_each(|at| {
+            if matches!(at, Attached::Live { channel, .. } if *channel == key) {
+                *at = Attached::Vanished;
+            }
+        });
+        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
+        if !self
+            .channels
+            .iter()
+            .any(|(_, other)| other.peer == channel.peer)
+        {
+            self.reports
+                .push_back(IsmReport::Event(DeviceEvent::vanished(channel.peer)));
+        }
+    }
+}
+
+impl AsFd for Device {
+    /// Readable when [`IsmDevice::poll`] may have something to report; sure to be so
+    /// only after [`Device::park`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poller.as_fd()
+    }
+}
