@@ -6,6 +6,7 @@ pub mod layout;
 pub mod replay;
 pub mod script;
 pub mod twolinks;
+pub mod versions;
 pub mod world;
 
 /// The example in the README compiles.

@@ -13,6 +13,8 @@ use smc_proto::wire::types::BufferSize;
 
 const ONE_LINK: &str = "linux612-v1-onelink.pcap.gz";
 const TWO_LINKS: &str = "linux612-v1-twolinks.pcap.gz";
+const ONE_LINK_V2: &str = "linux612-v2-onelink.pcap.gz";
+const TWO_LINKS_V2: &str = "linux612-v2-twolinks.pcap.gz";
 
 /// Application and octets from client to server and back, of each connection.
 const ONE_LINK_CONNECTIONS: [(char, u64, u64); 10] = [
@@ -283,6 +285,62 @@ fn our_client_is_served_by_the_server_of_the_capture_with_two_links() {
             (Deviation::AfterEnd, 1),
             (Deviation::BlockedWithRoom, 2),
         ],
+    });
+}
+
+#[test]
+fn our_server_serves_the_client_of_the_version_2_capture_with_one_link() {
+    check(&Expected {
+        capture: ONE_LINK_V2,
+        ours: End::Server,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts::default(),
+        llc_kept: (0, 0),
+        rmbs: 1,
+        deviations: &[],
+    });
+}
+
+#[test]
+fn our_client_is_served_by_the_server_of_the_version_2_capture_with_one_link() {
+    check(&Expected {
+        capture: ONE_LINK_V2,
+        ours: End::Client,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts::default(),
+        llc_kept: (0, 0),
+        rmbs: 1,
+        deviations: &[],
+    });
+}
+
+#[test]
+fn our_server_serves_the_client_of_the_version_2_capture_with_two_links() {
+    check(&Expected {
+        capture: TWO_LINKS_V2,
+        ours: End::Server,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts::default(),
+        llc_kept: (0, 0),
+        rmbs: 1,
+        deviations: &[],
+    });
+}
+
+#[test]
+fn our_client_is_served_by_the_server_of_the_version_2_capture_with_two_links() {
+    check(&Expected {
+        capture: TWO_LINKS_V2,
+        ours: End::Client,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts::default(),
+        llc_kept: (0, 0),
+        rmbs: 1,
+        deviations: &[],
     });
 }
 

@@ -57,7 +57,7 @@ impl Kind {
             RdmaCommand::FreeBuffer { .. } => Self::Free,
             RdmaCommand::ClearElement { .. } => Self::Clear,
             RdmaCommand::Write { .. } => Self::Write,
-            RdmaCommand::Send { .. } => Self::Send,
+            RdmaCommand::Send { .. } | RdmaCommand::SendLarge { .. } => Self::Send,
         }
     }
 }
@@ -128,7 +128,8 @@ impl Adapter {
                 | RdmaCommand::RegisterBuffer { link, .. }
                 | RdmaCommand::DeregisterBuffer { link, .. }
                 | RdmaCommand::Write { link, .. }
-                | RdmaCommand::Send { link, .. },
+                | RdmaCommand::Send { link, .. }
+                | RdmaCommand::SendLarge { link, .. },
             ) => *link == wanted,
             _ => false,
         };
@@ -173,7 +174,9 @@ impl Adapter {
             | RdmaCommand::DeregisterBuffer { buffer, .. }
             | RdmaCommand::FreeBuffer { buffer }
             | RdmaCommand::ClearElement { buffer, .. } => RdmaCompletion::BufferRefused { buffer },
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 
@@ -233,7 +236,9 @@ impl Adapter {
                 let links = self.buffers.get(buffer);
                 want(links.is_some_and(|l| l.contains(link)), "not registered")
             }
-            RdmaCommand::Send { link, .. } => want(qp(link) == Some(Qp::Rts), "not RTS"),
+            RdmaCommand::Send { link, .. } | RdmaCommand::SendLarge { link, .. } => {
+                want(qp(link) == Some(Qp::Rts), "not RTS")
+            }
         }
     }
 
@@ -302,7 +307,7 @@ impl Adapter {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Send { link, wr_id, .. } => {
+            RdmaCommand::Send { link, wr_id, .. } | RdmaCommand::SendLarge { link, wr_id, .. } => {
                 // What was posted before a failure is flushed with it.
                 let alive = self.qps.get(&link) == Some(&Qp::Rts);
                 return alive.then_some(RdmaCompletion::Sent { link, wr_id });

@@ -161,7 +161,10 @@ impl Engine<'_> {
             })
             .count()
         };
-        if asymmetric {
+        if most < 2 {
+            //= V2-184
+            count(true).saturating_add(count(false)) < most
+        } else if asymmetric {
             // It only stands in for a symmetric one.
             count(true) == 0 && count(false) < 2
         } else {

@@ -179,6 +179,7 @@ impl Engine<'_> {
         }
         let mut end = PeerEnd::new(confirm);
         if terms.is_v2()
+            && first_contact
             && let Some(proposal) = &h.proposal
         {
             //= V2-110
