@@ -293,7 +293,7 @@ impl Link {
 
     /// Whether it is the same RNIC port at this end.
     pub(crate) fn is_at(&self, path: &LocalPath) -> bool {
-        self.path.device == path.device && self.path.port == path.port
+        self.path.is_at(path)
     }
 
     /// Whether the peer's end is at this port. In version 2 the GID alone tells.
