@@ -1,14 +1,16 @@
 //! One line of words for the octets of a message.
 
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
-use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER};
+use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD};
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 
 /// What a SEND says.
 #[must_use]
 pub fn send(octets: &[u8]) -> String {
     let words = match octets.first() {
         Some(&CDC_TYPE) => Cdc::parse(octets).map(|cdc| cdc.to_string()).ok(),
+        Some(0x20..=0x2f) => LlcMessageV2::parse(octets).map(|llc| llc.to_string()).ok(),
         _ => LlcMessage::parse(octets).map(|llc| llc.to_string()).ok(),
     };
     words.unwrap_or_else(|| format!("SEND {} octets: {}", octets.len(), head(octets)))
@@ -29,7 +31,8 @@ pub enum Stream {
 #[must_use]
 pub fn stream(octets: &[u8]) -> Stream {
     let known = octets.len().min(EYE_CATCHER.len());
-    if octets.get(..known) != EYE_CATCHER.get(..known) {
+    let begins = |eye_catcher: [u8; 4]| octets.get(..known) == eye_catcher.get(..known);
+    if !begins(EYE_CATCHER) && !begins(EYE_CATCHER_SMCD) {
         return Stream::Other;
     }
     match ClcMessage::parse(octets) {

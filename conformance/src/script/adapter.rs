@@ -95,9 +95,26 @@ pub struct Adapter {
     pub marked: usize,
     next_qpn: u32,
     next_key: u32,
+    asked: [usize; 12],
 }
 
 impl Adapter {
+    /// How many commands of a kind were given.
+    #[must_use]
+    pub fn asked(&self, kind: Kind) -> usize {
+        self.asked[kind as usize]
+    }
+
+    pub(super) fn count(&mut self, kind: Kind) {
+        self.asked[kind as usize] += 1;
+    }
+
+    /// Buffers, and the links on whose protection domains they are registered.
+    pub fn registrations(&self) -> impl Iterator<Item = (BufferId, &[LinkId])> + '_ {
+        let buffers = self.buffers.iter();
+        buffers.map(|(buffer, links)| (*buffer, links.as_slice()))
+    }
+
     /// Refuses the `number`-th command of a kind from now on, counted from 1.
     pub fn refuse(&mut self, kind: Kind, number: u32) {
         self.refuse.push((kind, number));

@@ -69,7 +69,7 @@ impl Engine<'_> {
                 };
             }
             Incoming::RequestAddLink(m) if m.reply => return,
-            Incoming::RequestAddLink(_) => return self.on_request_add_link(link, group),
+            Incoming::RequestAddLink(m) => return self.on_request_add_link(link, group, &m),
             Incoming::DeleteRkey(m) if m.reply => return self.on_keys_withdrawn(group),
             Incoming::DeleteRkey(m) => return self.on_delete_rkey_v2(link, group, &m),
         };

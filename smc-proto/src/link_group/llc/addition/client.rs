@@ -8,7 +8,7 @@ use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink, LLC_LENGTH};
-use crate::wire::types::{AddLinkRejectReason, LinkNumber};
+use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac};
 
 impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
@@ -23,7 +23,7 @@ impl Engine<'_> {
             return;
         };
         if g.role == Role::Server {
-            self.on_add_link_hint(group);
+            self.on_add_link_hint(group, (request.gid, request.mac));
             return;
         }
         let addition = g.addition;
@@ -59,8 +59,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Server: the client has a port to spare. During an addition that is no news;
-    /// during another exchange it waits for its end.
+    /// Server: the client has a port to spare. During an addition that is no news,
+    /// unless it may have been said after the client's last answer, which comes on
+    /// another link; during another exchange it waits for its end.
     //= LINK-042
     //= LINK-043
     //= LINK-044
@@ -68,13 +69,17 @@ impl Engine<'_> {
     //= LLCSER-013
     //= LLCSER-016
     //= LLCSER-021
-    pub(super) fn on_add_link_hint(&mut self, group: u32) {
-        let welcome = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.is_active() && g.addition.is_idle())
-            && self.has_room_for_link(group);
-        if welcome {
+    pub(super) fn on_add_link_hint(&mut self, group: u32, port: (Gid, Mac)) {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
+        g.other_port = Some(port);
+        if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
+            g.add_wish.hinted = true;
+            return;
+        }
+        let welcome = g.is_active() && g.addition.is_idle();
+        if welcome && self.has_room_for_link(group) {
             if let Some(g) = self.groups.at_mut(group) {
                 g.add_wish.failures = 0;
             }

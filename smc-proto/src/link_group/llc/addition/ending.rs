@@ -21,6 +21,8 @@ impl Engine<'_> {
         let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
+                // What the client told after its last answer came before it.
+                due: g.add_wish.hinted,
                 failures: g.add_wish.failures,
                 probation: Some(probation),
                 ..AddWish::NONE
@@ -42,6 +44,7 @@ impl Engine<'_> {
             }
         } else {
             self.hint_spare_port(group);
+            self.restart_departure_waits(group);
         }
         self.announce_missing_links(group);
         //= LLCSER-009
@@ -143,6 +146,7 @@ impl Engine<'_> {
         if server && let Some(l) = self.links.at_mut(addition.carrier) {
             l.request = None;
         }
+        self.restart_departure_waits(group);
         self.schedule_retry(group);
         self.drop_absent_link(link);
         self.poke_link(link);

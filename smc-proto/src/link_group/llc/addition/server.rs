@@ -8,6 +8,7 @@ use crate::id::NONE;
 use crate::link_group::{QpGoal, Role, Standing};
 use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink};
+use crate::wire::types::Mac;
 
 impl Engine<'_> {
     /// Tries to add a link if one is wanted and there is a port for it. Without a
@@ -25,6 +26,8 @@ impl Engine<'_> {
         g.add_wish = AddWish {
             due: false,
             retry: None,
+            yielded: 0,
+            hinted: false,
             ..g.add_wish
         };
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
@@ -154,11 +157,18 @@ impl Engine<'_> {
     /// The client asks for a link. It is blocked until it hears of it: by the offer, or
     /// by an answer that there will be none now.
     //= V2-188
-    pub(in super::super) fn on_request_add_link(&mut self, link: u32, group: u32) {
+    pub(in super::super) fn on_request_add_link(
+        &mut self,
+        link: u32,
+        group: u32,
+        request: &RequestAddLink<'_>,
+    ) {
         if !self.is_server(group) {
             return;
         }
-        self.on_add_link_hint(group);
+        if let Some(gid) = request.gids.iter().next() {
+            self.on_add_link_hint(group, (gid, Mac::default()));
+        }
         let addition = self.addition(group);
         match addition.stage {
             AddingStage::Creating => self.set_addition(

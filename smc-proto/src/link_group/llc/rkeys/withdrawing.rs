@@ -20,13 +20,8 @@ impl Engine<'_> {
             return;
         }
         buffer.idle_deadline = None;
-        let group = buffer.group;
         match (buffer.kind, buffer.agreement) {
-            (BufferKind::Rmb, Agreement::Confirmed) => {
-                buffer.agreement = Agreement::Deleting;
-                self.list_spare(index);
-                self.queue_agreement(group, index);
-            }
+            (BufferKind::Rmb, Agreement::Confirmed) => self.withdraw_rmb(index),
             (BufferKind::Rmb, Agreement::Deleting) => {}
             // Its exchange is not over: it gets another period.
             (BufferKind::Rmb, Agreement::Confirming) => {
@@ -43,6 +38,20 @@ impl Engine<'_> {
             }
         }
         self.buffers.set_deadline(index, None);
+    }
+
+    /// Withdraws an RMB that no connection uses and the peer knows.
+    //= RMB-028
+    pub(in super::super::super) fn withdraw_rmb(&mut self, index: u32) {
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
+        buffer.agreement = Agreement::Deleting;
+        buffer.idle_deadline = None;
+        let group = buffer.group;
+        self.buffers.set_deadline(index, None);
+        self.list_spare(index);
+        self.queue_agreement(group, index);
     }
 
     //= LLC-070
