@@ -296,7 +296,11 @@ fn trap_19_the_whole_window_is_used_and_a_blocked_writer_says_so() {
     let (conn, link) = rig.client_up();
     let _ = link;
     let now = rig.now;
-    rig.endpoint.conn(conn).unwrap().commit(now, 40_000).unwrap();
+    rig.endpoint
+        .conn(conn)
+        .unwrap()
+        .commit(now, 40_000)
+        .unwrap();
     rig.pump();
     let last = rig.cdc.back().expect("a CDC message");
     let cursor = last.producer;
@@ -403,8 +407,8 @@ fn trap_24_idle_groups_end_in_order_and_a_server_asks_back() {
     rig.pump();
     rig.llc.clear();
     // The peer answers what is asked meanwhile, TEST LINK above all.
-    for _ in 0..70 {
-        rig.wait(Duration::from_secs(10));
+    for _ in 0..700 {
+        rig.wait(Duration::from_secs(1));
         while let Some((_, told)) = rig.llc.pop_front() {
             if let LlcMessageV2::DeleteLink(last) = parse(&told) {
                 assert!(
@@ -415,7 +419,9 @@ fn trap_24_idle_groups_end_in_order_and_a_server_asks_back() {
             }
             let mut answer = told.clone();
             answer[3] |= 0x80;
-            rig.receive(link, &answer);
+            if rig.qps.contains_key(&link) {
+                rig.receive(link, &answer);
+            }
         }
     }
     panic!("the group never ends");

@@ -43,7 +43,7 @@ impl Engine<'_> {
             SmcVersion::V1 => path.pnet_match,
             SmcVersion::V2 => path.v2 && path.gid.chid == peer.chid,
         };
-        let Some(path) = h.ism.iter().find(offered).copied() else {
+        let Some(path) = h.ism().iter().find(offered).copied() else {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };
