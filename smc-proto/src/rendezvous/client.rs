@@ -172,8 +172,13 @@ impl Engine<'_> {
                 Some(_) => self.decline(handshake, DiagnosisCode::LINK_READY, false),
                 // A link that this side lost a moment ago is no reason to give
                 // up the group.
+                //= V2-134
                 None if self.lost_links_to(&accept) => {
-                    self.decline(handshake, DiagnosisCode::LINK_READY, false);
+                    let code = match version {
+                        SmcVersion::V1 => DiagnosisCode::LINK_READY,
+                        SmcVersion::V2 => DiagnosisCode::SERVER_LINK_UNKNOWN,
+                    };
+                    self.decline(handshake, code, false);
                 }
                 //= RENDEZVOUS-014
                 None => self.decline(handshake, DiagnosisCode::OUT_OF_SYNC, true),
