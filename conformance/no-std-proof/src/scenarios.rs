@@ -535,6 +535,8 @@ fn disorder(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), F
                 if let Some(mut connection) = endpoint.conn(conn) {
                     keep(connection.commit(now, input.below(20_000)));
                     keep(connection.consume(now, input.below(20_000)));
+                    keep(connection.write(now, |space| space.len() >> 1));
+                    keep(connection.read(now, |octets| octets.len().wrapping_add(1)));
                     keep(connection.commit_urgent(now, input.below(20)));
                 }
             }

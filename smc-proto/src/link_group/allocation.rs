@@ -171,7 +171,6 @@ impl Engine<'_> {
             return;
         };
         let kind = buffer.kind;
-        buffer.idle_deadline = None;
         let offset = buffer.element_offset(element);
         if self.core.config.connection.planted(PlantedBug::ClearInUse) && kind == BufferKind::Rmb {
             buffer.dirty.insert(element);
@@ -291,7 +290,6 @@ impl Engine<'_> {
         //= RMB-029
         if buffer.users == 0 {
             let deadline = now.after(idle);
-            buffer.idle_deadline = Some(deadline);
             self.buffers.set_deadline(index, Some(deadline));
         }
         self.drop_absent_buffer(index);
