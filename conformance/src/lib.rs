@@ -4,8 +4,10 @@ pub mod direct;
 pub mod fuzz;
 pub mod layout;
 pub mod replay;
+pub mod rig;
 pub mod script;
 pub mod twolinks;
+pub mod versions;
 pub mod world;
 
 /// The example in the README compiles.

@@ -61,7 +61,7 @@ fn objects_stay_within_their_limits() {
 fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 400),
-        ("Slot<Handshake>", HANDSHAKE, 1472),
+        ("Slot<Handshake>", HANDSHAKE, 928),
         ("Slot<LinkGroup>", GROUP, 624),
         ("Slot<Link>", LINK, 1112),
         ("Slot<Buffer>", BUFFER, 256),

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::capture::CaptureError;
 use smc_transport_sim::capture::writer::CaptureWriter;
@@ -55,6 +56,7 @@ pub fn run(
         ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
         option: SmcOption::BOTH,
         rnics: arguments.rnics,
+        version: arguments.version(),
         kills: arguments.kill_link.clone().unwrap_or_default().0,
         revive: arguments.revive,
     };
@@ -115,9 +117,13 @@ fn title(
         None => source.name().to_owned(),
     };
     let (seed, ring) = (arguments.seed, &arguments.ring);
+    let version = match arguments.version() {
+        SmcVersion::V1 => "",
+        SmcVersion::V2 => "v2",
+    };
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)"
+        "{what} to a server and back over SMC-R{version} (seed {seed}, rings of {ring} KiB)"
     )?;
     let mut more = Vec::new();
     if arguments.rnics > 1 {

@@ -40,7 +40,9 @@ pub enum RdmaCommand {
         port: u8,
         /// Index of the GID in the port's table.
         gid_index: u16,
-        /// Octets of each receive: 44 for version 1.
+        /// Octets of each receive: 44 in version 1, 8192 in version 2. Few messages
+        /// of a link have more than 44, and never two at a time: what is longer may
+        /// go to one buffer that all receives share.
         receive_size: u32,
     },
     /// Bind the queue pair to the peer's and move it to RTR. Answer: `QpConnected`.
@@ -51,6 +53,9 @@ pub enum RdmaCommand {
         peer: QpAddress,
         /// Path MTU, the smaller of both peers'.
         mtu: Mtu,
+        /// Hop limit of the packets: 1 if both ends are in one subnet; 64 over an IP
+        /// gateway, whose MAC is to be used instead of the peer's.
+        hop_limit: u8,
     },
     /// Move the queue pair to RTS. Answer: `QpActive`.
     ActivateQp {
@@ -143,6 +148,18 @@ pub enum RdmaCommand {
         wr_id: WrId,
         /// The message.
         payload: [u8; 44],
+    },
+    /// A SEND of more than 44 octets, signalled and solicited, behind all writes before
+    /// it; only on links with receives of 8192 octets. Its octets are those that
+    /// [`Endpoint::emit_llc`](crate::endpoint::Endpoint::emit_llc) writes, to be called
+    /// before anything else. Answer: `Sent`.
+    SendLarge {
+        /// The link that carries it.
+        link: LinkId,
+        /// Its number on that link.
+        wr_id: WrId,
+        /// Octets of the message, 45 to 8192.
+        length: u32,
     },
 }
 

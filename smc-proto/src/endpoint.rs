@@ -19,8 +19,8 @@ use crate::engine::{Core, Engine};
 use crate::event::Event;
 use crate::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use crate::link_group::Role;
-use crate::path::{LocalPath, PathEvent};
-pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
+use crate::path::{PathEvent, Paths};
+pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::wire::BufferTooSmall;
@@ -172,19 +172,19 @@ impl<S: Storage> Endpoint<S> {
     // ---- commands ------------------------------------------------------------
 
     /// Client: starts the rendezvous of a TCP connection that is established.
-    /// `paths` are the ports that may carry it, the preferred one first; without
+    /// `paths` are the ports and devices that may carry it, the preferred one first; without
     /// any the connection is declined.
     ///
     /// # Errors
     /// [`OpenError::Full`]; the TCP connection is untouched.
-    pub fn connect(
+    pub fn connect<'p>(
         &mut self,
         now: Instant,
         options: ConnOptions,
-        paths: &[LocalPath],
+        paths: impl Into<Paths<'p>>,
     ) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
-        let index = engine.open(Role::Client, options, paths)?;
+        let index = engine.open(Role::Client, options, paths.into())?;
         Ok(engine.conn_id(index))
     }
 
@@ -194,7 +194,7 @@ impl<S: Storage> Endpoint<S> {
     /// [`OpenError::Full`]; the TCP connection is untouched.
     pub fn listen(&mut self, now: Instant, options: ConnOptions) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
-        let index = engine.open(Role::Server, options, &[])?;
+        let index = engine.open(Role::Server, options, Paths::default())?;
         Ok(engine.conn_id(index))
     }
 
@@ -203,15 +203,15 @@ impl<S: Storage> Endpoint<S> {
     ///
     /// # Errors
     /// [`AnswerError::NotProposed`].
-    pub fn accept(
+    pub fn accept<'p>(
         &mut self,
         now: Instant,
         conn: ConnId,
-        paths: &[LocalPath],
+        paths: impl Into<Paths<'p>>,
     ) -> Result<(), AnswerError> {
         let mut engine = self.engine(now);
         let index = engine.live_conn(conn).ok_or(AnswerError::NotProposed)?;
-        engine.accept(index, paths)?;
+        engine.accept(index, paths.into())?;
         engine.run_wakes();
         Ok(())
     }
@@ -299,6 +299,27 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn next_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
         self.engine(now).next_rdma(device)
+    }
+
+    /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and tells its
+    /// length, which is that of the command; 0 if its link is gone. To be called as soon
+    /// as the command was polled.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`]: nothing was written;
+    /// [`LLC_V2_MAX_LENGTH`](crate::wire::llc::v2::LLC_V2_MAX_LENGTH) octets always
+    /// suffice.
+    pub fn emit_llc(
+        &mut self,
+        link: LinkId,
+        wr_id: WrId,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        let mut engine = self.quiet_engine();
+        if !engine.links.is_live(link.index, link.generation) {
+            return Ok(0);
+        }
+        engine.emit_large(link.index, wr_id.0, buffer)
     }
 
     /// Puts all that one connection sends in its turn into `turn`, if that is next

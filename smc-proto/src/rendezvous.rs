@@ -18,29 +18,37 @@ mod client;
 mod establish;
 mod fallback;
 mod input;
+mod ism;
+mod message;
 mod output;
 mod paths;
+mod peer_end;
 mod progress;
+mod proposed;
 mod server;
 mod tcp;
+mod version;
 
 use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
 use crate::command::QpAddress;
-use crate::config::MAX_PATHS;
+use crate::config::{MAX_ISM_PATHS, MAX_PATHS, Offers};
 use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
-use crate::path::LocalPath;
+use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
+use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
-use crate::wire::clc::{AcceptConfirm, Proposal, Subnets};
+use crate::wire::clc::Subnets;
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
 pub use input::{ClcError, ClcProgress, Next};
+pub(crate) use peer_end::PeerEnd;
+pub use proposed::{Proposed, ProposedV2};
 
 /// What the embedder knows of a TCP connection, and wants for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,8 +56,12 @@ pub struct ConnOptions {
     /// Whether both SYN and SYN-ACK carried the SMC option; if not, the
     /// connection is plain TCP at once (TCPOPT-008).
     pub option_negotiated: bool,
-    /// Client: subnet or prefixes of the local address, for the Proposal.
-    pub subnets: Subnets,
+    /// Client: subnet or prefixes of the local address, for the Proposal. If they
+    /// cannot be told, nothing of version 1 is offered (V2-032).
+    pub subnets: Option<Subnets>,
+    /// Client: whether the TCP connection is one of IPv4; as IPv4-mapped IPv6 it is,
+    /// too. Only then there is SMC-R of version 2 (V2-031).
+    pub ipv4: bool,
     /// VLAN of the TCP connection (LINK-004).
     pub vlan: Option<u16>,
     /// Receive buffer; the configured one if `None`.
@@ -64,12 +76,14 @@ pub struct ConnOptions {
 }
 
 impl ConnOptions {
-    /// A connection whose SYN and SYN-ACK carried the option, in this subnet.
+    /// A connection whose SYN and SYN-ACK carried the option, in this subnet: of IPv6
+    /// if that has IPv6 prefixes.
     #[must_use]
-    pub const fn new(subnets: Subnets) -> Self {
+    pub fn new(subnets: Subnets) -> Self {
         Self {
             option_negotiated: true,
-            subnets,
+            ipv4: subnets.ipv6.is_empty(),
+            subnets: Some(subnets),
             vlan: None,
             receive_buffer: None,
             send_buffer: None,
@@ -85,12 +99,17 @@ pub struct Handshake {
     pub(crate) conn: u32,
     pub(crate) role: Role,
     pub(crate) state: State,
-    pub(crate) options: ConnOptions,
+    pub(crate) options: Wishes,
     pub(crate) paths: Vec<LocalPath, MAX_PATHS>,
-    /// Server: what the client proposed.
-    pub(crate) proposal: Option<Proposal>,
+    /// Client: what the Proposal offers.
+    pub(crate) offers: Offers,
+    side: Side,
+    /// What this side chose, or takes of the peer's choice.
+    pub(crate) agreed: Negotiated,
+    /// Version of a Decline.
+    pub(crate) version: SmcVersion,
     /// The peer's Accept or Confirm.
-    pub(crate) peer: Option<AcceptConfirm>,
+    pub(crate) peer: Option<PeerEnd>,
     /// The peer's RMB: index and generation.
     pub(crate) remote_rmb: Option<(u32, u32)>,
     /// Server: the links that left the group last since the Accept. The Confirm may
@@ -117,6 +136,30 @@ pub(crate) struct FormerLink {
     pub(crate) position: u8,
 }
 
+/// What one side alone keeps. Nobody is both, and both are large.
+#[derive(Clone, Hash, Debug)]
+// There is no allocator to box with.
+#[allow(clippy::large_enum_variant)]
+enum Side {
+    /// What the Proposal is written with, and the Accept judged by.
+    Client {
+        ism: Vec<IsmPath, MAX_ISM_PATHS>,
+        subnets: Option<Subnets>,
+    },
+    /// What the client proposed.
+    Server(Option<Proposed>),
+}
+
+/// What the connection is to be like, until it is established.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) vlan: Option<u16>,
+    pub(crate) receive_buffer: Option<BufferSize>,
+    pub(crate) send_buffer: Option<BufferSize>,
+    pub(crate) nodelay: bool,
+    pub(crate) urgent_inline: bool,
+}
+
 /// Where a rendezvous stands; see the figure of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
@@ -139,7 +182,7 @@ pub(crate) enum State {
 }
 
 impl Handshake {
-    fn new(conn: u32, role: Role, options: ConnOptions, overall: Instant) -> Self {
+    const fn new(conn: u32, role: Role, options: &ConnOptions, overall: Instant) -> Self {
         Self {
             conn,
             role,
@@ -147,9 +190,25 @@ impl Handshake {
                 Role::Client => State::Proposing,
                 Role::Server => State::AwaitingProposal,
             },
-            options,
+            options: Wishes {
+                vlan: options.vlan,
+                receive_buffer: options.receive_buffer,
+                send_buffer: options.send_buffer,
+                nodelay: options.nodelay,
+                urgent_inline: options.urgent_inline,
+            },
             paths: Vec::new(),
-            proposal: None,
+            offers: Offers::empty(),
+            side: match role {
+                Role::Client => Side::Client {
+                    ism: Vec::new(),
+                    subnets: None,
+                },
+                Role::Server => Side::Server(None),
+            },
+            agreed: Negotiated::NOTHING,
+            //= V2-071
+            version: SmcVersion::V1,
             peer: None,
             remote_rmb: None,
             former: [None; 2],
@@ -181,6 +240,29 @@ impl Handshake {
         *newest = Some(*cdc);
     }
 
+    /// Client: its ISM devices.
+    pub(crate) fn ism(&self) -> &[IsmPath] {
+        match &self.side {
+            Side::Client { ism, .. } => ism,
+            Side::Server(_) => &[],
+        }
+    }
+
+    /// Server: what the client proposed, once it did.
+    pub(crate) const fn proposal(&self) -> Option<&Proposed> {
+        match &self.side {
+            Side::Server(proposal) => proposal.as_ref(),
+            Side::Client { .. } => None,
+        }
+    }
+
+    /// The path of the preferred port that serves a version.
+    pub(crate) fn path_for(&self, version: SmcVersion) -> Option<LocalPath> {
+        let mac = self.paths.first()?.mac;
+        let fits = |path: &&LocalPath| path.mac == mac && path.serves(version);
+        self.paths.iter().find(fits).copied()
+    }
+
     /// Whether a CLC message waits to be sent.
     fn has_output(&self) -> bool {
         matches!(
@@ -199,7 +281,8 @@ impl Handshake {
             &self.paths,
         )
             .hash(hasher);
-        (&self.proposal, &self.peer, &self.early).hash(hasher);
+        (&self.side, self.offers, self.agreed, self.version).hash(hasher);
+        (&self.peer, &self.early).hash(hasher);
         self.former.hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);

@@ -57,7 +57,7 @@ impl Kind {
             RdmaCommand::FreeBuffer { .. } => Self::Free,
             RdmaCommand::ClearElement { .. } => Self::Clear,
             RdmaCommand::Write { .. } => Self::Write,
-            RdmaCommand::Send { .. } => Self::Send,
+            RdmaCommand::Send { .. } | RdmaCommand::SendLarge { .. } => Self::Send,
         }
     }
 }
@@ -145,7 +145,8 @@ impl Adapter {
                 | RdmaCommand::RegisterBuffer { link, .. }
                 | RdmaCommand::DeregisterBuffer { link, .. }
                 | RdmaCommand::Write { link, .. }
-                | RdmaCommand::Send { link, .. },
+                | RdmaCommand::Send { link, .. }
+                | RdmaCommand::SendLarge { link, .. },
             ) => *link == wanted,
             _ => false,
         };
@@ -190,7 +191,9 @@ impl Adapter {
             | RdmaCommand::DeregisterBuffer { buffer, .. }
             | RdmaCommand::FreeBuffer { buffer }
             | RdmaCommand::ClearElement { buffer, .. } => RdmaCompletion::BufferRefused { buffer },
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 
@@ -250,7 +253,9 @@ impl Adapter {
                 let links = self.buffers.get(buffer);
                 want(links.is_some_and(|l| l.contains(link)), "not registered")
             }
-            RdmaCommand::Send { link, .. } => want(qp(link) == Some(Qp::Rts), "not RTS"),
+            RdmaCommand::Send { link, .. } | RdmaCommand::SendLarge { link, .. } => {
+                want(qp(link) == Some(Qp::Rts), "not RTS")
+            }
         }
     }
 
@@ -263,7 +268,9 @@ impl Adapter {
                 self.qpns.insert(self.next_qpn, link);
                 RdmaCompletion::QpCreated { link, qpn }
             }
-            RdmaCommand::ConnectQp { link, peer, mtu } => {
+            RdmaCommand::ConnectQp {
+                link, peer, mtu, ..
+            } => {
                 self.qps.insert(link, Qp::Rtr);
                 self.connected.push((peer, mtu));
                 self.peers.insert(link, peer);
@@ -317,7 +324,7 @@ impl Adapter {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Send { link, wr_id, .. } => {
+            RdmaCommand::Send { link, wr_id, .. } | RdmaCommand::SendLarge { link, wr_id, .. } => {
                 // What was posted before a failure is flushed with it.
                 let alive = self.qps.get(&link) == Some(&Qp::Rts);
                 return alive.then_some(RdmaCompletion::Sent { link, wr_id });

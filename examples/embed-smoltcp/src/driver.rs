@@ -15,7 +15,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::CDC_TYPE;
@@ -122,6 +122,8 @@ impl Host {
                 mtu: Mtu::M1024,
                 lan: smc_proto::id::LanId(0),
                 subnet_match: false,
+                roce: RoceVersion::V1,
+                route: Route::Direct,
             }),
             connections: Vec::new(),
         }
@@ -351,6 +353,8 @@ impl Host {
                 let path = self.path.map(|path| LocalPath {
                     lan: smc_proto::id::LanId(0),
                     subnet_match: in_network,
+                    roce: RoceVersion::V1,
+                    route: Route::Direct,
                     ..path
                 });
                 let answered = self.engine.accept(now, conn, path.as_slice());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use smc_proto::version::SmcVersion;
 
 use super::values::{Percentages, octets, percentage, rnics};
 
@@ -28,6 +29,9 @@ pub struct DemoArguments {
     /// RNICs of each host, all on one LAN, 1 to 8: the link group gets as many links.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = rnics)]
     pub rnics: u8,
+    /// Version of SMC-R; groups of version 2 have two links at most.
+    #[arg(long, value_name = "VERSION", default_value = "1", value_parser = ["1", "2"])]
+    pub smc_version: String,
     /// When so many percent of the file are back, a link that carries data dies;
     /// several percentages: several links, one after the other.
     #[arg(long, value_name = "PCT[,PCT...]")]
@@ -62,6 +66,7 @@ impl Default for DemoArguments {
             seed: 1,
             ring: "64".to_owned(),
             rnics: 1,
+            smc_version: "1".to_owned(),
             kill_link: None,
             revive: None,
             pcap: None,
@@ -74,6 +79,15 @@ impl Default for DemoArguments {
 }
 
 impl DemoArguments {
+    /// The version of SMC-R that is asked for.
+    #[must_use]
+    pub fn version(&self) -> SmcVersion {
+        match self.smc_version.as_str() {
+            "2" => SmcVersion::V2,
+            _ => SmcVersion::V1,
+        }
+    }
+
     /// Whether the arguments fit each other.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
                 "{name}: its length is unknown, so no percentage of it is known either"
             )));
         }
-        let (mut simulation, hosts) = hosts::build(setup.seed, setup.ring, setup.rnics);
+        let (mut simulation, hosts) = hosts::build(setup);
         let [client, server] = hosts;
         let troubled = !script.is_empty();
         let watch = Arc::new(Mutex::new(Watch::new(client)));

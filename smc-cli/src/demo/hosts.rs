@@ -1,13 +1,16 @@
 //! The two hosts of the demo.
 
-use smc_proto::config::Config;
+use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Eid, Gid, Hostname, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
+
+use super::carry::Setup;
 
 /// The port of an RNIC, numbered from 0, of a host: the first one has the address
 /// 10.0.0.`host`, the others count up in tens. All of them are on one LAN.
@@ -24,9 +27,15 @@ fn port(host: u8, rnic: u8) -> PortConfig {
     }
 }
 
-/// Two hosts with so many RNICs each: the client and the server.
-pub(super) fn build(seed: u64, ring: BufferSize, rnics: u8) -> (Simulation, [HostId; 2]) {
-    let mut simulation = Simulation::new(FabricConfig::default(), seed);
+/// The EID that both hosts have.
+fn demo_eid() -> Eid {
+    Eid::user("SMCX.DEMO").unwrap_or_default()
+}
+
+/// Two hosts: the client and the server.
+pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
+    let (ring, rnics) = (setup.ring, setup.rnics);
+    let mut simulation = Simulation::new(FabricConfig::default(), setup.seed);
     simulation.set_trace(0);
     let hosts = [("client", 1), ("server", 2)].map(|(name, number)| {
         let ports: Vec<_> = (0..rnics).map(|rnic| port(number, rnic)).collect();
@@ -34,6 +43,12 @@ pub(super) fn build(seed: u64, ring: BufferSize, rnics: u8) -> (Simulation, [Hos
         config.receive_buffer = ring;
         config.send_buffer = ring;
         config.max_links = rnics.clamp(2, 8);
+        if setup.version == SmcVersion::V2 {
+            config.offers = Offers::SMCR_V2;
+            config.v2.hostname = Hostname::new(name);
+            // The only one, so there is room.
+            let _ = config.v2.ueids.push(demo_eid());
+        }
         let limits = Limits::for_connections(1);
         let host = simulation.add_host(name, config, limits, &ports);
         let subnets = Subnets {

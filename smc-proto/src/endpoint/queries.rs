@@ -3,6 +3,7 @@
 use core::hash::Hasher;
 
 use super::Endpoint;
+use super::Proposed;
 use crate::config::Config;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
@@ -10,16 +11,16 @@ use crate::path::LocalPath;
 use crate::stats::Statistics;
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::wire::clc::Proposal;
+use crate::version::Terms;
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
 impl<S: Storage> Endpoint<S> {
     /// What the client of a connection proposed, while it waits for an answer.
-    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposal> {
+    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposed> {
         let engine = self.quiet_engine();
         let index = engine.live_conn(conn)?;
         let handshake = engine.handshake_of(index, Role::Server)?;
-        engine.handshakes.at(handshake)?.proposal.clone()
+        engine.handshakes.at(handshake)?.proposal().cloned()
     }
 
     /// A link, unless the handle is stale.
@@ -37,6 +38,19 @@ impl<S: Storage> Endpoint<S> {
             active: l.is_active(),
             asymmetric: l.asymmetric,
             connections: l.connections,
+        })
+    }
+
+    /// What both sides of a link group agreed on, unless the handle is stale.
+    pub fn terms(&mut self, group: GroupId) -> Option<Terms> {
+        let engine = self.quiet_engine();
+        if !engine.groups.is_live(group.index, group.generation) {
+            return None;
+        }
+        let g = engine.groups.at(group.index)?;
+        Some(Terms {
+            max_links: g.max_links,
+            ..g.terms
         })
     }
 

@@ -15,7 +15,7 @@ use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::NONE;
-use crate::path::LocalPath;
+use crate::path::{LocalPath, RoceVersion};
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
@@ -56,6 +56,8 @@ pub struct Link {
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
     pub(crate) mtu: Mtu,
+    /// No IP gateway stands between both ends.
+    pub(crate) direct: bool,
     /// Buffers registered on this link, or about to be.
     pub(crate) registrations: u16,
     /// Connections with something to send.
@@ -70,6 +72,8 @@ pub struct Link {
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
+    /// ADD LINK of version 2 waits to be sent here: whether it is the reply.
+    pub(crate) large: Option<bool>,
     /// Requests of a client outside any exchange that wait to be sent here.
     pub(crate) free_flowing: FreeFlowing,
     pub(crate) last_received: Instant,
@@ -125,6 +129,8 @@ pub(crate) enum SendKind {
     Request,
     /// A reply or TEST LINK.
     Llc,
+    /// ADD LINK of version 2, as the server's request or the client's reply.
+    Large { reply: bool },
 }
 
 impl Link {
@@ -153,6 +159,7 @@ impl Link {
             psn,
             peer: None,
             mtu: path.mtu,
+            direct: true,
             registrations: 0,
             ready: List::EMPTY,
             round_last: NONE,
@@ -161,6 +168,7 @@ impl Link {
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
+            large: None,
             free_flowing: FreeFlowing::empty(),
             last_received: now,
             test: TestLinkState::Idle,
@@ -190,6 +198,7 @@ impl Link {
             .hash(hasher);
         self.standing.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
+        (self.path.roce, self.direct, self.large).hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
         if let Some(turn) = &self.turn {
             turn.fingerprint(hasher);
@@ -238,6 +247,7 @@ impl Link {
         self.turn = None;
         self.replies.clear();
         self.request = None;
+        self.large = None;
         self.free_flowing = FreeFlowing::empty();
     }
 
@@ -247,7 +257,13 @@ impl Link {
         self.state >= QpState::Init
             && self.state < QpState::Drained
             && self.goal != QpGoal::Gone
-            && matches!(self.standing, Standing::Adding | Standing::Active)
+            && match self.standing {
+                Standing::Adding | Standing::Active => true,
+                // ADD LINK of version 2 tells of them already.
+                //= V2-185
+                Standing::Offered => self.is_v2(),
+                Standing::Leaving(_) => false,
+            }
     }
 
     /// Whether connections may be given this link.
@@ -270,7 +286,10 @@ impl Link {
     /// Whether nothing this side posted waits on it, so that it can be closed
     /// without cutting anything off.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.in_flight.is_empty() && self.replies.is_empty() && self.request.is_none()
+        self.in_flight.is_empty()
+            && self.replies.is_empty()
+            && self.request.is_none()
+            && self.large.is_none()
     }
 
     /// Whether no CDC message is under way on it, and so no write before one.
@@ -283,13 +302,19 @@ impl Link {
 
     /// Whether it is the same RNIC port at this end.
     pub(crate) fn is_at(&self, path: &LocalPath) -> bool {
-        self.path.device == path.device && self.path.port == path.port
+        self.path.is_at(path)
     }
 
-    /// Whether the peer's end is at this port.
+    /// Whether the peer's end is at this port. In version 2 the GID alone tells.
+    //= V2-210
     pub(crate) fn leads_to(&self, gid: Gid, mac: Mac) -> bool {
         self.peer
-            .is_some_and(|peer| peer.gid == gid && peer.mac == mac)
+            .is_some_and(|peer| peer.gid == gid && (self.is_v2() || peer.mac == mac))
+    }
+
+    /// Whether it belongs to a group of version 2.
+    pub(crate) const fn is_v2(&self) -> bool {
+        matches!(self.path.roce, RoceVersion::V2)
     }
 
     /// Whether SENDs can be posted.
@@ -303,6 +328,7 @@ impl Link {
     pub(crate) fn wants_llc(&self) -> bool {
         (!self.replies.is_empty()
             || self.request.is_some()
+            || self.large.is_some()
             || self.test.is_due()
             || !self.free_flowing.is_empty())
             && self.is_usable()

@@ -4,7 +4,8 @@ use super::{LinkGroup, Role, Standing};
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
-use crate::wire::clc::AcceptConfirm;
+use crate::rendezvous::PeerEnd;
+use crate::version::SmcVersion;
 use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
 fn bucket_of(value: u64) -> usize {
@@ -24,10 +25,12 @@ impl Engine<'_> {
     /// Lists a group as one that takes connections, if it does; only groups of
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: u32) {
-        let limit = u16::from(self.core.config.connections_per_group);
+        let own = self.core.config.connections_per_group;
         let Some(g) = self.groups.at(group) else {
             return;
         };
+        //= V2-212
+        let limit = u16::from(own.min(g.terms.max_connections));
         let bucket = peer_bucket(g.peer_id);
         // RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
         // serves none, on either side. Its owner gives it out again, or withdraws it
@@ -62,11 +65,14 @@ impl Engine<'_> {
     //= RENDEZVOUS-001
     //= LINK-004
     //= LINK-023
+    //= V2-210
+    //= V2-211
     pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
         let h = self.handshakes.at(handshake)?;
-        let proposal = h.proposal.as_ref()?;
+        let proposal = h.proposal()?;
         let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
-        let port = (proposal.gid, proposal.mac);
+        let version = h.agreed.terms.version;
+        let port = proposal.port(version);
         let list = *self.core.joinable.get(peer_bucket(peer_id))?;
         let mut forming = None;
         let mut next = list.first();
@@ -75,6 +81,7 @@ impl Engine<'_> {
             if let Some(g) = self.groups.at(index)
                 && g.peer_id == peer_id
                 && g.vlan == vlan
+                && g.terms.version == version
                 && self.is_group_of(index, &h.paths, port)
             {
                 if g.is_active() {
@@ -98,7 +105,11 @@ impl Engine<'_> {
         let Some(g) = self.groups.at(group) else {
             return false;
         };
-        let known = g.proposed == Some(port) || g.other_port == Some(port);
+        //= V2-210
+        let same = |named: Option<(Gid, Mac)>| {
+            named == Some(port) || (g.terms.is_v2() && named.is_some_and(|(gid, _)| gid == port.0))
+        };
+        let known = same(g.proposed) || same(g.other_port);
         let mut links = self.select_links(group, |link| {
             matches!(link.standing, Standing::Active | Standing::Adding)
         });
@@ -129,7 +140,8 @@ impl Engine<'_> {
     //= RENDEZVOUS-011
     pub(crate) fn find_client_link(
         &mut self,
-        accept: &AcceptConfirm,
+        accept: &PeerEnd,
+        version: SmcVersion,
         vlan: Option<u16>,
     ) -> Option<u32> {
         let list = *self.core.links_by_qpn.get(qpn_bucket(accept.qpn))?;
@@ -137,15 +149,15 @@ impl Engine<'_> {
         while let Some(index) = next {
             self.core.steps = self.core.steps.wrapping_add(1);
             let link = self.links.at(index)?;
-            let names = link.peer.is_some_and(|peer| {
-                peer.qpn == accept.qpn && peer.gid == accept.gid && peer.mac == accept.mac
-            });
+            let names = link.peer.is_some_and(|peer| peer.qpn == accept.qpn)
+                && link.leads_to(accept.gid, accept.mac);
             let group = self.groups.at(link.group);
             let fits = |g: &LinkGroup| {
                 g.role == Role::Client
                     && !g.is_ending()
                     && g.peer_id == accept.peer_id
                     && g.vlan == vlan
+                    && g.terms.version == version
             };
             if names && group.is_some_and(fits) {
                 return Some(index);
@@ -157,7 +169,7 @@ impl Engine<'_> {
 
     /// Whether a group with the sender of an Accept ever lost a link, which may be
     /// the one it names.
-    pub(crate) fn lost_links_to(&mut self, accept: &AcceptConfirm) -> bool {
+    pub(crate) fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
         let hit = self.groups.iter().find(|(_, g)| {
             g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
         });

@@ -1,6 +1,7 @@
 //! The end of a rendezvous: the connection gets the peer's element and goes on over
 //! SMC-R.
 
+use super::PeerEnd;
 use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement};
 use crate::engine::Engine;
@@ -8,7 +9,6 @@ use crate::event::CloseReason;
 use crate::link_group::Role;
 use crate::planted::PlantedBug;
 use crate::stats::count;
-use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::DiagnosisCode;
 use crate::wire::types::RToken;
 
@@ -91,7 +91,7 @@ impl Engine<'_> {
         handshake: u32,
         group: u32,
         link: u32,
-        peer: &AcceptConfirm,
+        peer: &PeerEnd,
     ) -> bool {
         let Some(position) = self.links.at(link).map(|l| l.position) else {
             return false;
@@ -116,7 +116,7 @@ impl Engine<'_> {
         handshake: u32,
         conn: u32,
         group: u32,
-        peer: &AcceptConfirm,
+        peer: &PeerEnd,
     ) -> Option<RemoteElement> {
         let rmb = self.remote_rmb_of(handshake);
         let (link, send_buffer) = self

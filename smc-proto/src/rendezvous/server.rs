@@ -2,49 +2,67 @@
 
 mod subsequent;
 
-use super::State;
+use super::version::{self, Choice};
+use super::{PeerEnd, State};
 use crate::endpoint::AnswerError;
 use crate::engine::Engine;
+use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::link_group::{Formation, QpGoal, Role};
-use crate::path::LocalPath;
+use crate::path::{LocalPath, Paths, Route};
+use crate::version::{Negotiated, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
-use crate::wire::types::DiagnosisCode;
+use crate::wire::types::{DiagnosisCode, Mac};
 
 impl Engine<'_> {
     /// The embedder's answer to a Proposal: the ports that may serve it.
-    pub(crate) fn accept(&mut self, conn: u32, paths: &[LocalPath]) -> Result<(), AnswerError> {
+    pub(crate) fn accept(&mut self, conn: u32, paths: Paths<'_>) -> Result<(), AnswerError> {
         let handshake = self.proposed(conn)?;
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.paths.clear();
-            //= RENDEZVOUS-003
-            for path in paths.iter().filter(|p| p.subnet_match && p.is_usable()) {
+        self.learn_ports(paths.rnics);
+        let proposed = self
+            .handshakes
+            .at(handshake)
+            .and_then(super::Handshake::proposal);
+        let Some(proposed) = proposed else {
+            return Err(AnswerError::NotProposed);
+        };
+        match version::choose(&self.core.config, proposed, paths) {
+            Ok(Choice::SmcR(negotiated)) => {
+                self.keep_choice(handshake, negotiated, paths.rnics);
+                self.choose_group(conn, handshake);
+            }
+            Ok(Choice::SmcD {
+                negotiated,
+                path,
+                peer,
+            }) => {
+                self.keep_choice(handshake, negotiated, &[]);
+                self.choose_ism_group(conn, handshake, path, peer);
+            }
+            Err(code) => self.decline(handshake, code, false),
+        }
+        Ok(())
+    }
+
+    /// Keeps what was chosen, and of the ports those that serve it.
+    //= RENDEZVOUS-003
+    //= V2-105
+    fn keep_choice(&mut self, handshake: u32, negotiated: Negotiated, paths: &[LocalPath]) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let terms = negotiated.terms;
+        h.agreed = negotiated;
+        h.paths.clear();
+        let way = |path: &LocalPath| match terms.version {
+            SmcVersion::V1 => path.subnet_match,
+            SmcVersion::V2 => path.route != Route::None,
+        };
+        for path in paths {
+            if path.is_usable() && path.serves(terms.version) && way(path) {
                 let _ = h.paths.push(*path);
             }
         }
-        for path in paths.iter().filter(|p| p.is_usable()) {
-            self.core.ports.learn(*path);
-        }
-        let offers = self
-            .handshakes
-            .at(handshake)
-            .and_then(|h| h.proposal.as_ref())
-            .is_some_and(|proposal| proposal.v1.has_smcr());
-        if paths.is_empty() {
-            self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
-        } else if !offers {
-            self.decline(handshake, DiagnosisCode::PEER_NO_SMC, false);
-        } else if self
-            .handshakes
-            .at(handshake)
-            .is_some_and(|h| h.paths.is_empty())
-        {
-            //= RENDEZVOUS-006
-            self.decline(handshake, DiagnosisCode::PREFIX_MISMATCH, false);
-        } else {
-            self.choose_group(conn, handshake);
-        }
-        Ok(())
     }
 
     /// The embedder's refusal of a Proposal.
@@ -119,15 +137,17 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal.as_ref()) else {
+        let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal()) else {
             return;
         };
         let (conn, peer_id, vlan) = (h.conn, proposal.peer_id, h.options.vlan);
-        let proposed = Some((proposal.gid, proposal.mac));
+        let terms = h.agreed.terms;
+        let proposed = Some(proposal.port(terms.version));
         h.state = State::Preparing;
         h.deadline = None;
         let formation = Formation::Preparing;
-        let Some(group) = self.new_group(Role::Server, peer_id, vlan, path, formation) else {
+        let Some(group) = self.new_group(Role::Server, peer_id, vlan, path, terms, formation)
+        else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
@@ -144,16 +164,39 @@ impl Engine<'_> {
     }
 
     /// The client's Confirm.
-    pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: AcceptConfirm) {
+    pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: &AcceptConfirm) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
         let usable = self.groups.at(group).is_some_and(|g| !g.is_ending());
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.peer = Some(confirm);
-            h.deadline = None;
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let terms = h.agreed.terms;
+        // The version was settled by the Accept.
+        if terms.is_v2() != confirm.v2.is_some() {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
         }
+        let mut end = PeerEnd::new(confirm);
+        if terms.is_v2()
+            && first_contact
+            && let Some(proposal) = h.proposal()
+        {
+            //= V2-110
+            let (gid, mac) = proposal.port(terms.version);
+            end.gid = gid;
+            // A client without SMC-R of version 1 may have left it out there.
+            //= V2-230
+            if mac != Mac::default() {
+                end.mac = mac;
+            }
+        }
+        let extension = confirm.v2.map(|v2| v2.extension);
+        let confirm = end;
+        h.peer = Some(confirm);
+        h.deadline = None;
         if first_contact {
             // From here on the client may decline as well, at the same time.
             if let Some(h) = self.handshakes.at_mut(handshake) {
@@ -164,6 +207,17 @@ impl Engine<'_> {
             if !usable {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
                 return;
+            }
+            //= V2-109
+            if let Some(extension) = &extension {
+                match version::confirmed(terms, extension) {
+                    Ok(terms) => {
+                        if let Some(g) = self.groups.at_mut(group) {
+                            g.terms = terms;
+                        }
+                    }
+                    Err(code) => return self.decline(handshake, code, false),
+                }
             }
             //= CLC-075
             if confirm.mtu.octets().is_none() || confirm.rmbe_index.0 == 0 {

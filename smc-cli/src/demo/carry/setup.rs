@@ -1,5 +1,6 @@
 //! How a run is made, and to whom it is shown.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::tcp::SmcOption;
 
@@ -23,6 +24,8 @@ pub struct Setup {
     pub option: SmcOption,
     /// RNICs of each host, 1 to 8.
     pub rnics: u8,
+    /// Version of SMC-R.
+    pub version: SmcVersion,
     /// After which percentages of the source a link dies, in rising order.
     pub kills: Vec<u8>,
     /// After which percentage ports that are down come back.
@@ -36,6 +39,7 @@ impl Default for Setup {
             ring: BufferSize::K64,
             option: SmcOption::BOTH,
             rnics: 1,
+            version: SmcVersion::V1,
             kills: Vec::new(),
             revive: None,
         }

@@ -9,8 +9,7 @@ use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::link_group::{Standing, find_remote_rmb};
-use crate::rendezvous::FormerLink;
-use crate::wire::clc::AcceptConfirm;
+use crate::rendezvous::{FormerLink, PeerEnd};
 
 /// The link that a Confirm names.
 enum Named {
@@ -25,12 +24,7 @@ impl Engine<'_> {
     //= CLC-055
     //= RENDEZVOUS-043
     //= RENDEZVOUS-044
-    pub(super) fn on_subsequent_confirm(
-        &mut self,
-        conn: u32,
-        handshake: u32,
-        confirm: &AcceptConfirm,
-    ) {
+    pub(super) fn on_subsequent_confirm(&mut self, conn: u32, handshake: u32, confirm: &PeerEnd) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
@@ -62,9 +56,12 @@ impl Engine<'_> {
         }
     }
 
-    fn link_named(&self, handshake: u32, group: u32, confirm: &AcceptConfirm) -> Option<Named> {
+    fn link_named(&self, handshake: u32, group: u32, confirm: &PeerEnd) -> Option<Named> {
+        // In version 2 the GID alone tells the port.
+        //= V2-210
+        let v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let is_named = |peer: &QpAddress| {
-            peer.qpn == confirm.qpn && peer.gid == confirm.gid && peer.mac == confirm.mac
+            peer.qpn == confirm.qpn && peer.gid == confirm.gid && (v2 || peer.mac == confirm.mac)
         };
         let present = self
             .select_links(group, |l| {
@@ -87,13 +84,7 @@ impl Engine<'_> {
 
     /// Finds the peer's RMB by its key on a link that nobody uses: whether it is
     /// known. What is said of such a link teaches nothing new.
-    fn recalls_rmb(
-        &mut self,
-        handshake: u32,
-        group: u32,
-        position: u8,
-        confirm: &AcceptConfirm,
-    ) -> bool {
+    fn recalls_rmb(&mut self, handshake: u32, group: u32, position: u8, confirm: &PeerEnd) -> bool {
         let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return false;
         };

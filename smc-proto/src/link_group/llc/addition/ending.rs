@@ -3,6 +3,7 @@
 use super::{AddWish, AddingStage, Addition};
 use crate::config::OnSilence;
 use crate::engine::Engine;
+use crate::id::NONE;
 use crate::link_group::link::Link;
 use crate::link_group::standing::{LinkTold, Word};
 use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Standing};
@@ -117,9 +118,17 @@ impl Engine<'_> {
         if addition.is_idle() {
             return;
         }
-        // A client that has not answered yet still owes the answer.
-        if addition.stage == AddingStage::Joining {
+        // A client that has not answered yet still owes the answer: so it does if its
+        // acceptance did not leave yet.
+        let waits = |large| self.links.at(addition.carrier).map(|l| l.large) == Some(Some(large));
+        let unsaid = waits(true);
+        let told = told && !unsaid && !waits(false);
+        if addition.stage == AddingStage::Joining || unsaid {
             self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
+        }
+        //= V2-188
+        if addition.stage == AddingStage::Creating && addition.asked_on != NONE {
+            self.refuse_link(addition.asked_on);
         }
         let link = addition.link;
         self.set_addition(group, Addition::IDLE);
@@ -128,6 +137,9 @@ impl Engine<'_> {
             l.goal = QpGoal::Gone;
             let word = if told { Word::Due } else { Word::Settled };
             l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
+        }
+        if let Some(l) = self.links.at_mut(addition.carrier) {
+            l.large = None;
         }
         // A client has no request of its own in this, but perhaps of another exchange.
         let server = self.is_server(group);

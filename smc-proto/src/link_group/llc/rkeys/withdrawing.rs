@@ -80,9 +80,18 @@ impl Engine<'_> {
             return;
         };
         let own = self.own_rtoken(buffer, carrier).map(|rtoken| rtoken.rkey);
-        if reply.rkeys.first().copied() != own {
-            return;
+        if reply.rkeys.first().copied() == own {
+            self.on_keys_withdrawn(group);
         }
+    }
+
+    /// The peer forgot the RMB that it was asked to. In version 2 it may answer with
+    /// zeros in place of the key.
+    //= V2-166
+    pub(in super::super) fn on_keys_withdrawn(&mut self, group: u32) {
+        let Some(Flow::DeleteRkey { buffer, .. }) = self.groups.at(group).map(|g| g.flow) else {
+            return;
+        };
         if let Some(b) = self.buffers.at_mut(buffer) {
             b.agreement = Agreement::None;
             b.retired = true;
