@@ -45,6 +45,7 @@ mod buffer;
 mod completions;
 mod dropping;
 mod failure;
+mod ism;
 mod keepalive;
 mod leaving;
 mod link;
@@ -59,6 +60,7 @@ mod standing;
 mod teardown;
 mod work;
 
+pub(crate) use ism::{Answer, GroupKind, IsmBuffer, IsmWay, Lower, PeerDmb, ism_slot};
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;
@@ -125,6 +127,7 @@ pub(crate) enum Role {
 /// A link group as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct LinkGroup {
+    pub(crate) kind: GroupKind,
     pub(crate) role: Role,
     pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
@@ -215,6 +218,7 @@ impl LinkGroup {
         formation: Formation,
     ) -> Self {
         Self {
+            kind: GroupKind::SmcR,
             role,
             peer_id,
             vlan,
@@ -267,6 +271,7 @@ impl LinkGroup {
             self.state.hash(hasher);
         }
         (self.role, self.peer_id, self.vlan, self.lost_links).hash(hasher);
+        self.kind.hash(hasher);
         (
             self.ring_base,
             self.connection_count,

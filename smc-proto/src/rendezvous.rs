@@ -35,6 +35,7 @@ use crate::path::LocalPath;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::cdc::{Cdc, ProducerFlags};
+use crate::wire::cdc_ism::CdcIsm;
 use crate::wire::clc::{AcceptConfirm, Proposal, Subnets};
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
@@ -164,6 +165,13 @@ impl Handshake {
             *urgent = Some(*cdc);
         }
         *newest = Some(*cdc);
+    }
+
+    /// The same of SMC-D, where nothing is numbered and each message is the newest.
+    pub(crate) fn keep_early_ism(&mut self, cdc: &CdcIsm) {
+        let [_, newest] = &self.early;
+        let number = newest.map_or(0, |kept| kept.sequence).wrapping_add(1);
+        self.keep_early(&cdc.numbered(number));
     }
 
     /// Whether a CLC message waits to be sent.

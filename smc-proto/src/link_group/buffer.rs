@@ -12,6 +12,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::buffer_list;
+use super::ism::IsmBuffer;
 use super::remote_rmb::ElementSet;
 use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
@@ -50,6 +51,8 @@ pub struct Buffer {
     /// The connection that waits for this buffer to become usable.
     pub(crate) waiter: u32,
     pub(crate) idle_deadline: Option<Instant>,
+    /// What it has besides, if it is SMC-D's.
+    pub(crate) ism: Option<IsmBuffer>,
     links: [Links; 4],
 }
 
@@ -101,6 +104,7 @@ impl Buffer {
             users: 0,
             waiter: NONE,
             idle_deadline: None,
+            ism: None,
             links: [Links::UNLINKED; 4],
         }
     }
@@ -111,6 +115,9 @@ impl Buffer {
         (self.announced, self.under_way, self.retired, self.agreement).hash(hasher);
         (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
         until(self.idle_deadline, now).hash(hasher);
+        if let Some(ism) = self.ism {
+            ism.fingerprint(hasher);
+        }
     }
 
     /// First octet of an element (RMB-012).
@@ -179,6 +186,16 @@ impl Buffer {
         }
     }
 
+    /// Notes a control command of SMC-D as under way.
+    pub(super) const fn note_under_way(&mut self, wanted: Control) {
+        self.under_way = Some(wanted);
+    }
+
+    /// Whether this control command is under way.
+    pub(super) fn is_under_way(&self, control: Control) -> bool {
+        self.under_way == Some(control)
+    }
+
     /// Whether a control command is under way.
     pub(crate) const fn is_busy(&self) -> bool {
         self.under_way.is_some()
@@ -193,6 +210,9 @@ impl Buffer {
     pub(crate) fn wanted(&self, links: Registrable) -> Option<Control> {
         if self.is_busy() {
             return None;
+        }
+        if let Some(ism) = self.ism {
+            return self.wanted_of_ism(ism, links);
         }
         // A link that was drained gives its registrations back first of all.
         let leaving = self.registered().and(links.drained).first();

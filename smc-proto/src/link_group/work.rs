@@ -264,7 +264,7 @@ impl DataPath<'_> {
     /// Lets other links of the device have their turn, unless connections of this
     /// one have not had theirs.
     #[inline(always)]
-    fn rotate_link(&mut self, link: u32, goes_on: bool) {
+    pub(super) fn rotate_link(&mut self, link: u32, goes_on: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };

@@ -22,7 +22,8 @@ impl Engine<'_> {
         buffer.idle_deadline = None;
         let group = buffer.group;
         match (buffer.kind, buffer.agreement) {
-            (BufferKind::Rmb, Agreement::Confirmed) => {
+            // Who writes to a DMB is not asked.
+            (BufferKind::Rmb, Agreement::Confirmed) if buffer.ism.is_none() => {
                 buffer.agreement = Agreement::Deleting;
                 self.list_spare(index);
                 self.queue_agreement(group, index);
