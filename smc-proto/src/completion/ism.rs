@@ -16,7 +16,7 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// What a peer did is reported in the order in which it did it: data that lies before a
 /// signal is in the DMB when the signal is reported, and a peer that vanishes is
 /// reported after all its signals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IsmCompletion {
     /// The DMB can be written by the peer; it is zero.
     DmbRegistered {
