@@ -10,7 +10,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
 use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::Subnets;
@@ -84,6 +84,8 @@ impl Host {
                 mtu: Mtu::M1024,
                 lan: smc_proto::id::LanId(0),
                 subnet_match: true,
+                roce: RoceVersion::V1,
+                route: Route::Direct,
             },
             buffers: Vec::new(),
             bare: false,

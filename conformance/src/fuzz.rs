@@ -6,7 +6,7 @@
 //! (`conformance/tests/corpora.rs`); the targets in `fuzz/` only call them. With
 //! `FUZZ_TRACE` in the environment they print what they do.
 //!
-//! - [`clc`], [`wire`]: what stands on a wire, alone.
+//! - [`clc`], [`llc_v2`], [`wire`]: what stands on a wire, alone.
 //! - [`stream`]: CLC messages in a TCP stream that is cut anywhere.
 //! - [`solo`]: one endpoint between a hostile peer and a device in any mood.
 //! - [`pair`]: two endpoints, and between them a network that takes its time.
@@ -17,6 +17,7 @@ pub mod cdc_apply;
 pub mod clc;
 pub mod conn_pair;
 mod contract;
+pub mod llc_v2;
 mod net;
 pub mod pair;
 mod reader;
@@ -45,7 +46,9 @@ pub const TARGETS: &[Target] = &[
     ("clc_any", clc::clc_any),
     ("clc_roundtrip", clc::clc_roundtrip),
     ("llc_v1", wire::llc_v1),
+    ("llc_v2", llc_v2::llc_v2),
     ("cdc_any", wire::cdc_any),
+    ("cdc_ism", wire::cdc_ism),
     ("tcp_option", wire::tcp_option),
     ("clc_stream", stream::clc_stream),
     ("handshake_ops", solo::handshake_ops),

@@ -2,6 +2,7 @@
 
 pub mod direct;
 pub mod fuzz;
+pub mod layout;
 pub mod replay;
 pub mod script;
 pub mod twolinks;

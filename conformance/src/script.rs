@@ -44,7 +44,7 @@ use smc_proto::config::{Config, MAX_DEVICES};
 use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
-use smc_proto::path::{LocalPath, PathEvent};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc::Cdc;
@@ -525,5 +525,7 @@ pub fn path(port: u8) -> LocalPath {
         mtu: Mtu::M1024,
         lan: smc_proto::id::LanId(0),
         subnet_match: true,
+        roce: RoceVersion::V1,
+        route: Route::Direct,
     }
 }

@@ -12,7 +12,7 @@ use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, TcpEvent};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
@@ -135,6 +135,8 @@ impl Bare {
                 mtu: Mtu::M1024,
                 lan: smc_proto::id::LanId(0),
                 subnet_match: true,
+                roce: RoceVersion::V1,
+                route: Route::Direct,
             }
         });
         Self {

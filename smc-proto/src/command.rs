@@ -44,7 +44,9 @@ pub enum RdmaCommand {
         port: u8,
         /// Index of the GID in the port's table.
         gid_index: u16,
-        /// Octets of each receive: 44 for version 1.
+        /// Octets of each receive: 44 in version 1, 8192 in version 2. Few messages
+        /// of a link have more than 44, and never two at a time: what is longer may
+        /// go to one buffer that all receives share.
         receive_size: u32,
     },
     /// Bind the queue pair to the peer's and move it to RTR. Answer: `QpConnected`.
@@ -55,6 +57,9 @@ pub enum RdmaCommand {
         peer: QpAddress,
         /// Path MTU, the smaller of both peers'.
         mtu: Mtu,
+        /// Hop limit of the packets: 1 if both ends are in one subnet; 64 over an IP
+        /// gateway, whose MAC is to be used instead of the peer's.
+        hop_limit: u8,
     },
     /// Move the queue pair to RTS. Answer: `QpActive`.
     ActivateQp {

@@ -3,6 +3,10 @@
 use crate::time::Duration;
 use crate::wire::types::{BufferSize, PeerId};
 
+mod version2;
+
+pub use version2::{MAX_UEIDS, Offers, UserEids, V2Config};
+
 /// Most links a group can have: 8 symmetric and one asymmetric (LINK-011, LINK-020).
 pub(crate) const LINKS_PER_GROUP: usize = 9;
 /// Most RMBs of each side in a group (RMB-001).
@@ -15,6 +19,10 @@ pub(crate) const DATA_SLOTS: u32 = 14;
 /// Most LLC replies that wait on a link, a power of two; a peer that asks for one
 /// more without waiting for answers loses the link (reliability H14).
 pub(crate) const REPLY_SLOTS: usize = 8;
+/// The lowest limit of connections in a link group that release 1 knows (V2-027).
+pub(crate) const LEAST_CONNECTIONS: u8 = 16;
+/// Most candidate ISM devices considered for one connection.
+pub const MAX_ISM_PATHS: usize = 4;
 /// Most candidate paths considered for one connection.
 pub const MAX_PATHS: usize = 4;
 /// Most RNICs of one endpoint.
@@ -32,13 +40,18 @@ pub struct Config {
     /// Identity of this stack instance, in every CLC message (CLC-016, CLC-019).
     /// Must change when the stack restarts.
     pub peer_id: PeerId,
+    /// What may be offered and accepted.
+    pub offers: Offers,
     /// Version nibble of the Proposals sent: 2 as Linux does even when it offers
     /// only version 1, or 1 as RFC 7609 writes it (decision 8).
     pub proposal_version: ProposalVersion,
+    /// How this side introduces itself in version 2.
+    pub v2: V2Config,
     /// Whether RMB elements start with an eye catcher (RFC 7609 4.2). Linux never
     /// has one, and the octets are left out only if both peers agree (decision 3).
     pub eye_catcher: bool,
-    /// Most connections in one link group, 1 to 255 (RMB-001, Linux: 255).
+    /// Most connections in one link group, 1 to 255 (RMB-001, Linux: 255). Fewer
+    /// than 16 cannot be told in version 2.1, where 16 are told then (V2-027).
     pub connections_per_group: u8,
     /// Elements of each RMB this side allocates, 1 to 255 (RMB-002). One element
     /// gives each connection its own memory region, as Linux does.
@@ -46,7 +59,8 @@ pub struct Config {
     /// How often a CONFIRM RKEY that the peer refused "for now" is repeated before
     /// the RMB is given up.
     pub rkey_retries: u8,
-    /// Most links in one link group as announced in CONFIRM LINK, 2 to 8 (LINK-012).
+    /// Most links in one link group, 1 to 8 (LINK-012). A limit of 1 is a matter of
+    /// version 2.1 and counts as 2 otherwise, where every group wants a second link.
     pub max_links: u8,
     /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
     pub receive_buffer: BufferSize,
@@ -67,10 +81,10 @@ pub struct Config {
 /// Version nibble of the Proposals an endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProposalVersion {
-    /// RFC 7609's 52 octets and more.
+    /// RFC 7609's 52 octets and more, which cannot offer version 2.
     V1,
-    /// Linux's version-2 header that offers version 1 only.
-    V2OffersV1,
+    /// The form of deployed peers, whatever is offered.
+    V2,
 }
 
 /// Reaction to a peer that stays silent in the first contact.
@@ -160,7 +174,9 @@ impl Config {
     pub const fn new(peer_id: PeerId) -> Self {
         Self {
             peer_id,
-            proposal_version: ProposalVersion::V2OffersV1,
+            offers: Offers::SMCR,
+            proposal_version: ProposalVersion::V2,
+            v2: V2Config::DEFAULT,
             eye_catcher: false,
             connections_per_group: 255,
             elements_per_rmb: 1,
@@ -174,6 +190,19 @@ impl Config {
             timeouts: Timeouts::DEFAULT,
             connection: ConnectionConfig::DEFAULT,
         }
+    }
+}
+
+impl Config {
+    /// The limit of connections that version 2.1 tells.
+    //= V2-027
+    pub(crate) fn told_connections(&self) -> u8 {
+        self.connections_per_group.max(LEAST_CONNECTIONS)
+    }
+
+    /// The limit of links that version 2.1 tells.
+    pub(crate) fn told_links(&self) -> u8 {
+        self.max_links.clamp(1, 8)
     }
 }
 

@@ -18,8 +18,8 @@ use crate::engine::{Core, Engine};
 use crate::event::Event;
 use crate::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use crate::link_group::Role;
-use crate::path::{LocalPath, PathEvent};
-pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next};
+use crate::path::{PathEvent, Paths};
+pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::wire::BufferTooSmall;
@@ -180,19 +180,19 @@ impl<S: Storage> Endpoint<S> {
     // ---- commands ------------------------------------------------------------
 
     /// Client: starts the rendezvous of a TCP connection that is established.
-    /// `paths` are the ports that may carry it, the preferred one first; without
+    /// `paths` are the ports and devices that may carry it, the preferred one first; without
     /// any the connection is declined.
     ///
     /// # Errors
     /// [`OpenError::Full`]; the TCP connection is untouched.
-    pub fn connect(
+    pub fn connect<'p>(
         &mut self,
         now: Instant,
         options: ConnOptions,
-        paths: &[LocalPath],
+        paths: impl Into<Paths<'p>>,
     ) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
-        let index = engine.open(Role::Client, options, paths)?;
+        let index = engine.open(Role::Client, options, paths.into())?;
         Ok(engine.conn_id(index))
     }
 
@@ -202,7 +202,7 @@ impl<S: Storage> Endpoint<S> {
     /// [`OpenError::Full`]; the TCP connection is untouched.
     pub fn listen(&mut self, now: Instant, options: ConnOptions) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
-        let index = engine.open(Role::Server, options, &[])?;
+        let index = engine.open(Role::Server, options, Paths::default())?;
         Ok(engine.conn_id(index))
     }
 
@@ -211,15 +211,15 @@ impl<S: Storage> Endpoint<S> {
     ///
     /// # Errors
     /// [`AnswerError::NotProposed`].
-    pub fn accept(
+    pub fn accept<'p>(
         &mut self,
         now: Instant,
         conn: ConnId,
-        paths: &[LocalPath],
+        paths: impl Into<Paths<'p>>,
     ) -> Result<(), AnswerError> {
         let mut engine = self.engine(now);
         let index = engine.live_conn(conn).ok_or(AnswerError::NotProposed)?;
-        engine.accept(index, paths)?;
+        engine.accept(index, paths.into())?;
         engine.run_wakes();
         Ok(())
     }

@@ -48,7 +48,7 @@
 //! use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
 //! use smc_proto::event::Event;
 //! use smc_proto::id::{DeviceId, LanId};
-//! use smc_proto::path::LocalPath;
+//! use smc_proto::path::{LocalPath, RoceVersion, Route};
 //! use smc_proto::storage::Fixed;
 //! use smc_proto::time::Instant;
 //! use smc_proto::wire::clc::Subnets;
@@ -68,6 +68,8 @@
 //!     mtu: Mtu::M1024,
 //!     lan: LanId(0),
 //!     subnet_match: false,
+//!     roce: RoceVersion::V1,
+//!     route: Route::Direct,
 //! };
 //! let mut client =
 //!     Endpoint::new(Config::new(PeerId::new(1, mac)), 0x5eed, Tables::new());
@@ -173,4 +175,5 @@ mod slots;
 pub mod stats;
 pub mod storage;
 pub mod time;
+pub mod version;
 pub mod wire;

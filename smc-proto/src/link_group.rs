@@ -60,7 +60,7 @@ mod standing;
 mod teardown;
 mod work;
 
-pub(crate) use ism::{Answer, GroupKind, IsmBuffer, IsmWay, Lower, PeerDmb, ism_slot};
+pub(crate) use ism::{Answer, GroupKind, IsmBuffer, IsmWay, PeerDmb, same_device};
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;
@@ -83,6 +83,7 @@ use crate::fingerprint::until;
 use crate::id::{LanId, NONE};
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
+use crate::version::Terms;
 use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac, PeerId};
 
 /// List kinds of link groups.
@@ -131,6 +132,8 @@ pub struct LinkGroup {
     pub(crate) role: Role,
     pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
+    /// What both sides agreed on at first contact.
+    pub(crate) terms: Terms,
     pub(crate) state: GroupState,
     /// The LAN all its links are on (LINK-037).
     pub(crate) lan: LanId,
@@ -215,6 +218,7 @@ impl LinkGroup {
         peer_id: PeerId,
         vlan: Option<u16>,
         lan: LanId,
+        terms: Terms,
         formation: Formation,
     ) -> Self {
         Self {
@@ -222,6 +226,7 @@ impl LinkGroup {
             role,
             peer_id,
             vlan,
+            terms,
             state: GroupState::Forming(formation),
             lan,
             links: [NONE; LINKS_PER_GROUP],
@@ -229,7 +234,7 @@ impl LinkGroup {
             lost_links: false,
             addition: Addition::IDLE,
             add_wish: AddWish::NONE,
-            max_links: 2,
+            max_links: terms.max_links,
             proposed: None,
             ring_base: 4,
             members: List::EMPTY,
@@ -270,7 +275,8 @@ impl LinkGroup {
         } else {
             self.state.hash(hasher);
         }
-        (self.role, self.peer_id, self.vlan, self.lost_links).hash(hasher);
+        (self.role, self.peer_id, self.vlan, self.terms).hash(hasher);
+        self.lost_links.hash(hasher);
         self.kind.hash(hasher);
         (
             self.ring_base,

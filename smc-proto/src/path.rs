@@ -1,10 +1,63 @@
-//! What the embedder tells of its RNICs: facts, from which the engine decides.
+//! What the embedder tells of its RNICs and ISM devices: facts, from which the
+//! engine decides.
 
 use crate::config::MAX_DEVICES;
 use crate::id::{DeviceId, LanId};
-use crate::wire::types::{Gid, Mac, Mtu};
+use crate::version::SmcVersion;
+use crate::wire::types::{Gid, IsmGid, Mac, Mtu};
 
-/// A port of an RNIC through which a connection's peer may be reached.
+/// Everything through which a connection's peer may be reached, each kind with the
+/// preferred one first. A slice of [`LocalPath`]s alone is one as well.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paths<'a> {
+    /// RNIC ports.
+    pub rnics: &'a [LocalPath],
+    /// ISM devices.
+    pub ism: &'a [IsmPath],
+}
+
+impl<'a, T: AsRef<[LocalPath]> + ?Sized> From<&'a T> for Paths<'a> {
+    fn from(rnics: &'a T) -> Self {
+        Self {
+            rnics: rnics.as_ref(),
+            ism: &[],
+        }
+    }
+}
+
+/// What a GID of an RNIC port is, which decides the version of SMC-R it serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum RoceVersion {
+    /// RoCEv1: SMC-R of version 1.
+    V1,
+    /// RoCEv2: SMC-R of version 2, if it is an IPv4 address.
+    V2,
+}
+
+impl RoceVersion {
+    /// The version of SMC-R that a GID serves.
+    #[must_use]
+    pub const fn smc(self) -> SmcVersion {
+        match self {
+            Self::V1 => SmcVersion::V1,
+            Self::V2 => SmcVersion::V2,
+        }
+    }
+}
+
+/// How IP packets of a port get to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Route {
+    /// Without a gateway.
+    Direct,
+    /// Through a gateway.
+    Gateway,
+    /// Not at all.
+    None,
+}
+
+/// A port of an RNIC through which a connection's peer may be reached, with one of
+/// its GIDs: a port that serves both versions is two paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct LocalPath {
     /// The RNIC.
@@ -23,10 +76,58 @@ pub struct LocalPath {
     pub lan: LanId,
     /// Server: whether this port is in the client's subnet or has one of its
     /// prefixes, as its Proposal gives them (RENDEZVOUS-004, RENDEZVOUS-005).
+    /// Version 2 does without.
     pub subnet_match: bool,
+    /// What `gid` is. A path with a GID of RoCEv2 is one of a port that has an IPv4
+    /// subnet with the TCP connection's own address in it (V2-232).
+    pub roce: RoceVersion,
+    /// RoCEv2: the way to the peer. Server: to the GID that the client proposed;
+    /// client, who does not know the server's GID yet: to the TCP peer.
+    pub route: Route,
 }
 
 impl LocalPath {
+    /// Whether the endpoint has room for this device.
+    pub(crate) const fn is_usable(&self) -> bool {
+        (self.device.0 as usize) < MAX_DEVICES
+    }
+
+    /// Whether links of this version can be made of it.
+    //= V2-028
+    //= V2-232
+    pub(crate) fn serves(&self, version: SmcVersion) -> bool {
+        self.roce.smc() == version && (version == SmcVersion::V1 || is_ipv4(&self.gid))
+    }
+}
+
+/// Whether a GID is an IPv4 address, mapped into IPv6 or behind zeros.
+//= V2-028
+fn is_ipv4(gid: &Gid) -> bool {
+    matches!(gid.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, ..] if [a, b] == [0xff; 2] || [a, b] == [0; 2])
+}
+
+/// An ISM device through which a connection's peer may be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct IsmPath {
+    /// The device; RNICs and ISM devices are numbered together.
+    pub device: DeviceId,
+    /// How peers name it.
+    pub gid: IsmGid,
+    /// Version 1: whether its PNET ID is that of the connection's network device.
+    pub pnet_match: bool,
+    /// Server, version 1: whether the client's subnets are those of the connection,
+    /// and its GID can be reached in the connection's VLAN.
+    pub reaches_v1: bool,
+    /// Whether it serves version 2.
+    pub v2: bool,
+    /// Server, version 2: of the client's devices on the same channel, the first that
+    /// can be reached.
+    pub reaches: Option<IsmGid>,
+    /// Whether memory of a peer can be mapped here, so that data is written in place.
+    pub attaches: bool,
+}
+
+impl IsmPath {
     /// Whether the endpoint has room for this device.
     pub(crate) const fn is_usable(&self) -> bool {
         (self.device.0 as usize) < MAX_DEVICES

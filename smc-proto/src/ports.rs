@@ -3,6 +3,7 @@
 use crate::config::MAX_PORTS;
 use crate::id::{DeviceId, LanId};
 use crate::path::LocalPath;
+use crate::version::SmcVersion;
 
 /// Ports that are up, learnt from the paths of connections and from
 /// [`PathEvent::PortUp`](crate::path::PathEvent::PortUp).
@@ -12,11 +13,14 @@ pub(crate) struct Ports([Option<LocalPath>; MAX_PORTS]);
 impl Ports {
     pub(crate) const NONE: Self = Self([None; MAX_PORTS]);
 
-    /// Notes that a port is up; what was known of it before is replaced. More
-    /// ports than there is room for serve only the connections that name them.
+    /// Notes that a port is up, with one GID for each version of SMC-R; what was known
+    /// of it before is replaced. More ports than there is room for serve only the
+    /// connections that name them.
     pub(crate) fn learn(&mut self, path: LocalPath) {
         let same = |known: &Option<LocalPath>| {
-            known.is_some_and(|known| known.device == path.device && known.port == path.port)
+            known.is_some_and(|known| {
+                known.device == path.device && known.port == path.port && known.roce == path.roce
+            })
         };
         let known = self.0.iter().position(same);
         let free = self.0.iter().position(Option::is_none);
@@ -36,13 +40,18 @@ impl Ports {
         }
     }
 
-    /// The ports of a LAN, in the order in which they were learnt.
-    pub(crate) fn on(&self, lan: LanId) -> impl Iterator<Item = LocalPath> + '_ {
+    /// The ports of a LAN that serve a version of SMC-R, in the order in which they
+    /// were learnt.
+    pub(crate) fn on(
+        &self,
+        lan: LanId,
+        version: SmcVersion,
+    ) -> impl Iterator<Item = LocalPath> + '_ {
         self.0
             .iter()
             .flatten()
             .copied()
-            .filter(move |path| path.lan == lan)
+            .filter(move |path| path.lan == lan && path.serves(version))
     }
 
     /// All ports that are up.

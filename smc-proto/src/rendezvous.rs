@@ -18,28 +18,37 @@ mod client;
 mod establish;
 mod fallback;
 mod input;
+mod ism;
+mod message;
 mod output;
+mod peer_end;
 mod progress;
+mod proposed;
 mod server;
 mod tcp;
+mod version;
 
 use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
-use crate::config::MAX_PATHS;
+use crate::config::{MAX_ISM_PATHS, MAX_PATHS, Offers};
 use crate::fingerprint::until;
 use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
-use crate::path::LocalPath;
+use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
+use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
 use crate::wire::cdc_ism::CdcIsm;
-use crate::wire::clc::{AcceptConfirm, Proposal, Subnets};
+use crate::wire::clc::Subnets;
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
 pub use input::{ClcError, ClcProgress, Next};
+pub(crate) use ism::SmcdEnds;
+pub(crate) use peer_end::PeerEnd;
+pub use proposed::{Proposed, ProposedV2};
 
 /// What the embedder knows of a TCP connection, and wants for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,8 +56,12 @@ pub struct ConnOptions {
     /// Whether both SYN and SYN-ACK carried the SMC option; if not, the
     /// connection is plain TCP at once (TCPOPT-008).
     pub option_negotiated: bool,
-    /// Client: subnet or prefixes of the local address, for the Proposal.
-    pub subnets: Subnets,
+    /// Client: subnet or prefixes of the local address, for the Proposal. If they
+    /// cannot be told, nothing of version 1 is offered (V2-032).
+    pub subnets: Option<Subnets>,
+    /// Client: whether the TCP connection is one of IPv4; as IPv4-mapped IPv6 it is,
+    /// too. Only then there is SMC-R of version 2 (V2-031).
+    pub ipv4: bool,
     /// VLAN of the TCP connection (LINK-004).
     pub vlan: Option<u16>,
     /// Receive buffer; the configured one if `None`.
@@ -63,12 +76,14 @@ pub struct ConnOptions {
 }
 
 impl ConnOptions {
-    /// A connection whose SYN and SYN-ACK carried the option, in this subnet.
+    /// A connection whose SYN and SYN-ACK carried the option, in this subnet: of IPv6
+    /// if that has IPv6 prefixes.
     #[must_use]
-    pub const fn new(subnets: Subnets) -> Self {
+    pub fn new(subnets: Subnets) -> Self {
         Self {
             option_negotiated: true,
-            subnets,
+            ipv4: subnets.ipv6.is_empty(),
+            subnets: Some(subnets),
             vlan: None,
             receive_buffer: None,
             send_buffer: None,
@@ -86,10 +101,20 @@ pub struct Handshake {
     pub(crate) state: State,
     pub(crate) options: ConnOptions,
     pub(crate) paths: Vec<LocalPath, MAX_PATHS>,
+    /// Client: its ISM devices.
+    pub(crate) ism: Vec<IsmPath, MAX_ISM_PATHS>,
+    /// Client: what the Proposal offers.
+    pub(crate) offers: Offers,
     /// Server: what the client proposed.
-    pub(crate) proposal: Option<Proposal>,
+    pub(crate) proposal: Option<Proposed>,
+    /// What this side chose, or takes of the peer's choice.
+    pub(crate) agreed: Negotiated,
+    /// Version of a Decline.
+    pub(crate) version: SmcVersion,
+    /// What SMC-D settled instead.
+    pub(crate) smcd: Option<SmcdEnds>,
     /// The peer's Accept or Confirm.
-    pub(crate) peer: Option<AcceptConfirm>,
+    pub(crate) peer: Option<PeerEnd>,
     /// The peer's RMB: index and generation.
     pub(crate) remote_rmb: Option<(u32, u32)>,
     /// The group whose forming is waited for.
@@ -136,7 +161,13 @@ impl Handshake {
             },
             options,
             paths: Vec::new(),
+            ism: Vec::new(),
+            offers: Offers::empty(),
             proposal: None,
+            agreed: Negotiated::NOTHING,
+            //= V2-071
+            version: SmcVersion::V1,
+            smcd: None,
             peer: None,
             remote_rmb: None,
             queued_on: NONE,
@@ -174,6 +205,13 @@ impl Handshake {
         self.keep_early(&cdc.numbered(number));
     }
 
+    /// The path of the preferred port that serves a version.
+    pub(crate) fn path_for(&self, version: SmcVersion) -> Option<LocalPath> {
+        let mac = self.paths.first()?.mac;
+        let fits = |path: &&LocalPath| path.mac == mac && path.serves(version);
+        self.paths.iter().find(fits).copied()
+    }
+
     /// Whether a CLC message waits to be sent.
     fn has_output(&self) -> bool {
         matches!(
@@ -192,7 +230,8 @@ impl Handshake {
             &self.paths,
         )
             .hash(hasher);
-        (&self.proposal, &self.peer, &self.early).hash(hasher);
+        (&self.ism, self.offers, self.agreed, self.version).hash(hasher);
+        (&self.proposal, &self.peer, &self.smcd, &self.early).hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);
         until(Some(self.overall), now).hash(hasher);

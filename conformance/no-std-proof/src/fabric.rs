@@ -6,7 +6,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId};
-use smc_proto::path::{LocalPath, PathEvent};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
@@ -119,6 +119,8 @@ const fn path(number: u8, device: DeviceId) -> LocalPath {
         mtu: Mtu::M1024,
         lan: LanId(0),
         subnet_match: true,
+        roce: RoceVersion::V1,
+        route: Route::Direct,
     }
 }
 

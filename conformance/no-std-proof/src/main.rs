@@ -21,6 +21,7 @@ mod scenarios;
 mod sink;
 mod system;
 mod values;
+mod values_v2;
 
 use core::cell::UnsafeCell;
 

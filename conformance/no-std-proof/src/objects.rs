@@ -10,7 +10,7 @@ use smc_proto::endpoint::{
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
-use smc_proto::path::{LocalPath, PathEvent};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::stats::Statistics;
 use smc_proto::storage::{Pool, PoolHead, Slot, Storage};
 use smc_proto::time::{Duration, Instant};
@@ -129,6 +129,7 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
             link,
             peer,
             mtu: Mtu::any(input),
+            hop_limit: input.u8(),
         },
         RdmaCommand::ActivateQp {
             link,
@@ -323,7 +324,7 @@ fn event(input: &mut Input, sink: &mut Sink, handles: Handles) {
 
 fn settings(input: &mut Input, sink: &mut Sink) {
     let mut config = Config::new(PeerId::any(input));
-    config.proposal_version = input.one_of(&[ProposalVersion::V1, ProposalVersion::V2OffersV1]);
+    config.proposal_version = input.one_of(&[ProposalVersion::V1, ProposalVersion::V2]);
     config.confirm_link_timeout = input.one_of(&[OnSilence::Interoperate, OnSilence::Reset]);
     config.timeouts.keepalive = Duration::from_nanos(input.u64());
     config.connection.coalesce_limit = input.u32();
@@ -350,6 +351,8 @@ fn path(input: &mut Input, sink: &mut Sink) {
         mtu: Mtu::any(input),
         lan: LanId(input.u16()),
         subnet_match: input.bit(),
+        roce: RoceVersion::V1,
+        route: Route::Direct,
     };
     sink.hashed(&path, &path);
     sink.value(&path.lan, &path.lan);

@@ -15,7 +15,10 @@ use crate::values::Any;
 fn show(octets: &[u8], sink: &mut Sink) {
     keep(find_in_options(octets));
     match ClcHeader::parse(octets) {
-        Ok(header) => sink.hashed(&header, &header),
+        Ok(header) => {
+            sink.hashed(&header, &header);
+            keep(header.is_smcd());
+        }
         Err(error) => sink.shown(&error, &error),
     }
     match ClcMessage::parse(octets) {
@@ -26,6 +29,7 @@ fn show(octets: &[u8], sink: &mut Sink) {
         Ok(message) => sink.display(&message),
         Err(error) => sink.shown(&error, &error),
     }
+    crate::values_v2::parse(octets, sink);
     match Cdc::parse(octets) {
         Ok(message) => sink.display(&message),
         Err(error) => sink.shown(&error, &error),

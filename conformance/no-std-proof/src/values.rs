@@ -10,8 +10,8 @@ use smc_proto::connection::Notices;
 use smc_proto::wire::BufferTooSmall;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{
-    AcceptConfirm, ClcKind, ClcMessage, ClcVersion, Decline, Ipv6Prefix, IsmArea, MAX_LENGTH,
-    OfferedPath, PeerOs, Proposal, Subnets, V2Offer,
+    AcceptConfirm, AcceptConfirmV2, ClcKind, ClcMessage, ClcVersion, Decline, Ipv6Prefix, IsmArea,
+    MAX_LENGTH, OfferedPath, PeerOs, Proposal, SmcdAcceptConfirm, Subnets, V2Offer,
 };
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
@@ -19,8 +19,8 @@ use smc_proto::wire::llc::{
     RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
-    AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
-    LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
+    AddLinkRejectReason, AlertToken, BufferSize, Chid, Cursor, DeleteLinkReason, DiagnosisCode,
+    FeatureMask, Gid, LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
 };
 
 use crate::input::Input;
@@ -40,6 +40,8 @@ macro_rules! any {
         }
     )*};
 }
+
+pub(crate) use any;
 
 any! {
     Mac: |i| Mac(i.octets());
@@ -75,7 +77,7 @@ any! {
     OfferedPath: |i| {
         i.one_of(&[OfferedPath::SmcR, OfferedPath::SmcD, OfferedPath::Neither, OfferedPath::Both])
     };
-    IsmArea: |i| IsmArea { gid: i.u64(), chid: i.u16() };
+    IsmArea: |i| IsmArea { gid: i.u64(), chid: Chid::any(i) };
     Ipv6Prefix: |i| Ipv6Prefix { address: Ipv6Addr::from(i.octets::<16>()), length: i.octet() };
     Subnets: |i| {
         let mut subnets = Subnets {
@@ -88,14 +90,6 @@ any! {
             let _ = subnets.ipv6.push(Ipv6Prefix::any(i));
         }
         subnets
-    };
-    V2Offer: |i| V2Offer {
-        path: OfferedPath::any(i),
-        release: i.octet(),
-        gid: Gid::any(i),
-        eids: i.octet(),
-        ism_gids: i.octet(),
-        seid: i.bit(),
     };
     Proposal: |i| Proposal {
         version: ClcVersion::any(i),
@@ -119,6 +113,7 @@ any! {
         buffer_size: BufferSize::any(i),
         mtu: Mtu::any(i),
         psn: Psn::any(i),
+        v2: i.bit().then(|| AcceptConfirmV2::any(i)),
     };
     Decline: |i| Decline {
         version: ClcVersion::any(i),
@@ -152,6 +147,7 @@ any! {
         link: LinkNumber::any(i),
         user_id: LinkUserId::any(i),
         max_links: i.octet(),
+        max_connections: i.octet(),
     };
     AddLink: |i| AddLink {
         reply: i.bit(),
@@ -219,10 +215,12 @@ any! {
         }
         message
     };
-    ClcMessage: |i| match i.octet() & 3 {
+    ClcMessage: |i| match i.octet() & 7 {
         0 => ClcMessage::Proposal(Proposal::any(i)),
         1 => ClcMessage::Accept(AcceptConfirm::any(i)),
         2 => ClcMessage::Confirm(AcceptConfirm::any(i)),
+        3 => ClcMessage::SmcdAccept(SmcdAcceptConfirm::any(i)),
+        4 => ClcMessage::SmcdConfirm(SmcdAcceptConfirm::any(i)),
         _ => ClcMessage::Decline(Decline::any(i)),
     };
     LlcMessage: |i| match i.octet() & 7 {
@@ -239,7 +237,7 @@ any! {
 }
 
 /// Two values and what any shown value can do.
-fn pair<T>(input: &mut Input, sink: &mut Sink) -> (T, T)
+pub fn pair<T>(input: &mut Input, sink: &mut Sink) -> (T, T)
 where
     T: Any + Clone + PartialEq + core::fmt::Debug + core::fmt::Display + Hash,
 {
@@ -248,7 +246,7 @@ where
     (a, b)
 }
 
-fn ordered_pair<T>(input: &mut Input, sink: &mut Sink) -> T
+pub fn ordered_pair<T>(input: &mut Input, sink: &mut Sink) -> T
 where
     T: Any + Clone + core::fmt::Debug + core::fmt::Display + Hash + Ord,
 {
@@ -361,7 +359,6 @@ pub fn wire(input: &mut Input, sink: &mut Sink) {
     keep((path.has_smcd(), path.has_smcr()));
     sink.hashed(&IsmArea::any(input), &IsmArea::any(input));
     sink.hashed(&Ipv6Prefix::any(input), &Ipv6Prefix::any(input));
-    keep(pair::<V2Offer>(input, sink));
     keep(pair::<Subnets>(input, sink));
     keep(pair::<BufferTooSmall>(input, sink));
     keep((
@@ -377,8 +374,10 @@ pub fn wire(input: &mut Input, sink: &mut Sink) {
         ConnectionFlags,
         ConfirmLinkFlags,
         RkeyFlags,
-        DeleteLinkFlags
+        DeleteLinkFlags,
+        FeatureMask
     );
+    crate::values_v2::wire(input, sink);
     messages(input, sink);
 }
 

@@ -2,15 +2,13 @@
 
 use core::fmt::{self, Write as _};
 
-use smc_proto::wire::clc::{
-    AcceptConfirm, ClcHeader, ClcMessage, ClcParseError, ClcVersion, Decline, HEADER_LENGTH,
-    Ipv6Prefix, IsmArea, MAX_LENGTH, OfferedPath, PeerOs, Proposal, Subnets,
-};
-use smc_proto::wire::types::{
-    AlertToken, BufferSize, DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
-};
+use smc_proto::wire::clc::{ClcHeader, ClcMessage, ClcParseError, HEADER_LENGTH, MAX_LENGTH};
 
 use super::Reader;
+
+mod made;
+
+pub use made::clc_message;
 
 /// Takes text and keeps nothing of it.
 struct Nowhere;
@@ -109,84 +107,4 @@ pub fn clc_roundtrip(data: &[u8]) {
         Ok((message.clone(), octets.len()))
     );
     check_message(&octets, &message, octets.len());
-}
-
-/// A legal message of any kind.
-pub(super) fn clc_message(r: &mut Reader<'_>) -> ClcMessage {
-    match r.below(4) {
-        0 => ClcMessage::Proposal(proposal(r)),
-        1 => ClcMessage::Accept(accept_confirm(r)),
-        2 => ClcMessage::Confirm(accept_confirm(r)),
-        _ => ClcMessage::Decline(decline(r)),
-    }
-}
-
-fn version(r: &mut Reader<'_>) -> ClcVersion {
-    ClcVersion::new(r.u8() & 0x0f).unwrap_or(ClcVersion::V1)
-}
-
-fn decline(r: &mut Reader<'_>) -> Decline {
-    Decline {
-        version: version(r),
-        out_of_sync: r.flag(),
-        peer_id: PeerId(r.array()),
-        diagnosis: DiagnosisCode(r.u32()),
-        os: PeerOs(r.u8() & 0x0f),
-    }
-}
-
-fn accept_confirm(r: &mut Reader<'_>) -> AcceptConfirm {
-    AcceptConfirm {
-        first_contact: r.flag(),
-        peer_id: PeerId(r.array()),
-        gid: Gid(r.array()),
-        mac: Mac(r.array()),
-        qpn: Qpn::new(r.u32()),
-        rtoken: RToken {
-            rkey: RKey(r.u32()),
-            address: r.u64(),
-        },
-        rmbe_index: RmbeIndex(r.u8()),
-        alert_token: AlertToken(r.u32()),
-        buffer_size: BufferSize::from_code(r.u8()),
-        mtu: Mtu::from_code(r.u8()),
-        psn: Psn::new(r.u32()),
-    }
-}
-
-fn proposal(r: &mut Reader<'_>) -> Proposal {
-    let version = version(r);
-    let v1 = [
-        OfferedPath::SmcR,
-        OfferedPath::SmcD,
-        OfferedPath::Neither,
-        OfferedPath::Both,
-    ][r.below(4)];
-    let mut subnets = Subnets::default();
-    if version.is_v1() || v1 != OfferedPath::Neither {
-        subnets.network = r.array::<4>().into();
-        subnets.prefix_length = r.u8();
-        for _ in 0..r.below(9) {
-            let prefix = Ipv6Prefix {
-                address: r.array::<16>().into(),
-                length: r.u8(),
-            };
-            subnets.ipv6.push(prefix).expect("at most eight");
-        }
-    }
-    // The area is there in version 2 always, in version 1 only if it is filled.
-    let has_ism = v1.has_smcd() && (!version.is_v1() || r.flag());
-    Proposal {
-        version,
-        v1,
-        peer_id: PeerId(r.array()),
-        gid: Gid(r.array()),
-        mac: Mac(r.array()),
-        ism: has_ism.then(|| IsmArea {
-            gid: r.u64(),
-            chid: r.u16(),
-        }),
-        subnets,
-        v2_offer: None,
-    }
 }

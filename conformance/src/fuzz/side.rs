@@ -11,7 +11,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, Mtu, PeerId};
@@ -86,6 +86,8 @@ fn path(number: u8) -> LocalPath {
         mtu: Mtu::M1024,
         lan: smc_proto::id::LanId(0),
         subnet_match: true,
+        roce: RoceVersion::V1,
+        route: Route::Direct,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Bodies over LLC and CDC messages and the TCP option alone.
 
 use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness, PRODUCER};
 use smc_proto::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
 use smc_proto::wire::tcp_option::{OPTION, find_in_options};
 use smc_proto::wire::types::{AlertToken, Cursor};
@@ -124,4 +125,45 @@ pub fn tcp_option(data: &[u8]) {
         at = end;
     }
     assert_eq!(find_in_options(data), expected, "{data:02x?}");
+}
+
+/// Any 32 octets as the CDC message at the head of a DMB, in both orders: a
+/// fault is one of the type octet, and what was parsed is emitted and parses to
+/// itself; read in the other order the numbers are swapped and nothing else.
+pub fn cdc_ism(data: &[u8]) {
+    let octets: [u8; CDC_ISM_LENGTH] = Reader::new(data).array();
+    let read = |order| CdcIsm::parse(&octets, order);
+    match (read(Endianness::Big), read(Endianness::Little)) {
+        (Ok(big), Ok(little)) => {
+            print(&big);
+            assert_eq!(octets[0], CDC_TYPE);
+            for (message, order) in [(big, Endianness::Big), (little, Endianness::Little)] {
+                let emitted = message.emit(order);
+                assert_eq!(emitted[PRODUCER.start..PRODUCER.end - 2], octets[8..14]);
+                assert_eq!(CdcIsm::parse(&emitted, order), Ok(message));
+            }
+            let swapped = |cursor: Cursor| Cursor {
+                wrap: cursor.wrap.swap_bytes(),
+                count: cursor.count.swap_bytes(),
+            };
+            let expected = CdcIsm {
+                producer: swapped(little.producer),
+                consumer: swapped(little.consumer),
+                ..little
+            };
+            assert_eq!(big, expected);
+        }
+        (Err(error), again) => {
+            print(&error);
+            assert_eq!(again, Err(error));
+            match error {
+                CdcIsmError::NotWritten => assert_eq!(octets[0], 0),
+                CdcIsmError::NotCdc { kind } => {
+                    assert!(kind == octets[0] && kind != CDC_TYPE && kind != 0);
+                }
+                _ => {}
+            }
+        }
+        (Ok(_), Err(error)) => panic!("{error} in one order only"),
+    }
 }

@@ -150,7 +150,9 @@ impl Host {
                 self.pairs.create(link, device, qpn);
                 RdmaCompletion::QpCreated { link, qpn }
             }
-            RdmaCommand::ConnectQp { link, peer, mtu } => {
+            RdmaCommand::ConnectQp {
+                link, peer, mtu, ..
+            } => {
                 let number = self.links.number((peer.gid, peer.qpn));
                 let pair = self.pairs.get(link)?;
                 pair.bound = Some((peer, mtu));

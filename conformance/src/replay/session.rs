@@ -6,7 +6,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LanId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, RKey};
@@ -279,6 +279,8 @@ fn ports(script: &Script, end: End, mtu: Mtu) -> Vec<LocalPath> {
             mtu,
             lan: LanId(0),
             subnet_match: index == 0,
+            roce: RoceVersion::V1,
+            route: Route::Direct,
         })
         .collect()
 }

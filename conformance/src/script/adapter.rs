@@ -246,7 +246,9 @@ impl Adapter {
                 self.qpns.insert(self.next_qpn, link);
                 RdmaCompletion::QpCreated { link, qpn }
             }
-            RdmaCommand::ConnectQp { link, peer, mtu } => {
+            RdmaCommand::ConnectQp {
+                link, peer, mtu, ..
+            } => {
                 self.qps.insert(link, Qp::Rtr);
                 self.connected.push((peer, mtu));
                 self.peers.insert(link, peer);

@@ -6,7 +6,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::Endpoint;
 use smc_proto::event::Event;
 use smc_proto::id::{BufferId, ConnId, DeviceId, LanId, LinkId, WrId};
-use smc_proto::path::{LocalPath, PathEvent};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId, RKey};
@@ -113,6 +113,8 @@ impl Host {
                     mtu: Mtu::M1024,
                     lan: LanId(0),
                     subnet_match: true,
+                    roce: RoceVersion::V1,
+                    route: Route::Direct,
                 }
             })
             .collect();

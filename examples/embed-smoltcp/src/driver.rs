@@ -18,7 +18,7 @@ use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::CDC_TYPE;
@@ -132,6 +132,8 @@ impl Host {
                 mtu: Mtu::M1024,
                 lan: smc_proto::id::LanId(0),
                 subnet_match: false,
+                roce: RoceVersion::V1,
+                route: Route::Direct,
             }),
             connections: Vec::new(),
         }
@@ -361,6 +363,8 @@ impl Host {
                 let path = self.path.map(|path| LocalPath {
                     lan: smc_proto::id::LanId(0),
                     subnet_match: in_network,
+                    roce: RoceVersion::V1,
+                    route: Route::Direct,
                     ..path
                 });
                 let answered = self.engine.accept(now, conn, path.as_slice());

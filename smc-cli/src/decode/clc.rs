@@ -132,6 +132,9 @@ fn decline(message: &Decline, fields: &mut Fields) {
     fields.text("peer_id", message.peer_id);
     fields.put("diagnosis", format!("0x{:08x}", message.diagnosis.0));
     fields.put("diagnosis_meaning", message.diagnosis.meaning());
+    fields.put("diagnosis_name", message.diagnosis.name());
+    fields.put("diagnosis_sentence", message.diagnosis.sentence());
+    fields.put("diagnosis_remedy", message.diagnosis.remedy());
     fields.put("os", message.os.0);
     fields.put("os_name", message.os.meaning());
 }

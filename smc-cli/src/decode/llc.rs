@@ -1,8 +1,10 @@
 //! The fields of LLC messages.
 
 use serde_json::{Value, json};
+use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{
-    ConfirmLinkFlags, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
+    AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, LinkRToken,
+    LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{Mtu, RToken};
 
@@ -36,28 +38,13 @@ fn other(other: &LinkRToken) -> Value {
 pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
     fields.put("reply", message.is_reply());
     match message {
-        LlcMessage::ConfirmLink(message) => {
-            fields.text("mac", message.mac);
-            fields.text("gid", message.gid);
-            fields.text("qpn", message.qpn);
-            fields.put("link", message.link.0);
-            fields.text("user_id", message.user_id);
-            fields.put("max_links", message.max_links);
-            let flags = message.flags.contains(ConfirmLinkFlags::NO_EYE_CATCHER);
-            fields.put("no_eye_catcher", flags);
-        }
+        LlcMessage::ConfirmLink(message) => confirm_link(message, fields),
         LlcMessage::AddLink(message) => {
-            fields.put("rejected", message.rejection.is_some());
+            add_link(message, fields);
             if let Some(reason) = message.rejection {
                 fields.put("reject_reason", reason.0);
                 fields.put("reject_reason_meaning", reason.meaning());
             }
-            fields.text("mac", message.mac);
-            fields.text("gid", message.gid);
-            fields.text("qpn", message.qpn);
-            fields.put("link", message.link.0);
-            fields.put("mtu", mtu(message.mtu));
-            fields.text("psn", message.psn);
         }
         LlcMessage::AddLinkContinuation(message) => {
             fields.put("link", message.link.0);
@@ -65,31 +52,15 @@ pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
             let pairs: Vec<Value> = message.pairs.iter().map(pair).collect();
             fields.put("pairs", pairs);
         }
-        LlcMessage::DeleteLink(message) => {
-            fields.put("all", message.flags.contains(DeleteLinkFlags::ALL));
-            fields.put("orderly", message.flags.contains(DeleteLinkFlags::ORDERLY));
-            fields.put("link", message.link.0);
-            fields.put("reason", format!("0x{:08x}", message.reason.0));
-            fields.put("reason_meaning", message.reason.meaning());
-        }
-        LlcMessage::ConfirmRkey(message) => {
-            rkey_flags(message.flags, fields);
-            fields.text("rkey", message.rtoken.rkey);
-            fields.put("address", address(message.rtoken));
-            fields.put("other_links", message.other_links);
-            let others: Vec<Value> = message.others.iter().map(other).collect();
-            fields.put("others", others);
-        }
+        LlcMessage::DeleteLink(message) => delete_link(message, fields),
+        LlcMessage::ConfirmRkey(message) => confirm_rkey(message, fields),
         LlcMessage::ConfirmRkeyContinuation(message) => {
             rkey_flags(message.flags, fields);
             fields.put("remaining", message.remaining);
             let others: Vec<Value> = message.others.iter().map(other).collect();
             fields.put("others", others);
         }
-        LlcMessage::TestLink(message) => {
-            let data = u128::from_be_bytes(message.user_data);
-            fields.put("user_data", format!("{data:032x}"));
-        }
+        LlcMessage::TestLink(message) => test_link(message, fields),
         LlcMessage::DeleteRkey(message) => {
             rkey_flags(message.flags, fields);
             fields.put("error_mask", format!("0x{:02x}", message.error_mask));
@@ -97,6 +68,83 @@ pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
             fields.put("rkeys", rkeys);
         }
     }
+}
+
+pub(super) fn fields_v2(message: &LlcMessageV2<'_>, fields: &mut Fields) {
+    fields.put("llc_version", 2);
+    fields.put("reply", message.is_reply());
+    match message {
+        LlcMessageV2::ConfirmLink(message) => {
+            confirm_link(message, fields);
+            fields.put("max_connections", message.max_connections);
+        }
+        LlcMessageV2::AddLink(message) => {
+            add_link(&message.link, fields);
+            if let Some(extension) = &message.extension {
+                fields.put("direct", extension.direct);
+                fields.text("target_gid", extension.target_gid);
+                let pairs: Vec<Value> = extension.rtokens.iter().map(|new| pair(&new)).collect();
+                fields.put("pairs", pairs);
+            }
+        }
+        LlcMessageV2::DeleteLink(message) => delete_link(message, fields),
+        LlcMessageV2::RequestAddLink(message) => {
+            fields.put("rejected", message.rejected);
+            let gids: Vec<String> = message.gids.iter().map(|gid| gid.to_string()).collect();
+            fields.put("gids", gids);
+        }
+        LlcMessageV2::ConfirmRkey(message) => confirm_rkey(message, fields),
+        LlcMessageV2::TestLink(message) => test_link(message, fields),
+        LlcMessageV2::DeleteRkey(message) => {
+            rkey_flags(message.flags, fields);
+            fields.put("unknown", message.unknown);
+            let rkeys: Vec<String> = message.rkeys.iter().map(|key| key.to_string()).collect();
+            fields.put("rkeys", rkeys);
+        }
+    }
+}
+
+fn confirm_link(message: &ConfirmLink, fields: &mut Fields) {
+    fields.text("mac", message.mac);
+    fields.text("gid", message.gid);
+    fields.text("qpn", message.qpn);
+    fields.put("link", message.link.0);
+    fields.text("user_id", message.user_id);
+    fields.put("max_links", message.max_links);
+    let flags = message.flags.contains(ConfirmLinkFlags::NO_EYE_CATCHER);
+    fields.put("no_eye_catcher", flags);
+}
+
+fn add_link(message: &AddLink, fields: &mut Fields) {
+    fields.put("rejected", message.rejection.is_some());
+    fields.text("mac", message.mac);
+    fields.text("gid", message.gid);
+    fields.text("qpn", message.qpn);
+    fields.put("link", message.link.0);
+    fields.put("mtu", mtu(message.mtu));
+    fields.text("psn", message.psn);
+}
+
+fn delete_link(message: &DeleteLink, fields: &mut Fields) {
+    fields.put("all", message.flags.contains(DeleteLinkFlags::ALL));
+    fields.put("orderly", message.flags.contains(DeleteLinkFlags::ORDERLY));
+    fields.put("link", message.link.0);
+    fields.put("reason", format!("0x{:08x}", message.reason.0));
+    fields.put("reason_meaning", message.reason.meaning());
+}
+
+fn confirm_rkey(message: &ConfirmRkey, fields: &mut Fields) {
+    rkey_flags(message.flags, fields);
+    fields.text("rkey", message.rtoken.rkey);
+    fields.put("address", address(message.rtoken));
+    fields.put("other_links", message.other_links);
+    let others: Vec<Value> = message.others.iter().map(other).collect();
+    fields.put("others", others);
+}
+
+fn test_link(message: &TestLink, fields: &mut Fields) {
+    let data = u128::from_be_bytes(message.user_data);
+    fields.put("user_data", format!("{data:032x}"));
 }
 
 fn rkey_flags(flags: RkeyFlags, fields: &mut Fields) {

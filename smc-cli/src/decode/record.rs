@@ -4,6 +4,7 @@ use serde_json::Value;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_transport_sim::capture::follow::{Content, Item, Path, RdmaWrite};
 use smc_transport_sim::capture::frame::{RoceVersion, gid_address};
 
@@ -29,8 +30,8 @@ pub fn type_name(content: &Content) -> &'static str {
     match content {
         Content::TcpOption(_) => "TcpOption",
         Content::Clc(ClcMessage::Proposal(_)) => "Proposal",
-        Content::Clc(ClcMessage::Accept(_)) => "Accept",
-        Content::Clc(ClcMessage::Confirm(_)) => "Confirm",
+        Content::Clc(ClcMessage::Accept(_) | ClcMessage::SmcdAccept(_)) => "Accept",
+        Content::Clc(ClcMessage::Confirm(_) | ClcMessage::SmcdConfirm(_)) => "Confirm",
         Content::Clc(ClcMessage::Decline(_)) => "Decline",
         Content::Llc(LlcMessage::ConfirmLink(_)) => "ConfirmLink",
         Content::Llc(LlcMessage::AddLink(_)) => "AddLink",
@@ -40,6 +41,15 @@ pub fn type_name(content: &Content) -> &'static str {
         Content::Llc(LlcMessage::ConfirmRkeyContinuation(_)) => "ConfirmRkeyContinuation",
         Content::Llc(LlcMessage::TestLink(_)) => "TestLink",
         Content::Llc(LlcMessage::DeleteRkey(_)) => "DeleteRkey",
+        Content::LlcV2(message) => match message.message() {
+            LlcMessageV2::ConfirmLink(_) => "ConfirmLink",
+            LlcMessageV2::AddLink(_) => "AddLink",
+            LlcMessageV2::DeleteLink(_) => "DeleteLink",
+            LlcMessageV2::RequestAddLink(_) => "RequestAddLink",
+            LlcMessageV2::ConfirmRkey(_) => "ConfirmRkey",
+            LlcMessageV2::TestLink(_) => "TestLink",
+            LlcMessageV2::DeleteRkey(_) => "DeleteRkey",
+        },
         Content::Cdc(_) => "Cdc",
         Content::Write(_) => "Write",
         Content::Unsupported { .. } => "Unsupported",
@@ -109,6 +119,7 @@ pub fn message(content: &Content) -> Fields {
         Content::TcpOption(option) => fields.put("syn_ack", option.syn_ack),
         Content::Clc(message) => clc::fields(message, &mut fields),
         Content::Llc(message) => llc::fields(message, &mut fields),
+        Content::LlcV2(message) => llc::fields_v2(&message.message(), &mut fields),
         Content::Cdc(cdc) => cdc_fields(cdc, &mut fields),
         Content::Write(write) => write_fields(write, &mut fields),
         Content::Unsupported { what, .. } => fields.put("reason", what.as_str()),

@@ -96,8 +96,8 @@ impl From<&ClcMessage> for Kind {
     fn from(message: &ClcMessage) -> Self {
         match message {
             ClcMessage::Proposal(_) => Self::Proposal,
-            ClcMessage::Accept(_) => Self::Accept,
-            ClcMessage::Confirm(_) => Self::Confirm,
+            ClcMessage::Accept(_) | ClcMessage::SmcdAccept(_) => Self::Accept,
+            ClcMessage::Confirm(_) | ClcMessage::SmcdConfirm(_) => Self::Confirm,
             ClcMessage::Decline(_) => Self::Decline,
         }
     }

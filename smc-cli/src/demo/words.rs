@@ -30,6 +30,7 @@ pub(super) fn clc(message: &ClcMessage) -> String {
         ),
         ClcMessage::Accept(contact) => format!("CLC Accept: {}", side(contact)),
         ClcMessage::Confirm(contact) => format!("CLC Confirm: {}", side(contact)),
+        other @ (ClcMessage::SmcdAccept(_) | ClcMessage::SmcdConfirm(_)) => other.to_string(),
         ClcMessage::Decline(decline) => format!("CLC Decline: {}", decline.diagnosis),
     }
 }

@@ -146,6 +146,69 @@ pub(crate) const SAME: [(&str, &[(&str, &str)]); 15] = [
     ),
 ];
 
+/// The same for what version 2 and SMC-D add to a message.
+pub(crate) const SAME_V2: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "Proposal",
+        &[("smc.proposal.smc.version.relnum", "v2_release")],
+    ),
+    (
+        "SmcdAccept",
+        &[
+            ("smc.proposal.first.contact", "first_contact"),
+            ("smc.accept.sender.server.ism.gid", "ism_gid"),
+            ("smc.accept.dmb.token", "dmb_token"),
+            ("smc.accept.dmbe.conn.index", "dmbe_index"),
+            ("smc.accept.smc.chid", "ism_chid"),
+        ],
+    ),
+    (
+        "SmcdConfirm",
+        &[
+            ("smc.confirm.first.contact", "first_contact"),
+            ("smc.confirm.sender.client.ism.gid", "ism_gid"),
+            ("smc.confirm.dmb.token", "dmb_token"),
+            ("smc.confirm.dmbe.conn.index", "dmbe_index"),
+            ("smc.confirm.smc.chid", "ism_chid"),
+        ],
+    ),
+    (
+        "AcceptExtension",
+        &[
+            ("smc.accept.os.type", "os"),
+            ("smc.accept.smc.version.relnum", "release"),
+        ],
+    ),
+    (
+        "ConfirmExtension",
+        &[
+            ("smc.confirm.os.type", "os"),
+            ("smc.confirm.smc.version.relnum", "release"),
+        ],
+    ),
+];
+
+/// Fields that are compared apart from [`SAME_V2`].
+pub(crate) const OTHER_V2: [&str; 17] = [
+    "smc.proposal.eid",
+    "smc.proposal.rocev2.gid.ipv4",
+    "smc.proposal.ism.gid",
+    "smc.proposal.smc.chid",
+    "smc.accept.eid",
+    "smc.confirm.eid",
+    "smc.accept.peer.host.name",
+    "smc.confirm.peer.host.name",
+    "smc.accept.v2_lg.type",
+    "smc.confirm.gid.list.entry",
+    "smc.accept.dmbe.buffer.size",
+    "smc.confirm.dmbe.buffer.size",
+    "smc.add.link.direct_link",
+    "smc.add.link.rmb.RTok.Rkey1",
+    "smc.add.link.rmb.RTok.Rkey2",
+    "smc.decline.os.type",
+    "smc.delete.rkey.count.invalid",
+];
+
 /// Fields that are compared apart from [`SAME`].
 pub(crate) const OTHER: [&str; 17] = [
     OPTION,

@@ -3,6 +3,7 @@
 use core::hash::Hasher;
 
 use super::Endpoint;
+use super::Proposed;
 use crate::config::Config;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
@@ -10,12 +11,11 @@ use crate::path::LocalPath;
 use crate::stats::Statistics;
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::wire::clc::Proposal;
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
 impl<S: Storage> Endpoint<S> {
     /// What the client of a connection proposed, while it waits for an answer.
-    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposal> {
+    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposed> {
         let engine = self.quiet_engine();
         let index = engine.live_conn(conn)?;
         let handshake = engine.handshake_of(index, Role::Server)?;

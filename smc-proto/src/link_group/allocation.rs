@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::id::NONE;
 use crate::path::LocalPath;
 use crate::planted::PlantedBug;
+use crate::version::Terms;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
 
@@ -22,11 +23,11 @@ impl Engine<'_> {
         peer_id: PeerId,
         vlan: Option<u16>,
         path: LocalPath,
+        terms: Terms,
         formation: Formation,
     ) -> Option<u32> {
-        let (group, _) = self
-            .groups
-            .insert(LinkGroup::new(role, peer_id, vlan, path.lan, formation))?;
+        let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
+        let (group, _) = self.groups.insert(new)?;
         self.core.ports.learn(path);
         let Some(link) = self.new_link(group, path) else {
             self.groups.remove(group);
@@ -49,7 +50,9 @@ impl Engine<'_> {
         let user_id = LinkUserId(self.core.next_user_id);
         self.core.next_user_id = self.core.next_user_id.wrapping_add(1);
         let psn = Psn::new(self.core.random.next_u32());
-        let link = Link::new(group, position, path, psn, user_id, self.core.now);
+        let direct = self.groups.at(group).is_none_or(|g| g.terms.direct);
+        let mut link = Link::new(group, position, path, psn, user_id, self.core.now);
+        link.direct = direct;
         let (index, _) = self.links.insert(link)?;
         if let Some(slot) = self
             .groups

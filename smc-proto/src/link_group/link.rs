@@ -14,7 +14,7 @@ use crate::connection::NotifyRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
 use crate::id::NONE;
-use crate::path::LocalPath;
+use crate::path::{LocalPath, RoceVersion};
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
@@ -56,6 +56,8 @@ pub struct Link {
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
     pub(crate) mtu: Mtu,
+    /// No IP gateway stands between both ends.
+    pub(crate) direct: bool,
     /// Buffers registered on this link, or about to be.
     pub(crate) registrations: u16,
     /// Connections with something to send.
@@ -152,6 +154,7 @@ impl Link {
             psn,
             peer: None,
             mtu: path.mtu,
+            direct: true,
             registrations: 0,
             ready: List::EMPTY,
             round_last: NONE,
@@ -188,6 +191,7 @@ impl Link {
             .hash(hasher);
         self.standing.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port, self.lower).hash(hasher);
+        (self.path.roce, self.direct).hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
@@ -286,10 +290,16 @@ impl Link {
         self.path.device == path.device && self.path.port == path.port
     }
 
-    /// Whether the peer's end is at this port.
+    /// Whether the peer's end is at this port. In version 2 the GID alone tells.
+    //= V2-210
     pub(crate) fn leads_to(&self, gid: Gid, mac: Mac) -> bool {
         self.peer
-            .is_some_and(|peer| peer.gid == gid && peer.mac == mac)
+            .is_some_and(|peer| peer.gid == gid && (self.is_v2() || peer.mac == mac))
+    }
+
+    /// Whether it belongs to a group of version 2.
+    pub(crate) const fn is_v2(&self) -> bool {
+        matches!(self.path.roce, RoceVersion::V2)
     }
 
     /// Whether SENDs can be posted.

@@ -5,7 +5,8 @@ use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
-use crate::wire::clc::AcceptConfirm;
+use crate::rendezvous::PeerEnd;
+use crate::version::SmcVersion;
 use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
 fn bucket_of(value: u64) -> usize {
@@ -59,10 +60,12 @@ impl Engine<'_> {
     /// Lists a group as one that takes connections, if it does; only groups of
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: u32) {
-        let limit = u16::from(self.core.config.connections_per_group);
+        let own = self.core.config.connections_per_group;
         let Some(g) = self.groups.at(group) else {
             return;
         };
+        //= V2-212
+        let limit = u16::from(own.min(g.terms.max_connections));
         let (bucket, has_room) = (g.bucket(), g.has_room(limit));
         if let Some(list) = self.core.joinable.get_mut(bucket) {
             if has_room {
@@ -88,11 +91,14 @@ impl Engine<'_> {
     //= RENDEZVOUS-001
     //= LINK-004
     //= LINK-023
+    //= V2-210
+    //= V2-211
     pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
         let h = self.handshakes.at(handshake)?;
         let proposal = h.proposal.as_ref()?;
         let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
-        let port = (proposal.gid, proposal.mac);
+        let version = h.agreed.terms.version;
+        let port = proposal.port(version);
         let list = *self.core.joinable.get(peer_bucket(peer_id))?;
         let mut forming = None;
         let mut next = list.first();
@@ -101,6 +107,7 @@ impl Engine<'_> {
             if let Some(g) = self.groups.at(index)
                 && g.peer_id == peer_id
                 && g.vlan == vlan
+                && g.terms.version == version
                 && self.leads_to_port(index, &h.paths, port)
             {
                 if g.is_active() {
@@ -120,12 +127,19 @@ impl Engine<'_> {
     /// end the group of another (CLC-046).
     fn leads_to_port(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
         let proposed = self.groups.at(group).and_then(|g| g.proposed);
+        let (gid, mac) = port;
         self.select_links(group, |link| {
             matches!(link.standing, Standing::Active | Standing::Adding)
         })
         .any(|(_, link)| {
             paths.iter().any(|path| path.device == link.path.device)
-                && link.peer.map(|peer| (peer.gid, peer.mac)).or(proposed) == Some(port)
+                && match (link.peer, proposed) {
+                    (Some(_), _) => link.leads_to(gid, mac),
+                    (None, Some(proposed)) => {
+                        proposed == port || (link.is_v2() && proposed.0 == gid)
+                    }
+                    (None, None) => false,
+                }
         })
     }
 
@@ -152,7 +166,8 @@ impl Engine<'_> {
     //= RENDEZVOUS-011
     pub(crate) fn find_client_link(
         &mut self,
-        accept: &AcceptConfirm,
+        accept: &PeerEnd,
+        version: SmcVersion,
         vlan: Option<u16>,
     ) -> Option<u32> {
         let list = *self.core.links_by_qpn.get(qpn_bucket(accept.qpn))?;
@@ -160,15 +175,15 @@ impl Engine<'_> {
         while let Some(index) = next {
             self.core.steps = self.core.steps.wrapping_add(1);
             let link = self.links.at(index)?;
-            let names = link.peer.is_some_and(|peer| {
-                peer.qpn == accept.qpn && peer.gid == accept.gid && peer.mac == accept.mac
-            });
+            let names = link.peer.is_some_and(|peer| peer.qpn == accept.qpn)
+                && link.leads_to(accept.gid, accept.mac);
             let group = self.groups.at(link.group);
             let fits = |g: &LinkGroup| {
                 g.role == Role::Client
                     && !g.is_ending()
                     && g.peer_id == accept.peer_id
                     && g.vlan == vlan
+                    && g.terms.version == version
             };
             if names && group.is_some_and(fits) {
                 return Some(index);
@@ -180,7 +195,7 @@ impl Engine<'_> {
 
     /// Whether a group with the sender of an Accept ever lost a link, which may be
     /// the one it names.
-    pub(crate) fn lost_links_to(&mut self, accept: &AcceptConfirm) -> bool {
+    pub(crate) fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
         let hit = self.groups.iter().find(|(_, g)| {
             g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
         });

@@ -100,10 +100,10 @@ impl Engine<'_> {
     //= LINK-007
     //= LINK-037
     pub(crate) fn spare_port(&self, group: u32, peer: Option<(Gid, Mac)>) -> Option<LocalPath> {
-        let lan = self.groups.at(group)?.lan;
+        let g = self.groups.at(group)?;
         self.core
             .ports
-            .on(lan)
+            .on(g.lan, g.terms.version)
             .filter(|path| !self.is_parallel(group, path, peer))
             .filter_map(|path| {
                 let users = |asymmetric| {

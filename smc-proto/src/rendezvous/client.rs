@@ -1,14 +1,16 @@
 //! The client: Proposal out, Accept in, Confirm out.
 
-use super::{ConnOptions, Handshake, State};
+use super::{ConnOptions, Handshake, PeerEnd, State, version};
 use crate::command::{QpAddress, TcpCommand};
+use crate::config::Offers;
 use crate::connection_record::{ConnectionRecord, End, Phase};
 use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
 use crate::id::NONE;
 use crate::link_group::{Fallback, Formation, Link, QpGoal, Role};
-use crate::path::LocalPath;
+use crate::path::{IsmPath, LocalPath, Paths, Route};
+use crate::version::SmcVersion;
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{AlertToken, DiagnosisCode};
 
@@ -18,7 +20,7 @@ impl Engine<'_> {
         &mut self,
         role: Role,
         options: ConnOptions,
-        paths: &[LocalPath],
+        paths: Paths<'_>,
     ) -> Result<u32, OpenError> {
         let negotiated = options.option_negotiated;
         let (conn, generation) = self
@@ -59,40 +61,88 @@ impl Engine<'_> {
             record.phase = Phase::Rendezvous(handshake);
             record.token = token;
         }
-        let wait = self.now().after(self.core.config.timeouts.clc_message);
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            for path in paths.iter().filter(|path| path.is_usable()) {
-                self.core.ports.learn(*path);
-                // More candidates than there is room for are not considered.
-                let _ = h.paths.push(*path);
-            }
-            match role {
-                //= CLC-020
-                Role::Client => {
-                    let reachable = !h.paths.is_empty();
-                    self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                    if !reachable {
-                        self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
-                    }
+        self.learn_ports(paths.rnics);
+        match role {
+            Role::Client => self.prepare_proposal(handshake, paths),
+            Role::Server => {
+                let wait = self.now().after(self.core.config.timeouts.clc_message);
+                if let Some(h) = self.handshakes.at_mut(handshake) {
+                    h.deadline = Some(wait);
                 }
-                Role::Server => h.deadline = Some(wait),
             }
         }
         self.arm_handshake(handshake);
         Ok(conn)
     }
 
-    /// The server's Accept.
-    //= RENDEZVOUS-010
-    pub(crate) fn on_accept(&mut self, conn: u32, handshake: u32, accept: AcceptConfirm) {
+    pub(super) fn learn_ports(&mut self, paths: &[LocalPath]) {
+        for path in paths.iter().filter(|path| path.is_usable()) {
+            self.core.ports.learn(*path);
+        }
+    }
+
+    /// Keeps what is offered, the preferred port first. More candidates than there is
+    /// room for are not considered.
+    //= CLC-020
+    //= V2-136
+    fn prepare_proposal(&mut self, handshake: u32, paths: Paths<'_>) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let Some(path) = h.paths.first().copied() else {
+        let (offers, mac) = match version::offer(&self.core.config, &h.options, paths) {
+            Ok(offer) => offer,
+            Err(code) => return self.decline(handshake, code, false),
+        };
+        h.offers = offers;
+        let offered = |path: &&LocalPath| {
+            path.is_usable()
+                && ((offers.contains(Offers::SMCR_V1) && path.serves(SmcVersion::V1))
+                    || (offers.contains(Offers::SMCR_V2) && path.serves(SmcVersion::V2)))
+        };
+        for preferred in [true, false] {
+            for path in paths.rnics.iter().filter(offered) {
+                if (Some(path.mac) == mac) == preferred {
+                    let _ = h.paths.push(*path);
+                }
+            }
+        }
+        let of_version = |path: &&IsmPath| {
+            path.is_usable()
+                && ((offers.contains(Offers::SMCD_V1) && path.pnet_match)
+                    || (offers.contains(Offers::SMCD_V2) && path.v2))
+        };
+        for path in paths.ism.iter().filter(of_version) {
+            let _ = h.ism.push(*path);
+        }
+        self.core.clc_out.push_back(&mut self.handshakes, handshake);
+    }
+
+    /// The server's Accept.
+    //= RENDEZVOUS-010
+    pub(crate) fn on_accept(&mut self, conn: u32, handshake: u32, accept: &AcceptConfirm) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let version = match accept.v2 {
+            None => SmcVersion::V1,
+            Some(_) => SmcVersion::V2,
+        };
+        //= V2-071
+        h.version = version;
+        let path = h.path_for(version);
+        let route = path.map_or(Route::None, |path| path.route);
+        let agreed = match version::accepted(&self.core.config, h.offers, accept, route) {
+            Ok(agreed) => agreed,
+            Err(code) => return self.decline(handshake, code, false),
+        };
+        let Some(path) = path else {
             self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
             return;
         };
         let vlan = h.options.vlan;
+        let first_contact = accept.first_contact;
+        let accept = PeerEnd::new(accept);
+        h.agreed = agreed;
         h.peer = Some(accept);
         h.state = State::Preparing;
         h.deadline = None;
@@ -102,11 +152,12 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
         }
-        if accept.first_contact {
-            self.on_first_contact_accept(conn, handshake, path, vlan, &accept);
+        if first_contact {
+            self.on_first_contact_accept(conn, handshake, path, &accept);
         } else {
             //= RENDEZVOUS-011
-            let named = self.find_client_link(&accept, vlan);
+            //= V2-133
+            let named = self.find_client_link(&accept, version, vlan);
             let known = |link| self.links.at(link).is_some_and(Link::is_known);
             match named {
                 Some(link) if known(link) => self.join(conn, handshake, link),
@@ -130,9 +181,12 @@ impl Engine<'_> {
         conn: u32,
         handshake: u32,
         path: LocalPath,
-        vlan: Option<u16>,
-        accept: &AcceptConfirm,
+        accept: &PeerEnd,
     ) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let (terms, vlan) = (h.agreed.terms, h.options.vlan);
         //= CLC-074
         //= CLC-075
         //= CLC-041
@@ -142,13 +196,14 @@ impl Engine<'_> {
             return;
         }
         // A new group on a queue pair of an old link: the old one is stale (AMB-06).
-        if let Some(stale) = self.find_client_link(accept, vlan)
+        if let Some(stale) = self.find_client_link(accept, terms.version, vlan)
             && let Some(group) = self.links.at(stale).map(|link| link.group)
         {
             self.end_group(group, crate::event::CloseReason::LinksLost, Fallback::Keep);
         }
         let formation = Formation::Preparing;
-        let Some(group) = self.new_group(Role::Client, accept.peer_id, vlan, path, formation)
+        let peer_id = accept.peer_id;
+        let Some(group) = self.new_group(Role::Client, peer_id, vlan, path, terms, formation)
         else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
@@ -167,7 +222,7 @@ impl Engine<'_> {
     /// Gives a link the other end of its queue pair.
     //= CLC-040
     //= CLC-042
-    pub(crate) fn bind_link(&mut self, link: u32, peer: &AcceptConfirm, goal: QpGoal) {
+    pub(crate) fn bind_link(&mut self, link: u32, peer: &PeerEnd, goal: QpGoal) {
         if let Some(state) = self.links.at_mut(link) {
             let address = QpAddress {
                 qpn: peer.qpn,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::State;
+use super::{Proposed, State};
 use crate::command::TcpCommand;
 use crate::connection::FatalCause;
 use crate::connection_record::{End, Pending, Phase};
@@ -10,7 +10,9 @@ use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
 use crate::link_group::Fallback;
 use crate::stats::count;
-use crate::wire::clc::{ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, HEADER_LENGTH};
+use crate::wire::clc::{
+    ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, HEADER_LENGTH, Proposal,
+};
 use crate::wire::types::DiagnosisCode;
 
 /// What to do with the octets shown to `handle_clc`.
@@ -173,16 +175,23 @@ impl Engine<'_> {
                 Ok(Next::Stop)
             }
             ClcMessage::Proposal(proposal) if due == Some(kind) => {
-                self.on_proposal(index, handshake, proposal);
+                self.on_proposal(index, handshake, &proposal);
                 Ok(Next::Clc)
             }
-            // Version 2 was not offered, nor SMC-D.
-            ClcMessage::Accept(accept) if due == Some(kind) && accept.v2.is_none() => {
-                self.on_accept(index, handshake, accept);
+            ClcMessage::Accept(accept) if due == Some(kind) => {
+                self.on_accept(index, handshake, &accept);
                 Ok(self.next_after(index))
             }
-            ClcMessage::Confirm(confirm) if due == Some(kind) && confirm.v2.is_none() => {
-                self.on_confirm(index, handshake, confirm);
+            ClcMessage::Confirm(confirm) if due == Some(kind) => {
+                self.on_confirm(index, handshake, &confirm);
+                Ok(self.next_after(index))
+            }
+            ClcMessage::SmcdAccept(accept) if due == Some(kind) => {
+                self.on_smcd_accept(index, handshake, &accept);
+                Ok(self.next_after(index))
+            }
+            ClcMessage::SmcdConfirm(confirm) if due == Some(kind) => {
+                self.on_smcd_confirm(index, handshake, &confirm);
                 Ok(self.next_after(index))
             }
             _ => {
@@ -209,6 +218,8 @@ impl Engine<'_> {
         //= CLC-046
         if decline.out_of_sync
             && let Some(group) = group
+            //= D-056
+            && self.way_of(group).is_none()
         {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
@@ -292,14 +303,12 @@ impl Engine<'_> {
         });
     }
 
-    pub(crate) fn on_proposal(
-        &mut self,
-        index: u32,
-        handshake: u32,
-        proposal: crate::wire::clc::Proposal,
-    ) {
+    pub(crate) fn on_proposal(&mut self, index: u32, handshake: u32, proposal: &Proposal) {
+        let proposed = Proposed::new(proposal, &self.core.config.v2);
         if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.proposal = Some(proposal);
+            //= V2-071
+            h.version = proposed.version;
+            h.proposal = Some(proposed);
             h.state = State::Proposed;
             h.deadline = None;
         }

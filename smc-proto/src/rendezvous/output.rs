@@ -1,17 +1,14 @@
 //! CLC messages out, built from the state of the rendezvous.
 
 use super::State;
-use crate::config::ProposalVersion;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::id::ConnId;
 use crate::link_group::Role;
 use crate::stats::count;
+use crate::version::SmcVersion;
 use crate::wire::BufferTooSmall;
-use crate::wire::clc::{
-    AcceptConfirm, ClcMessage, ClcVersion, Decline, OfferedPath, PeerOs, Proposal,
-};
-use crate::wire::types::RmbeIndex;
+use crate::wire::clc::{ClcMessage, Decline, PeerOs};
 
 impl Engine<'_> {
     /// Writes the next CLC message into `buffer`: whose, and how long.
@@ -38,66 +35,32 @@ impl Engine<'_> {
     fn clc_message(&self, handshake: u32) -> Option<(u32, ClcMessage)> {
         let h = self.handshakes.at(handshake).filter(|h| h.has_output())?;
         let message = match h.state {
-            State::Proposing => ClcMessage::Proposal(self.proposal(handshake)?),
-            State::Accepting => ClcMessage::Accept(self.accept_confirm(h.conn)?),
-            State::Confirming => ClcMessage::Confirm(self.accept_confirm(h.conn)?),
+            State::Proposing => ClcMessage::Proposal(self.proposal(h)),
+            State::Accepting if h.smcd.is_some() => {
+                ClcMessage::SmcdAccept(self.smcd_accept_confirm(h)?)
+            }
+            State::Confirming if h.smcd.is_some() => {
+                ClcMessage::SmcdConfirm(self.smcd_accept_confirm(h)?)
+            }
+            State::Accepting => ClcMessage::Accept(self.accept_confirm(h)?),
+            State::Confirming => ClcMessage::Confirm(self.accept_confirm(h)?),
             //= CLC-019
             State::Declining {
                 code, out_of_sync, ..
             } => ClcMessage::Decline(Decline {
-                version: ClcVersion::V1,
+                //= V2-070
+                version: h.version.clc(),
                 out_of_sync,
                 peer_id: self.core.config.peer_id,
                 diagnosis: code,
-                os: PeerOs(0),
+                os: match h.version {
+                    SmcVersion::V1 => PeerOs::UNKNOWN,
+                    SmcVersion::V2 => self.core.config.v2.os,
+                },
             }),
             _ => return None,
         };
         Some((h.conn, message))
-    }
-
-    //= CLC-021
-    //= CLC-029
-    fn proposal(&self, handshake: u32) -> Option<Proposal> {
-        let h = self.handshakes.at(handshake)?;
-        let path = h.paths.first()?;
-        Some(Proposal {
-            version: match self.core.config.proposal_version {
-                ProposalVersion::V1 => ClcVersion::V1,
-                ProposalVersion::V2OffersV1 => ClcVersion::V2,
-            },
-            v1: OfferedPath::SmcR,
-            peer_id: self.core.config.peer_id,
-            gid: path.gid,
-            mac: path.mac,
-            ism: None,
-            subnets: h.options.subnets.clone(),
-            v2_offer: None,
-        })
-    }
-
-    /// This side's half of the connection, as Accept or Confirm tells it.
-    //= CLC-032
-    //= CLC-034
-    //= RENDEZVOUS-036
-    fn accept_confirm(&self, conn: u32) -> Option<AcceptConfirm> {
-        let record = self.connections.at(conn)?;
-        let link = self.links.at(record.link)?;
-        let rmb = self.buffers.at(record.rmb.buffer)?;
-        Some(AcceptConfirm {
-            first_contact: record.first_contact,
-            peer_id: self.core.config.peer_id,
-            gid: link.path.gid,
-            mac: link.path.mac,
-            qpn: link.qpn,
-            rtoken: rmb.rtoken(link.position)?,
-            rmbe_index: RmbeIndex(record.rmb.index),
-            alert_token: record.token,
-            buffer_size: rmb.size,
-            mtu: link.mtu,
-            psn: link.psn,
-            v2: None,
-        })
     }
 
     fn on_clc_sent(&mut self, handshake: u32, conn: u32) {
@@ -119,7 +82,7 @@ impl Engine<'_> {
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
-                if first_contact {
+                if first_contact && h.smcd.is_none() {
                     h.state = State::Forming;
                     h.deadline = None;
                     self.await_confirm_link(conn);

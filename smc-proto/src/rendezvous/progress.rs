@@ -9,7 +9,7 @@ use crate::link_group::{Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
 /// How far the local preparations of a connection are.
-enum Prepared {
+pub(super) enum Prepared {
     Yes,
     NotYet,
     No(DiagnosisCode),
@@ -50,7 +50,13 @@ impl Engine<'_> {
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
                 if self.group_is_gone(conn) {
-                    if first_contact {
+                    // After a Confirm of SMC-D there is no way back to TCP.
+                    if first_contact
+                        && self
+                            .handshakes
+                            .at(handshake)
+                            .is_some_and(|h| h.smcd.is_none())
+                    {
                         // The Confirm is awaited, and then declined (CLC-053).
                         self.detach(conn);
                     } else {
@@ -58,6 +64,7 @@ impl Engine<'_> {
                     }
                 }
             }
+            State::Forming if h.smcd.is_some() => self.advance_binding(handshake, conn),
             State::Forming => self.advance_forming(handshake, conn),
             State::Queued => {
                 self.unqueue(handshake);
@@ -172,7 +179,15 @@ impl Engine<'_> {
     }
 
     fn advance_preparing(&mut self, handshake: u32, conn: u32, role: Role) {
-        match self.prepared(conn, role) {
+        let smcd = self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some());
+        let prepared = match smcd {
+            true => self.way_prepared(conn, role == Role::Client),
+            false => self.prepared(conn, role),
+        };
+        match prepared {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
             Prepared::Yes => {

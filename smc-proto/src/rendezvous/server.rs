@@ -1,49 +1,66 @@
 //! The server: Proposal in, Accept out, Confirm in.
 
-use super::State;
+use super::version::{self, Choice};
+use super::{PeerEnd, State};
 use crate::endpoint::AnswerError;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::link_group::{Formation, QpGoal, Role};
-use crate::path::LocalPath;
+use crate::path::{LocalPath, Paths, Route};
+use crate::version::{Negotiated, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
-use crate::wire::types::DiagnosisCode;
+use crate::wire::types::{DiagnosisCode, Mac};
 
 impl Engine<'_> {
     /// The embedder's answer to a Proposal: the ports that may serve it.
-    pub(crate) fn accept(&mut self, conn: u32, paths: &[LocalPath]) -> Result<(), AnswerError> {
+    pub(crate) fn accept(&mut self, conn: u32, paths: Paths<'_>) -> Result<(), AnswerError> {
         let handshake = self.proposed(conn)?;
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.paths.clear();
-            //= RENDEZVOUS-003
-            for path in paths.iter().filter(|p| p.subnet_match && p.is_usable()) {
+        self.learn_ports(paths.rnics);
+        let proposed = self
+            .handshakes
+            .at(handshake)
+            .and_then(|h| h.proposal.as_ref());
+        let Some(proposed) = proposed else {
+            return Err(AnswerError::NotProposed);
+        };
+        match version::choose(&self.core.config, proposed, paths) {
+            Ok(Choice::SmcR(negotiated)) => {
+                self.keep_choice(handshake, negotiated, paths.rnics);
+                self.choose_group(conn, handshake);
+            }
+            Ok(Choice::SmcD {
+                negotiated,
+                path,
+                peer,
+            }) => {
+                self.keep_choice(handshake, negotiated, &[]);
+                self.choose_ism_group(conn, handshake, path, peer);
+            }
+            Err(code) => self.decline(handshake, code, false),
+        }
+        Ok(())
+    }
+
+    /// Keeps what was chosen, and of the ports those that serve it.
+    //= RENDEZVOUS-003
+    //= V2-105
+    fn keep_choice(&mut self, handshake: u32, negotiated: Negotiated, paths: &[LocalPath]) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let terms = negotiated.terms;
+        h.agreed = negotiated;
+        h.paths.clear();
+        let way = |path: &LocalPath| match terms.version {
+            SmcVersion::V1 => path.subnet_match,
+            SmcVersion::V2 => path.route != Route::None,
+        };
+        for path in paths {
+            if path.is_usable() && path.serves(terms.version) && way(path) {
                 let _ = h.paths.push(*path);
             }
         }
-        for path in paths.iter().filter(|p| p.is_usable()) {
-            self.core.ports.learn(*path);
-        }
-        let offers = self
-            .handshakes
-            .at(handshake)
-            .and_then(|h| h.proposal.as_ref())
-            .is_some_and(|proposal| proposal.v1.has_smcr());
-        if paths.is_empty() {
-            self.decline(handshake, DiagnosisCode::NO_SMCR_DEVICE, false);
-        } else if !offers {
-            self.decline(handshake, DiagnosisCode::PEER_NO_SMC, false);
-        } else if self
-            .handshakes
-            .at(handshake)
-            .is_some_and(|h| h.paths.is_empty())
-        {
-            //= RENDEZVOUS-006
-            self.decline(handshake, DiagnosisCode::PREFIX_MISMATCH, false);
-        } else {
-            self.choose_group(conn, handshake);
-        }
-        Ok(())
     }
 
     /// The embedder's refusal of a Proposal.
@@ -69,6 +86,13 @@ impl Engine<'_> {
     //= RENDEZVOUS-001
     //= RENDEZVOUS-002
     pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
+        if self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some())
+        {
+            return self.choose_way(conn, handshake);
+        }
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
                 let link = self.link_for_connection(group, NONE, NONE);
@@ -79,24 +103,26 @@ impl Engine<'_> {
                 //= RENDEZVOUS-035
                 self.join(conn, handshake, link);
             }
-            // A group that is being formed is worth waiting for (AMB-40): one
-            // round trip later this is a subsequent contact.
-            Some(group) => {
-                let wait = self.now().after(self.core.config.timeouts.llc_reply);
-                if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.state = State::Queued;
-                    h.queued_on = group;
-                    h.deadline = Some(wait);
-                }
-                if let Some(g) = self.groups.at_mut(group) {
-                    g.queued.push_back(&mut self.handshakes, handshake);
-                }
-                self.arm_handshake(handshake);
-            }
+            Some(group) => self.queue_on(handshake, group),
             //= RENDEZVOUS-053
             //= RENDEZVOUS-057
             None => self.start_first_contact(handshake),
         }
+    }
+
+    /// A group that is being formed is worth waiting for (AMB-40): one round trip
+    /// later this is a subsequent contact.
+    pub(super) fn queue_on(&mut self, handshake: u32, group: u32) {
+        let wait = self.now().after(self.core.config.timeouts.llc_reply);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.state = State::Queued;
+            h.queued_on = group;
+            h.deadline = Some(wait);
+        }
+        if let Some(g) = self.groups.at_mut(group) {
+            g.queued.push_back(&mut self.handshakes, handshake);
+        }
+        self.arm_handshake(handshake);
     }
 
     /// Takes a handshake out of the queue of the group it waits for.
@@ -114,6 +140,13 @@ impl Engine<'_> {
     //= RENDEZVOUS-054
     //= CLC-031
     pub(crate) fn start_first_contact(&mut self, handshake: u32) {
+        if self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some())
+        {
+            return self.start_way(handshake, Role::Server, true);
+        }
         self.unqueue(handshake);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
@@ -122,11 +155,13 @@ impl Engine<'_> {
             return;
         };
         let (conn, peer_id, vlan) = (h.conn, proposal.peer_id, h.options.vlan);
-        let proposed = Some((proposal.gid, proposal.mac));
+        let terms = h.agreed.terms;
+        let proposed = Some(proposal.port(terms.version));
         h.state = State::Preparing;
         h.deadline = None;
         let formation = Formation::Preparing;
-        let Some(group) = self.new_group(Role::Server, peer_id, vlan, path, formation) else {
+        let Some(group) = self.new_group(Role::Server, peer_id, vlan, path, terms, formation)
+        else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
@@ -143,16 +178,38 @@ impl Engine<'_> {
     }
 
     /// The client's Confirm.
-    pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: AcceptConfirm) {
+    pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: &AcceptConfirm) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
         let usable = self.groups.at(group).is_some_and(|g| !g.is_ending());
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.peer = Some(confirm);
-            h.deadline = None;
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let terms = h.agreed.terms;
+        // The version was settled by the Accept.
+        if h.smcd.is_some() || terms.is_v2() != confirm.v2.is_some() {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
         }
+        let mut end = PeerEnd::new(confirm);
+        if terms.is_v2()
+            && let Some(proposal) = &h.proposal
+        {
+            //= V2-110
+            let (gid, mac) = proposal.port(terms.version);
+            end.gid = gid;
+            // A client without SMC-R of version 1 may have left it out there.
+            //= V2-230
+            if mac != Mac::default() {
+                end.mac = mac;
+            }
+        }
+        let extension = confirm.v2.map(|v2| v2.extension);
+        let confirm = end;
+        h.peer = Some(confirm);
+        h.deadline = None;
         if first_contact {
             // From here on the client may decline as well, at the same time.
             if let Some(h) = self.handshakes.at_mut(handshake) {
@@ -163,6 +220,17 @@ impl Engine<'_> {
             if !usable {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
                 return;
+            }
+            //= V2-109
+            if let Some(extension) = &extension {
+                match version::confirmed(terms, extension) {
+                    Ok(terms) => {
+                        if let Some(g) = self.groups.at_mut(group) {
+                            g.terms = terms;
+                        }
+                    }
+                    Err(code) => return self.decline(handshake, code, false),
+                }
             }
             //= CLC-075
             if confirm.mtu.octets().is_none() || confirm.rmbe_index.0 == 0 {

@@ -19,7 +19,7 @@ use super::frame::{Frame, parse_frame};
 use super::reader::CapturedFrame;
 
 pub use item::{
-    Content, Item, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, WritePiece,
+    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, WritePiece,
 };
 
 use rdma::RdmaFollower;

@@ -121,7 +121,9 @@ impl Fabric {
                 }
                 self.create_queue_pair(host, link.into(), device, port, receive_size);
             }
-            RdmaCommand::ConnectQp { link, peer, mtu } => {
+            RdmaCommand::ConnectQp {
+                link, peer, mtu, ..
+            } => {
                 self.connect_queue_pair(host, link.into(), peer, mtu);
             }
             RdmaCommand::ActivateQp { link, psn } => {

@@ -1,7 +1,7 @@
 //! Which ports a connection may use, as an embedder would know it.
 
 use smc_proto::id::{ConnId, LanId};
-use smc_proto::path::LocalPath;
+use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Storage;
 
 use super::{HostId, Simulation};
@@ -19,6 +19,8 @@ impl<S: Storage> Simulation<S> {
             mtu: port.mtu,
             lan: LanId(port.subnet as u16),
             subnet_match: false,
+            roce: RoceVersion::V1,
+            route: Route::Direct,
         }
     }
 

@@ -26,7 +26,7 @@ impl Peer {
                 self.tokens.push(confirm.alert_token);
                 None
             }
-            ClcMessage::Decline(_) => None,
+            ClcMessage::SmcdAccept(_) | ClcMessage::SmcdConfirm(_) | ClcMessage::Decline(_) => None,
         }
     }
 

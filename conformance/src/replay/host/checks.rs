@@ -23,6 +23,9 @@ impl Host {
                 let link = self.link_of(m.qpn)?;
                 self.buffer_of(link, m.rtoken).map(drop)
             }
+            ClcMessage::SmcdAccept(_) | ClcMessage::SmcdConfirm(_) => {
+                Err("SMC-D, which was not offered".to_owned())
+            }
             ClcMessage::Decline(_) => Ok(()),
         }
     }

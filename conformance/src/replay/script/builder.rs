@@ -143,6 +143,9 @@ impl Builder {
                 self.tokens.insert((by, half.alert_token), stream);
                 self.rmbs.insert((by, link, half.rtoken.rkey), stream);
             }
+            ClcMessage::SmcdAccept(_) | ClcMessage::SmcdConfirm(_) => {
+                return Err("captures of SMC-D cannot be replayed".to_owned());
+            }
             ClcMessage::Decline(_) => {}
         }
         let message = Box::new(message.clone());

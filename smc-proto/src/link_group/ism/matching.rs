@@ -6,7 +6,8 @@ use super::super::{
 use super::{IsmWay, Lower, ism_slot};
 use crate::engine::Engine;
 use crate::id::LanId;
-use crate::path::LocalPath;
+use crate::path::{LocalPath, RoceVersion, Route};
+use crate::version::Terms;
 use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
 
 impl Engine<'_> {
@@ -34,7 +35,7 @@ impl Engine<'_> {
     }
 
     /// A new group of SMC-D, to be formed by a first contact.
-    pub(crate) fn new_way(&mut self, role: Role, way: IsmWay) -> Option<u32> {
+    pub(crate) fn new_way(&mut self, role: Role, way: IsmWay, terms: Terms) -> Option<u32> {
         // No part of it is an RNIC's, but the list of work that it stands in.
         let path = LocalPath {
             device: ism_slot(way.device),
@@ -45,12 +46,15 @@ impl Engine<'_> {
             mtu: Mtu::M1024,
             lan: LanId(u16::MAX),
             subnet_match: false,
+            roce: RoceVersion::V1,
+            route: Route::Direct,
         };
         let mut group = LinkGroup::new(
             role,
             PeerId::default(),
             way.vlan,
             path.lan,
+            terms,
             Formation::Preparing,
         );
         group.kind = GroupKind::SmcD(way);

@@ -12,6 +12,8 @@
 use super::Link;
 use crate::command::RdmaCommand;
 use crate::id::LinkId;
+use crate::wire::llc::LLC_LENGTH;
+use crate::wire::llc::v2::LLC_V2_MAX_LENGTH;
 
 /// What the queue pair is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd)]
@@ -42,6 +44,16 @@ impl Link {
         self.next_transition(link)
     }
 
+    /// Octets of each receive: the longest LLC message.
+    //= V2-163
+    const fn receive_size(&self) -> u32 {
+        if self.is_v2() {
+            LLC_V2_MAX_LENGTH as u32
+        } else {
+            LLC_LENGTH as u32
+        }
+    }
+
     fn next_transition(&mut self, link: LinkId) -> Option<RdmaCommand> {
         let (leads_to, command) = match (self.state, self.goal) {
             (QpState::Absent, QpGoal::Gone) => return None,
@@ -51,7 +63,7 @@ impl Link {
                     device: self.path.device,
                     port: self.path.port,
                     gid_index: self.path.gid_index,
-                    receive_size: 44,
+                    receive_size: self.receive_size(),
                 };
                 (QpState::Init, command)
             }
@@ -60,6 +72,8 @@ impl Link {
                     link,
                     peer: self.peer?,
                     mtu: self.mtu,
+                    //= V2-231
+                    hop_limit: if self.direct { 1 } else { 64 },
                 };
                 (QpState::Rtr, command)
             }

@@ -113,9 +113,11 @@ impl Engine<'_> {
         self.links
             .at(link)
             .and_then(|l| l.peer)
-            .is_some_and(|peer| {
-                peer.mac == message.mac && peer.gid == message.gid && peer.qpn == message.qpn
-            })
+            .is_some_and(|peer| peer.qpn == message.qpn)
+            && self
+                .links
+                .at(link)
+                .is_some_and(|l| l.leads_to(message.gid, message.mac))
     }
 
     /// The same, and the link by its number.

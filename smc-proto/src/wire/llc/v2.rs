@@ -11,6 +11,7 @@
 //! let gids = [Gid([1; 16]), Gid([2; 16])];
 //! let request = LlcMessageV2::RequestAddLink(RequestAddLink {
 //!     reply: false,
+//!     rejected: false,
 //!     gids: gids.as_slice().into(),
 //! });
 //! let mut buffer = [0; LLC_V2_MAX_LENGTH];

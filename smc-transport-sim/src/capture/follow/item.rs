@@ -5,7 +5,8 @@ use core::net::SocketAddr;
 
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{LlcMessage, LlcParseError};
 use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn, RKey};
 
 use crate::capture::frame::{RoceVersion, gid_address};
@@ -88,17 +89,19 @@ pub enum Content {
     TcpOption(TcpOption),
     /// A CLC message.
     Clc(ClcMessage),
-    /// An LLC message.
+    /// An LLC message of version 1.
     Llc(LlcMessage),
+    /// An LLC message of version 2.
+    LlcV2(LlcV2),
     /// A CDC message.
     Cdc(Cdc),
     /// An RDMA WRITE.
     Write(RdmaWrite),
-    /// A message of a version or kind that is not decoded yet.
+    /// A message of a kind that is not decoded.
     Unsupported {
         /// What carries it.
         protocol: Protocol,
-        /// What it is, as a phrase such as "unsupported version 2: SMC-R Accept".
+        /// What it is, as a phrase such as "unknown optional LLC type 0x80".
         what: String,
     },
     /// A message that the capture does not hold to its end.
@@ -119,6 +122,30 @@ pub enum Content {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// An LLC message of version 2. As it borrows its lists, it is kept as octets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LlcV2(Vec<u8>);
+
+impl LlcV2 {
+    /// Takes the octets of a message.
+    ///
+    /// # Errors
+    /// Those of [`LlcMessageV2::parse`].
+    pub fn new(octets: Vec<u8>) -> Result<Self, LlcParseError> {
+        LlcMessageV2::parse(&octets)?;
+        Ok(Self(octets))
+    }
+
+    /// The message.
+    ///
+    /// # Panics
+    /// Never: the octets were read before.
+    #[must_use]
+    pub fn message(&self) -> LlcMessageV2<'_> {
+        LlcMessageV2::parse(&self.0).expect("read before")
+    }
 }
 
 /// The protocols that are followed.
@@ -188,7 +215,7 @@ impl Content {
         match self {
             Self::TcpOption(_) => Protocol::TcpOption,
             Self::Clc(_) => Protocol::Clc,
-            Self::Llc(_) => Protocol::Llc,
+            Self::Llc(_) | Self::LlcV2(_) => Protocol::Llc,
             Self::Cdc(_) => Protocol::Cdc,
             Self::Write(_) => Protocol::Write,
             Self::Unsupported { protocol, .. }
@@ -259,6 +286,7 @@ impl fmt::Display for Content {
             Self::TcpOption(_) => f.write_str("SMC option in SYN"),
             Self::Clc(message) => message.fmt(f),
             Self::Llc(message) => message.fmt(f),
+            Self::LlcV2(message) => message.message().fmt(f),
             Self::Cdc(message) => message.fmt(f),
             Self::Write(write) => write.fmt(f),
             Self::Unsupported { what, .. } => f.write_str(what),

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{AddLink, ConfirmLink, LlcMessage};
 use smc_proto::wire::types::{Gid, Qpn};
 
 use super::item::{Content, Item, Path, Protocol, RocePath};
@@ -113,8 +114,8 @@ impl RdmaFollower {
         if !content.is_malformed() {
             queue_pair.usage = Use::Smc;
         }
-        if fresh && let Content::Llc(message) = &content {
-            self.learn_from_llc(address, message);
+        if fresh {
+            self.learn_from_llc(address, &content);
             let (queue_pair, _) = self.queue_pair(address);
             path.source_qpn = queue_pair.peer;
             path.link = queue_pair.link;
@@ -152,21 +153,34 @@ impl RdmaFollower {
         }
     }
 
-    /// Takes the queue pairs that `message`, sent to `receiver`, names.
-    fn learn_from_llc(&mut self, receiver: QpAddress, message: &LlcMessage) {
-        match message {
-            LlcMessage::AddLink(add) if add.rejection.is_none() && add.qpn != Qpn::default() => {
-                self.name((add.gid, add.qpn), true);
+    /// Takes the queue pairs that a message sent to `receiver` names.
+    fn learn_from_llc(&mut self, receiver: QpAddress, content: &Content) {
+        match content {
+            Content::Llc(LlcMessage::AddLink(add)) => self.learn_added(add),
+            Content::Llc(LlcMessage::ConfirmLink(confirm)) => {
+                self.learn_confirmed(receiver, confirm);
             }
-            LlcMessage::ConfirmLink(confirm) => {
-                let sender = (confirm.gid, confirm.qpn);
-                self.name(sender, false);
-                self.pair(sender, receiver);
-                for end in [sender, receiver] {
-                    self.queue_pair(end).0.link = Some(confirm.link);
-                }
-            }
+            Content::LlcV2(message) => match message.message() {
+                LlcMessageV2::AddLink(add) => self.learn_added(&add.link),
+                LlcMessageV2::ConfirmLink(confirm) => self.learn_confirmed(receiver, &confirm),
+                _ => {}
+            },
             _ => {}
+        }
+    }
+
+    fn learn_added(&mut self, add: &AddLink) {
+        if add.rejection.is_none() && add.qpn != Qpn::default() {
+            self.name((add.gid, add.qpn), true);
+        }
+    }
+
+    fn learn_confirmed(&mut self, receiver: QpAddress, confirm: &ConfirmLink) {
+        let sender = (confirm.gid, confirm.qpn);
+        self.name(sender, false);
+        self.pair(sender, receiver);
+        for end in [sender, receiver] {
+            self.queue_pair(end).0.link = Some(confirm.link);
         }
     }
 

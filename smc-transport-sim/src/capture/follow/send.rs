@@ -1,15 +1,16 @@
 //! What a SEND holds: an LLC message or a CDC message, told by its first octet.
 
 use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError};
+use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
 use smc_proto::wire::llc::{LlcMessage, LlcParseError};
 
-use super::item::{Content, Protocol};
+use super::item::{Content, LlcV2, Protocol};
 use super::qp::QueuePair;
 use crate::capture::frame::RoceFrame;
 use crate::capture::roce::Opcode;
 
-/// A version-2 LLC message is at most this long.
-const MAX_SEND: usize = 44 + 8148;
+/// No SEND is longer than an LLC message of version 2 can be.
+const MAX_SEND: usize = LLC_V2_MAX_LENGTH;
 
 /// Whether a SEND to a queue pair nothing is known of looks like SMC: the
 /// length of a version-1 message, or a version-2 type with a length of 44 or
@@ -43,13 +44,8 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
     } else {
         Protocol::Llc
     };
-    if (0x20..=0x2f).contains(&kind) {
-        return Content::Unsupported {
-            protocol,
-            what: format!("unsupported version 2: LLC type 0x{kind:02x}"),
-        };
-    }
-    if length != CDC_LENGTH {
+    let version_2 = (0x20..=0x2f).contains(&kind);
+    if !version_2 && length != CDC_LENGTH {
         return Content::Malformed {
             protocol,
             offset: length.min(CDC_LENGTH),
@@ -76,8 +72,13 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
             },
         };
     }
-    match LlcMessage::parse(octets) {
-        Ok(message) => Content::Llc(message),
+    let read = if version_2 {
+        LlcV2::new(octets.to_vec()).map(Content::LlcV2)
+    } else {
+        LlcMessage::parse(octets).map(Content::Llc)
+    };
+    match read {
+        Ok(content) => content,
         Err(error @ LlcParseError::UnknownOptional { .. }) => Content::Unsupported {
             protocol,
             what: error.to_string(),
@@ -85,7 +86,8 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
         Err(error) => Content::Malformed {
             protocol,
             offset: match error {
-                LlcParseError::BadLength { .. } => 1,
+                LlcParseError::BadLength { .. } | LlcParseError::BadLengthV2 { .. } => 1,
+                LlcParseError::ShortExtension { have } => have,
                 LlcParseError::CountOutOfRange { .. } => 4,
                 _ => 0,
             },

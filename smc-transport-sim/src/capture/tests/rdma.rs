@@ -158,7 +158,7 @@ fn faults_in_sends_are_told_and_foreign_sends_are_not() {
             "malformed at octet 1: LLC length octet 43, must be 44",
             "malformed at octet 0: unknown mandatory LLC type 0x45",
             "unknown optional LLC type 0x85",
-            "unsupported version 2: LLC type 0x27",
+            "LLC v2 TEST LINK request data 07070707070707070707070707070707",
             "malformed at octet 40: SEND of 40 octets, must be 44",
         ]
     );

@@ -174,16 +174,19 @@ fn faults_in_clc_are_told_with_their_place() {
     wrong[66] = 0;
     assert_eq!(
         talk(&wrong),
-        one("malformed at octet 64: e2d400d9 at offset 64, must be e2d4c3d9")
+        one("malformed at octet 64: e2d400d9 at offset 64, must be e2d4c3d9 or e2d4c3c4")
     );
     let mut wrong = confirm();
     wrong[7] = 0x28;
-    assert_eq!(talk(&wrong), one("unsupported version 2: SMC-R Confirm"));
+    assert_eq!(
+        talk(&wrong),
+        one("malformed at octet 5: CLC Confirm cannot have length 68")
+    );
     wrong[5..7].fill(0xff);
     wrong.resize(5000, 0);
     let long = talk(&wrong);
     assert_eq!(long.len(), 1);
-    assert!(long[0].1.contains("more than 4096 octets"), "{long:?}");
+    assert!(long[0].1.contains("cannot have length 65535"), "{long:?}");
 }
 
 #[test]

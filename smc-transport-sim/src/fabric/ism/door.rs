@@ -195,7 +195,10 @@ impl Fabric {
     ) {
         let struck = self.plan.strike(host, Operation::Move, &mut self.random);
         let mut moved = Err(MemoryError::NoBuffer);
-        match struck.iter().find(|(_, action)| *action == FaultAction::Refuse) {
+        match struck
+            .iter()
+            .find(|(_, action)| *action == FaultAction::Refuse)
+        {
             Some((fault, _)) => self.note_fault(*fault, host),
             None => moved = self.ism_write(host, buffer, offset, octets, signal),
         }

@@ -6,9 +6,9 @@ use smc_proto::id::BufferId;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 
 use super::{Attachment, Fabric};
-use crate::observe::{IsmContent, IsmMoved};
 use crate::fabric::{BufferKey, HostId};
 use crate::memory::MemoryError;
+use crate::observe::{IsmContent, IsmMoved};
 
 impl Fabric {
     /// What a buffer of a host is bound to.

@@ -15,14 +15,14 @@ use crate::wire::types::RKey;
 /// Contents of a DELETE RKEY of version 2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeleteRkeyV2<'a> {
-    /// Reply, an echo of the request, or request.
+    /// Reply or request.
     pub reply: bool,
     /// Flags beside R; `RETRY` is not among them.
     pub flags: RkeyFlags,
     /// In a negative reply the number of keys nobody knows.
     pub unknown: u8,
     /// The RMBs, 1 to 255, each by its key on the link that carries the
-    /// message.
+    /// message. In a reply they say nothing: Linux sends zeros (V2-166).
     pub rkeys: Entries<'a, RKey>,
 }
 

@@ -10,11 +10,16 @@ use crate::wire::BufferTooSmall;
 use crate::wire::llc::header::direction;
 use crate::wire::types::Gid;
 
+/// The server adds no link.
+const REJECTED: u8 = 0x40;
+
 /// Contents of a REQUEST ADD LINK.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestAddLink<'a> {
-    /// Reply, by which the server says that it adds none, or request.
+    /// Reply or request.
     pub reply: bool,
+    /// In a reply: the server adds none.
+    pub rejected: bool,
     /// GIDs of the client, at most 255; of a received message those that are
     /// both counted and there.
     pub gids: Entries<'a, Gid>,
@@ -37,12 +42,14 @@ impl<'a> RequestAddLink<'a> {
         let Ok((raw, rest)) = RawRequestAddLink::ref_from_prefix(octets) else {
             return Self {
                 reply: false,
+                rejected: false,
                 gids: Entries::default(),
             };
         };
         let counted = usize::from(raw.count).saturating_mul(size_of::<Gid>());
         Self {
             reply: raw.header.is_reply(),
+            rejected: raw.header.flags & REJECTED != 0,
             gids: Entries::read(rest.get(..counted).unwrap_or(rest)),
         }
     }
@@ -60,8 +67,9 @@ impl<'a> RequestAddLink<'a> {
 
     pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.encoded_len();
+        let flags = if self.rejected { REJECTED } else { 0 };
         let raw = RawRequestAddLink {
-            header: RawHeader::new(kind::REQUEST_ADD_LINK, needed, self.reply, 0),
+            header: RawHeader::new(kind::REQUEST_ADD_LINK, needed, self.reply, flags),
             reserved_4: [0; 20],
             count: self.count(),
             reserved_25: [0; 3],
@@ -84,8 +92,9 @@ impl fmt::Display for RequestAddLink<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "REQUEST ADD LINK {} gids {}",
+            "REQUEST ADD LINK {}{} gids {}",
             direction(self.reply),
+            if self.rejected { " rejected" } else { "" },
             self.gids
         )
     }

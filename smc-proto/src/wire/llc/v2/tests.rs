@@ -292,6 +292,7 @@ fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
     let gids: Vec<Gid> = (0..300u16).map(|n| Gid([n as u8; 16])).collect();
     let octets = emit(&LlcMessageV2::RequestAddLink(RequestAddLink {
         reply: false,
+        rejected: false,
         gids: gids.as_slice().into(),
     }));
     assert_eq!((octets.len(), octets[24]), (28 + 16 * 255, 255));
@@ -439,6 +440,7 @@ proptest! {
         }));
         check(&LlcMessageV2::RequestAddLink(RequestAddLink {
             reply,
+            rejected: negative,
             gids: gids.as_slice().into(),
         }));
     }

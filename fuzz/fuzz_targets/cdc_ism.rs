@@ -1,0 +1,7 @@
+//! Calls `conformance::fuzz::wire::cdc_ism`, which says what it checks.
+#![no_main]
+
+use conformance::fuzz::wire::cdc_ism;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| cdc_ism(data));
