@@ -5,6 +5,7 @@ pub mod fuzz;
 pub mod layout;
 pub mod replay;
 pub mod script;
+pub mod smcd;
 pub mod twolinks;
 pub mod world;
 

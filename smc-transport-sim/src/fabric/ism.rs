@@ -97,6 +97,11 @@ impl IsmHost {
     }
 }
 
+/// Whether two names are those of one device; version 1 does not tell the channel.
+fn same_gid(a: IsmGid, b: IsmGid) -> bool {
+    (a.gid, a.gid_ext) == (b.gid, b.gid_ext)
+}
+
 impl Fabric {
     /// Gives a host an ISM device.
     pub fn add_ism(&mut self, host: HostId, config: IsmConfig) {
@@ -165,7 +170,7 @@ impl Fabric {
     #[must_use]
     pub fn ism_reach(&self, from: IsmGid, to: IsmGid) -> Option<(HostId, IsmConfig)> {
         self.reached_from(from)
-            .find(|(_, port)| (port.gid.gid, port.gid.gid_ext) == (to.gid, to.gid_ext))
+            .find(|(_, port)| same_gid(port.gid, to))
     }
 
     fn reached_from(&self, gid: IsmGid) -> impl Iterator<Item = (HostId, IsmConfig)> + '_ {

@@ -91,7 +91,18 @@ impl Engine<'_> {
             _ => return,
         }
         b.on_allocated();
-        self.serve_waiter(index);
+        if matches!(
+            b.ism,
+            Some(IsmBuffer::Source {
+                target: Some(_),
+                ..
+            })
+        ) {
+            // It is still to be bound.
+            self.poke_buffer(index);
+        } else {
+            self.serve_waiter(index);
+        }
     }
 
     fn on_attached(&mut self, buffer: BufferId) {

@@ -6,7 +6,7 @@ use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{DmbToken, IsmGid};
 
-use super::{Attachment, Dmb, Fabric, IsmConfig};
+use super::{Attachment, Dmb, Fabric, IsmConfig, same_gid};
 use crate::fabric::{BufferKey, HostId};
 use crate::fault::{FaultAction, Operation};
 use crate::memory::MemoryError;
@@ -173,7 +173,8 @@ impl Fabric {
         let port = self.ism_port(host, device)?;
         let (owner, _) = self.ism_reach(port.gid, peer)?;
         let dmbs = &self.hosts.get(usize::from(owner.0))?.ism.dmbs;
-        let named = |(_, dmb): &(&BufferKey, &Dmb)| dmb.token == token && dmb.peer == port.gid;
+        let named =
+            |(_, dmb): &(&BufferKey, &Dmb)| dmb.token == token && same_gid(dmb.peer, port.gid);
         let (key, dmb) = dmbs.iter().find(named)?;
         (dmb.length >= length && (!map || port.attaches)).then_some(Attachment {
             device,
