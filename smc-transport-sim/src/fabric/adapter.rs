@@ -224,7 +224,11 @@ impl Fabric {
     ) -> Result<(), MemoryError> {
         let mapped = self.mapping(host, buffer.into());
         let (owner, buffer) = mapped.unwrap_or((host, buffer.into()));
-        self.fill_buffer(owner, buffer, spans, octets)?;
+        let filled = self.fill_buffer(owner, buffer, spans, octets);
+        // A mapping stays when the peer gives the DMB up; nobody reads there then.
+        if mapped.is_none() || filled != Err(MemoryError::NoBuffer) {
+            filled?;
+        }
         if mapped.is_some() {
             self.observe_mapped(host, owner, spans, octets);
         }
