@@ -27,7 +27,7 @@ use smc_transport_sim::tcp::SmcOption;
 use crate::cli::{DemoArguments, Percentages};
 use crate::output::{Failure, Screen, grouped, reason, size};
 
-pub use carry::{Hooks, Outcome, Place, Setup, carry};
+pub use carry::{Carrier, Hooks, Outcome, Place, Setup, carry};
 pub use links::{LinkEnd, LinkLife, LinkState};
 pub use source::Source;
 pub use tally::{Family, Kind, Tally};
@@ -54,6 +54,7 @@ pub fn run(
         seed: arguments.seed,
         ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
         option: SmcOption::BOTH,
+        carrier: carrier(arguments),
         rnics: arguments.rnics,
         kills: arguments.kill_link.clone().unwrap_or_default().0,
         revive: arguments.revive,
@@ -76,6 +77,15 @@ pub fn run(
     );
     bar.finish_and_clear();
     report(&outcome?, arguments, screen, stdout)
+}
+
+fn carrier(arguments: &DemoArguments) -> Carrier {
+    match arguments.smc_d {
+        true => Carrier::SmcD {
+            in_place: !arguments.moves,
+        },
+        false => Carrier::SmcR,
+    }
 }
 
 /// Shows what a run was, and fails if octets changed in it.
@@ -117,9 +127,17 @@ fn title(
     let (seed, ring) = (arguments.seed, &arguments.ring);
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R (seed {seed}, rings of {ring} KiB)"
+        "{what} to a server and back over {} (seed {seed}, rings of {ring} KiB)",
+        carrier(arguments).name()
     )?;
     let mut more = Vec::new();
+    if arguments.smc_d {
+        let way = match arguments.moves {
+            true => "moved by the devices",
+            false => "written in place",
+        };
+        more.push(format!("ISM devices of one machine, octets {way}"));
+    }
     if arguments.rnics > 1 {
         more.push(format!("{} RNICs in each host", arguments.rnics));
     }

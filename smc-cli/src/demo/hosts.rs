@@ -1,13 +1,15 @@
 //! The two hosts of the demo.
 
-use smc_proto::config::Config;
+use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
-use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
+use smc_proto::wire::types::{Chid, Eid, Gid, IsmGid, Mac, Mtu, PeerId};
+use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig, PortConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
+
+use super::carry::{Carrier, Setup};
 
 /// The port of an RNIC, numbered from 0, of a host: the first one has the address
 /// 10.0.0.`host`, the others count up in tens. All of them are on one LAN.
@@ -24,8 +26,32 @@ fn port(host: u8, rnic: u8) -> PortConfig {
     }
 }
 
-/// Two hosts with so many RNICs each: the client and the server.
-pub(super) fn build(seed: u64, ring: BufferSize, rnics: u8) -> (Simulation, [HostId; 2]) {
+/// The ISM device of a host: an emulated one, as between processes or systems of one
+/// machine.
+fn ism(host: u8, attaches: bool) -> IsmConfig {
+    let gid = IsmGid {
+        gid: 0x1500_0000 + u64::from(host),
+        gid_ext: 1,
+        chid: Chid::LOOPBACK,
+    };
+    IsmConfig {
+        attaches,
+        ..IsmConfig::new(DeviceId(0), gid)
+    }
+}
+
+/// Two hosts with RNICs or an ISM device each: the client and the server.
+pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
+    let Setup {
+        seed,
+        ring,
+        carrier,
+        ..
+    } = *setup;
+    let rnics = match carrier {
+        Carrier::SmcR => setup.rnics,
+        Carrier::SmcD { .. } => 0,
+    };
     let mut simulation = Simulation::new(FabricConfig::default(), seed);
     simulation.set_trace(0);
     let hosts = [("client", 1), ("server", 2)].map(|(name, number)| {
@@ -34,8 +60,18 @@ pub(super) fn build(seed: u64, ring: BufferSize, rnics: u8) -> (Simulation, [Hos
         config.receive_buffer = ring;
         config.send_buffer = ring;
         config.max_links = rnics.clamp(2, 8);
+        if let Carrier::SmcD { .. } = carrier {
+            config.offers = Offers::SMCD_V2;
+            if let Ok(eid) = Eid::user("SMCX-DEMO") {
+                // There is room for the first one.
+                let _ = config.v2.ueids.push(eid);
+            }
+        }
         let limits = Limits::for_connections(1);
         let host = simulation.add_host(name, config, limits, &ports);
+        if let Carrier::SmcD { in_place } = carrier {
+            simulation.add_ism(host, ism(number, in_place));
+        }
         let subnets = Subnets {
             network: [10, 0, 0, 0].into(),
             prefix_length: 24,
