@@ -283,7 +283,8 @@ impl Host {
             }
             RdmaCommand::ConnectQp { .. }
             | RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. } => return,
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return,
         };
         self.endpoint.handle_rdma(now, completion);
     }

@@ -7,6 +7,7 @@ pub mod replay;
 pub mod script;
 pub mod smcd;
 pub mod twolinks;
+pub mod versions;
 pub mod world;
 
 /// The example in the README compiles.

@@ -30,6 +30,7 @@ mod finish;
 mod host;
 mod identity;
 mod llc;
+mod message;
 mod rendezvous;
 mod script;
 mod session;

@@ -91,6 +91,8 @@ pub struct Script {
     numbers: BTreeMap<u8, LinkId>,
     /// The group that came up last.
     pub group: Option<GroupId>,
+    /// Nobody fetches CLC messages: TCP takes nothing.
+    pub hold_clc: bool,
     /// Octets the engine wrote into the peer's memory: key, address, length.
     pub writes: Vec<(u32, u64, u32)>,
 }
@@ -147,6 +149,7 @@ impl Script {
             link_events: VecDeque::new(),
             numbers: BTreeMap::new(),
             group: None,
+            hold_clc: false,
             writes: Vec::new(),
         }
     }
@@ -359,6 +362,7 @@ impl Script {
     pub fn release(&mut self) {
         self.adapter.hold = None;
         self.adapter.hold_link = None;
+        self.hold_clc = false;
         for command in std::mem::take(&mut self.adapter.held) {
             self.note(format_args!("late: {}", Kind::of(&command)));
             self.carry_out(&command);
@@ -393,7 +397,9 @@ impl Script {
     pub fn pump(&mut self) {
         let mut buffer = [0; MAX_LENGTH];
         loop {
-            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
+            if !self.hold_clc
+                && let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer)
+            {
                 let parsed = ClcMessage::parse(&buffer[..length]);
                 let (message, _) = parsed.expect("what is emitted can be read");
                 self.note(format_args!("{conn} -> {message}"));
@@ -427,6 +433,7 @@ impl Script {
 
     fn execute(&mut self, command: &RdmaCommand) {
         let kind = Kind::of(command);
+        self.adapter.count(kind);
         match command {
             RdmaCommand::Send { link, payload, .. } => match LlcMessage::parse(payload) {
                 Ok(message) => {

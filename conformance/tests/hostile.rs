@@ -148,7 +148,8 @@ fn reserved_fields_do_not_matter() {
     for waiting in [Waiting::Accept, Waiting::Confirm] {
         let (mut s, conn) = waiting.reach();
         let mut octets = due(waiting, &s.peer);
-        octets[7] |= 0x07;
+        // The low two bits tell the technology (V2-005).
+        octets[7] |= 0x04;
         (octets[51], octets[60]) = (0xff, 0xff);
         check!(s, s.octets(conn, &octets).is_ok(), true);
         s.expect_story(&["Consumed"]);

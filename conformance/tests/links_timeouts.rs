@@ -111,6 +111,8 @@ fn confirm_rkey_without_an_answer_fails_its_link_and_starts_again_on_another() {
     //= TIMER-028 test
     //= LLC-080 test
     let (mut s, _, _) = Script::two_link_client();
+    s.over(1).send(Peer::confirm_rkey_on(1, 2, &[2]));
+    s.over(1).expect_confirm_rkey_reply();
     let conn = s.client_wants_rmb(2);
     s.over(1).expect_confirm_rkey();
     s.wait_exactly(2 * SECOND);
@@ -127,6 +129,10 @@ fn confirm_rkey_without_an_answer_fails_its_link_and_starts_again_on_another() {
 fn a_continuation_without_an_answer_fails_its_link_too() {
     //= TIMER-028 test
     let (mut s, _, _) = Script::many_link_client(4);
+    s.over(1).send(Peer::confirm_rkey_on(1, 2, &[2, 3, 4]));
+    s.over(1).expect_confirm_rkey_reply();
+    s.over(1).send(Peer::rkey_continuation(2, &[4]));
+    s.over(1).expect_rkey_continuation_reply();
     let conn = s.client_wants_rmb(2);
     let request = LlcMessage::ConfirmRkey(s.over(1).expect_confirm_rkey());
     s.over(1).send(Peer::reply_to(&request));

@@ -323,7 +323,7 @@ impl Bare {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Write { .. } => return,
+            RdmaCommand::Write { .. } | RdmaCommand::SendLarge { .. } => return,
             RdmaCommand::Send {
                 link,
                 wr_id,

@@ -114,3 +114,85 @@ fn a_freed_element_is_cleared_and_used_again_without_asking() {
     s.expect_story(&["command Clear", "<- CLC Proposal", "-> CLC Accept"]);
     s.end();
 }
+
+/// The client proposes with its port of this number: whether the server founds a group.
+fn founds_for_port(s: &mut Script, port: u8) -> bool {
+    let peer = s.peer;
+    (s.peer.gid, s.peer.mac) = Peer::port(port);
+    let (_, accept) = s.server_accepts();
+    s.peer = peer;
+    accept.first_contact
+}
+
+#[test]
+fn a_client_is_known_by_each_port_that_a_link_leads_to() {
+    //= RENDEZVOUS-001 test
+    //= RENDEZVOUS-037 test
+    let (mut s, _, _) = Script::two_link_server();
+    check!(s, founds_for_port(&mut s, 2), false);
+    // Also if only the other RNIC of this side is in the client's subnet.
+    s.paths.truncate(1);
+    check!(s, founds_for_port(&mut s, 2), false);
+    check!(s, founds_for_port(&mut s, 1), false);
+    s.end();
+}
+
+#[test]
+fn a_client_is_known_by_a_port_that_it_told_of() {
+    //= RENDEZVOUS-001 test
+    //= LINK-041 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    s.over(1).send(Peer::hint(2));
+    s.over(1).expect_add_link();
+    s.over(1).send(Peer::rejects(3));
+    check!(s, founds_for_port(&mut s, 2), false);
+    check!(s, s.endpoint.usage().groups, 1);
+    s.end();
+}
+
+#[test]
+fn a_client_is_known_by_the_port_of_a_link_that_was_lost() {
+    //= RENDEZVOUS-001 test
+    for (lost, left) in [(1, 2), (2, 1)] {
+        let (mut s, _, _) = Script::two_link_server();
+        s.break_link(lost);
+        let own = s.over(left).expect_delete_link();
+        s.agree(left, own);
+        let offer = s.over(left).expect_add_link();
+        s.over(left).send(Peer::rejects(offer.link.0));
+        check!(s, founds_for_port(&mut s, lost), false);
+        check!(s, s.endpoint.usage().groups, 1);
+        s.end();
+    }
+}
+
+#[test]
+fn a_stranger_with_the_same_peer_id_gets_a_group_of_its_own() {
+    //= RENDEZVOUS-001 test
+    //= CLC-046 test
+    let (mut s, first, _) = Script::two_link_server();
+    let peer = s.peer;
+    (s.peer.gid, s.peer.mac) = Peer::port(3);
+    let (conn, accept) = s.server_accepts();
+    check!(s, accept.first_contact, true);
+    let decline = s.peer.decline_with(true);
+    let _ = s.clc(conn, &decline);
+    s.peer = peer;
+    s.skip();
+    check!(s, s.endpoint.usage().groups, 1);
+    check!(s, s.endpoint.conn(first).is_some(), true);
+    s.end();
+}
+
+#[test]
+fn a_group_on_another_lan_is_another_group() {
+    //= RENDEZVOUS-001 test
+    //= LINK-037 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    s.paths[0] = conformance::script::rnic(2);
+    s.paths[0].lan.0 = 7;
+    check!(s, founds_for_port(&mut s, 1), true);
+    s.end();
+}

@@ -13,6 +13,8 @@ use smc_proto::wire::types::BufferSize;
 
 const ONE_LINK: &str = "linux612-v1-onelink.pcap.gz";
 const TWO_LINKS: &str = "linux612-v1-twolinks.pcap.gz";
+const ONE_LINK_V2: &str = "linux612-v2-onelink.pcap.gz";
+const TWO_LINKS_V2: &str = "linux612-v2-twolinks.pcap.gz";
 
 /// Application and octets from client to server and back, of each connection.
 const ONE_LINK_CONNECTIONS: [(char, u64, u64); 10] = [
@@ -143,7 +145,8 @@ fn check_counts(expected: &Expected, setup: &Setup, report: &Report) {
 /// The client says itself that the group ends, once our server said so: our link
 /// is there to hear it only while our own SEND is not complete.
 fn echo_is_heard(expected: &Expected, setup: &Setup) -> bool {
-    (expected.capture, expected.ours) == (ONE_LINK, End::Server)
+    matches!(expected.capture, ONE_LINK | ONE_LINK_V2 | TWO_LINKS_V2)
+        && expected.ours == End::Server
         && setup.completions == Completions::Late
 }
 
@@ -282,6 +285,112 @@ fn our_client_is_served_by_the_server_of_the_capture_with_two_links() {
             (Deviation::AbortAnswered, 1),
             (Deviation::AfterEnd, 1),
             (Deviation::BlockedWithRoom, 2),
+        ],
+    });
+}
+
+#[test]
+fn our_server_serves_the_client_of_the_version_2_capture_with_one_link() {
+    check(&Expected {
+        capture: ONE_LINK_V2,
+        ours: End::Server,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts {
+            clc_fed: 20,
+            clc_equal: 10,
+            llc_fed: 40,
+            llc_equal: 40,
+            cdc_fed: 78,
+            cdc_equal: 60,
+            writes_fed: 60,
+            writes: 29,
+            fins_fed: 10,
+            ..Counts::default()
+        },
+        llc_kept: (21, 21),
+        rmbs: 1,
+        deviations: &[(Deviation::GroupDeletion, 1), (Deviation::AfterEnd, 1)],
+    });
+}
+
+#[test]
+fn our_client_is_served_by_the_server_of_the_version_2_capture_with_one_link() {
+    check(&Expected {
+        capture: ONE_LINK_V2,
+        ours: End::Client,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts {
+            clc_fed: 10,
+            clc_equal: 20,
+            llc_fed: 41,
+            llc_equal: 40,
+            cdc_fed: 60,
+            cdc_equal: 78,
+            writes_fed: 29,
+            writes: 60,
+            fins_fed: 10,
+            ..Counts::default()
+        },
+        llc_kept: (22, 21),
+        rmbs: 1,
+        deviations: &[
+            (Deviation::DeletionNotEchoed, 1),
+            (Deviation::BlockedWithRoom, 1),
+        ],
+    });
+}
+
+#[test]
+fn our_server_serves_the_client_of_the_version_2_capture_with_two_links() {
+    check(&Expected {
+        capture: TWO_LINKS_V2,
+        ours: End::Server,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts {
+            clc_fed: 20,
+            clc_equal: 10,
+            llc_fed: 41,
+            llc_equal: 41,
+            cdc_fed: 78,
+            cdc_equal: 60,
+            writes_fed: 60,
+            writes: 29,
+            fins_fed: 10,
+            ..Counts::default()
+        },
+        llc_kept: (22, 22),
+        rmbs: 1,
+        deviations: &[(Deviation::GroupDeletion, 1), (Deviation::AfterEnd, 1)],
+    });
+}
+
+#[test]
+fn our_client_is_served_by_the_server_of_the_version_2_capture_with_two_links() {
+    check(&Expected {
+        capture: TWO_LINKS_V2,
+        ours: End::Client,
+        connections: &ONE_LINK_CONNECTIONS,
+        last: CloseReason::Normal,
+        counts: Counts {
+            clc_fed: 10,
+            clc_equal: 20,
+            llc_fed: 42,
+            llc_equal: 41,
+            cdc_fed: 60,
+            cdc_equal: 78,
+            writes_fed: 29,
+            writes: 60,
+            fins_fed: 10,
+            ..Counts::default()
+        },
+        llc_kept: (23, 22),
+        rmbs: 1,
+        deviations: &[
+            (Deviation::DeletionNotEchoed, 1),
+            (Deviation::BlockedWithRoom, 1),
         ],
     });
 }

@@ -265,3 +265,27 @@ fn a_peer_has_at_most_255_rmbs() {
     s.client_joins(200);
     s.end();
 }
+
+#[test]
+fn a_peer_may_announce_an_rmb_before_a_connection_needs_it() {
+    //= RMB-031 test
+    //= RMB-010 test
+    let mut s = Script::server();
+    s.server_first_contact();
+    for rmb in [7, 8] {
+        s.send(Peer::confirm_rkey(rmb));
+        check!(s, s.expect_confirm_rkey_reply().flags.is_empty(), true);
+    }
+    check!(s, s.endpoint.usage().remote_rmbs, 3);
+    let (conn, _) = s.server_joins(8);
+    check!(s, s.endpoint.usage().remote_rmbs, 3);
+    s.write(conn, 3);
+    check!(
+        s,
+        s.writes.last().map(|w| w.0),
+        Some(Peer::rtoken(8).rkey.0)
+    );
+    // This side asks for no RMB that nobody needs (MAY, not used).
+    check!(s, s.adapter.registrations().count(), 4);
+    s.end();
+}

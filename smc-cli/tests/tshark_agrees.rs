@@ -206,8 +206,16 @@ fn v2(record: &Value, kind_name: &str, smcd: bool, all: &mut Vec<(&'static str, 
                 all.push(("smc.confirm.gid.list.entry", items(record, "gids")));
             }
         }
-        ("Decline", true) => all.push(("smc.decline.os.type", vec![field(record, "os")])),
-        ("AddLink", _) if record.get("pairs").is_some() => {
+        ("Decline", true) => {
+            all.push(("smc.decline.os.type", vec![field(record, "os")]));
+            // The four further words, which are empty, have the same name.
+            let diagnosis = all
+                .iter_mut()
+                .find(|(name, _)| *name == "smc.peer.diag.info");
+            diagnosis.unwrap().1.extend(vec![normal("0"); 4]);
+        }
+        // tshark shows the extension of a request only.
+        ("AddLink", _) if record.get("pairs").is_some() && record["reply"] == false => {
             all.push(("smc.add.link.direct_link", vec![field(record, "direct")]));
             for (name, ours) in [
                 ("smc.add.link.rmb.RTok.Rkey1", "reference_rkey"),

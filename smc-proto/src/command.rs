@@ -151,6 +151,18 @@ pub enum RdmaCommand {
         /// The message.
         payload: [u8; 44],
     },
+    /// A SEND of more than 44 octets, signalled and solicited, behind all writes before
+    /// it; only on links with receives of 8192 octets. Its octets are those that
+    /// [`Endpoint::emit_llc`](crate::endpoint::Endpoint::emit_llc) writes, to be called
+    /// before anything else. Answer: `Sent`.
+    SendLarge {
+        /// The link that carries it.
+        link: LinkId,
+        /// Its number on that link.
+        wr_id: WrId,
+        /// Octets of the message, 45 to 8192.
+        length: u32,
+    },
 }
 
 /// Everything a connection sends in its turn on a link: up to two RDMA WRITEs, then

@@ -60,7 +60,8 @@ pub struct Config {
     /// the RMB is given up.
     pub rkey_retries: u8,
     /// Most links in one link group, 1 to 8 (LINK-012). A limit of 1 is a matter of
-    /// version 2.1 and counts as 2 otherwise, where every group wants a second link.
+    /// version 2.1 and counts as 2 otherwise, where every group wants a second link;
+    /// more than 2 are a matter of version 1.
     pub max_links: u8,
     /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
     pub receive_buffer: BufferSize,
@@ -200,9 +201,11 @@ impl Config {
         self.connections_per_group.max(LEAST_CONNECTIONS)
     }
 
-    /// The limit of links that version 2.1 tells.
+    /// The limit of links that version 2.1 tells. Version 2 has messages for three
+    /// links at most, two of them symmetric (V2-159).
+    //= V2-214
     pub(crate) fn told_links(&self) -> u8 {
-        self.max_links.clamp(1, 8)
+        self.max_links.clamp(1, 2)
     }
 }
 

@@ -310,6 +310,27 @@ impl<S: Storage> Endpoint<S> {
         self.finish_poll_rdma(device, command, rest)
     }
 
+    /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and tells its
+    /// length, which is that of the command; 0 if its link is gone. To be called as soon
+    /// as the command was polled.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`]: nothing was written;
+    /// [`LLC_V2_MAX_LENGTH`](crate::wire::llc::v2::LLC_V2_MAX_LENGTH) octets always
+    /// suffice.
+    pub fn emit_llc(
+        &mut self,
+        link: LinkId,
+        wr_id: WrId,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        let mut engine = self.quiet_engine();
+        if !engine.links.is_live(link.index, link.generation) {
+            return Ok(0);
+        }
+        engine.emit_large(link.index, wr_id.0, buffer)
+    }
+
     /// Puts all that one connection sends in its turn into `turn`, if that is next
     /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] tells what
     /// is; it also gives each step of a turn by itself, so that calling this is

@@ -54,6 +54,7 @@ mod matching;
 mod moving;
 mod ports;
 mod remote_rmb;
+mod room;
 mod rtokens;
 mod selection;
 mod standing;
@@ -70,6 +71,8 @@ pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use llc::{AddWish, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
+pub(crate) use remote_rmb::find as find_remote_rmb;
+pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use standing::{LinkTold, Standing};
 pub(crate) use teardown::Fallback;
@@ -149,8 +152,11 @@ pub struct LinkGroup {
     pub(crate) add_wish: AddWish,
     /// Most links, as CONFIRM LINK settled it (LINK-016).
     pub(crate) max_links: u8,
-    /// GID and MAC that the client proposed, until its Confirm.
+    /// Server: GID and MAC that the client proposed when the group was founded.
     pub(crate) proposed: Option<(Gid, Mac)>,
+    /// Server: another port of the client, to which no link leads: the one that it
+    /// told of last, or at the end of the link that left last.
+    pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
     pub(crate) members: List<MEMBERS>,
@@ -159,6 +165,9 @@ pub struct LinkGroup {
     pub(crate) spare: [[List<{ buffer_list::SPARE }>; 16]; 2],
     pub(crate) buffers: List<{ buffer_list::OWNED }>,
     pub(crate) rmb_count: u16,
+    /// Whether connections wait for an RMB of theirs, because there are as many as
+    /// there may be.
+    pub(crate) rmb_awaited: bool,
     pub(crate) agreements: List<{ buffer_list::AGREEMENT }>,
     pub(crate) remote_rmbs: List<0>,
     pub(crate) remote_rmb_count: u16,
@@ -236,12 +245,14 @@ impl LinkGroup {
             add_wish: AddWish::NONE,
             max_links: terms.max_links,
             proposed: None,
+            other_port: None,
             ring_base: 4,
             members: List::EMPTY,
             connection_count: 0,
             spare: [[List::EMPTY; 16]; 2],
             buffers: List::EMPTY,
             rmb_count: 0,
+            rmb_awaited: false,
             agreements: List::EMPTY,
             remote_rmbs: List::EMPTY,
             remote_rmb_count: 0,
@@ -266,7 +277,8 @@ impl LinkGroup {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        (self.founder, self.max_links, self.proposed, self.list_links).hash(hasher);
+        (self.founder, self.max_links, self.list_links).hash(hasher);
+        (self.proposed, self.other_port).hash(hasher);
         (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
         self.addition.fingerprint(now, hasher);
         self.add_wish.fingerprint(now, hasher);
@@ -281,7 +293,7 @@ impl LinkGroup {
         (
             self.ring_base,
             self.connection_count,
-            self.rmb_count,
+            (self.rmb_count, self.rmb_awaited),
             self.flow,
         )
             .hash(hasher);

@@ -92,6 +92,11 @@ impl LocalPath {
         (self.device.0 as usize) < MAX_DEVICES
     }
 
+    /// Whether it is the same port of the same RNIC.
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        self.device == other.device && self.port == other.port
+    }
+
     /// Whether links of this version can be made of it.
     //= V2-028
     //= V2-232

@@ -18,9 +18,7 @@ impl Ports {
     /// connections that name them.
     pub(crate) fn learn(&mut self, path: LocalPath) {
         let same = |known: &Option<LocalPath>| {
-            known.is_some_and(|known| {
-                known.device == path.device && known.port == path.port && known.roce == path.roce
-            })
+            known.is_some_and(|known| known.is_at(&path) && known.roce == path.roce)
         };
         let known = self.0.iter().position(same);
         let free = self.0.iter().position(Option::is_none);

@@ -84,6 +84,14 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         *self.slots.get((number & Self::MASK) as usize)?
     }
 
+    /// The value of this number, if it is still in.
+    pub(crate) fn get(&self, number: u32) -> Option<T> {
+        if !self.contains(number) {
+            return None;
+        }
+        *self.slots.get((number & Self::MASK) as usize)?
+    }
+
     /// Takes the oldest value out, with its number.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, T)> {
@@ -124,10 +132,9 @@ mod tests {
             assert_eq!(queue.is_full(), model.len() == 4);
             for distance in 0..8 {
                 let number = queue.first.wrapping_add(distance);
-                assert_eq!(
-                    queue.contains(number),
-                    model.iter().any(|(n, _)| *n == number)
-                );
+                let expected = model.iter().find(|(n, _)| *n == number);
+                assert_eq!(queue.contains(number), expected.is_some());
+                assert_eq!(queue.get(number), expected.map(|(_, value)| *value));
             }
         }
         queue.clear();

@@ -21,6 +21,7 @@ mod input;
 mod ism;
 mod message;
 mod output;
+mod paths;
 mod peer_end;
 mod progress;
 mod proposed;
@@ -32,6 +33,7 @@ use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
+use crate::command::QpAddress;
 use crate::config::{MAX_ISM_PATHS, MAX_PATHS, Offers};
 use crate::fingerprint::until;
 use crate::id::NONE;
@@ -117,6 +119,9 @@ pub struct Handshake {
     pub(crate) peer: Option<PeerEnd>,
     /// The peer's RMB: index and generation.
     pub(crate) remote_rmb: Option<(u32, u32)>,
+    /// Server: the links that left the group last since the Accept. The Confirm may
+    /// name them.
+    pub(crate) former: [Option<FormerLink>; 2],
     /// The group whose forming is waited for.
     pub(crate) queued_on: u32,
     /// The newest CDC message that came before its time (RENDEZVOUS-050), and
@@ -127,6 +132,15 @@ pub struct Handshake {
     /// End of the whole rendezvous.
     pub(crate) overall: Instant,
     links: [Links; 3],
+}
+
+/// A link that left its group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct FormerLink {
+    /// The peer's end of it.
+    pub(crate) peer: QpAddress,
+    /// Its position, by which RTokens are kept until another link takes it.
+    pub(crate) position: u8,
 }
 
 /// Where a rendezvous stands; see the figure of the module.
@@ -170,6 +184,7 @@ impl Handshake {
             smcd: None,
             peer: None,
             remote_rmb: None,
+            former: [None; 2],
             queued_on: NONE,
             early: [None; 2],
             deadline: None,
@@ -232,6 +247,7 @@ impl Handshake {
             .hash(hasher);
         (&self.ism, self.offers, self.agreed, self.version).hash(hasher);
         (&self.proposal, &self.peer, &self.smcd, &self.early).hash(hasher);
+        self.former.hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);
         until(Some(self.overall), now).hash(hasher);

@@ -5,6 +5,7 @@ use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD};
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 
 use crate::observe::IsmContent;
 
@@ -13,6 +14,7 @@ use crate::observe::IsmContent;
 pub fn send(octets: &[u8]) -> String {
     let words = match octets.first() {
         Some(&CDC_TYPE) => Cdc::parse(octets).map(|cdc| cdc.to_string()).ok(),
+        Some(0x20..=0x2f) => LlcMessageV2::parse(octets).map(|llc| llc.to_string()).ok(),
         _ => LlcMessage::parse(octets).map(|llc| llc.to_string()).ok(),
     };
     words.unwrap_or_else(|| format!("SEND {} octets: {}", octets.len(), head(octets)))
@@ -57,7 +59,7 @@ pub enum Stream {
 #[must_use]
 pub fn stream(octets: &[u8]) -> Stream {
     let known = octets.len().min(EYE_CATCHER.len());
-    let begins = |catcher: [u8; 4]| octets.get(..known) == catcher.get(..known);
+    let begins = |eye_catcher: [u8; 4]| octets.get(..known) == eye_catcher.get(..known);
     if !begins(EYE_CATCHER) && !begins(EYE_CATCHER_SMCD) {
         return Stream::Other;
     }

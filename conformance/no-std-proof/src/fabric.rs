@@ -337,7 +337,8 @@ impl Host {
             }
             RdmaCommand::ConnectQp { .. }
             | RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. } => return Ok(()),
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return Ok(()),
         };
         self.endpoint.handle_rdma(now, completion);
         Ok(())

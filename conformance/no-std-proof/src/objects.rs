@@ -166,6 +166,11 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
             wr_id: WrId(input.u32()),
             payload: input.octets(),
         },
+        RdmaCommand::SendLarge {
+            link,
+            wr_id: WrId(input.u32()),
+            length: input.u32(),
+        },
     ];
     let command = input.one_of(&commands);
     sink.value(&command, &command);

@@ -172,7 +172,7 @@ fn clc(input: &mut Input, sink: &mut Sink) {
     for device in devices.clone() {
         sink.display(&device);
     }
-    keep((&list).into_iter().count());
+    keep((&list).into_iter().next());
     keep((pair::<SmcdOffer>(input, sink), SmcdOffer::default()));
     keep(pair::<V2Offer>(input, sink));
     for device in Proposal::any(input).ism_gids() {
@@ -278,7 +278,7 @@ fn borrowed(
             let entries = $entries;
             sink.value(&entries, &entries);
             sink.display(&entries);
-            keep((entries.len(), entries.iter().count(), Entries::clone(&entries)));
+            keep((entries.len(), entries.iter().next(), Entries::clone(&entries)));
         })*};
     }
     entries!(rtokens, request.gids, delete.rkeys);

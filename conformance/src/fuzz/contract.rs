@@ -181,7 +181,7 @@ impl Contract {
                     assert!(offset as usize + length as usize <= b.memory.len());
                 }
             }
-            RdmaCommand::Send { link, wr_id, .. } => {
+            RdmaCommand::Send { link, wr_id, .. } | RdmaCommand::SendLarge { link, wr_id, .. } => {
                 assert!(!self.is_ending(link), "{command:?}");
                 let l = self.link(link);
                 assert_eq!(l.qp, Qp::Rts, "{command:?}");

@@ -18,9 +18,9 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{LinkNumber, Qpn, RKey};
 
+use super::message::Llc;
 use super::script::Links;
 pub(super) use links::QueuePair;
 use links::QueuePairs;
@@ -30,7 +30,7 @@ use memory::Registration;
 #[derive(Clone, Debug)]
 pub(super) enum Output {
     Clc(ConnId, Box<ClcMessage>),
-    Llc(LinkNumber, LlcMessage),
+    Llc(LinkNumber, Llc),
     Cdc(LinkNumber, Cdc),
     Write {
         link: LinkNumber,
@@ -143,6 +143,16 @@ impl Host {
         Err("the endpoint never comes to rest".into())
     }
 
+    /// The posted SEND completes, now or later.
+    fn complete_or_keep(&mut self, link: LinkId, wr_id: WrId) {
+        if self.late {
+            self.posted.push_back((link, wr_id));
+        } else {
+            let completion = RdmaCompletion::Sent { link, wr_id };
+            self.endpoint.handle_rdma(self.now, completion);
+        }
+    }
+
     fn execute(&mut self, command: &RdmaCommand) -> Result<(), String> {
         let completion = match *command {
             RdmaCommand::CreateQp { link, device, .. } => {
@@ -229,17 +239,26 @@ impl Host {
                 let output = if payload.first() == Some(&CDC_TYPE) {
                     Output::Cdc(number, Cdc::parse(&payload).map_err(|e| e.to_string())?)
                 } else {
-                    Output::Llc(
-                        number,
-                        LlcMessage::parse(&payload).map_err(|e| e.to_string())?,
-                    )
+                    Output::Llc(number, Llc::parse(&payload)?)
                 };
                 self.outputs.push(output);
-                if self.late {
-                    self.posted.push_back((link, wr_id));
-                    return Ok(());
+                self.complete_or_keep(link, wr_id);
+                return Ok(());
+            }
+            RdmaCommand::SendLarge {
+                link,
+                wr_id,
+                length,
+            } => {
+                let number = self.sender(link)?;
+                let mut octets = vec![0; length as usize];
+                let written = self.endpoint.emit_llc(link, wr_id, &mut octets);
+                if written != Ok(octets.len()) {
+                    return Err(format!("{length} octets announced, {written:?} written"));
                 }
-                RdmaCompletion::Sent { link, wr_id }
+                self.outputs.push(Output::Llc(number, Llc::parse(&octets)?));
+                self.complete_or_keep(link, wr_id);
+                return Ok(());
             }
         };
         self.endpoint.handle_rdma(self.now, completion);

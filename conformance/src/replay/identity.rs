@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::AddLink;
-use smc_proto::wire::types::{AlertToken, LinkNumber, RKey, RToken};
+use smc_proto::wire::types::{AlertToken, LinkNumber, PeerId, RKey, RToken};
 
 /// The map, from captured to ours.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,16 @@ impl Identities {
         ours: &ClcMessage,
     ) -> Result<Vec<u8>, String> {
         let message = match (captured, ours, link) {
-            (ClcMessage::Proposal(_), ClcMessage::Proposal(_), _) => ours.clone(),
+            (ClcMessage::Proposal(theirs), ClcMessage::Proposal(own), _) => {
+                let mut message = own.clone();
+                // Linux leaves its identity out without an offer of version 1; ours has
+                // it there, and is checked to be our own (V2-023).
+                if theirs.v2_offer.is_some() && theirs.peer_id == PeerId::default() {
+                    message.peer_id = theirs.peer_id;
+                    (message.gid, message.mac) = (theirs.gid, theirs.mac);
+                }
+                ClcMessage::Proposal(message)
+            }
             (ClcMessage::Accept(theirs), ClcMessage::Accept(ours), Some(link)) => {
                 ClcMessage::Accept(self.pair_half(link, theirs, ours)?)
             }

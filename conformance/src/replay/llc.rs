@@ -3,6 +3,7 @@
 use smc_proto::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage, kind};
 use smc_proto::wire::types::{LinkNumber, RKey};
 
+use super::message::Llc;
 use super::script::{End, Step};
 use super::session::Session;
 use super::{Deviation, Rmbs};
@@ -12,18 +13,22 @@ impl Session<'_> {
     pub(super) fn own_llc(
         &mut self,
         link: LinkNumber,
-        captured: &LlcMessage,
+        captured: &Llc,
         step: &Step,
     ) -> Result<(), String> {
-        if let LlcMessage::DeleteLink(request) = captured {
-            return self.own_deletion(link, request);
+        if let LlcMessage::DeleteLink(request) = &captured.message {
+            return self.own_deletion(link, request, captured.v2);
         }
         let Some(ours) = self.take_own(link, captured) else {
-            return self.own_missing(link, captured);
+            return self.own_missing(link, &captured.message);
         };
         self.host.check_llc(link, &ours)?;
         let paired = self.identities.pair_llc(link, captured, &ours);
-        if paired.emit()[..] != step.octets[..] {
+        let expected = match captured.v2 {
+            false => step.octets.clone(),
+            true => captured.emit(),
+        };
+        if paired.emit() != expected {
             return Err(format!("ours is {ours}"));
         }
         self.counts.llc_equal += 1;
@@ -33,9 +38,14 @@ impl Session<'_> {
     /// Our message of the same type on this link. Links do not wait for each
     /// other; nor do, on one link, withdrawing an RMB and answering the other end,
     /// so these two may come in either order.
-    fn take_own(&mut self, link: LinkNumber, captured: &LlcMessage) -> Option<LlcMessage> {
-        let alike = |(on, m): &(LinkNumber, LlcMessage)| {
-            *on == link && m.kind() == captured.kind() && m.is_reply() == captured.is_reply()
+    fn take_own(&mut self, link: LinkNumber, captured: &Llc) -> Option<Llc> {
+        let (v2, captured) = (captured.v2, &captured.message);
+        let alike = |(on, m): &(LinkNumber, Llc)| {
+            let same = m.v2 == v2;
+            let m = &m.message;
+            same && *on == link
+                && m.kind() == captured.kind()
+                && m.is_reply() == captured.is_reply()
         };
         let index = self.llc.iter().position(alike)?;
         let withdrawal = |m: &LlcMessage| m.kind() == kind::DELETE_RKEY;
@@ -44,7 +54,7 @@ impl Session<'_> {
             .iter()
             .take(index)
             .filter(|(on, _)| *on == link)
-            .all(|(_, m)| withdrawal(m) && m.is_reply() != captured.is_reply());
+            .all(|(_, m)| withdrawal(&m.message) && m.message.is_reply() != captured.is_reply());
         if !in_order {
             return None;
         }
@@ -73,7 +83,12 @@ impl Session<'_> {
     }
 
     /// The captured end deleted all links.
-    fn own_deletion(&mut self, link: LinkNumber, captured: &DeleteLink) -> Result<(), String> {
+    fn own_deletion(
+        &mut self,
+        link: LinkNumber,
+        captured: &DeleteLink,
+        v2: bool,
+    ) -> Result<(), String> {
         if captured.reply || !captured.flags.contains(DeleteLinkFlags::ALL) {
             return Err("only the deletion of all links is replayed".into());
         }
@@ -87,7 +102,11 @@ impl Session<'_> {
         if !self.group_down {
             self.delete_group()?;
         }
-        match self.take_own(link, &LlcMessage::DeleteLink(*captured)) {
+        let like = Llc {
+            v2,
+            ..Llc::v1(LlcMessage::DeleteLink(*captured))
+        };
+        match self.take_own(link, &like).map(|ours| ours.message) {
             Some(LlcMessage::DeleteLink(ours))
                 if ours.flags.contains(DeleteLinkFlags::ALL) && ours.link == captured.link =>
             {
@@ -102,9 +121,10 @@ impl Session<'_> {
     pub(super) fn feed_llc(
         &mut self,
         link: LinkNumber,
-        message: &LlcMessage,
+        message: &Llc,
+        step: &Step,
     ) -> Result<(), String> {
-        let rkey = match message {
+        let rkey = match &message.message {
             LlcMessage::ConfirmRkey(m) if m.reply => Some(m.rtoken.rkey),
             LlcMessage::DeleteRkey(m) if m.reply => m.rkeys.first().copied(),
             _ => None,
@@ -112,7 +132,11 @@ impl Session<'_> {
         if rkey.is_some_and(|rkey| self.is_unasked(link, message, rkey)) {
             return Ok(());
         }
-        let octets = self.identities.rewrite_reply(link, message).emit();
+        let rewritten = self.identities.rewrite_reply(link, message);
+        let octets = match rewritten == *message {
+            true => step.octets.clone(),
+            false => rewritten.emit(),
+        };
         if self.host.receive(link, &octets)? {
             self.counts.llc_fed += 1;
         } else if self.host.is_cut_off() {
@@ -124,8 +148,14 @@ impl Session<'_> {
     }
 
     /// Whether a message answers a request that our end did not make.
-    fn is_unasked(&mut self, link: LinkNumber, reply: &LlcMessage, rkey: RKey) -> bool {
-        let unasked = self.unasked.remove(&(reply.kind(), link, rkey));
+    /// In version 2 a Linux answer to DELETE RKEY does not tell the key (V2-166).
+    fn is_unasked(&mut self, link: LinkNumber, reply: &Llc, rkey: RKey) -> bool {
+        let kind = reply.message.kind();
+        let asked = |(k, l, r): &&(u8, LinkNumber, RKey)| {
+            (*k, *l) == (kind, link) && (*r == rkey || (reply.v2 && rkey == RKey(0)))
+        };
+        let found = self.unasked.iter().find(asked).copied();
+        let unasked = found.is_some_and(|found| self.unasked.remove(&found));
         if unasked {
             self.deviate(Deviation::RmbKept);
         }

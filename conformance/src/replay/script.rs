@@ -9,7 +9,6 @@ use std::path::Path as FilePath;
 
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
-use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{Gid, LinkNumber, Mac};
 use smc_transport_sim::capture::follow::{Follower, RdmaWrite};
 use smc_transport_sim::capture::frame::{Frame, parse_frame};
@@ -17,6 +16,8 @@ use smc_transport_sim::capture::reader::CaptureReader;
 
 use builder::{Builder, TcpEnd};
 pub(super) use links::Links;
+
+use super::message::Llc;
 
 /// An end of the TCP connections of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -72,7 +73,7 @@ pub(super) enum What {
         message: Box<ClcMessage>,
     },
     Llc {
-        message: LlcMessage,
+        message: Llc,
     },
     Cdc {
         stream: u64,

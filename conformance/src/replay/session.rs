@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use smc_proto::config::Config;
+use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LanId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, RKey};
+use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, PeerOs, RKey};
 
 use super::connection::Connection;
 use super::host::{Host, Output};
 use super::identity::Identities;
+use super::message::Llc;
 use super::script::{End, Script, Step, What};
 use super::{Completions, Counts, Deviation, Failure, Ports, Report, Rmbs, Setup};
 
@@ -25,7 +25,7 @@ pub(super) struct Session<'a> {
     pub(super) connections: BTreeMap<u64, Connection>,
     pub(super) streams: BTreeMap<ConnId, u64>,
     /// LLC messages of ours, not yet compared, and the links that carried them.
-    pub(super) llc: VecDeque<(LinkNumber, LlcMessage)>,
+    pub(super) llc: VecDeque<(LinkNumber, Llc)>,
     /// Requests of the captured end that ours did not make, by type, link and key:
     /// the answers to them are not fed in.
     pub(super) unasked: BTreeSet<(u8, LinkNumber, RKey)>,
@@ -42,7 +42,7 @@ impl<'a> Session<'a> {
         let own = script
             .halves
             .iter()
-            .find(|((_, end), _)| *end == setup.ours)
+            .find(|((_, end), half)| *end == setup.ours && half.first_contact)
             .map(|(_, half)| *half);
         let peer_id = own.map_or(PeerId::new(0, Mac::default()), |half| half.peer_id);
         let mut config = Config::new(peer_id);
@@ -53,8 +53,19 @@ impl<'a> Session<'a> {
             config.receive_buffer = half.buffer_size;
             config.send_buffer = half.buffer_size;
         }
+        if let Some(v2) = own.and_then(|half| half.v2) {
+            config.offers = Offers::SMCR_V2;
+            config.v2.hostname = v2.extension.hostname;
+            config.v2.os = PeerOs::LINUX;
+            config.v2.ueids.push(v2.eid).unwrap_or_default();
+        }
         (setup.configure)(&mut config);
-        let mut paths = ports(script, setup.ours, own.map_or(Mtu::M1024, |half| half.mtu));
+        let roce = match own.and_then(|half| half.v2) {
+            None => RoceVersion::V1,
+            Some(_) => RoceVersion::V2,
+        };
+        let mtu = own.map_or(Mtu::M1024, |half| half.mtu);
+        let mut paths = ports(script, setup.ours, mtu, roce);
         if setup.ports == Ports::One {
             paths.truncate(1);
         }
@@ -129,8 +140,11 @@ impl<'a> Session<'a> {
             (What::Clc { stream, .. }, false) => self.feed_clc(*stream, step)?,
             (What::Llc { message }, true) => self.own_llc(link, message, step)?,
             (What::Llc { message }, false) => {
-                unaltered(&message.emit(), step)?;
-                self.feed_llc(link, message)?;
+                // Of version 2 the order of the sender's machine is not ours (V2-151).
+                if !message.v2 {
+                    unaltered(&message.emit(), step)?;
+                }
+                self.feed_llc(link, message, step)?;
             }
             (What::Cdc { stream, cdc }, true) => self.own_cdc(link, *stream, cdc)?,
             (What::Cdc { stream, cdc }, false) => {
@@ -265,7 +279,7 @@ impl<'a> Session<'a> {
 
 /// The ports of an end, each on an RNIC of its own and all on one LAN. The first
 /// one is in the subnet that the client proposes.
-fn ports(script: &Script, end: End, mtu: Mtu) -> Vec<LocalPath> {
+fn ports(script: &Script, end: End, mtu: Mtu, roce: RoceVersion) -> Vec<LocalPath> {
     let ports = script.ports.get(&end).map_or(&[][..], Vec::as_slice);
     ports
         .iter()
@@ -279,7 +293,7 @@ fn ports(script: &Script, end: End, mtu: Mtu) -> Vec<LocalPath> {
             mtu,
             lan: LanId(0),
             subnet_match: index == 0,
-            roce: RoceVersion::V1,
+            roce,
             route: Route::Direct,
         })
         .collect()

@@ -57,7 +57,7 @@ impl Kind {
             RdmaCommand::FreeBuffer { .. } => Self::Free,
             RdmaCommand::ClearElement { .. } => Self::Clear,
             RdmaCommand::Write { .. } => Self::Write,
-            RdmaCommand::Send { .. } => Self::Send,
+            RdmaCommand::Send { .. } | RdmaCommand::SendLarge { .. } => Self::Send,
         }
     }
 }
@@ -95,9 +95,26 @@ pub struct Adapter {
     pub marked: usize,
     next_qpn: u32,
     next_key: u32,
+    asked: [usize; 12],
 }
 
 impl Adapter {
+    /// How many commands of a kind were given.
+    #[must_use]
+    pub fn asked(&self, kind: Kind) -> usize {
+        self.asked[kind as usize]
+    }
+
+    pub(super) fn count(&mut self, kind: Kind) {
+        self.asked[kind as usize] += 1;
+    }
+
+    /// Buffers, and the links on whose protection domains they are registered.
+    pub fn registrations(&self) -> impl Iterator<Item = (BufferId, &[LinkId])> + '_ {
+        let buffers = self.buffers.iter();
+        buffers.map(|(buffer, links)| (*buffer, links.as_slice()))
+    }
+
     /// Refuses the `number`-th command of a kind from now on, counted from 1.
     pub fn refuse(&mut self, kind: Kind, number: u32) {
         self.refuse.push((kind, number));
@@ -128,7 +145,8 @@ impl Adapter {
                 | RdmaCommand::RegisterBuffer { link, .. }
                 | RdmaCommand::DeregisterBuffer { link, .. }
                 | RdmaCommand::Write { link, .. }
-                | RdmaCommand::Send { link, .. },
+                | RdmaCommand::Send { link, .. }
+                | RdmaCommand::SendLarge { link, .. },
             ) => *link == wanted,
             _ => false,
         };
@@ -173,7 +191,9 @@ impl Adapter {
             | RdmaCommand::DeregisterBuffer { buffer, .. }
             | RdmaCommand::FreeBuffer { buffer }
             | RdmaCommand::ClearElement { buffer, .. } => RdmaCompletion::BufferRefused { buffer },
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 
@@ -233,7 +253,9 @@ impl Adapter {
                 let links = self.buffers.get(buffer);
                 want(links.is_some_and(|l| l.contains(link)), "not registered")
             }
-            RdmaCommand::Send { link, .. } => want(qp(link) == Some(Qp::Rts), "not RTS"),
+            RdmaCommand::Send { link, .. } | RdmaCommand::SendLarge { link, .. } => {
+                want(qp(link) == Some(Qp::Rts), "not RTS")
+            }
         }
     }
 
@@ -302,7 +324,7 @@ impl Adapter {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Send { link, wr_id, .. } => {
+            RdmaCommand::Send { link, wr_id, .. } | RdmaCommand::SendLarge { link, wr_id, .. } => {
                 // What was posted before a failure is flushed with it.
                 let alive = self.qps.get(&link) == Some(&Qp::Rts);
                 return alive.then_some(RdmaCompletion::Sent { link, wr_id });

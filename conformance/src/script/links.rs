@@ -11,6 +11,7 @@ use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
     DeleteLinkFlags, DeleteRkey, LlcMessage, TestLink,
 };
+use smc_proto::wire::types::Qpn;
 
 use super::{Script, path};
 
@@ -130,6 +131,12 @@ impl Script {
             Some(link) => *link,
             None => self.fail(format_args!("no link has number {number}")),
         }
+    }
+
+    /// The link whose queue pair at this side has this number.
+    #[must_use]
+    pub fn link_of(&self, qpn: Qpn) -> Option<LinkId> {
+        self.adapter.link_of(qpn)
     }
 
     /// What is said over the link with this number.

@@ -92,7 +92,8 @@ impl Host {
             }
             RdmaCommand::QpToError { .. }
             | RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. } => {
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => {
                 unreachable!("carried out elsewhere")
             }
         }

@@ -204,7 +204,9 @@ impl Rnic {
                 }
                 None => RdmaCompletion::BufferRefused { buffer },
             },
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 

@@ -155,7 +155,8 @@ pub(crate) const SAME_V2: [(&str, &[(&str, &str)]); 5] = [
     (
         "SmcdAccept",
         &[
-            ("smc.proposal.first.contact", "first_contact"),
+            ("smc.accept.first.contact", "first_contact"),
+            ("smc.accept.server.linkid", "link_id"),
             ("smc.accept.sender.server.ism.gid", "ism_gid"),
             ("smc.accept.dmb.token", "dmb_token"),
             ("smc.accept.dmbe.conn.index", "dmbe_index"),
@@ -166,6 +167,7 @@ pub(crate) const SAME_V2: [(&str, &[(&str, &str)]); 5] = [
         "SmcdConfirm",
         &[
             ("smc.confirm.first.contact", "first_contact"),
+            ("smc.confirm.client.linkid", "link_id"),
             ("smc.confirm.sender.client.ism.gid", "ism_gid"),
             ("smc.confirm.dmb.token", "dmb_token"),
             ("smc.confirm.dmbe.conn.index", "dmbe_index"),

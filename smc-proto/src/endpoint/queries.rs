@@ -11,6 +11,7 @@ use crate::path::LocalPath;
 use crate::stats::Statistics;
 use crate::storage::Storage;
 use crate::time::Instant;
+use crate::version::Terms;
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
 impl<S: Storage> Endpoint<S> {
@@ -37,6 +38,19 @@ impl<S: Storage> Endpoint<S> {
             active: l.is_active(),
             asymmetric: l.asymmetric,
             connections: l.connections,
+        })
+    }
+
+    /// What both sides of a link group agreed on, unless the handle is stale.
+    pub fn terms(&mut self, group: GroupId) -> Option<Terms> {
+        let engine = self.quiet_engine();
+        if !engine.groups.is_live(group.index, group.generation) {
+            return None;
+        }
+        let g = engine.groups.at(group.index)?;
+        Some(Terms {
+            max_links: g.max_links,
+            ..g.terms
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::ism::IsmBuffer;
 use super::remote_rmb::{self, RemoteRmb};
-use super::{Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
+use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
@@ -40,13 +40,26 @@ impl Engine<'_> {
         Some(group)
     }
 
-    /// A link of a group, at its first free position. User IDs count the links of
+    /// A link of a group, at its first free position, rather one that no rendezvous
+    /// remembers another link at. User IDs count the links of
     /// this endpoint, so that they differ within a group and between groups (LINK-029).
     //= LINK-028
     //= LINK-029
     pub(crate) fn new_link(&mut self, group: u32, path: LocalPath) -> Option<u32> {
-        let free = self.links_of(group).iter().position(|link| *link == NONE)?;
-        let position = u8::try_from(free).ok()?;
+        let mut free = None;
+        let mut position = 0u8;
+        for link in self.links_of(group) {
+            if link == NONE {
+                free = free.or(Some(position));
+                if !self.is_remembered(group, position) {
+                    free = Some(position);
+                    break;
+                }
+            }
+            position = position.saturating_add(1);
+        }
+        let position = free?;
+        self.forget_rtokens(group, position, false);
         let user_id = LinkUserId(self.core.next_user_id);
         self.core.next_user_id = self.core.next_user_id.wrapping_add(1);
         let psn = Psn::new(self.core.random.next_u32());
@@ -57,7 +70,7 @@ impl Engine<'_> {
         if let Some(slot) = self
             .groups
             .at_mut(group)
-            .and_then(|g| g.links.get_mut(free))
+            .and_then(|g| g.links.get_mut(usize::from(position)))
         {
             *slot = index;
         }
@@ -93,15 +106,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives a connection a spare buffer, or asks for a new one; `false` if the
-    /// tables or the group are full.
+    /// Gives a connection a spare buffer, or asks for a new one.
     pub(crate) fn acquire_buffer(
         &mut self,
         conn: u32,
         group: u32,
         kind: BufferKind,
         size: BufferSize,
-    ) -> bool {
+    ) -> Acquired {
         //= RENDEZVOUS-055
         let spare = self.groups.at(group).and_then(|g| {
             g.spare
@@ -109,15 +121,17 @@ impl Engine<'_> {
                 .get(usize::from(size.code()))?
                 .first()
         });
-        let index = match spare {
-            Some(index) => index,
-            None => match self.new_buffer(conn, group, kind, size) {
-                Some(index) => index,
-                None => return false,
-            },
-        };
-        self.give_element(conn, index);
-        true
+        //= RMB-001
+        if spare.is_none() && kind == BufferKind::Rmb && self.is_full_of_rmbs(group) {
+            return self.make_room(group, size);
+        }
+        match spare.or_else(|| self.new_buffer(conn, group, kind, size)) {
+            Some(index) => {
+                self.give_element(conn, index);
+                Acquired::Yes
+            }
+            None => Acquired::No,
+        }
     }
 
     fn new_buffer(
@@ -133,9 +147,7 @@ impl Engine<'_> {
             .map(|(_, link)| link.path.device);
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
-            //= RMB-001
             BufferKind::Rmb if g.way().is_some() => 1,
-            BufferKind::Rmb if g.rmb_count >= RMBS_PER_GROUP => return None,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
@@ -213,6 +225,7 @@ impl Engine<'_> {
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
+        let (kind, owner) = (buffer.kind, buffer.group);
         if let Some(list) = group
             .spare
             .get_mut(buffer.kind as usize)
@@ -223,6 +236,9 @@ impl Engine<'_> {
             } else {
                 list.remove(&mut self.buffers, index);
             }
+        }
+        if usable && kind == BufferKind::Rmb {
+            self.wake_for_rmb(owner);
         }
     }
 
@@ -237,9 +253,10 @@ impl Engine<'_> {
         let remote = core::mem::replace(&mut record.remote, RemoteElement::NONE);
         record.group = NONE;
         self.assign_link(conn, NONE);
+        let reachable = self.is_reachable(group, remote.rmb);
         if let Some(remote_rmb) = self.remote_rmbs.at_mut(remote.rmb) {
             remote_rmb.elements().remove(remote.index);
-            if remote_rmb.links().is_empty() && remote_rmb.elements().is_empty() {
+            if !reachable && remote_rmb.elements().is_empty() {
                 self.remove_remote_rmb(group, remote.rmb);
             } else if let Some(g) = self.groups.at_mut(group) {
                 // The peer may give it to the next connection: to be found first.
@@ -268,6 +285,7 @@ impl Engine<'_> {
             self.groups.set_deadline(group, deadline);
         }
         self.offer_group(group);
+        self.wake_for_rmb(group);
         self.try_free_group(group);
     }
 
@@ -428,6 +446,9 @@ impl Engine<'_> {
             }
         }
         self.buffers.remove(index);
+        if kind == BufferKind::Rmb {
+            self.wake_for_rmb(group);
+        }
         self.try_free_group(group);
     }
 }

@@ -33,12 +33,17 @@ impl Engine<'_> {
     /// Takes a link out of its group, and its RTokens with it.
     fn leave_links(&mut self, link: u32) {
         self.unhash_link(link);
+        let remembered = self.remember_link(link);
         let Some(l) = self.links.at(link) else { return };
         let (group, position, device) = (l.group, l.position, usize::from(l.path.device.0));
+        let port = l.peer.map(|peer| (peer.gid, peer.mac));
         if let Some(device) = self.core.devices.get_mut(device) {
             device.links.remove(&mut self.links, link);
         }
         self.links.set_deadline(link, None);
+        if let Some(g) = self.groups.at_mut(group) {
+            g.other_port = port.or(g.other_port);
+        }
         let member = self
             .groups
             .at_mut(group)
@@ -46,32 +51,46 @@ impl Engine<'_> {
             .filter(|slot| **slot == link);
         if let Some(slot) = member {
             *slot = NONE;
-            self.forget_link_of_rmbs(group, position);
+            self.each_buffer(group, |engine, index| {
+                if let Some(buffer) = engine.buffers.at_mut(index) {
+                    buffer.forget_registration(position);
+                }
+            });
+            self.forget_rtokens(group, position, remembered);
         }
         self.try_free_group(group);
     }
 
-    fn forget_link_of_rmbs(&mut self, group: u32, position: u8) {
-        let Some(remote) = self.groups.at(group).map(|g| g.remote_rmbs) else {
+    /// Forgets what the peer told of its RMBs on a link that is gone; with `keep`
+    /// only of those that no link reaches any more. What is kept is forgotten when
+    /// another link takes the position.
+    pub(super) fn forget_rtokens(&mut self, group: u32, position: u8, keep: bool) {
+        let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return;
         };
-        self.each_buffer(group, |engine, index| {
-            if let Some(buffer) = engine.buffers.at_mut(index) {
-                buffer.forget_registration(position);
-            }
-        });
-        let mut next = remote.first();
+        let mut next = list.first();
         while let Some(index) = next {
             self.step();
-            next = remote.next(&mut self.remote_rmbs, index);
+            next = list.next(&mut self.remote_rmbs, index);
+            let reachable = self.is_reachable(group, index);
             let Some(rmb) = self.remote_rmbs.at_mut(index) else {
                 continue;
             };
+            if keep && reachable {
+                continue;
+            }
             rmb.forget_link(position);
             // Nobody can write to it, and nobody could name it to delete it.
-            if rmb.links().is_empty() && rmb.elements().is_empty() {
+            if !reachable && rmb.elements().is_empty() {
                 self.remove_remote_rmb(group, index);
             }
         }
+    }
+
+    /// Whether an RMB of the peer is known on a link that the group has.
+    pub(super) fn is_reachable(&self, group: u32, rmb: u32) -> bool {
+        let known = self.remote_rmbs.at(rmb).map(super::RemoteRmb::links);
+        self.select_links(group, |_| true)
+            .any(|(_, link)| known.is_some_and(|links| links.contains(link.position)))
     }
 }

@@ -53,6 +53,7 @@ impl Engine<'_> {
             }
             Standing::Active => self.depart(link, reason, false),
         }
+        self.poke_large(group);
     }
 
     /// What a link carried that is of no use any more starts again on another one.

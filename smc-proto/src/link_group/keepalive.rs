@@ -90,13 +90,11 @@ impl Engine<'_> {
             deadline,
         };
         self.arm_link(link);
-        Some(
-            LlcMessage::TestLink(TestLink {
-                reply: false,
-                user_data,
-            })
-            .emit(),
-        )
+        let message = LlcMessage::TestLink(TestLink {
+            reply: false,
+            user_data,
+        });
+        Some(self.encode(link, &message))
     }
 
     //= LLC-075

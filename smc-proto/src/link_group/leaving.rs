@@ -55,6 +55,7 @@ impl Engine<'_> {
             g.lost_links = true;
         }
         self.review_symmetry(group);
+        self.move_handshakes(link);
         if !orderly {
             self.close_link(link);
         }
@@ -139,6 +140,7 @@ impl Engine<'_> {
             .and_then(|l| l.standing.departure())
             .is_some_and(|d| d.orderly);
         self.set_departure_deadline(link, orderly.then_some(wait));
+        self.restart_departure_waits(group);
         self.close_if_quiet(link);
         self.drop_absent_link(link);
         self.settle_formation(group);

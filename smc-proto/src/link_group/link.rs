@@ -70,6 +70,8 @@ pub struct Link {
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
     pub(crate) request: Option<[u8; LLC_LENGTH]>,
+    /// ADD LINK of version 2 waits to be sent here: whether it is the reply.
+    pub(crate) large: Option<bool>,
     /// Requests of a client outside any exchange that wait to be sent here.
     pub(crate) free_flowing: FreeFlowing,
     pub(crate) last_received: Instant,
@@ -125,6 +127,8 @@ pub(crate) enum SendKind {
     Request,
     /// A reply or TEST LINK.
     Llc,
+    /// ADD LINK of version 2, as the server's request or the client's reply.
+    Large { reply: bool },
 }
 
 impl Link {
@@ -162,6 +166,7 @@ impl Link {
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
+            large: None,
             free_flowing: FreeFlowing::empty(),
             last_received: now,
             test: TestLinkState::Idle,
@@ -190,8 +195,9 @@ impl Link {
         )
             .hash(hasher);
         self.standing.fingerprint(now, hasher);
-        (self.request, self.path.device, self.path.port, self.lower).hash(hasher);
-        (self.path.roce, self.direct).hash(hasher);
+        (self.request, self.path.device, self.path.port).hash(hasher);
+        (self.path.roce, self.direct, self.large).hash(hasher);
+        self.lower.hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
@@ -242,6 +248,7 @@ impl Link {
         }
         self.replies.clear();
         self.request = None;
+        self.large = None;
         self.free_flowing = FreeFlowing::empty();
     }
 
@@ -251,7 +258,13 @@ impl Link {
         self.state >= QpState::Init
             && self.state < QpState::Drained
             && self.goal != QpGoal::Gone
-            && matches!(self.standing, Standing::Adding | Standing::Active)
+            && match self.standing {
+                Standing::Adding | Standing::Active => true,
+                // ADD LINK of version 2 tells of them already.
+                //= V2-185
+                Standing::Offered => self.is_v2(),
+                Standing::Leaving(_) => false,
+            }
     }
 
     /// Whether connections may be given this link.
@@ -274,7 +287,10 @@ impl Link {
     /// Whether nothing this side posted waits on it, so that it can be closed
     /// without cutting anything off.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.in_flight.is_empty() && self.replies.is_empty() && self.request.is_none()
+        self.in_flight.is_empty()
+            && self.replies.is_empty()
+            && self.request.is_none()
+            && self.large.is_none()
     }
 
     /// Whether no CDC message is under way on it, and so no write before one.
@@ -287,7 +303,7 @@ impl Link {
 
     /// Whether it is the same RNIC port at this end.
     pub(crate) fn is_at(&self, path: &LocalPath) -> bool {
-        self.path.device == path.device && self.path.port == path.port
+        self.path.is_at(path)
     }
 
     /// Whether the peer's end is at this port. In version 2 the GID alone tells.
@@ -313,6 +329,7 @@ impl Link {
     pub(crate) fn wants_llc(&self) -> bool {
         (!self.replies.is_empty()
             || self.request.is_some()
+            || self.large.is_some()
             || self.test.is_due()
             || !self.free_flowing.is_empty())
             && self.is_usable()

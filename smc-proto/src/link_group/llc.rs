@@ -12,39 +12,40 @@ mod delete_group;
 mod delete_link;
 mod departures;
 mod flow;
+mod form;
 mod formation;
+mod large;
 mod rkeys;
 
 pub(crate) use addition::{AddWish, Addition};
 pub(crate) use flow::Flow;
 pub(crate) use formation::Formation;
 
+use self::form::Incoming;
 use super::link::FreeFlowing;
 use super::{Fallback, Role, SendKind};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::stats::count;
-use crate::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
+use crate::wire::llc::{LLC_LENGTH, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
     /// A SEND that is not a CDC message.
     pub(crate) fn on_llc(&mut self, link: u32, octets: &[u8]) {
-        let message = match LlcMessage::parse(octets) {
-            Ok(message) => message,
-            //= LLC-005
-            Err(LlcParseError::UnknownOptional { .. }) => return,
+        let group = self.links.at(link).map_or(NONE, |l| l.group);
+        let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
+        let message = match form::read(octets, is_v2) {
+            Ok(Some(message)) => message,
+            Ok(None) => return,
             Err(_) => {
-                //= LLC-004
-                //= LLC-007
                 //= LLC-079
                 self.violation(link);
                 return;
             }
         };
         count(&mut self.core.statistics.llc_received);
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
         if self.groups.at(group).is_none_or(|g| g.is_ending()) {
             return;
         }
@@ -58,11 +59,25 @@ impl Engine<'_> {
         if dead && !message.deletes_all() {
             return;
         }
+        let message = match message {
+            Incoming::Common(message) => message,
+            Incoming::AddLink(m) => {
+                let extension = m.extension.as_ref();
+                return match m.link.reply {
+                    true => self.on_add_link_reply(link, group, &m.link, extension),
+                    false => self.on_add_link(link, group, &m.link, extension),
+                };
+            }
+            Incoming::RequestAddLink(m) if m.reply => return,
+            Incoming::RequestAddLink(m) => return self.on_request_add_link(link, group, &m),
+            Incoming::DeleteRkey(m) if m.reply => return self.on_keys_withdrawn(group),
+            Incoming::DeleteRkey(m) => return self.on_delete_rkey_v2(link, group, &m),
+        };
         match message {
             LlcMessage::ConfirmLink(m) if m.reply => self.on_confirm_link_reply(link, group, &m),
             LlcMessage::ConfirmLink(m) => self.on_confirm_link(link, group, &m),
-            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(link, group, &m),
-            LlcMessage::AddLink(m) => self.on_add_link(link, group, &m),
+            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(link, group, &m, None),
+            LlcMessage::AddLink(m) => self.on_add_link(link, group, &m, None),
             LlcMessage::AddLinkContinuation(m) => self.on_continuation(link, group, &m),
             LlcMessage::DeleteLink(m) if m.reply => self.on_delete_link_reply(group, &m),
             LlcMessage::DeleteLink(m) => self.on_delete_link(link, group, &m),
@@ -105,10 +120,15 @@ impl Engine<'_> {
     /// Queues a reply on the link its request came on.
     //= LLC-011
     pub(crate) fn reply(&mut self, link: u32, message: &LlcMessage) {
+        let octets = self.encode(link, message);
+        self.reply_octets(link, octets);
+    }
+
+    fn reply_octets(&mut self, link: u32, octets: [u8; LLC_LENGTH]) {
         let queued = self
             .links
             .at_mut(link)
-            .is_some_and(|l| l.replies.push(message.emit()).is_some());
+            .is_some_and(|l| l.replies.push(octets).is_some());
         if queued {
             self.poke_link(link);
         } else {
@@ -119,15 +139,21 @@ impl Engine<'_> {
 
     /// Sets the request of the group's exchange.
     pub(crate) fn request(&mut self, link: u32, message: &LlcMessage) {
-        let wait = self.now().after(self.core.config.timeouts.send_slot);
+        let octets = self.encode(link, message);
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
-        l.request = Some(message.emit());
+        l.request = Some(octets);
         let group = l.group;
-        // Until it is posted; then the wait for the answer begins (TIMER-001).
-        self.set_exchange_deadline(group, wait);
+        self.await_posting(group);
         self.poke_link(link);
+    }
+
+    /// A request has some time to be posted; then the wait for the answer begins
+    /// (TIMER-001).
+    fn await_posting(&mut self, group: u32) {
+        let wait = self.now().after(self.core.config.timeouts.send_slot);
+        self.set_exchange_deadline(group, wait);
     }
 
     /// The next LLC message of a link: replies, then the keepalive, then what a
@@ -155,13 +181,13 @@ impl Engine<'_> {
         if l.free_flowing.contains(FreeFlowing::DELETE_LINK) {
             l.free_flowing.remove(FreeFlowing::DELETE_LINK);
             if let Some(message) = self.next_delete_request(group, link) {
-                return Some(message.emit());
+                return Some(self.encode(link, &message));
             }
         }
         let l = self.links.at_mut(link)?;
         if l.free_flowing.contains(FreeFlowing::ADD_LINK) {
             l.free_flowing.remove(FreeFlowing::ADD_LINK);
-            return Some(self.add_link_hint(group)?.emit());
+            return self.add_link_hint(group, link);
         }
         None
     }

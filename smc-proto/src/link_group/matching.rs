@@ -1,7 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
 use super::{GroupKind, IsmWay, LinkGroup, Role, Standing};
-use crate::config::RMBS_PER_GROUP;
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -36,7 +35,12 @@ impl LinkGroup {
 
     /// Whether it can take one connection more. Limits of SMC-R are none of SMC-D's,
     /// and there both sides look groups up.
+    ///
+    /// RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
+    /// serves none, on either side. Its owner gives it out again, or withdraws it to
+    /// make room for one of another size.
     //= RMB-001
+    //= RMB-006
     //= D-034
     fn has_room(&self, limit: u16) -> bool {
         match self.kind {
@@ -46,7 +50,6 @@ impl LinkGroup {
                     && !self.is_ending()
                     && !self.flow.ends_group()
                     && self.connection_count < limit
-                    && self.remote_rmb_count < RMBS_PER_GROUP
             }
         }
     }
@@ -86,8 +89,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The group of a Proposal's client with room for one more connection, on one
-    /// of the ports the embedder found in the client's subnet (AMB-08).
+    /// The group of a Proposal's client with room for one more connection, on the LAN
+    /// of a port that the embedder found in the client's subnet (AMB-08).
     //= RENDEZVOUS-001
     //= LINK-004
     //= LINK-023
@@ -108,7 +111,7 @@ impl Engine<'_> {
                 && g.peer_id == peer_id
                 && g.vlan == vlan
                 && g.terms.version == version
-                && self.leads_to_port(index, &h.paths, port)
+                && self.is_group_of(index, &h.paths, port)
             {
                 if g.is_active() {
                     return Some(index);
@@ -120,27 +123,27 @@ impl Engine<'_> {
         forming
     }
 
-    /// Whether a link of a group joins one of these ports with the peer's.
+    /// Whether a group is one with the owner of this port of the peer, on the LAN of
+    /// one of these ports of this side.
     ///
     /// A peer ID alone is not unique: hosts without an RNIC of version 1 have none,
-    /// and a second instance may share it. Without this a stranger's Decline would
-    /// end the group of another (CLC-046).
-    fn leads_to_port(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
-        let proposed = self.groups.at(group).and_then(|g| g.proposed);
-        let (gid, mac) = port;
-        self.select_links(group, |link| {
+    /// and stacks beside each other in one host may share it. Without a port that the
+    /// peer said is its own, a stranger's Decline would end the group of another
+    /// (CLC-046).
+    fn is_group_of(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
+        let Some(g) = self.groups.at(group) else {
+            return false;
+        };
+        //= V2-210
+        let same = |named: Option<(Gid, Mac)>| {
+            named == Some(port) || (g.terms.is_v2() && named.is_some_and(|(gid, _)| gid == port.0))
+        };
+        let known = same(g.proposed) || same(g.other_port);
+        let mut links = self.select_links(group, |link| {
             matches!(link.standing, Standing::Active | Standing::Adding)
-        })
-        .any(|(_, link)| {
-            paths.iter().any(|path| path.device == link.path.device)
-                && match (link.peer, proposed) {
-                    (Some(_), _) => link.leads_to(gid, mac),
-                    (None, Some(proposed)) => {
-                        proposed == port || (link.is_v2() && proposed.0 == gid)
-                    }
-                    (None, None) => false,
-                }
-        })
+        });
+        paths.iter().any(|path| path.lan == g.lan)
+            && (known || links.any(|(_, link)| link.leads_to(port.0, port.1)))
     }
 
     /// Lists a link under its peer's queue pair number.

@@ -31,13 +31,52 @@ impl Engine<'_> {
                 Phase::Active | Phase::Ended if record.connection.is_some() => {
                     self.move_connection(conn, group, link);
                 }
-                _ => {
-                    let target = self.link_for_connection(group, NONE, NONE);
-                    self.assign_link(conn, target);
-                    self.wake(conn);
-                }
+                _ => self.move_handshake(conn),
             }
         }
+    }
+
+    /// A link leaves: rendezvous on it have nothing under way there, and must not
+    /// name it to the peer any more.
+    //= CLC-057
+    //= RENDEZVOUS-046
+    pub(crate) fn move_handshakes(&mut self, link: u32) {
+        let Some(group) = self.links.at(link).map(|l| l.group) else {
+            return;
+        };
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return;
+        };
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.step();
+            next = members.next(&mut self.connections, conn);
+            let concerned = self
+                .connections
+                .at(conn)
+                .is_some_and(|r| r.link == link && matches!(r.phase, Phase::Rendezvous(_)));
+            if concerned {
+                self.move_handshake(conn);
+            }
+        }
+    }
+
+    /// Another link for a rendezvous; if its word is due, one that it can name.
+    pub(crate) fn move_handshake(&mut self, conn: u32) {
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
+        let group = record.group;
+        let target = match record.phase {
+            Phase::Rendezvous(handshake) if self.has_word(handshake) => {
+                let rmb = self.remote_rmb_of(handshake);
+                let buffers = [record.rmb.buffer, record.send_buffer];
+                self.link_for_connection(group, rmb, &buffers)
+            }
+            _ => self.link_for_connection(group, NONE, &[]),
+        };
+        self.assign_link(conn, target);
+        self.wake(conn);
     }
 
     fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
@@ -46,7 +85,7 @@ impl Engine<'_> {
         else {
             return;
         };
-        let target = self.link_for_connection(group, remote.rmb, send_buffer);
+        let target = self.link_for_connection(group, remote.rmb, &[send_buffer]);
         let old = self.links.at(from).map_or(0, |l| l.position);
         let new = self.links.at(target).map_or(0, |l| l.position);
         self.assign_link(conn, target);

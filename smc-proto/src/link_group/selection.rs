@@ -80,16 +80,19 @@ impl Engine<'_> {
     /// The link for a connection's writes: the one with the fewest connections,
     /// an asymmetric one only if there is no other (FAILOVER-001, FAILOVER-023).
     /// With `rmb`, only links on which that RMB of the peer can be written; with
-    /// `buffer`, only those on which this send buffer is registered (reliability
-    /// D9).
+    /// `buffers`, only those on which these buffers are registered (reliability D9).
     //= FAILOVER-001
     //= FAILOVER-023
-    pub(crate) fn link_for_connection(&self, group: u32, rmb: u32, buffer: u32) -> u32 {
+    pub(crate) fn link_for_connection(&self, group: u32, rmb: u32, buffers: &[u32]) -> u32 {
         let reachable = self.remote_rmbs.at(rmb).map(super::RemoteRmb::links);
-        let registered = self.buffers.at(buffer).map(super::Buffer::registered);
         self.select_links(group, |link| link.is_active() && link.is_usable())
             .filter(|(_, link)| reachable.is_none_or(|links| links.contains(link.position)))
-            .filter(|(_, link)| registered.is_none_or(|links| links.contains(link.position)))
+            .filter(|(_, link)| {
+                buffers.iter().all(|buffer| {
+                    let buffer = self.buffers.at(*buffer);
+                    buffer.is_none_or(|b| b.registered().contains(link.position))
+                })
+            })
             .min_by_key(|(_, link)| (link.asymmetric, link.connections))
             .map_or(NONE, |(index, _)| index)
     }
@@ -161,7 +164,10 @@ impl Engine<'_> {
             })
             .count()
         };
-        if asymmetric {
+        if most < 2 {
+            //= V2-184
+            count(true).saturating_add(count(false)) < most
+        } else if asymmetric {
             // It only stands in for a symmetric one.
             count(true) == 0 && count(false) < 2
         } else {

@@ -79,7 +79,25 @@ impl Engine<'_> {
             count(&mut self.core.statistics.llc_sent);
             return self.post_send(link, id, kind, payload);
         }
+        if let Some(command) = self.next_large_command(link, id) {
+            return Some(command);
+        }
         self.next_data_command(link, id)
+    }
+
+    #[inline(never)]
+    fn next_large_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+        if !self.links.at(link)?.wants_llc() {
+            return None;
+        }
+        let (length, kind) = self.next_large(link)?;
+        count(&mut self.core.statistics.llc_sent);
+        let number = self.links.at_mut(link)?.in_flight.push(kind)?;
+        Some(RdmaCommand::SendLarge {
+            link: id,
+            wr_id: WrId(number),
+            length,
+        })
     }
 
     /// The next step of the connections on the link's list.

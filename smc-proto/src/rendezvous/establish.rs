@@ -150,10 +150,7 @@ impl Engine<'_> {
         group: u32,
         peer: &PeerEnd,
     ) -> Option<RemoteElement> {
-        let (rmb, generation) = self.handshakes.at(handshake)?.remote_rmb?;
-        if !self.remote_rmbs.is_live(rmb, generation) {
-            return None;
-        }
+        let rmb = self.remote_rmb_of(handshake);
         let (link, send_buffer) = self
             .connections
             .at(conn)
@@ -167,7 +164,7 @@ impl Engine<'_> {
             .is_some_and(|l| l.standing.carries_data())
             && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
-            let other = self.link_for_connection(group, rmb, send_buffer);
+            let other = self.link_for_connection(group, rmb, &[send_buffer]);
             self.assign_link(conn, other);
         }
         let link = self.connections.at(conn)?.link;

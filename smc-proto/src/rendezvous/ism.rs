@@ -13,7 +13,7 @@ use crate::connection_record::RemoteElement;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::link_group::{
-    Fallback, IsmBuffer, IsmWay, LinkGroup, Memory, PeerDmb, Role, same_device,
+    Acquired, Fallback, IsmBuffer, IsmWay, LinkGroup, Memory, PeerDmb, Role, same_device,
 };
 use crate::path::IsmPath;
 use crate::version::{SmcVersion, Technology};
@@ -125,9 +125,9 @@ impl Engine<'_> {
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         let link = self.groups.at(group).map(LinkGroup::first_link);
         self.enter_group(conn, group, link.unwrap_or(crate::id::NONE));
-        if !self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
-            || !self.acquire_buffer(conn, group, BufferKind::Send, send)
-        {
+        let acquired = self.acquire_buffer(conn, group, BufferKind::Rmb, receive) == Acquired::Yes
+            && self.acquire_buffer(conn, group, BufferKind::Send, send) == Acquired::Yes;
+        if !acquired {
             //= CLC-054
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;

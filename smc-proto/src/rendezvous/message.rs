@@ -4,6 +4,7 @@ use super::Handshake;
 use crate::config::{Offers, ProposalVersion};
 use crate::engine::Engine;
 use crate::link_group::Role;
+use crate::path::LocalPath;
 use crate::version::{SmcVersion, Terms};
 use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
@@ -124,7 +125,7 @@ impl Engine<'_> {
                 false => FirstContactExtension::default(),
             },
             gids: match (h.role, record.first_contact) {
-                (Role::Client, true) => self.own_gids(record.group, link.path.gid),
+                (Role::Client, true) => self.own_gids(&link.path),
                 _ => GidList::new(),
             },
         });
@@ -163,10 +164,12 @@ impl Engine<'_> {
 
     /// The GID of the first link, and one for another link if there is one.
     //= V2-053
-    fn own_gids(&self, group: u32, gid: Gid) -> GidList {
+    fn own_gids(&self, first: &LocalPath) -> GidList {
+        let ports = self.core.ports.on(first.lan, SmcVersion::V2);
+        let mut others = ports.filter(|path| path.gid != first.gid && !path.is_at(first));
         let mut gids = GidList::new();
-        let _ = gids.push(gid);
-        if let Some(path) = self.spare_port(group, None) {
+        let _ = gids.push(first.gid);
+        if let Some(path) = others.next() {
             let _ = gids.push(path.gid);
         }
         gids

@@ -4,8 +4,8 @@ use super::State;
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{DeviceId, NONE};
-use crate::link_group::{Agreement, GroupState, LinkSet, Memory, QpState, Role};
+use crate::id::NONE;
+use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
 /// How far the local preparations of a connection are.
@@ -39,8 +39,12 @@ impl Engine<'_> {
         let (conn, state, role) = (h.conn, h.state, h.role);
         match state {
             State::Preparing => self.advance_preparing(handshake, conn, role),
-            // Our word is still to be said: it becomes Decline if the group is gone.
-            State::Accepting | State::Confirming if self.group_is_gone(conn) => {
+            // Our word is still to be said: it becomes Decline if the group is gone, or
+            // every link that it could name.
+            //= CLC-054
+            State::Accepting | State::Confirming
+                if self.group_is_gone(conn) || self.has_no_link(conn) =>
+            {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
             State::AwaitingConfirm => {
@@ -78,41 +82,26 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes ports that are gone off the candidates of every rendezvous. Who has
-    /// the word and no port left declines; a client that waits for the Accept
-    /// goes on waiting (CLC-049).
-    //= CLC-049
-    //= RENDEZVOUS-015
-    pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
-        for index in 0..self.handshakes.capacity() {
-            let Some(h) = self.handshakes.at_mut(index) else {
-                continue;
-            };
-            let before = h.paths.len();
-            // The Proposal named a port, which the server counts on.
-            let proposed = (h.role == Role::Client && h.state != State::Proposing)
-                .then(|| h.paths.first().copied())
-                .flatten();
-            // Not `retain`: it counts in a way that could overflow, as far as the
-            // compiler knows.
-            let mut left = heapless::Vec::new();
-            for path in &h.paths {
-                if path.device != device || port.is_some_and(|p| path.port != p) {
-                    let _ = left.push(*path);
-                }
-            }
-            h.paths = left;
-            if proposed.is_some() && h.paths.first().copied() != proposed {
-                h.paths.clear();
-            }
-            let lost_all = h.paths.is_empty() && before > 0;
-            let has_word = matches!(h.state, State::Proposing | State::Queued);
-            self.step();
-            if lost_all && has_word {
-                self.unqueue(index);
-                self.decline(index, DiagnosisCode::NO_SMCR_DEVICE, false);
-            }
-        }
+    /// Whether Accept or Confirm is to be sent next.
+    pub(crate) fn has_word(&self, handshake: u32) -> bool {
+        self.handshakes
+            .at(handshake)
+            .is_some_and(|h| matches!(h.state, State::Accepting | State::Confirming))
+    }
+
+    /// The peer's RMB that a rendezvous is about, if it is known and still there.
+    pub(crate) fn remote_rmb_of(&self, handshake: u32) -> u32 {
+        self.handshakes
+            .at(handshake)
+            .and_then(|h| h.remote_rmb)
+            .filter(|(rmb, generation)| self.remote_rmbs.is_live(*rmb, *generation))
+            .map_or(NONE, |(rmb, _)| rmb)
+    }
+
+    fn has_no_link(&self, conn: u32) -> bool {
+        self.connections
+            .at(conn)
+            .is_none_or(|record| record.link == NONE)
     }
 
     fn group_is_gone(&self, conn: u32) -> bool {
@@ -139,14 +128,6 @@ impl Engine<'_> {
             .after(self.core.config.timeouts.control_command);
         h.state = State::Preparing;
         h.deadline = Some(wait);
-        let receive = h
-            .options
-            .receive_buffer
-            .unwrap_or(self.core.config.receive_buffer);
-        let send = h
-            .options
-            .send_buffer
-            .unwrap_or(self.core.config.send_buffer);
         let peer = h.peer;
         self.enter_group(conn, group, link);
         if self
@@ -155,7 +136,7 @@ impl Engine<'_> {
             .is_some_and(|l| l.standing.departure().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
-            let other = self.link_for_connection(group, NONE, NONE);
+            let other = self.link_for_connection(group, NONE, &[]);
             self.assign_link(conn, other);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
@@ -166,15 +147,32 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
         }
-        //= RMB-013
-        if self.acquire_buffer(conn, group, BufferKind::Rmb, receive)
-            && self.acquire_buffer(conn, group, BufferKind::Send, send)
-        {
-            self.arm_handshake(handshake);
-            self.wake(conn);
-        } else {
+        self.arm_handshake(handshake);
+        self.equip(conn, handshake);
+    }
+
+    /// Asks for the buffers of a connection.
+    //= RMB-013
+    fn equip(&mut self, conn: u32, handshake: u32) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let config = &self.core.config;
+        let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
+        let send = h.options.send_buffer.unwrap_or(config.send_buffer);
+        let group = self.connections.at(conn).map_or(NONE, |r| r.group);
+        let got = match self.acquire_buffer(conn, group, BufferKind::Rmb, receive) {
+            Acquired::Yes => self.acquire_buffer(conn, group, BufferKind::Send, send),
+            other => other,
+        };
+        match got {
+            Acquired::Yes => {
+                self.wake(conn);
+                self.wake_for_rmb(group);
+            }
+            Acquired::Later => {}
             //= CLC-054
-            self.decline(handshake, DiagnosisCode::MEMORY, false);
+            Acquired::No => self.decline(handshake, DiagnosisCode::MEMORY, false),
         }
     }
 
@@ -183,6 +181,15 @@ impl Engine<'_> {
             .handshakes
             .at(handshake)
             .is_some_and(|h| h.smcd.is_some());
+        let waits_for_rmb = !smcd
+            && self
+                .connections
+                .at(conn)
+                .is_some_and(|record| record.rmb.buffer == NONE);
+        if waits_for_rmb && !self.group_is_gone(conn) {
+            self.equip(conn, handshake);
+            return;
+        }
         let prepared = match smcd {
             true => self.way_prepared(conn, role == Role::Client),
             false => self.prepared(conn, role),
@@ -190,6 +197,12 @@ impl Engine<'_> {
         match prepared {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
+            // The server withdrew the RMB it just gave out.
+            Prepared::Yes
+                if role == Role::Client && !smcd && self.remote_rmb_of(handshake) == NONE =>
+            {
+                self.decline(handshake, DiagnosisCode::RTOKEN, false);
+            }
             Prepared::Yes => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = match role {
@@ -201,8 +214,23 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
                 self.core.clc_out.push_back(&mut self.handshakes, handshake);
+                if role == Role::Client && !self.reaches_peer(handshake, conn) {
+                    self.move_handshake(conn);
+                }
             }
         }
+    }
+
+    /// Whether the peer's RMB can be written over the link of a rendezvous.
+    fn reaches_peer(&self, handshake: u32, conn: u32) -> bool {
+        let link = self.connections.at(conn).map_or(NONE, |r| r.link);
+        let (Some(link), Some(rmb)) = (
+            self.links.at(link),
+            self.remote_rmbs.at(self.remote_rmb_of(handshake)),
+        ) else {
+            return false;
+        };
+        rmb.links().contains(link.position)
     }
 
     //= RENDEZVOUS-038

@@ -1,5 +1,7 @@
 //! The server: Proposal in, Accept out, Confirm in.
 
+mod subsequent;
+
 use super::version::{self, Choice};
 use super::{PeerEnd, State};
 use crate::endpoint::AnswerError;
@@ -95,7 +97,7 @@ impl Engine<'_> {
         }
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
-                let link = self.link_for_connection(group, NONE, NONE);
+                let link = self.link_for_connection(group, NONE, &[]);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = State::Preparing;
                 }
@@ -195,6 +197,7 @@ impl Engine<'_> {
         }
         let mut end = PeerEnd::new(confirm);
         if terms.is_v2()
+            && first_contact
             && let Some(proposal) = &h.proposal
         {
             //= V2-110
@@ -246,34 +249,7 @@ impl Engine<'_> {
             self.arm_handshake(handshake);
             self.start_confirm_link(group);
         } else {
-            //= CLC-055
-            //= RENDEZVOUS-043
-            //= RENDEZVOUS-044
-            // The link of our Accept may have failed since, and the client may have
-            // chosen another one.
-            let named = self
-                .select_links(group, |l| l.is_known())
-                .find(|(_, l)| {
-                    l.leads_to(confirm.gid, confirm.mac)
-                        && l.peer.is_some_and(|peer| peer.qpn == confirm.qpn)
-                })
-                .map_or(NONE, |(index, _)| index);
-            let known = self.knows_rmb(handshake, group, named, &confirm);
-            if !usable || !known || confirm.rmbe_index.0 == 0 {
-                let reason = if usable {
-                    CloseReason::PeerMisbehaved
-                } else {
-                    CloseReason::RendezvousFailed
-                };
-                self.reset(conn, reason);
-                return;
-            }
-            if link != named && self.links.at(named).is_some_and(|l| l.is_active()) {
-                self.assign_link(conn, named);
-            }
-            //= RENDEZVOUS-045
-            //= RENDEZVOUS-051
-            self.establish(handshake);
+            self.on_subsequent_confirm(conn, handshake, &confirm);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use smc_proto::command::{RdmaCommand, Segment};
-use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId};
+use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
 
 use super::queue_pair::QueuePairId;
 use super::{BufferKey, Fabric, HostId, QueuePairKey, WorkOwner};
@@ -178,7 +178,15 @@ impl Fabric {
                 wr_id,
                 payload,
             } => self.post_send(host, link.into(), wr_id, &payload),
+            RdmaCommand::SendLarge { link, .. } => {
+                self.violation(host, format!("{link}: a large SEND comes with its octets"));
+            }
         }
+    }
+
+    /// Executes a [`RdmaCommand::SendLarge`], whose octets the engine wrote.
+    pub fn send_large(&mut self, host: HostId, link: LinkId, wr_id: WrId, octets: &[u8]) {
+        self.post_send(host, link.into(), wr_id, octets);
     }
 
     /// What a host's RNICs report next, under the names of the verbs.

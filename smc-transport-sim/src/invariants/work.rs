@@ -1,7 +1,7 @@
 //! WRITEs and SENDs, and what comes of them.
 
 use smc_proto::command::{BufferKind, RdmaCommand};
-use smc_proto::id::{ConnId, LinkId};
+use smc_proto::id::{ConnId, LinkId, WrId};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::LlcMessage;
 
@@ -42,23 +42,29 @@ impl Invariants {
                     c.blind = true;
                 }
             }
+            RdmaCommand::SendLarge { link, wr_id, .. } => self.check_posted(host, link, wr_id),
             RdmaCommand::Send {
                 link,
                 wr_id,
                 payload,
             } => {
-                self.check_open(host, link);
-                let outstanding = &mut self.link(host, link).outstanding;
-                let twice = outstanding.contains(&wr_id);
-                outstanding.push_back(wr_id);
-                if twice {
-                    self.breach(host, Rule::Posted, format!("{link} posts {wr_id:?} twice"));
-                }
+                self.check_posted(host, link, wr_id);
                 if let (Ok(cdc), false) = (Cdc::parse(&payload), self.eye_catchers) {
                     self.check_cdc(host, &cdc);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A SEND is posted once, on a queue pair that works.
+    fn check_posted(&mut self, host: HostId, link: LinkId, wr_id: WrId) {
+        self.check_open(host, link);
+        let outstanding = &mut self.link(host, link).outstanding;
+        let twice = outstanding.contains(&wr_id);
+        outstanding.push_back(wr_id);
+        if twice {
+            self.breach(host, Rule::Posted, format!("{link} posts {wr_id:?} twice"));
         }
     }
 

@@ -20,12 +20,15 @@ impl<S: Storage> Simulation<S> {
                 self.tell_path(id, PathEvent::PortDown { device, port });
             }
             HostNews::PortUp(port) => {
-                let mut path = self.path(&port);
+                let paths = self.paths(&port);
                 let others = self.fabric.hosts().filter(|other| *other != id);
-                path.subnet_match = others
+                let shared = others
                     .flat_map(|other| self.fabric.ports(other))
                     .any(|other| other.subnet == port.subnet);
-                self.tell_path(id, PathEvent::PortUp(path));
+                for mut path in paths {
+                    path.subnet_match = shared;
+                    self.tell_path(id, PathEvent::PortUp(path));
+                }
             }
             HostNews::DeviceRemoved { device } => {
                 self.tell_path(id, PathEvent::DeviceRemoved { device });

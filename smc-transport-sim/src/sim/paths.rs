@@ -9,9 +9,10 @@ use super::{HostId, Simulation};
 use crate::fabric::{IsmConfig, PortConfig};
 
 impl<S: Storage> Simulation<S> {
-    /// A port as its engine knows it; whether it fits a client is another matter.
-    pub(super) fn path(&self, port: &PortConfig) -> LocalPath {
-        LocalPath {
+    /// A port as its engine knows it, once for each version that its GID serves;
+    /// whether it fits a client is another matter.
+    pub(super) fn paths(&self, port: &PortConfig) -> [LocalPath; 2] {
+        [RoceVersion::V1, RoceVersion::V2].map(|roce| LocalPath {
             device: port.device,
             port: port.port,
             gid_index: 0,
@@ -20,9 +21,9 @@ impl<S: Storage> Simulation<S> {
             mtu: port.mtu,
             lan: LanId(port.subnet as u16),
             subnet_match: false,
-            roce: RoceVersion::V1,
+            roce,
             route: Route::Direct,
-        }
+        })
     }
 
     /// The candidate ports of a client: those with carrier, first those on a LAN
@@ -36,9 +37,12 @@ impl<S: Storage> Simulation<S> {
         let mut paths: Vec<_> = self
             .fabric
             .ports_up(host)
-            .map(|port| LocalPath {
-                subnet_match: shared(port),
-                ..self.path(port)
+            .flat_map(|port| {
+                let subnet_match = shared(port);
+                self.paths(port).map(|path| LocalPath {
+                    subnet_match,
+                    ..path
+                })
             })
             .collect();
         paths.sort_by_key(|path| !path.subnet_match);
@@ -79,13 +83,21 @@ impl<S: Storage> Simulation<S> {
     pub(super) fn server_paths(&mut self, host: HostId, conn: ConnId) -> Vec<LocalPath> {
         let endpoint = self.hosts.get_mut(usize::from(host.0));
         let proposal = endpoint.and_then(|host| host.endpoint.proposal(conn));
-        let gid = proposal.map(|proposal| proposal.gid);
+        let gid = proposal.map(|proposal| proposal.v2.map_or(proposal.gid, |v2| v2.gid));
         let subnet = gid.and_then(|gid| self.fabric.port(gid)).map(|p| p.subnet);
         let ports = self.fabric.ports_up(host);
         ports
-            .map(|port| LocalPath {
-                subnet_match: Some(port.subnet) == subnet,
-                ..self.path(port)
+            .flat_map(|port| {
+                let subnet_match = Some(port.subnet) == subnet;
+                let route = match subnet_match {
+                    true => Route::Direct,
+                    false => Route::None,
+                };
+                self.paths(port).map(|path| LocalPath {
+                    subnet_match,
+                    route,
+                    ..path
+                })
             })
             .collect()
     }

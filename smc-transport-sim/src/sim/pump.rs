@@ -1,7 +1,7 @@
 //! The embedder's loop: what happened goes into the engines, what they want
 //! goes out, until nobody wants anything.
 
-use smc_proto::command::TcpCommand;
+use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
@@ -250,7 +250,24 @@ impl<S: Storage> Simulation<S> {
                     let target = self.fabric.target(host.id, &command);
                     invariants.on_command(host.id, &command, target);
                 }
-                self.fabric.execute(host.id, command);
+                if let RdmaCommand::SendLarge {
+                    link,
+                    wr_id,
+                    length,
+                } = command
+                {
+                    let mut octets = vec![0; length as usize];
+                    let written = host.endpoint.emit_llc(link, wr_id, &mut octets);
+                    if written != Ok(octets.len()) {
+                        let what = format!("{length} octets announced, {written:?} written");
+                        let at = self.fabric.now();
+                        let host = host.id;
+                        self.findings.push(Violation { at, host, what });
+                    }
+                    self.fabric.send_large(host.id, link, wr_id, &octets);
+                } else {
+                    self.fabric.execute(host.id, command);
+                }
             } else if let Some((device, command)) = host.ism.iter().find_map(|device| {
                 let ready = !self.fabric.is_away(host.id);
                 let command = ready.then(|| host.endpoint.poll_ism(now, *device));

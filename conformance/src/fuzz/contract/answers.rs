@@ -75,7 +75,9 @@ impl Contract {
                 self.buffer(buffer).busy = false;
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 
@@ -116,7 +118,9 @@ impl Contract {
                 self.buffer(buffer).busy = false;
                 Some(RdmaCompletion::BufferRefused { buffer })
             }
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => None,
         }
     }
 
@@ -147,7 +151,9 @@ impl Contract {
             RdmaCommand::ClearElement { buffer, offset, .. } => {
                 RdmaCompletion::ElementCleared { buffer, offset }
             }
-            RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => return None,
+            RdmaCommand::Write { .. }
+            | RdmaCommand::Send { .. }
+            | RdmaCommand::SendLarge { .. } => return None,
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Whether the messages of our end name its own objects.
 
-use smc_proto::id::LinkId;
+use smc_proto::id::{BufferId, LinkId};
 use smc_proto::path::LocalPath;
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::{LlcMessage, RTokenPair};
 use smc_proto::wire::types::{Gid, LinkNumber, Mac, PeerId, Psn, Qpn};
 
 use super::Host;
+use crate::replay::message::Llc;
 
 impl Host {
     /// Whether a CLC message names our objects.
@@ -34,9 +35,17 @@ impl Host {
     pub(in crate::replay) fn check_llc(
         &mut self,
         link: LinkNumber,
-        ours: &LlcMessage,
+        ours: &Llc,
     ) -> Result<(), String> {
-        match ours {
+        if let (LlcMessage::AddLink(m), Some(pairs)) = (&ours.message, &ours.pairs) {
+            // The server's queue pair is not bound yet, and no link to the host.
+            let new = self.link_of(m.qpn)?;
+            for pair in pairs {
+                let new = self.buffer_of(new, pair.new)?;
+                self.check_reference(link, pair, new)?;
+            }
+        }
+        match &ours.message {
             LlcMessage::ConfirmLink(m) => {
                 self.check_qpn(m.qpn, (m.gid, m.mac))?;
                 if self.carrier(link) == Some(self.link_of(m.qpn)?) {
@@ -53,10 +62,7 @@ impl Host {
             LlcMessage::AddLinkContinuation(m) => {
                 for pair in &m.pairs {
                     let new = self.buffer_of(self.added(m.link)?, pair.new)?;
-                    let known = self.registered.get(&pair.reference);
-                    if known.map(|r| (r.buffer, Some(r.link))) != Some((new, self.carrier(link))) {
-                        return Err(format!("{} is another RMB", pair.reference));
-                    }
+                    self.check_reference(link, pair, new)?;
                 }
                 Ok(())
             }
@@ -86,6 +92,21 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// Whether the key that a pair refers to is that of the same RMB.
+    fn check_reference(
+        &self,
+        link: LinkNumber,
+        pair: &RTokenPair,
+        buffer: BufferId,
+    ) -> Result<(), String> {
+        let known = self.registered.get(&pair.reference);
+        if known.map(|r| (r.buffer, Some(r.link))) == Some((buffer, self.carrier(link))) {
+            Ok(())
+        } else {
+            Err(format!("{} is another RMB", pair.reference))
+        }
     }
 
     fn added(&self, number: LinkNumber) -> Result<LinkId, String> {

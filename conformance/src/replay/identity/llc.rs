@@ -4,12 +4,43 @@ use smc_proto::wire::llc::{ConfirmRkey, LlcMessage};
 use smc_proto::wire::types::{LinkNumber, RKey};
 
 use super::Identities;
+use crate::replay::message::Llc;
 
 impl Identities {
     /// Pairs LLC messages of the same type on a link. Ours with the captured
     /// identities in it. What an answer repeats of its request is no identity of
     /// its sender, and stays.
     pub(in crate::replay) fn pair_llc(
+        &mut self,
+        link: LinkNumber,
+        captured: &Llc,
+        ours: &Llc,
+    ) -> Llc {
+        let mut paired = ours.clone();
+        if let (LlcMessage::AddLink(add), Some(theirs), Some(own)) =
+            (&captured.message, &captured.pairs, &mut paired.pairs)
+        {
+            for (pair, captured) in own.iter_mut().zip(theirs) {
+                self.learn_rmb(add.link, captured.new, pair.new);
+                pair.new = captured.new;
+                if self.stands_for(link, captured.reference, pair.reference) {
+                    pair.reference = captured.reference;
+                }
+            }
+        }
+        paired.message = self.pair_message(link, &captured.message, &ours.message);
+        // A Linux answer to DELETE RKEY of version 2 does not tell the key (V2-166).
+        if let (true, LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(own)) =
+            (ours.v2, &captured.message, &mut paired.message)
+            && own.reply
+            && theirs.rkeys.iter().all(|rkey| *rkey == RKey(0))
+        {
+            own.rkeys.clone_from(&theirs.rkeys);
+        }
+        paired
+    }
+
+    fn pair_message(
         &mut self,
         link: LinkNumber,
         captured: &LlcMessage,
@@ -87,13 +118,9 @@ impl Identities {
     }
 
     /// A captured answer, as it would be to our request.
-    pub(in crate::replay) fn rewrite_reply(
-        &self,
-        link: LinkNumber,
-        captured: &LlcMessage,
-    ) -> LlcMessage {
+    pub(in crate::replay) fn rewrite_reply(&self, link: LinkNumber, captured: &Llc) -> Llc {
         let mut message = captured.clone();
-        match &mut message {
+        match &mut message.message {
             LlcMessage::ConfirmRkey(reply) if reply.reply => {
                 if let Some((_, ours)) = self.rmb(link, reply.rtoken.rkey) {
                     reply.rtoken = ours;

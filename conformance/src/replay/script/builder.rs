@@ -9,7 +9,7 @@ use smc_proto::wire::types::{AlertToken, Gid, LinkNumber, Mac, RKey};
 use smc_transport_sim::capture::follow::{Content, Item, Path, RdmaWrite, RocePath, TcpPath};
 use smc_transport_sim::capture::frame::TcpSegment;
 
-use super::{End, Half, Links, Script, Step, What};
+use super::{End, Half, Links, Llc, Script, Step, What};
 
 pub(super) struct Builder {
     links: Links,
@@ -94,15 +94,19 @@ impl Builder {
 
     fn rdma(&mut self, by: End, link: LinkNumber, content: &Content) -> Result<What, String> {
         match content {
-            Content::Llc(message) => {
+            Content::Llc(_) | Content::LlcV2(_) => {
+                let llc = match content {
+                    Content::Llc(message) => Llc::v1(message.clone()),
+                    Content::LlcV2(message) => Llc::v2(&message.message())?,
+                    _ => return Err(content.to_string()),
+                };
                 // A rejection names the server's own port again.
-                if let LlcMessage::AddLink(add) = message
+                if let LlcMessage::AddLink(add) = &llc.message
                     && add.rejection.is_none()
                 {
                     self.note_port(by, add.gid, add.mac);
                 }
-                let message = message.clone();
-                Ok(What::Llc { message })
+                Ok(What::Llc { message: llc })
             }
             Content::Cdc(cdc) => {
                 let stream = *self
@@ -132,6 +136,8 @@ impl Builder {
         let by = End::opened(path.to_server);
         let stream = path.stream;
         match message {
+            // In version 2 its MAC may be left out: the Confirm has it.
+            ClcMessage::Proposal(proposal) if proposal.v2_offer.is_some() => {}
             ClcMessage::Proposal(proposal) => self.note_port(by, proposal.gid, proposal.mac),
             ClcMessage::Accept(half) | ClcMessage::Confirm(half) => {
                 let link = self

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::types::{Gid, LinkNumber, Qpn};
 use smc_transport_sim::capture::follow::{Content, Item, Path, RocePath};
 
@@ -21,8 +22,13 @@ impl Links {
     pub(super) fn of(items: &[Item]) -> Result<Self, String> {
         let mut links = Self::default();
         for item in items {
-            let Content::Llc(LlcMessage::ConfirmLink(m)) = &item.content else {
-                continue;
+            let m = match &item.content {
+                Content::Llc(LlcMessage::ConfirmLink(m)) => *m,
+                Content::LlcV2(message) => match message.message() {
+                    LlcMessageV2::ConfirmLink(m) => m,
+                    _ => continue,
+                },
+                _ => continue,
             };
             let before = links.numbers.insert((m.gid, m.qpn), m.link);
             if before.is_some_and(|number| number != m.link) {

@@ -223,6 +223,15 @@ impl Engine<'_> {
                     let group = self.links.at(index).map_or(NONE, |l| l.group);
                     self.on_llc_sent(index, group);
                 }
+                SendKind::Large { reply } => {
+                    let group = self.links.at(index).map_or(NONE, |l| l.group);
+                    if reply {
+                        self.on_llc_sent(index, group);
+                    } else {
+                        self.on_request_sent(index);
+                    }
+                    self.poke_large(group);
+                }
             }
             if number == wr_id.0 {
                 break;

@@ -11,6 +11,9 @@
 //!    active                   ◄────────── reply ──────  active
 //! ```
 //!
+//! In version 2 there are no CONTINUATIONs: ADD LINK tells of all RMBs, which are
+//! registered on the new link before it is sent, and follows CONFIRM LINK at once.
+//!
 //! Until the reply to ADD LINK the server's link is an offer that costs a queue
 //! pair; a link that fails later is deleted like any other.
 
@@ -47,6 +50,8 @@ pub(crate) struct Addition {
     pub(crate) peer_left: Option<u8>,
     /// CONTINUATIONs received.
     pub(crate) rounds: u8,
+    /// Server: the link that brought REQUEST ADD LINK, which waits for an answer.
+    pub(crate) asked_on: u32,
     /// The client asked for the end of the link before it was complete.
     pub(crate) unwanted: bool,
     pub(crate) deadline: Option<Instant>,
@@ -76,6 +81,7 @@ impl Addition {
         left: 0,
         peer_left: None,
         rounds: 0,
+        asked_on: NONE,
         unwanted: false,
         deadline: None,
     };
@@ -101,6 +107,7 @@ impl Addition {
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.stage, self.link, self.carrier, self.next_rmb).hash(hasher);
         (self.left, self.peer_left, self.rounds, self.unwanted).hash(hasher);
+        self.asked_on.hash(hasher);
         until(self.deadline, now).hash(hasher);
     }
 }
@@ -153,7 +160,10 @@ impl Engine<'_> {
         let (state, usable) = (link.state, link.is_usable());
         let position = link.position;
         match addition.stage {
-            AddingStage::Creating if state >= super::super::QpState::Init => {
+            AddingStage::Creating
+                if state >= super::super::QpState::Init
+                    && (!self.is_v2(group) || self.all_registered(group, position)) =>
+            {
                 self.send_add_link(group);
             }
             AddingStage::Registering if usable && self.all_registered(group, position) => {
@@ -167,6 +177,11 @@ impl Engine<'_> {
             AddingStage::Activating if usable => self.answer_added_confirm_link(group),
             _ => {}
         }
+    }
+
+    /// Whether LLC of a group has the form of version 2.
+    pub(crate) fn is_v2(&self, group: u32) -> bool {
+        self.groups.at(group).is_some_and(|g| g.terms.is_v2())
     }
 
     /// Whether every buffer of a group can be used on a link.

@@ -139,12 +139,34 @@ impl Engine<'_> {
         Some(delete_link(number, departure))
     }
 
+    /// Client: an exchange of the server is over, behind which it had to queue what
+    /// this side asked for. Only now can it answer, so the waits start anew.
+    //= LLCSER-009
+    //= LLCSER-014
+    pub(crate) fn restart_departure_waits(&mut self, group: u32) {
+        let wait = self.core.config.timeouts.llc_reply;
+        for link in self.links_of(group) {
+            let departure = self.links.at(link).and_then(|l| l.standing.departure());
+            if departure.is_some_and(|d| matches!(d.word, Word::Given { posted: true, .. })) {
+                self.set_departure_deadline(link, Some(wait));
+            }
+        }
+    }
+
     /// The deadline of a link that leaves passed: the server owes its answer, or
     /// the link did not become quiet.
     //= TIMER-023
     pub(crate) fn on_departure_timeout(&mut self, link: u32, departure: Departure) {
         self.set_departure_deadline(link, None);
+        let group = self.links.at(link).map_or(NONE, |l| l.group);
         match departure.word {
+            // The server adds a link and answers afterwards; how long that takes is
+            // bounded by the timers of the addition.
+            //= LLCSER-009
+            Word::Given { posted: true, .. } if !self.addition(group).is_idle() => {
+                let wait = self.core.config.timeouts.llc_reply;
+                self.set_departure_deadline(link, Some(wait));
+            }
             Word::Given {
                 carrier,
                 posted: true,

@@ -1,9 +1,13 @@
 //! The one exchange that a side runs on a formed group, and its deadlines.
 
-use super::super::{LinkSet, Role};
-use super::Addition;
+use super::super::{Agreement, LinkSet, Role};
+use super::{AddWish, Addition};
 use crate::engine::Engine;
 use crate::id::NONE;
+
+/// How many RMBs that connections wait for are announced before a further link
+/// that is wanted: a round trip each, so that redundancy is not put off for long.
+const YIELDS: u8 = 16;
 
 /// The exchange this side runs on a formed group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,30 +96,64 @@ impl Engine<'_> {
     }
 
     /// Starts the next exchange that is wanted, if none is running: deletions
-    /// first, because connections may hang on them, then a further link, then RMBs.
+    /// first, because connections may hang on them, then RMBs that connections wait
+    /// for, then a further link, then other RMBs. Which of its own exchanges comes
+    /// next is its initiator's choice; while a link is added no RMB can be announced
+    /// (LLCSER-004), and adding one may take as long as a rendezvous.
     //= LLCSER-002
     //= LLCSER-003
     //= LLCSER-004
     //= LLCSER-021
     pub(crate) fn start_flow(&mut self, group: u32) {
-        let idle = |g: &super::super::LinkGroup| g.flow == Flow::Idle && g.addition.is_idle();
-        if !self.takes_exchanges(group) || !self.groups.at(group).is_some_and(idle) {
+        if !self.takes_exchanges(group) || !self.is_between_exchanges(group) {
             return;
         }
         if self.start_delete_link(group) {
             return;
         }
-        if self.groups.at(group).is_some_and(|g| g.add_wish.due) {
+        let wish = self.groups.at(group).map_or(AddWish::NONE, |g| g.add_wish);
+        if wish.due {
+            if wish.yielded < YIELDS && self.start_awaited_rkey_flow(group) {
+                if let Some(g) = self.groups.at_mut(group) {
+                    g.add_wish.yielded = wish.yielded.saturating_add(1);
+                }
+                return;
+            }
             self.start_addition(group);
         }
-        while let Some(g) = self.groups.at_mut(group)
+        while self.is_between_exchanges(group)
+            && let Some(g) = self.groups.at_mut(group)
             && g.is_active()
-            && idle(g)
             && let Some(buffer) = g.agreements.pop_front(&mut self.buffers)
         {
             self.step();
             self.start_rkey_flow(group, buffer);
         }
+    }
+
+    /// Whether this side runs no exchange on a group.
+    fn is_between_exchanges(&self, group: u32) -> bool {
+        self.groups
+            .at(group)
+            .is_some_and(|g| g.flow == Flow::Idle && g.addition.is_idle())
+    }
+
+    /// Announces the first RMB that a connection waits for; they stand in front of
+    /// the others. Whether there was one.
+    fn start_awaited_rkey_flow(&mut self, group: u32) -> bool {
+        while self.is_between_exchanges(group)
+            && let Some(g) = self.groups.at_mut(group)
+            && g.is_active()
+            && let Some(buffer) = g.agreements.first()
+            && let Some(b) = self.buffers.at(buffer)
+            && b.agreement == Agreement::Confirming
+            && b.waiter != NONE
+        {
+            g.agreements.remove(&mut self.buffers, buffer);
+            self.step();
+            self.start_rkey_flow(group, buffer);
+        }
+        !self.is_between_exchanges(group)
     }
 
     /// The exchange that a failed link carried goes back to what waits.

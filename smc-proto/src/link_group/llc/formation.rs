@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::time::{Duration, Instant};
+use crate::version::{SmcVersion, Terms};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
 use crate::wire::types::DiagnosisCode;
 
@@ -83,6 +84,8 @@ impl Engine<'_> {
     pub(super) fn confirm_link(&self, link: u32, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         let config = &self.core.config;
+        let g = self.groups.at(l.group)?;
+        let limits = g.terms.release.has_limits();
         Some(LlcMessage::ConfirmLink(ConfirmLink {
             reply,
             flags: if config.eye_catcher {
@@ -99,12 +102,13 @@ impl Engine<'_> {
             //= LINK-013
             //= LINK-014
             //= LINK-015
-            max_links: if reply {
-                self.groups.at(l.group)?.max_links
+            //= V2-153
+            max_links: if reply || limits {
+                g.max_links
             } else {
-                config.max_links.clamp(2, 8)
+                self.own_link_limit(&g.terms)
             },
-            max_connections: 0,
+            max_connections: if limits { g.terms.max_connections } else { 0 },
         }))
     }
 
@@ -129,16 +133,33 @@ impl Engine<'_> {
                 .is_some_and(|l| l.number == message.link)
     }
 
+    /// Most links of a group as far as this side is concerned, unless release 1 settled
+    /// it.
+    fn own_link_limit(&self, terms: &Terms) -> u8 {
+        match terms.version {
+            SmcVersion::V1 => self.core.config.max_links.clamp(2, 8),
+            SmcVersion::V2 => 2,
+        }
+    }
+
     /// What CONFIRM LINK settles for the group's life: eye catchers are left out
     /// only if both sides have none (decision 3), and the lower limit of links
     /// holds; a client that names none accepts the server's (AMB-21).
     //= LINK-016
     //= LINK-017
     fn settle_group(&mut self, group: u32, peer: &ConfirmLink) {
-        let own = self.core.config.max_links.clamp(2, 8);
+        let Some(terms) = self.groups.at(group).map(|g| g.terms) else {
+            return;
+        };
+        let own = self.own_link_limit(&terms);
         let none = !self.core.config.eye_catcher && peer.announces_no_eye_catcher();
         if let Some(g) = self.groups.at_mut(group) {
             g.ring_base = if none { 0 } else { 4 };
+            // Accept and Confirm settled it.
+            //= V2-212
+            if terms.release.has_limits() {
+                return;
+            }
             g.max_links = if peer.max_links == 0 {
                 own
             } else {

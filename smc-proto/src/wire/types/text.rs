@@ -48,7 +48,10 @@ impl Eid {
     /// and begins with a letter or a digit.
     //= V2-250
     pub fn user(text: &str) -> Result<Self, EidError> {
-        let text = text.trim_end_matches(' ').as_bytes();
+        let mut text = text.as_bytes();
+        while let [rest @ .., b' '] = text {
+            text = rest;
+        }
         if text.is_empty() {
             return Err(EidError::Empty);
         }

@@ -84,6 +84,10 @@ pub struct RocePath {
 /// What an item is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one item is in hand at a time, and most are matched in place"
+)]
 pub enum Content {
     /// The SMC option in a SYN or SYN-ACK.
     TcpOption(TcpOption),
@@ -143,6 +147,7 @@ impl LlcV2 {
     /// # Panics
     /// Never: the octets were read before.
     #[must_use]
+    #[allow(clippy::expect_used, reason = "the octets were read before")]
     pub fn message(&self) -> LlcMessageV2<'_> {
         LlcMessageV2::parse(&self.0).expect("read before")
     }

@@ -1,21 +1,29 @@
 //! The client's part: choose a port, bind, answer.
 
+use super::super::form::emit_short;
 use super::message::{other_end, port_only};
 use super::{AddingStage, Addition};
 use crate::engine::Engine;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
-use crate::wire::llc::{AddLink, ConfirmLink, LlcMessage};
-use crate::wire::types::{AddLinkRejectReason, LinkNumber};
+use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2, RequestAddLink};
+use crate::wire::llc::{AddLink, ConfirmLink, LLC_LENGTH};
+use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac};
 
 impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
-    pub(in super::super) fn on_add_link(&mut self, link: u32, group: u32, request: &AddLink) {
+    pub(in super::super) fn on_add_link(
+        &mut self,
+        link: u32,
+        group: u32,
+        request: &AddLink,
+        extension: Option<&AddLinkExtension<'_>>,
+    ) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
         if g.role == Role::Server {
-            self.on_add_link_hint(group);
+            self.on_add_link_hint(group, (request.gid, request.mac));
             return;
         }
         let addition = g.addition;
@@ -43,7 +51,7 @@ impl Engine<'_> {
             }
         }
         match self.choose_port(group, request) {
-            Ok(path) => self.join_link(link, group, path, request),
+            Ok(path) => self.join_link(link, group, path, request, extension),
             Err(reason) => {
                 self.send_negative_add_link(link, request.link, reason);
                 self.settle_formation(group);
@@ -51,8 +59,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Server: the client has a port to spare. During an addition that is no news;
-    /// during another exchange it waits for its end.
+    /// Server: the client has a port to spare. During an addition that is no news,
+    /// unless it may have been said after the client's last answer, which comes on
+    /// another link; during another exchange it waits for its end.
     //= LINK-042
     //= LINK-043
     //= LINK-044
@@ -60,13 +69,17 @@ impl Engine<'_> {
     //= LLCSER-013
     //= LLCSER-016
     //= LLCSER-021
-    fn on_add_link_hint(&mut self, group: u32) {
-        let welcome = self
-            .groups
-            .at(group)
-            .is_some_and(|g| g.is_active() && g.addition.is_idle())
-            && self.has_room_for_link(group);
-        if welcome {
+    pub(super) fn on_add_link_hint(&mut self, group: u32, port: (Gid, Mac)) {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
+        g.other_port = Some(port);
+        if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
+            g.add_wish.hinted = true;
+            return;
+        }
+        let welcome = g.is_active() && g.addition.is_idle();
+        if welcome && self.has_room_for_link(group) {
             if let Some(g) = self.groups.at_mut(group) {
                 g.add_wish.failures = 0;
             }
@@ -111,7 +124,14 @@ impl Engine<'_> {
         .ok_or(AddLinkRejectReason::NO_ALTERNATE_PATH)
     }
 
-    fn join_link(&mut self, carrier: u32, group: u32, path: LocalPath, request: &AddLink) {
+    fn join_link(
+        &mut self,
+        carrier: u32,
+        group: u32,
+        path: LocalPath,
+        request: &AddLink,
+        extension: Option<&AddLinkExtension<'_>>,
+    ) {
         let asymmetric = self.is_asymmetric(group, &path, request.gid, request.mac);
         let Some(link) = self.new_link(group, path) else {
             self.send_negative_add_link(
@@ -127,6 +147,9 @@ impl Engine<'_> {
             l.asymmetric = asymmetric;
             l.goal = QpGoal::Rtr;
             l.bind(other_end(request), request.mtu);
+            if let Some(extension) = extension {
+                l.direct = extension.direct;
+            }
         }
         self.hash_link(link);
         let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
@@ -140,6 +163,10 @@ impl Engine<'_> {
                 ..Addition::IDLE
             },
         );
+        //= V2-185
+        if let Some(extension) = extension {
+            self.learn_pairs(group, extension.rtokens.iter());
+        }
         self.poke_link(link);
     }
 
@@ -151,7 +178,13 @@ impl Engine<'_> {
         let Some(reply) = self.own_end(addition.link, true) else {
             return;
         };
-        let wait = self.core.config.timeouts.llc_reply;
+        let timeouts = self.core.config.timeouts;
+        if self.is_v2(group) {
+            self.set_adding_stage(group, AddingStage::AwaitingConfirmLink, timeouts.added_link);
+            self.send_large(group, true);
+            return;
+        }
+        let wait = timeouts.llc_reply;
         self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
         self.count_own_rmbs(group);
         self.reply(addition.carrier, &reply);
@@ -222,10 +255,25 @@ impl Engine<'_> {
         self.finish_addition(group);
     }
 
-    /// ADD LINK as a client's hint: the port, and nothing else (AMB-23).
+    /// What tells of a port to spare: the port and nothing else in ADD LINK (AMB-23),
+    /// its GID in REQUEST ADD LINK. One GID is all that servers look at, and keeps the
+    /// message at 44 octets.
     //= LLC-030
-    pub(in super::super) fn add_link_hint(&self, group: u32) -> Option<LlcMessage> {
+    //= V2-158
+    pub(in super::super) fn add_link_hint(
+        &self,
+        group: u32,
+        link: u32,
+    ) -> Option<[u8; LLC_LENGTH]> {
         let path = self.spare_port(group, None)?;
-        Some(port_only(&path, LinkNumber(0), None))
+        if !self.is_v2(group) {
+            return Some(self.encode(link, &port_only(&path, LinkNumber(0), None)));
+        }
+        let gids = [path.gid];
+        Some(emit_short(&LlcMessageV2::RequestAddLink(RequestAddLink {
+            reply: false,
+            rejected: false,
+            gids: gids.as_slice().into(),
+        })))
     }
 }

@@ -16,7 +16,13 @@ impl Engine<'_> {
     /// Server: the new link is bound, the exchange of RTokens starts.
     //= LLC-032
     //= LLC-033
+    //= V2-185
     pub(super) fn start_continuations(&mut self, group: u32) {
+        if self.is_v2(group) {
+            // ADD LINK told of everything.
+            self.send_added_confirm_link(group);
+            return;
+        }
         self.count_own_rmbs(group);
         self.send_continuation(group);
     }
@@ -39,7 +45,7 @@ impl Engine<'_> {
         self.set_addition(group, addition);
     }
 
-    fn is_announced_rmb(&self, index: u32) -> bool {
+    pub(in super::super) fn is_announced_rmb(&self, index: u32) -> bool {
         self.buffers
             .at(index)
             .is_some_and(|b| b.kind == BufferKind::Rmb && b.is_announced())
@@ -141,7 +147,7 @@ impl Engine<'_> {
             self.abandon_addition(group, true);
             return;
         }
-        self.learn_pairs(group, &message.pairs);
+        self.learn_pairs(group, message.pairs.iter().copied());
         let peer_left = message.remaining.saturating_sub(2);
         self.set_addition(
             group,
@@ -175,7 +181,7 @@ impl Engine<'_> {
     /// Stores the peer's RTokens for the new link. An RMB that is not known (yet)
     /// is passed over: its CONFIRM RKEY will name all links.
     //= RMB-009
-    fn learn_pairs(&mut self, group: u32, pairs: &[RTokenPair]) {
+    pub(super) fn learn_pairs(&mut self, group: u32, pairs: impl Iterator<Item = RTokenPair>) {
         let addition = self.addition(group);
         let position = |link| self.links.at(link).map(|l| l.position);
         let (Some(carrier), Some(new)) = (position(addition.carrier), position(addition.link))

@@ -3,6 +3,7 @@
 use super::{AddWish, AddingStage, Addition};
 use crate::config::OnSilence;
 use crate::engine::Engine;
+use crate::id::NONE;
 use crate::link_group::link::Link;
 use crate::link_group::standing::{LinkTold, Word};
 use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Standing};
@@ -20,6 +21,8 @@ impl Engine<'_> {
         let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
+                // What the client told after its last answer came before it.
+                due: g.add_wish.hinted,
                 failures: g.add_wish.failures,
                 probation: Some(probation),
                 ..AddWish::NONE
@@ -41,6 +44,7 @@ impl Engine<'_> {
             }
         } else {
             self.hint_spare_port(group);
+            self.restart_departure_waits(group);
         }
         self.announce_missing_links(group);
         //= LLCSER-009
@@ -114,9 +118,17 @@ impl Engine<'_> {
         if addition.is_idle() {
             return;
         }
-        // A client that has not answered yet still owes the answer.
-        if addition.stage == AddingStage::Joining {
+        // A client that has not answered yet still owes the answer: so it does if its
+        // acceptance did not leave yet.
+        let waits = |large| self.links.at(addition.carrier).map(|l| l.large) == Some(Some(large));
+        let unsaid = waits(true);
+        let told = told && !unsaid && !waits(false);
+        if addition.stage == AddingStage::Joining || unsaid {
             self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
+        }
+        //= V2-188
+        if addition.stage == AddingStage::Creating && addition.asked_on != NONE {
+            self.refuse_link(addition.asked_on);
         }
         let link = addition.link;
         self.set_addition(group, Addition::IDLE);
@@ -126,11 +138,15 @@ impl Engine<'_> {
             let word = if told { Word::Due } else { Word::Settled };
             l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
         }
+        if let Some(l) = self.links.at_mut(addition.carrier) {
+            l.large = None;
+        }
         // A client has no request of its own in this, but perhaps of another exchange.
         let server = self.is_server(group);
         if server && let Some(l) = self.links.at_mut(addition.carrier) {
             l.request = None;
         }
+        self.restart_departure_waits(group);
         self.schedule_retry(group);
         self.drop_absent_link(link);
         self.poke_link(link);

@@ -8,7 +8,7 @@ use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 
 impl Engine<'_> {
     /// This side's end of a new link: the server's offer, or the client's reply.
-    pub(super) fn own_end(&self, link: u32, reply: bool) -> Option<LlcMessage> {
+    pub(in super::super) fn own_end(&self, link: u32, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         Some(LlcMessage::AddLink(AddLink {
             reply,

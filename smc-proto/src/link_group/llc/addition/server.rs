@@ -1,11 +1,14 @@
 //! The server's part: offer, bind, confirm.
 
+use super::super::form::emit_short;
 use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::link_group::{QpGoal, Role, Standing};
+use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink};
+use crate::wire::types::Mac;
 
 impl Engine<'_> {
     /// Tries to add a link if one is wanted and there is a port for it. Without a
@@ -23,6 +26,8 @@ impl Engine<'_> {
         g.add_wish = AddWish {
             due: false,
             retry: None,
+            yielded: 0,
+            hinted: false,
             ..g.add_wish
         };
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
@@ -69,7 +74,13 @@ impl Engine<'_> {
             return;
         };
         let stage = AddingStage::AwaitingReply;
-        self.request_for_addition(group, stage, addition.carrier, &message);
+        if self.is_v2(group) {
+            self.set_addition(group, Addition { stage, ..addition });
+            self.await_posting(group);
+            self.send_large(group, false);
+        } else {
+            self.request_for_addition(group, stage, addition.carrier, &message);
+        }
         // The rendezvous passed its point of no return (CLC-060).
         //= CLC-060
         if let Some(g) = self.groups.at_mut(group) {
@@ -81,7 +92,14 @@ impl Engine<'_> {
     //= LLC-028
     //= LLC-029
     //= LLC-031
-    pub(in super::super) fn on_add_link_reply(&mut self, link: u32, group: u32, reply: &AddLink) {
+    //= V2-185
+    pub(in super::super) fn on_add_link_reply(
+        &mut self,
+        link: u32,
+        group: u32,
+        reply: &AddLink,
+        extension: Option<&AddLinkExtension<'_>>,
+    ) {
         let addition = self.addition(group);
         let number = self.links.at(addition.link).map(|l| l.number);
         if addition.stage != AddingStage::AwaitingReply
@@ -126,11 +144,53 @@ impl Engine<'_> {
             l.goal = QpGoal::Rts;
         }
         self.hash_link(addition.link);
+        if let Some(extension) = extension {
+            self.learn_pairs(group, extension.rtokens.iter());
+        }
         let wait = self.core.config.timeouts.control_command;
         self.set_adding_stage(group, AddingStage::Registering, wait);
         self.poke_link(addition.link);
         self.poke_group_buffers(group);
         self.on_addition_progress(group);
+    }
+
+    /// The client asks for a link. It is blocked until it hears of it: by the offer, or
+    /// by an answer that there will be none now.
+    //= V2-188
+    pub(in super::super) fn on_request_add_link(
+        &mut self,
+        link: u32,
+        group: u32,
+        request: &RequestAddLink<'_>,
+    ) {
+        if !self.is_server(group) {
+            return;
+        }
+        if let Some(gid) = request.gids.iter().next() {
+            self.on_add_link_hint(group, (gid, Mac::default()));
+        }
+        let addition = self.addition(group);
+        match addition.stage {
+            AddingStage::Creating => self.set_addition(
+                group,
+                Addition {
+                    asked_on: link,
+                    ..addition
+                },
+            ),
+            AddingStage::AwaitingReply => {}
+            _ => self.refuse_link(link),
+        }
+    }
+
+    /// There will be no link for the client now.
+    pub(super) fn refuse_link(&mut self, link: u32) {
+        let answer = LlcMessageV2::RequestAddLink(RequestAddLink {
+            reply: true,
+            rejected: true,
+            gids: Entries::default(),
+        });
+        self.reply_octets(link, emit_short(&answer));
     }
 
     /// All RMBs are told of: the new link itself is asked.

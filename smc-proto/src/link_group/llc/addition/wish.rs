@@ -16,6 +16,11 @@ pub(crate) struct AddWish {
     pub(crate) retry: Option<Instant>,
     /// Attempts that failed since something changed.
     pub(crate) failures: u8,
+    /// Exchanges of connections that went before it.
+    pub(crate) yielded: u8,
+    /// The client told of a port while this side waited for the answer that ends
+    /// the present addition.
+    pub(crate) hinted: bool,
     /// Until then a link that was added and is lost again counts as one of them.
     pub(crate) probation: Option<Instant>,
 }
@@ -25,11 +30,14 @@ impl AddWish {
         due: false,
         retry: None,
         failures: 0,
+        yielded: 0,
+        hinted: false,
         probation: None,
     };
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.due, until(self.retry, now), self.failures).hash(hasher);
+        (self.yielded, self.hinted).hash(hasher);
         until(self.probation, now).hash(hasher);
     }
 }
@@ -43,8 +51,13 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        // A port that came up during the attempt ends the pause at once.
+        // A port that came up during the attempt ends the pause at once, here or at
+        // the client.
         //= LINK-050
+        if core::mem::take(&mut g.add_wish.hinted) {
+            g.add_wish.due = true;
+            g.add_wish.failures = 0;
+        }
         if g.add_wish.due {
             return;
         }

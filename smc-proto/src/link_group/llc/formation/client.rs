@@ -50,7 +50,12 @@ impl Engine<'_> {
             }
         }
         //= LLC-077
-        if !self.names_peer(link, request) || request.link.0 == 0 || request.max_links < 2 {
+        let limits = self
+            .groups
+            .at(group)
+            .is_some_and(|g| g.terms.release.has_limits());
+        let few = request.max_links < 2 && !limits;
+        if !self.names_peer(link, request) || request.link.0 == 0 || few {
             self.fail_formation(group, Fallback::Decline(DiagnosisCode::INTERNAL));
             return;
         }
@@ -69,12 +74,20 @@ impl Engine<'_> {
     //= RENDEZVOUS-022
     //= RENDEZVOUS-024
     pub(crate) fn answer_confirm_link(&mut self, group: u32, link: u32) {
-        let wait = self.core.config.timeouts.add_link_request;
-        self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
+        // With a limit of one link there is nothing to wait for.
+        //= V2-183
+        let alone = self.groups.at(group).is_some_and(|g| g.max_links < 2);
+        if alone {
+            self.set_formation(group, Formation::AddingSecond, None);
+        } else {
+            let wait = self.core.config.timeouts.add_link_request;
+            self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
+        }
         self.activate_link(link);
         self.confirm_founders_rmb(group);
         if let Some(message) = self.confirm_link(link, true) {
             self.reply(link, &message);
         }
+        self.settle_formation(group);
     }
 }

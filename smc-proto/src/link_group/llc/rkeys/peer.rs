@@ -2,10 +2,16 @@
 
 use super::super::super::{IncomingRkey, LinkSet, Role};
 use super::super::Flow;
+use super::super::form::emit_short;
 use crate::engine::Engine;
+use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
 use crate::wire::llc::{
     ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
 };
+use crate::wire::types::RKey;
+
+/// Keys that an answer to DELETE RKEY of 44 octets can repeat.
+const REPEATED: usize = 9;
 
 impl Engine<'_> {
     /// The peer announces an RMB.
@@ -147,5 +153,37 @@ impl Engine<'_> {
             message.flags |= RkeyFlags::NEGATIVE;
         }
         self.reply(link, &LlcMessage::DeleteRkey(message));
+    }
+
+    /// The same in version 2, where more of them fit in one message. The answer repeats
+    /// as many as 44 octets have room for.
+    //= V2-160
+    pub(in super::super) fn on_delete_rkey_v2(
+        &mut self,
+        link: u32,
+        group: u32,
+        message: &DeleteRkeyV2<'_>,
+    ) {
+        let position = self.links.at(link).map_or(0, |l| l.position);
+        let mut unknown = 0u8;
+        let mut repeated: heapless::Vec<RKey, REPEATED> = heapless::Vec::new();
+        for rkey in message.rkeys.iter() {
+            self.step();
+            if !self.forget_rkey(group, position, rkey) {
+                unknown = unknown.saturating_add(1);
+            }
+            let _ = repeated.push(rkey);
+        }
+        let flags = match unknown {
+            0 => RkeyFlags::empty(),
+            _ => RkeyFlags::NEGATIVE,
+        };
+        let answer = LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+            reply: true,
+            flags,
+            unknown,
+            rkeys: repeated.as_slice().into(),
+        });
+        self.reply_octets(link, emit_short(&answer));
     }
 }

@@ -20,13 +20,10 @@ impl Engine<'_> {
             return;
         }
         buffer.idle_deadline = None;
-        let group = buffer.group;
         match (buffer.kind, buffer.agreement) {
             // Who writes to a DMB is not asked.
             (BufferKind::Rmb, Agreement::Confirmed) if buffer.ism.is_none() => {
-                buffer.agreement = Agreement::Deleting;
-                self.list_spare(index);
-                self.queue_agreement(group, index);
+                self.withdraw_rmb(index);
             }
             (BufferKind::Rmb, Agreement::Deleting) => {}
             // Its exchange is not over: it gets another period.
@@ -44,6 +41,20 @@ impl Engine<'_> {
             }
         }
         self.buffers.set_deadline(index, None);
+    }
+
+    /// Withdraws an RMB that no connection uses and the peer knows.
+    //= RMB-028
+    pub(in super::super::super) fn withdraw_rmb(&mut self, index: u32) {
+        let Some(buffer) = self.buffers.at_mut(index) else {
+            return;
+        };
+        buffer.agreement = Agreement::Deleting;
+        buffer.idle_deadline = None;
+        let group = buffer.group;
+        self.buffers.set_deadline(index, None);
+        self.list_spare(index);
+        self.queue_agreement(group, index);
     }
 
     //= LLC-070
@@ -76,9 +87,18 @@ impl Engine<'_> {
             return;
         };
         let own = self.own_rtoken(buffer, carrier).map(|rtoken| rtoken.rkey);
-        if reply.rkeys.first().copied() != own {
-            return;
+        if reply.rkeys.first().copied() == own {
+            self.on_keys_withdrawn(group);
         }
+    }
+
+    /// The peer forgot the RMB that it was asked to. In version 2 it may answer with
+    /// zeros in place of the key.
+    //= V2-166
+    pub(in super::super) fn on_keys_withdrawn(&mut self, group: u32) {
+        let Some(Flow::DeleteRkey { buffer, .. }) = self.groups.at(group).map(|g| g.flow) else {
+            return;
+        };
         if let Some(b) = self.buffers.at_mut(buffer) {
             b.agreement = Agreement::None;
             b.retired = true;

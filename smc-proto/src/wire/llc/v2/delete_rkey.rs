@@ -43,7 +43,7 @@ impl<'a> DeleteRkeyV2<'a> {
         let Ok((raw, rest)) = RawDeleteRkey::ref_from_prefix(octets) else {
             return Err(LlcParseError::TooShort { have: octets.len() });
         };
-        let room = rest.len() / size_of::<RKey>();
+        let room = Entries::<RKey>::read(rest).len();
         let most = u8::try_from(room).unwrap_or(u8::MAX);
         check_count(kind::DELETE_RKEY, raw.count, 1, most)?;
         let counted = usize::from(raw.count).saturating_mul(size_of::<RKey>());

@@ -28,8 +28,9 @@ pub struct EntriesIter<'a, T>(Source<'a, T>);
 impl<'a, T: Entry> Entries<'a, T> {
     /// As many whole entries as `octets` has room for.
     pub(super) fn read(octets: &'a [u8]) -> Self {
-        let odd = octets.len() % size_of::<T::Raw>();
-        let whole = octets.len().saturating_sub(odd);
+        let whole = Self(Source::Wire(octets))
+            .len()
+            .saturating_mul(size_of::<T::Raw>());
         Self(Source::Wire(octets.get(..whole).unwrap_or(&[])))
     }
 
@@ -37,7 +38,10 @@ impl<'a, T: Entry> Entries<'a, T> {
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.0 {
-            Source::Wire(octets) => octets.len() / size_of::<T::Raw>(),
+            Source::Wire(octets) => match octets.len().checked_div(size_of::<T::Raw>()) {
+                Some(count) => count,
+                None => 0,
+            },
             Source::Values(values) => values.len(),
         }
     }

@@ -1,0 +1,117 @@
+//! LLC messages of both versions in one form.
+
+use core::fmt;
+
+use smc_proto::wire::llc::v2::{
+    AddLinkExtension, AddLinkV2, DeleteRkeyV2, LLC_V2_MAX_LENGTH, LlcMessageV2,
+};
+use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RTokenPair};
+
+/// An LLC message, and what only version 2 has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Llc {
+    /// What both versions have.
+    pub(super) message: LlcMessage,
+    /// Whether it has the form of version 2.
+    pub(super) v2: bool,
+    /// ADD LINK of version 2: its RTokens.
+    pub(super) pairs: Option<Vec<RTokenPair>>,
+    pub(super) direct: bool,
+}
+
+impl Llc {
+    /// A message of version 1.
+    pub(super) const fn v1(message: LlcMessage) -> Self {
+        Self {
+            message,
+            v2: false,
+            pairs: None,
+            direct: false,
+        }
+    }
+
+    /// A message of version 2.
+    pub(super) fn v2(message: &LlcMessageV2<'_>) -> Result<Self, String> {
+        let (mut pairs, mut direct) = (None, false);
+        let message = match message {
+            LlcMessageV2::ConfirmLink(m) => LlcMessage::ConfirmLink(*m),
+            LlcMessageV2::AddLink(m) => {
+                if let Some(extension) = &m.extension {
+                    pairs = Some(extension.rtokens.iter().collect());
+                    direct = extension.direct;
+                }
+                LlcMessage::AddLink(m.link)
+            }
+            LlcMessageV2::DeleteLink(m) => LlcMessage::DeleteLink(*m),
+            LlcMessageV2::ConfirmRkey(m) => LlcMessage::ConfirmRkey(m.clone()),
+            LlcMessageV2::TestLink(m) => LlcMessage::TestLink(*m),
+            LlcMessageV2::DeleteRkey(m) => LlcMessage::DeleteRkey(DeleteRkey {
+                reply: m.reply,
+                flags: m.flags,
+                error_mask: 0,
+                rkeys: m.rkeys.iter().take(8).collect(),
+            }),
+            LlcMessageV2::RequestAddLink(_) => return Err("REQUEST ADD LINK".into()),
+        };
+        Ok(Self {
+            message,
+            v2: true,
+            pairs,
+            direct,
+        })
+    }
+
+    /// Reads a message of ours.
+    pub(super) fn parse(octets: &[u8]) -> Result<Self, String> {
+        if octets.first().is_some_and(|kind| kind >> 5 == 1) {
+            return Self::v2(&LlcMessageV2::parse(octets).map_err(|e| e.to_string())?);
+        }
+        LlcMessage::parse(octets)
+            .map(Self::v1)
+            .map_err(|e| e.to_string())
+    }
+
+    /// The octets in the form that we send: the length is big-endian and the number of
+    /// RTokens stands in both octets, so that captured messages compare with ours.
+    pub(super) fn emit(&self) -> Vec<u8> {
+        if !self.v2 {
+            return self.message.emit().to_vec();
+        }
+        let message = match &self.message {
+            LlcMessage::ConfirmLink(m) => LlcMessageV2::ConfirmLink(*m),
+            LlcMessage::AddLink(m) => LlcMessageV2::AddLink(AddLinkV2 {
+                link: *m,
+                extension: self.pairs.as_ref().map(|pairs| AddLinkExtension {
+                    direct: self.direct,
+                    target_gid: m.gid,
+                    rtokens: pairs.as_slice().into(),
+                }),
+            }),
+            LlcMessage::DeleteLink(m) => LlcMessageV2::DeleteLink(*m),
+            LlcMessage::ConfirmRkey(m) => LlcMessageV2::ConfirmRkey(m.clone()),
+            LlcMessage::TestLink(m) => LlcMessageV2::TestLink(*m),
+            LlcMessage::DeleteRkey(m) => LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+                reply: m.reply,
+                flags: m.flags,
+                unknown: 0,
+                rkeys: m.rkeys.as_slice().into(),
+            }),
+            other => unreachable!("{other} is no message of version 2"),
+        };
+        let mut octets = vec![0; LLC_V2_MAX_LENGTH];
+        let length = message.emit(&mut octets).expect("the longest fits");
+        octets.truncate(length);
+        octets
+    }
+}
+
+impl fmt::Display for Llc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)?;
+        if let Some(pairs) = &self.pairs {
+            f.write_str(" with")?;
+            pairs.iter().try_for_each(|pair| write!(f, " {pair}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! LLC messages in the form of their group's version.
+
+use crate::engine::Engine;
+use crate::wire::llc::v2::{
+    AddLinkExtension, AddLinkV2, DeleteRkeyV2, LlcMessageV2, RequestAddLink,
+};
+use crate::wire::llc::{AddLink, LLC_LENGTH, LlcMessage, LlcParseError};
+
+/// A message as it arrived: what both versions have, and what only version 2 has.
+pub(super) enum Incoming<'a> {
+    Common(LlcMessage),
+    AddLink(AddLinkV2<'a>),
+    RequestAddLink(RequestAddLink<'a>),
+    DeleteRkey(DeleteRkeyV2<'a>),
+}
+
+impl Incoming<'_> {
+    /// Whether it ends the whole group.
+    pub(super) const fn deletes_all(&self) -> bool {
+        match self {
+            Self::Common(message) => message.deletes_all(),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a type octet is one of version 2.
+const fn is_version_2(kind: u8) -> bool {
+    kind >> 5 == 1
+}
+
+/// Reads a message of a group; `None` if it is one that nobody has to know.
+//= V2-162
+//= V2-165
+pub(super) fn read(octets: &[u8], is_v2: bool) -> Result<Option<Incoming<'_>>, LlcParseError> {
+    let form_2 = is_v2 && octets.first().is_some_and(|kind| is_version_2(*kind));
+    let message = if form_2 {
+        LlcMessageV2::parse(octets).map(incoming)
+    } else {
+        LlcMessage::parse(octets).map(|message| match message {
+            LlcMessage::AddLink(link) if is_v2 => Incoming::AddLink(AddLinkV2 {
+                link,
+                extension: None,
+            }),
+            message => Incoming::Common(message),
+        })
+    };
+    match message {
+        Ok(message) => Ok(Some(message)),
+        //= LLC-005
+        Err(LlcParseError::UnknownOptional { .. }) => Ok(None),
+        Err(LlcParseError::UnknownMandatory { .. }) if is_v2 => Ok(None),
+        //= LLC-004
+        //= LLC-007
+        Err(error) => Err(error),
+    }
+}
+
+fn incoming(message: LlcMessageV2<'_>) -> Incoming<'_> {
+    Incoming::Common(match message {
+        LlcMessageV2::AddLink(message) => return Incoming::AddLink(message),
+        LlcMessageV2::RequestAddLink(message) => return Incoming::RequestAddLink(message),
+        LlcMessageV2::DeleteRkey(message) => return Incoming::DeleteRkey(message),
+        LlcMessageV2::ConfirmLink(message) => LlcMessage::ConfirmLink(message),
+        LlcMessageV2::DeleteLink(message) => LlcMessage::DeleteLink(message),
+        LlcMessageV2::ConfirmRkey(message) => LlcMessage::ConfirmRkey(message),
+        LlcMessageV2::TestLink(message) => LlcMessage::TestLink(message),
+    })
+}
+
+/// A message of version 2 that is known to have 44 octets.
+pub(super) fn emit_short(message: &LlcMessageV2<'_>) -> [u8; LLC_LENGTH] {
+    let mut octets = [0; LLC_LENGTH];
+    let written = message.emit(&mut octets);
+    debug_assert!(written == Ok(LLC_LENGTH));
+    octets
+}
+
+impl Engine<'_> {
+    /// A message of 44 octets in the form that the peer of a link understands.
+    //= V2-150
+    //= V2-152
+    pub(crate) fn encode(&self, link: u32, message: &LlcMessage) -> [u8; LLC_LENGTH] {
+        if !self.links.at(link).is_some_and(|l| l.is_v2()) {
+            return message.emit();
+        }
+        emit_short(&match message {
+            LlcMessage::ConfirmLink(m) => LlcMessageV2::ConfirmLink(*m),
+            // What is not a rejection goes out as a large message.
+            //= V2-156
+            LlcMessage::AddLink(m) => LlcMessageV2::AddLink(AddLinkV2 {
+                link: *m,
+                extension: None,
+            }),
+            LlcMessage::DeleteLink(m) => LlcMessageV2::DeleteLink(*m),
+            LlcMessage::ConfirmRkey(m) => LlcMessageV2::ConfirmRkey(m.clone()),
+            LlcMessage::TestLink(m) => LlcMessageV2::TestLink(*m),
+            //= V2-160
+            LlcMessage::DeleteRkey(m) => LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+                reply: m.reply,
+                flags: m.flags,
+                unknown: 0,
+                rkeys: m.rkeys.as_slice().into(),
+            }),
+            // There are none in version 2: three links at most have no more to tell.
+            LlcMessage::AddLinkContinuation(_) | LlcMessage::ConfirmRkeyContinuation(_) => {
+                return message.emit();
+            }
+        })
+    }
+}
+
+/// ADD LINK with its extension.
+pub(super) const fn with_extension<'a>(
+    link: AddLink,
+    extension: AddLinkExtension<'a>,
+) -> LlcMessageV2<'a> {
+    LlcMessageV2::AddLink(AddLinkV2 {
+        link,
+        extension: Some(extension),
+    })
+}

@@ -1,0 +1,157 @@
+//! Messages of more than 44 octets: ADD LINK of version 2, which tells of all RMBs.
+//!
+//! They are composed when the adapter fetches them. A Linux peer has one buffer for
+//! what is longer than 44 octets, whichever link it comes on, so that a group has at
+//! most one of them under way.
+
+use heapless::Vec;
+
+use super::form::with_extension;
+use crate::config::RMBS_PER_GROUP;
+use crate::engine::Engine;
+use crate::id::NONE;
+use crate::link_group::SendKind;
+use crate::wire::BufferTooSmall;
+use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2};
+use crate::wire::llc::{LlcMessage, RTokenPair};
+
+/// RTokens of a group's RMBs.
+type Pairs = Vec<RTokenPair, { RMBS_PER_GROUP as usize }>;
+
+impl Engine<'_> {
+    /// ADD LINK is to be sent on the carrier of an addition: the server's request or
+    /// the client's reply.
+    pub(super) fn send_large(&mut self, group: u32, reply: bool) {
+        let carrier = self.addition(group).carrier;
+        if let Some(l) = self.links.at_mut(carrier) {
+            l.large = Some(reply);
+        }
+        self.poke_link(carrier);
+    }
+
+    /// Whether a large message may leave now.
+    //= V2-164
+    pub(crate) fn may_send_large(&self, link: u32) -> bool {
+        let Some(l) = self.links.at(link).filter(|l| l.large.is_some()) else {
+            return false;
+        };
+        let under_way = |kind| matches!(kind, SendKind::Large { .. });
+        self.select_links(l.group, |l| {
+            l.is_usable() && l.in_flight.iter().any(under_way)
+        })
+        .next()
+        .is_none()
+    }
+
+    /// The next large message of a link: its length, and which one it is.
+    pub(crate) fn next_large(&mut self, link: u32) -> Option<(u32, SendKind)> {
+        if !self.may_send_large(link) {
+            return None;
+        }
+        let l = self.links.at_mut(link)?;
+        let reply = l.large.take()?;
+        let length = self.with_large(link, reply, |message| message.encoded_len())?;
+        self.announce_told(link);
+        if !reply {
+            self.on_request_posted(link);
+        }
+        Some((
+            u32::try_from(length).unwrap_or(0),
+            SendKind::Large { reply },
+        ))
+    }
+
+    /// Writes the large message that was fetched as `number`; nothing, if what it was
+    /// about is over.
+    pub(crate) fn emit_large(
+        &mut self,
+        link: u32,
+        number: u32,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        let kind = self.links.at(link).and_then(|l| l.in_flight.get(number));
+        let Some(SendKind::Large { reply }) = kind else {
+            return Ok(0);
+        };
+        let written = self.with_large(link, reply, |message| message.emit(buffer));
+        written.unwrap_or(Ok(0))
+    }
+
+    /// A large message left, or its link is lost: the next one may go.
+    pub(crate) fn poke_large(&mut self, group: u32) {
+        for index in self.links_of(group) {
+            if self.links.at(index).is_some_and(|l| l.large.is_some()) {
+                self.poke_link(index);
+            }
+        }
+    }
+
+    /// Composes the ADD LINK of the addition that a link carries.
+    //= V2-154
+    #[inline(never)]
+    fn with_large<T>(
+        &mut self,
+        link: u32,
+        reply: bool,
+        act: impl FnOnce(&LlcMessageV2<'_>) -> T,
+    ) -> Option<T> {
+        let group = self.links.at(link)?.group;
+        let addition = self.addition(group);
+        if addition.carrier != link {
+            return None;
+        }
+        let Some(LlcMessage::AddLink(message)) = self.own_end(addition.link, reply) else {
+            return None;
+        };
+        let direct = self.links.at(addition.link)?.direct;
+        let mut pairs = Pairs::new();
+        self.each_told_rmb(link, |engine, index, carrier, new| {
+            let Some(buffer) = engine.buffers.at(index) else {
+                return;
+            };
+            if let (Some(reference), Some(new)) = (buffer.rtoken(carrier), buffer.rtoken(new)) {
+                let reference = reference.rkey;
+                // A group has no more RMBs than there is room for.
+                let _ = pairs.push(RTokenPair { reference, new });
+            }
+        });
+        let extension = AddLinkExtension {
+            direct,
+            target_gid: message.gid,
+            rtokens: pairs.as_slice().into(),
+        };
+        Some(act(&with_extension(message, extension)))
+    }
+
+    /// The RMBs of a large message are known on the new link from now on.
+    fn announce_told(&mut self, link: u32) {
+        self.each_told_rmb(link, |engine, index, carrier, new| {
+            if let Some(buffer) = engine.buffers.at_mut(index)
+                && buffer.rtoken(carrier).is_some()
+                && buffer.rtoken(new).is_some()
+            {
+                buffer.announced.insert(new);
+            }
+        });
+    }
+
+    /// Does something with every RMB that the peer knows, and the positions of the
+    /// carrier and of the new link.
+    //= V2-185
+    fn each_told_rmb(&mut self, link: u32, mut act: impl FnMut(&mut Self, u32, u8, u8)) {
+        let Some(group) = self.links.at(link).map(|l| l.group) else {
+            return;
+        };
+        let addition = self.addition(group);
+        let position = |link| self.links.at(link).map(|l| l.position);
+        let (Some(carrier), Some(new)) = (position(addition.carrier), position(addition.link))
+        else {
+            return;
+        };
+        self.each_buffer(group, |engine, index| {
+            if index != NONE && engine.is_announced_rmb(index) {
+                act(engine, index, carrier, new);
+            }
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! The Confirm of a connection on a group that exists, and the link it names.
+//!
+//! Links come and go while the client writes it: the Confirm travels over TCP, what
+//! is said of links over RDMA, and neither waits for the other.
+
+use super::State;
+use crate::command::QpAddress;
+use crate::connection_record::Phase;
+use crate::engine::Engine;
+use crate::event::CloseReason;
+use crate::link_group::{Standing, find_remote_rmb};
+use crate::rendezvous::{FormerLink, PeerEnd};
+
+/// The link that a Confirm names.
+enum Named {
+    /// Of the group as both sides know it.
+    Known(u32),
+    /// Being confirmed, or gone since the Accept: its position in the group. The
+    /// client may use it, or may have, when it wrote the Confirm.
+    Passing(u8),
+}
+
+impl Engine<'_> {
+    //= CLC-055
+    //= RENDEZVOUS-043
+    //= RENDEZVOUS-044
+    pub(super) fn on_subsequent_confirm(&mut self, conn: u32, handshake: u32, confirm: &PeerEnd) {
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
+        let (group, link) = (record.group, record.link);
+        if self.groups.at(group).is_none_or(|g| g.is_ending()) {
+            self.reset(conn, CloseReason::RendezvousFailed);
+            return;
+        }
+        let fault = match self.link_named(handshake, group, confirm) {
+            _ if confirm.rmbe_index.0 == 0 => Some(CloseReason::PeerMisbehaved),
+            // The link of our Accept may have failed since, and the client may have
+            // chosen another one.
+            Some(Named::Known(named)) if self.knows_rmb(handshake, group, named, confirm) => {
+                if link != named && self.links.at(named).is_some_and(|l| l.is_active()) {
+                    self.assign_link(conn, named);
+                }
+                None
+            }
+            Some(Named::Passing(position)) => (!self
+                .recalls_rmb(handshake, group, position, confirm))
+            .then_some(CloseReason::LinksLost),
+            Some(Named::Known(_)) | None => Some(CloseReason::PeerMisbehaved),
+        };
+        match fault {
+            Some(reason) => self.reset(conn, reason),
+            //= RENDEZVOUS-045
+            //= RENDEZVOUS-051
+            None => self.establish(handshake),
+        }
+    }
+
+    fn link_named(&self, handshake: u32, group: u32, confirm: &PeerEnd) -> Option<Named> {
+        // In version 2 the GID alone tells the port.
+        //= V2-210
+        let v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
+        let is_named = |peer: &QpAddress| {
+            peer.qpn == confirm.qpn && peer.gid == confirm.gid && (v2 || peer.mac == confirm.mac)
+        };
+        let present = self
+            .select_links(group, |l| {
+                l.standing != Standing::Offered && l.peer.as_ref().is_some_and(is_named)
+            })
+            .next();
+        if let Some((index, link)) = present {
+            return Some(match link.is_known() {
+                true => Named::Known(index),
+                false => Named::Passing(link.position),
+            });
+        }
+        let former = &self.handshakes.at(handshake)?.former;
+        former
+            .iter()
+            .flatten()
+            .find(|former| is_named(&former.peer))
+            .map(|former| Named::Passing(former.position))
+    }
+
+    /// Finds the peer's RMB by its key on a link that nobody uses: whether it is
+    /// known. What is said of such a link teaches nothing new.
+    fn recalls_rmb(&mut self, handshake: u32, group: u32, position: u8, confirm: &PeerEnd) -> bool {
+        let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
+            return false;
+        };
+        let rkey = confirm.rtoken.rkey;
+        let steps = &mut self.core.steps;
+        let rmb = find_remote_rmb(&mut self.remote_rmbs, &list, position, rkey, steps);
+        let same = self
+            .remote_rmbs
+            .at(rmb)
+            .is_some_and(|known| known.rtoken(position) == Some(confirm.rtoken));
+        let generation = self.remote_rmbs.generation(rmb);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.remote_rmb = same.then_some((rmb, generation));
+        }
+        same
+    }
+
+    /// A link leaves its group: rendezvous whose Confirm is on its way remember it.
+    /// Whether there are any.
+    pub(crate) fn remember_link(&mut self, link: u32) -> bool {
+        let Some((group, peer, position)) = self
+            .links
+            .at(link)
+            .and_then(|l| Some((l.group, l.peer?, l.position)))
+        else {
+            return false;
+        };
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return false;
+        };
+        let mut remembered = false;
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.step();
+            next = members.next(&mut self.connections, conn);
+            if let Some(Phase::Rendezvous(handshake)) = self.connections.at(conn).map(|r| r.phase)
+                && let Some(h) = self.handshakes.at_mut(handshake)
+                && h.state == State::AwaitingConfirm
+            {
+                let [newest, _] = h.former;
+                h.former = [Some(FormerLink { peer, position }), newest];
+                remembered = true;
+            }
+        }
+        remembered
+    }
+
+    /// Whether a rendezvous of a group remembers a link at this position.
+    pub(crate) fn is_remembered(&mut self, group: u32, position: u8) -> bool {
+        let Some(members) = self.groups.at(group).map(|g| g.members) else {
+            return false;
+        };
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.step();
+            next = members.next(&mut self.connections, conn);
+            if let Some(Phase::Rendezvous(handshake)) = self.connections.at(conn).map(|r| r.phase)
+                && let Some(h) = self.handshakes.at(handshake)
+                && h.former.iter().flatten().any(|f| f.position == position)
+            {
+                return true;
+            }
+        }
+        false
+    }
+}
