@@ -61,12 +61,12 @@ fn objects_stay_within_their_limits() {
 fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 424),
-        ("Slot<Handshake>", HANDSHAKE, 1480),
-        ("Slot<LinkGroup>", GROUP, 632),
+        ("Slot<Handshake>", HANDSHAKE, 1456),
+        ("Slot<LinkGroup>", GROUP, 672),
         ("Slot<Link>", LINK, 984),
-        ("Slot<Buffer>", BUFFER, 280),
+        ("Slot<Buffer>", BUFFER, 312),
         ("Slot<RemoteRmb>", REMOTE, 192),
-        ("group of 255 connections", FULL_GROUP, 301496),
+        ("group of 255 connections", FULL_GROUP, 317856),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

@@ -129,7 +129,7 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
             link,
             peer,
             mtu: Mtu::any(input),
-            hop_limit: input.u8(),
+            hop_limit: input.octet(),
         },
         RdmaCommand::ActivateQp {
             link,

@@ -214,7 +214,7 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
                 self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                if role == Role::Client && !self.reaches_peer(handshake, conn) {
+                if role == Role::Client && !smcd && !self.reaches_peer(handshake, conn) {
                     self.move_handshake(conn);
                 }
             }
