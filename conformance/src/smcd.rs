@@ -36,7 +36,7 @@ impl Setup {
         Self {
             attaches: [attaches; 2],
             chid: Chid::LOOPBACK,
-            offers: Offers::SMCD_V2,
+            offers: Offers::SMCD,
             signal_latency: Duration::from_micros(2),
             most_dmbs: 1888,
             buffers: BufferSize::K16,
