@@ -36,25 +36,17 @@ pub(crate) enum GroupKind {
 
 /// A way through an ISM device: what tells groups of SMC-D apart.
 //= D-034
-#[derive(Clone, Copy, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct IsmWay {
     /// This side's device.
     pub(crate) device: DeviceId,
-    /// The peer's device.
+    /// The peer's device, on this side's channel.
     pub(crate) peer: IsmGid,
     /// VLAN that DMBs are registered for.
     pub(crate) vlan: Option<u16>,
     /// Whether this side's device maps DMBs of the peer.
     pub(crate) maps: bool,
 }
-
-impl PartialEq for IsmWay {
-    fn eq(&self, other: &Self) -> bool {
-        (self.device, self.vlan) == (other.device, other.vlan) && same_device(self.peer, other.peer)
-    }
-}
-
-impl Eq for IsmWay {}
 
 /// Whether two GIDs are those of the same device; not every report tells the channel.
 pub(crate) const fn same_device(a: IsmGid, b: IsmGid) -> bool {

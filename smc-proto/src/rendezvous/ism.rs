@@ -38,7 +38,11 @@ impl SmcdEnds {
         Self {
             way: IsmWay {
                 device: path.device,
-                peer,
+                // Version 1 does not tell the channel, which is the same at both ends.
+                peer: IsmGid {
+                    chid: path.gid.chid,
+                    ..peer
+                },
                 vlan: match version {
                     SmcVersion::V1 => vlan,
                     SmcVersion::V2 => Some(ISM_VLAN_V2),
