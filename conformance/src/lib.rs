@@ -4,6 +4,7 @@ pub mod direct;
 pub mod fuzz;
 pub mod layout;
 pub mod replay;
+pub mod rig;
 pub mod script;
 pub mod smcd;
 pub mod twolinks;

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::capture::CaptureError;
 use smc_transport_sim::capture::writer::CaptureWriter;
@@ -56,6 +57,7 @@ pub fn run(
         option: SmcOption::BOTH,
         carrier: carrier(arguments),
         rnics: arguments.rnics,
+        version: arguments.version(),
         kills: arguments.kill_link.clone().unwrap_or_default().0,
         revive: arguments.revive,
     };
@@ -125,9 +127,13 @@ fn title(
         None => source.name().to_owned(),
     };
     let (seed, ring) = (arguments.seed, &arguments.ring);
+    let version = match arguments.version() {
+        SmcVersion::V1 => "",
+        SmcVersion::V2 => "v2",
+    };
     writeln!(
         stdout,
-        "{what} to a server and back over {} (seed {seed}, rings of {ring} KiB)",
+        "{what} to a server and back over {}{version} (seed {seed}, rings of {ring} KiB)",
         carrier(arguments).name()
     )?;
     let mut more = Vec::new();

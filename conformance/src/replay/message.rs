@@ -5,7 +5,8 @@ use core::fmt;
 use smc_proto::wire::llc::v2::{
     AddLinkExtension, AddLinkV2, DeleteRkeyV2, LLC_V2_MAX_LENGTH, LlcMessageV2,
 };
-use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RTokenPair};
+use smc_proto::wire::llc::{LlcMessage, RTokenPair};
+use smc_transport_sim::llc;
 
 /// An LLC message, and what only version 2 has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,26 +34,13 @@ impl Llc {
     /// A message of version 2.
     pub(super) fn v2(message: &LlcMessageV2<'_>) -> Result<Self, String> {
         let (mut pairs, mut direct) = (None, false);
-        let message = match message {
-            LlcMessageV2::ConfirmLink(m) => LlcMessage::ConfirmLink(*m),
-            LlcMessageV2::AddLink(m) => {
-                if let Some(extension) = &m.extension {
-                    pairs = Some(extension.rtokens.iter().collect());
-                    direct = extension.direct;
-                }
-                LlcMessage::AddLink(m.link)
-            }
-            LlcMessageV2::DeleteLink(m) => LlcMessage::DeleteLink(*m),
-            LlcMessageV2::ConfirmRkey(m) => LlcMessage::ConfirmRkey(m.clone()),
-            LlcMessageV2::TestLink(m) => LlcMessage::TestLink(*m),
-            LlcMessageV2::DeleteRkey(m) => LlcMessage::DeleteRkey(DeleteRkey {
-                reply: m.reply,
-                flags: m.flags,
-                error_mask: 0,
-                rkeys: m.rkeys.iter().take(8).collect(),
-            }),
-            LlcMessageV2::RequestAddLink(_) => return Err("REQUEST ADD LINK".into()),
-        };
+        if let LlcMessageV2::AddLink(m) = message
+            && let Some(extension) = &m.extension
+        {
+            pairs = Some(extension.rtokens.iter().collect());
+            direct = extension.direct;
+        }
+        let message = llc::common(message).ok_or("REQUEST ADD LINK is not replayed")?;
         Ok(Self {
             message,
             v2: true,

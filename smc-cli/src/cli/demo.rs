@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use smc_proto::version::SmcVersion;
 
 use super::values::{Percentages, octets, percentage, rnics};
 
@@ -27,7 +28,7 @@ pub struct DemoArguments {
     pub ring: String,
     /// Carry it over SMC-D, between ISM devices of one machine. A capture holds TCP and
     /// CLC of that, and no more.
-    #[arg(long, conflicts_with_all = ["rnics", "kill_link"])]
+    #[arg(long, conflicts_with_all = ["rnics", "smc_version", "kill_link"])]
     pub smc_d: bool,
     /// With --smc-d: copy by the device, instead of writing into the peer's memory.
     #[arg(long, requires = "smc_d")]
@@ -35,6 +36,9 @@ pub struct DemoArguments {
     /// RNICs of each host, all on one LAN, 1 to 8: the link group gets as many links.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = rnics)]
     pub rnics: u8,
+    /// Version of SMC-R; groups of version 2 have two links at most.
+    #[arg(long, value_name = "VERSION", default_value = "1", value_parser = ["1", "2"])]
+    pub smc_version: String,
     /// When so many percent of the file are back, a link that carries data dies;
     /// several percentages: several links, one after the other.
     #[arg(long, value_name = "PCT[,PCT...]")]
@@ -71,6 +75,7 @@ impl Default for DemoArguments {
             smc_d: false,
             moves: false,
             rnics: 1,
+            smc_version: "1".to_owned(),
             kill_link: None,
             revive: None,
             pcap: None,
@@ -83,6 +88,15 @@ impl Default for DemoArguments {
 }
 
 impl DemoArguments {
+    /// The version of SMC-R that is asked for.
+    #[must_use]
+    pub fn version(&self) -> SmcVersion {
+        match self.smc_version.as_str() {
+            "2" => SmcVersion::V2,
+            _ => SmcVersion::V1,
+        }
+    }
+
     /// Whether the arguments fit each other.
     ///
     /// # Errors

@@ -4,8 +4,9 @@ use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{Chid, Eid, Gid, IsmGid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Chid, Eid, Gid, Hostname, IsmGid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig, PortConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
 
@@ -24,6 +25,11 @@ fn port(host: u8, rnic: u8) -> PortConfig {
         mtu: Mtu::M4096,
         subnet: 0,
     }
+}
+
+/// The EID that both hosts have.
+fn demo_eid() -> Eid {
+    Eid::user("SMCX.DEMO").unwrap_or_default()
 }
 
 /// The ISM device of a host: an emulated one, as between processes or systems of one
@@ -60,12 +66,16 @@ pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
         config.receive_buffer = ring;
         config.send_buffer = ring;
         config.max_links = rnics.clamp(2, 8);
-        if let Carrier::SmcD { .. } = carrier {
-            config.offers = Offers::SMCD_V2;
-            if let Ok(eid) = Eid::user("SMCX-DEMO") {
-                // There is room for the first one.
-                let _ = config.v2.ueids.push(eid);
-            }
+        let offers = match (carrier, setup.version) {
+            (Carrier::SmcD { .. }, _) => Some(Offers::SMCD_V2),
+            (Carrier::SmcR, SmcVersion::V2) => Some(Offers::SMCR_V2),
+            (Carrier::SmcR, SmcVersion::V1) => None,
+        };
+        if let Some(offers) = offers {
+            config.offers = offers;
+            config.v2.hostname = Hostname::new(name);
+            // The only one, so there is room.
+            let _ = config.v2.ueids.push(demo_eid());
         }
         let limits = Limits::for_connections(1);
         let host = simulation.add_host(name, config, limits, &ports);

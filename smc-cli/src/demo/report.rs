@@ -206,6 +206,7 @@ pub(super) fn json(
         "error": outcome.failure,
         "back": outcome.back,
         "rnics": arguments.rnics,
+        "smc_version": arguments.smc_version,
         "seed": arguments.seed,
         "pcap": arguments.pcap.as_ref().map(|path| path.display().to_string()),
         "frames": arguments.pcap.as_ref().map(|_| outcome.frames),

@@ -2,6 +2,7 @@
 
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 
 /// Kinds of messages, in the order in which they are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,6 +16,7 @@ pub enum Kind {
     ConfirmLink,
     AddLink,
     AddLinkContinuation,
+    RequestAddLink,
     DeleteLink,
     ConfirmRkey,
     ConfirmRkeyContinuation,
@@ -40,7 +42,7 @@ pub enum Family {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::TcpOption,
         Self::Proposal,
         Self::Accept,
@@ -49,6 +51,7 @@ impl Kind {
         Self::ConfirmLink,
         Self::AddLink,
         Self::AddLinkContinuation,
+        Self::RequestAddLink,
         Self::DeleteLink,
         Self::ConfirmRkey,
         Self::ConfirmRkeyContinuation,
@@ -72,6 +75,7 @@ impl Kind {
             Self::ConfirmLink => ("ConfirmLink", "LLC CONFIRM LINK"),
             Self::AddLink => ("AddLink", "LLC ADD LINK"),
             Self::AddLinkContinuation => ("AddLinkContinuation", "LLC ADD LINK CONTINUATION"),
+            Self::RequestAddLink => ("RequestAddLink", "LLC REQUEST ADD LINK"),
             Self::DeleteLink => ("DeleteLink", "LLC DELETE LINK"),
             Self::ConfirmRkey => ("ConfirmRkey", "LLC CONFIRM RKEY"),
             Self::ConfirmRkeyContinuation => {
@@ -122,6 +126,20 @@ impl From<&LlcMessage> for Kind {
             LlcMessage::ConfirmRkeyContinuation(_) => Self::ConfirmRkeyContinuation,
             LlcMessage::TestLink(_) => Self::TestLink,
             LlcMessage::DeleteRkey(_) => Self::DeleteRkey,
+        }
+    }
+}
+
+impl From<&LlcMessageV2<'_>> for Kind {
+    fn from(message: &LlcMessageV2<'_>) -> Self {
+        match message {
+            LlcMessageV2::ConfirmLink(_) => Self::ConfirmLink,
+            LlcMessageV2::AddLink(_) => Self::AddLink,
+            LlcMessageV2::DeleteLink(_) => Self::DeleteLink,
+            LlcMessageV2::RequestAddLink(_) => Self::RequestAddLink,
+            LlcMessageV2::ConfirmRkey(_) => Self::ConfirmRkey,
+            LlcMessageV2::TestLink(_) => Self::TestLink,
+            LlcMessageV2::DeleteRkey(_) => Self::DeleteRkey,
         }
     }
 }

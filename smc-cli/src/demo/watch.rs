@@ -8,6 +8,7 @@ use smc_proto::wire::cdc::{CDC_TYPE, Cdc, ProducerFlags};
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::types::{LinkNumber, Qpn, RKey, RToken};
 use smc_transport_sim::describe;
 use smc_transport_sim::fabric::HostId;
@@ -167,6 +168,10 @@ impl Watch {
             LlcMessage::AddLink(add) if add.rejection.is_none() => (add.link, add.qpn),
             _ => return,
         };
+        self.learn_end(arrival, number, qpn);
+    }
+
+    fn learn_end(&mut self, arrival: &Arrival<'_>, number: LinkNumber, qpn: Qpn) {
         let host = arrival.flow.source.host;
         self.links.insert((host, qpn), number);
     }
@@ -209,6 +214,19 @@ impl Observer for Watch {
             && let Ok(cdc) = Cdc::parse(send.payload)
         {
             return self.arrival(send, Some(Kind::Cdc), Said::Cdc(cdc));
+        }
+        if let Ok(message) = LlcMessageV2::parse(send.payload) {
+            self.latest_llc = send.at;
+            words::rings_v2(&message, |ring| self.learn(ring));
+            match &message {
+                LlcMessageV2::ConfirmLink(m) => self.learn_end(send, m.link, m.qpn),
+                LlcMessageV2::AddLink(m) if m.link.rejection.is_none() => {
+                    self.learn_end(send, m.link.link, m.link.qpn);
+                }
+                _ => {}
+            }
+            let said = Said::Words(Family::Llc, words::llc_v2(&message));
+            return self.arrival(send, Some(Kind::from(&message)), said);
         }
         match LlcMessage::parse(send.payload) {
             Ok(message) => {

@@ -3,9 +3,11 @@
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
+use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{LinkNumber, Mtu, RToken};
 use smc_transport_sim::capture::frame::gid_address;
+use smc_transport_sim::llc::common;
 use smc_transport_sim::observe::TcpSegment;
 
 use crate::output::grouped;
@@ -107,6 +109,43 @@ pub(super) fn llc(message: &LlcMessage) -> String {
         }
         LlcMessage::TestLink(_) => format!("LLC TEST LINK {turn}"),
         other @ LlcMessage::ConfirmRkeyContinuation(_) => format!("LLC {other}"),
+    }
+}
+
+/// The same of version 2.
+pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
+    match message {
+        LlcMessageV2::AddLink(m) => {
+            let text = llc(&LlcMessage::AddLink(m.link));
+            let rtokens = m.extension.as_ref().map(|extension| extension.rtokens);
+            match rtokens {
+                Some(rtokens) => format!("{text}, {}", many(rtokens.len(), "RMB key")),
+                None => text,
+            }
+        }
+        LlcMessageV2::RequestAddLink(m) => {
+            let turn = turn(m.reply);
+            match m.gids.iter().next() {
+                Some(gid) => format!("LLC REQUEST ADD LINK {turn}: GID {}", gid_address(gid)),
+                None => format!("LLC REQUEST ADD LINK {turn}: none now"),
+            }
+        }
+        other => common(other).map_or_else(|| other.to_string(), |message| llc(&message)),
+    }
+}
+
+/// Tells the rings that a message of version 2 names.
+pub(super) fn rings_v2(message: &LlcMessageV2<'_>, mut learn: impl FnMut(RToken)) {
+    match message {
+        LlcMessageV2::ConfirmRkey(m) => {
+            rings(&LlcMessage::ConfirmRkey(m.clone()), learn);
+        }
+        LlcMessageV2::AddLink(m) => {
+            let extension = m.extension.iter();
+            let pairs = extension.flat_map(|extension| extension.rtokens.iter());
+            pairs.for_each(|pair| learn(pair.new));
+        }
+        _ => {}
     }
 }
 

@@ -6,7 +6,7 @@ use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{BufferSize, Eid, Gid, Mac, Mtu, PeerId, Release};
 
 use crate::fabric::{FabricConfig, HostId, PathConfig, PortConfig};
 use crate::random::Random;
@@ -125,6 +125,16 @@ fn config(instance: u16, mac: Mac, random: &mut Random) -> Config {
     config.max_links = 2 + random.below(2) as u8;
     config.elements_per_rmb = [1, 1, 2, 5][random.below(4) as usize];
     config.connections_per_group = [255, 255, 4][random.below(3) as usize];
+    // Two hosts with a common EID speak version 2 to each other, others version 1.
+    for text in ["A", "B"] {
+        if random.below(2) == 0
+            && let Ok(eid) = Eid::user(text)
+        {
+            // Two find room.
+            let _ = config.v2.ueids.push(eid);
+        }
+    }
+    config.v2.release = Release::new(random.below(4).min(1) as u8);
     // Shorter than by default, so that the quiet phase has less to simulate.
     config.timeouts.group_idle_server = Duration::from_secs(20);
     config.timeouts.group_idle_client = Duration::from_secs(22);

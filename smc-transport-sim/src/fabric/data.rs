@@ -5,6 +5,7 @@ use smc_proto::id::WrId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::llc::kind::DELETE_LINK;
+use smc_proto::wire::llc::v2::kind::DELETE_LINK as DELETE_LINK_V2;
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
@@ -71,7 +72,9 @@ impl Fabric {
             return self.violation(host, format!("{operation:?} on no queue pair"));
         };
         let operation = match payload.first() {
-            Some(&DELETE_LINK) if operation == Operation::Send => Operation::SendDeleteLink,
+            Some(&(DELETE_LINK | DELETE_LINK_V2)) if operation == Operation::Send => {
+                Operation::SendDeleteLink
+            }
             Some(&kind) if operation == Operation::Send && kind != CDC_TYPE => Operation::SendLlc,
             _ => operation,
         };

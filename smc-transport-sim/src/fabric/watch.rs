@@ -16,6 +16,7 @@ use super::lives::LinkRecord;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
 use super::{Fabric, HostId, WorkOwner};
 use crate::fault::Phase;
+use crate::llc;
 
 /// Name of a link group of a fabric; both ends have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -291,7 +292,7 @@ impl Fabric {
             if cdc.producer_flags.contains(validates) {
                 group.failing_over = group.failing_over.max(now.after(RECENT));
             }
-        } else if let Ok(message) = LlcMessage::parse(payload) {
+        } else if let Some(message) = llc::read(payload) {
             if let Some(phase) = exchange_of(message.kind(), group.formed) {
                 group.exchange = Some((phase, now));
             }
@@ -313,7 +314,7 @@ impl Fabric {
         let Some(group) = self.watch.group_mut(id) else {
             return;
         };
-        let Ok(message) = LlcMessage::parse(payload) else {
+        let Some(message) = llc::read(payload) else {
             return;
         };
         if !message.is_reply() {

@@ -9,6 +9,7 @@ use super::host::{BufferLedger, LinkLedger};
 use super::{Invariants, Rule};
 use crate::completion::{Completion, OwnedCompletion};
 use crate::fabric::{BufferKey, HostId};
+use crate::llc;
 use crate::tcp::{Side, TcpId};
 
 /// What a WRITE hits.
@@ -164,7 +165,7 @@ impl Invariants {
             Completion::Received { ref payload, .. } => {
                 if let Ok(cdc) = Cdc::parse(payload) {
                     self.receive(host, &cdc);
-                } else if let Ok(LlcMessage::DeleteRkey(reply)) = LlcMessage::parse(payload)
+                } else if let Some(LlcMessage::DeleteRkey(reply)) = llc::read(payload)
                     && reply.reply
                 {
                     self.host(host).withdrawn(&reply.rkeys);

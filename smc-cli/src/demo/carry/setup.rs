@@ -1,5 +1,6 @@
 //! How a run is made, and to whom it is shown.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::tcp::SmcOption;
 
@@ -48,6 +49,8 @@ pub struct Setup {
     pub carrier: Carrier,
     /// RNICs of each host, 1 to 8.
     pub rnics: u8,
+    /// Version of SMC-R.
+    pub version: SmcVersion,
     /// After which percentages of the source a link dies, in rising order.
     pub kills: Vec<u8>,
     /// After which percentage ports that are down come back.
@@ -62,6 +65,7 @@ impl Default for Setup {
             option: SmcOption::BOTH,
             carrier: Carrier::SmcR,
             rnics: 1,
+            version: SmcVersion::V1,
             kills: Vec::new(),
             revive: None,
         }

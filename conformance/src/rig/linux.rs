@@ -1,0 +1,239 @@
+//! What a Linux peer with one soft-RoCE port says, and how to get to where it says it.
+
+use smc_proto::event::Event;
+use smc_proto::id::{ConnId, LinkId};
+use smc_proto::time::Duration;
+use smc_proto::wire::clc::{
+    AcceptConfirm, AcceptConfirmV2, ClcMessage, ClcVersion, FirstContactExtension, GidList,
+    OfferedPath, Proposal, Subnets, V2Offer,
+};
+use smc_proto::wire::llc::v2::{AddLinkExtension, AddLinkV2, LLC_V2_MAX_LENGTH, LlcMessageV2};
+use smc_proto::wire::llc::{AddLink, ConfirmLink, ConfirmLinkFlags, LLC_LENGTH, RTokenPair};
+use smc_proto::wire::types::{
+    AddLinkRejectReason, AlertToken, BufferSize, FeatureMask, Gid, Hostname, LinkNumber,
+    LinkUserId, Mac, Mtu, PeerId, PeerOs, Psn, Qpn, RKey, RToken, Release, RmbeIndex,
+};
+
+use super::{Rig, gid, mac};
+use crate::versions::eid;
+
+/// The peer's first queue pair.
+pub const QPN: Qpn = Qpn::new(0x11);
+
+/// A Proposal of version 2 alone, which leaves the identity out.
+#[must_use]
+pub fn proposal() -> Proposal {
+    let mut offer = V2Offer {
+        path: OfferedPath::SmcR,
+        release: Release::V2_1,
+        gid: gid(2, 0),
+        max_connections: 255,
+        max_links: 2,
+        features: FeatureMask::EMULATED_ISM,
+        ..V2Offer::default()
+    };
+    offer.eids.push(eid("COMMON")).expect("the first");
+    Proposal {
+        version: ClcVersion::V2,
+        v1: OfferedPath::Neither,
+        peer_id: PeerId::default(),
+        gid: Gid::default(),
+        mac: Mac::default(),
+        ism: None,
+        subnets: Subnets::default(),
+        v2_offer: Some(offer),
+    }
+}
+
+/// Accept or Confirm of a first contact.
+#[must_use]
+pub fn half() -> AcceptConfirm {
+    let mut gids = GidList::new();
+    gids.push(gid(2, 0)).expect("the first");
+    AcceptConfirm {
+        first_contact: true,
+        peer_id: PeerId::new(2, mac(2, 0)),
+        gid: gid(2, 0),
+        mac: mac(2, 0),
+        qpn: QPN,
+        rtoken: rmb(1),
+        rmbe_index: RmbeIndex(1),
+        alert_token: AlertToken(1),
+        buffer_size: BufferSize::K16,
+        mtu: Mtu::M1024,
+        psn: Psn::new(7),
+        v2: Some(AcceptConfirmV2 {
+            eid: eid("COMMON"),
+            extension: FirstContactExtension {
+                direct: true,
+                os: PeerOs::LINUX,
+                release: Release::V2_1,
+                hostname: Hostname::new("peer"),
+                max_connections: 255,
+                max_links: 2,
+                features: FeatureMask::EMULATED_ISM,
+            },
+            gids,
+        }),
+    }
+}
+
+/// The peer's RMB of this number, on its first link.
+#[must_use]
+pub const fn rmb(number: u32) -> RToken {
+    RToken {
+        rkey: RKey(0x200 + number),
+        address: 0xff00_0000 + (number as u64) * 0x10_0000,
+    }
+}
+
+/// CONFIRM LINK of the peer's first queue pair.
+#[must_use]
+pub fn confirm_link(reply: bool, link: LinkNumber) -> ConfirmLink {
+    ConfirmLink {
+        reply,
+        flags: ConfirmLinkFlags::all(),
+        mac: mac(2, 0),
+        gid: gid(2, 0),
+        qpn: QPN,
+        link,
+        user_id: LinkUserId(0x101),
+        max_links: 2,
+        max_connections: 255,
+    }
+}
+
+/// ADD LINK of the peer for a port.
+#[must_use]
+pub const fn add_link(reply: bool, link: LinkNumber, rnic: u8) -> AddLink {
+    AddLink {
+        reply,
+        rejection: None,
+        mac: mac(2, rnic),
+        gid: gid(2, rnic),
+        qpn: Qpn::new(0x12),
+        link,
+        mtu: Mtu::M1024,
+        psn: Psn::new(9),
+    }
+}
+
+/// ADD LINK with its extension, as octets of a little-endian machine.
+#[must_use]
+pub fn extended(link: AddLink, rtokens: &[RTokenPair]) -> Vec<u8> {
+    octets(&LlcMessageV2::AddLink(AddLinkV2 {
+        link,
+        extension: Some(AddLinkExtension {
+            direct: true,
+            target_gid: link.gid,
+            rtokens: rtokens.into(),
+        }),
+    }))
+}
+
+/// A rejection, which has no extension.
+#[must_use]
+pub fn rejection(mut link: AddLink) -> Vec<u8> {
+    link.reply = true;
+    link.rejection = Some(AddLinkRejectReason::NO_ALTERNATE_PATH);
+    let extension = None;
+    octets(&LlcMessageV2::AddLink(AddLinkV2 { link, extension }))
+}
+
+/// A message as a little-endian machine writes it: its length, and the number of RTokens.
+#[must_use]
+pub fn octets(message: &LlcMessageV2<'_>) -> Vec<u8> {
+    let mut octets = vec![0; LLC_V2_MAX_LENGTH];
+    let length = message.emit(&mut octets).expect("the longest fits");
+    octets.truncate(length);
+    octets.swap(1, 2);
+    if let LlcMessageV2::AddLink(_) = message
+        && length > LLC_LENGTH
+    {
+        octets[71] = 0;
+    }
+    octets
+}
+
+impl Rig {
+    /// Our server, when its Accept is out.
+    #[track_caller]
+    pub fn server_accepts(&mut self, proposal: &Proposal) -> (ConnId, AcceptConfirm) {
+        let conn = self.listen();
+        let proposal = ClcMessage::Proposal(proposal.clone());
+        self.hear(conn, &proposal);
+        match self.said() {
+            ClcMessage::Accept(accept) => (conn, accept),
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Our server, when CONFIRM LINK is out.
+    #[track_caller]
+    pub fn server_asks(&mut self) -> (ConnId, LinkId, ConfirmLink) {
+        let (conn, _) = self.server_accepts(&proposal());
+        self.hear(conn, &ClcMessage::Confirm(half()));
+        self.wait(Duration::from_millis(10));
+        let link = self.link(0);
+        let told = self.told(link);
+        match LlcMessageV2::parse(&told) {
+            Ok(LlcMessageV2::ConfirmLink(request)) => (conn, link, request),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Our server with a link, when ADD LINK is out, which is given as octets.
+    #[track_caller]
+    pub fn server_offers(&mut self) -> (ConnId, LinkId, Vec<u8>) {
+        let (conn, link, request) = self.server_asks();
+        let reply = confirm_link(true, request.link);
+        self.receive(link, &octets(&LlcMessageV2::ConfirmLink(reply)));
+        let offer = self.told(link);
+        (conn, link, offer)
+    }
+
+    /// Our server with a connection and one link.
+    #[track_caller]
+    pub fn server_up(&mut self) -> (ConnId, LinkId) {
+        let (conn, link, offer) = self.server_offers();
+        let Ok(LlcMessageV2::AddLink(offer)) = LlcMessageV2::parse(&offer) else {
+            panic!("{offer:?}");
+        };
+        self.receive(link, &rejection(offer.link));
+        assert!(self.happened(|event| matches!(event, Event::Established { .. })));
+        (conn, link)
+    }
+
+    /// Our client, when its Confirm is out.
+    #[track_caller]
+    pub fn client_confirms(&mut self, accept: AcceptConfirm) -> (ConnId, LinkId, AcceptConfirm) {
+        let conn = self.connect();
+        let _ = self.said();
+        self.hear(conn, &ClcMessage::Accept(accept));
+        match self.said() {
+            ClcMessage::Confirm(confirm) => (conn, self.link(0), confirm),
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Our client, when CONFIRM LINK is answered.
+    #[track_caller]
+    pub fn client_answers(&mut self) -> (ConnId, LinkId) {
+        let (conn, link, _) = self.client_confirms(half());
+        let request = confirm_link(false, LinkNumber(1));
+        self.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
+        let told = self.told(link);
+        assert!(matches!(LlcMessageV2::parse(&told), Ok(LlcMessageV2::ConfirmLink(m)) if m.reply));
+        (conn, link)
+    }
+
+    /// Our client with a connection and one link.
+    #[track_caller]
+    pub fn client_up(&mut self) -> (ConnId, LinkId) {
+        let (conn, link) = self.client_answers();
+        self.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
+        let _ = self.told(link);
+        assert!(self.happened(|event| matches!(event, Event::Established { .. })));
+        (conn, link)
+    }
+}
