@@ -52,20 +52,20 @@ fn timed(run: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-fn options() -> ConnOptions {
+fn options(ring: usize) -> ConnOptions {
+    let size = Some(BufferSize::at_least(ring as u32));
     let mut options = ConnOptions::new(Subnets::default());
-    options.receive_buffer = Some(BufferSize::K16);
-    options.send_buffer = Some(BufferSize::K16);
+    (options.receive_buffer, options.send_buffer) = (size, size);
     options
 }
 
 /// Opens connections and forgets what was told about that.
 fn open(pair: &mut Pair, connections: usize) -> Vec<Ends> {
-    (0..connections).map(|_| open_one(pair)).collect()
+    (0..connections).map(|_| open_one(pair, RING)).collect()
 }
 
-fn open_one(pair: &mut Pair) -> Ends {
-    let (a, b) = pair.open_with(options(), options());
+fn open_one(pair: &mut Pair, ring: usize) -> Ends {
+    let (a, b) = pair.open_with(options(ring), options(ring));
     for (host, conn) in pair.hosts.iter_mut().zip([a, b]) {
         assert!(
             host.endpoint

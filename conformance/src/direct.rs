@@ -122,20 +122,12 @@ impl Host {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
         };
-        let Some(space) = connection.send_space() else {
-            return 0;
-        };
-        let sent = if self.bare {
-            data.len().min(space.len() as usize)
-        } else {
-            copy_in(&mut self.buffers, &space, data)
-        };
-        if sent > 0 {
-            connection
-                .commit(now, sent as u32)
-                .expect("within the space just read");
-        }
-        sent
+        let (bare, buffers) = (self.bare, &mut self.buffers);
+        let written = connection.write(now, |space| match bare {
+            true => space.len().min(data.len() as u32),
+            false => copy_in(buffers, space, data),
+        });
+        written.map_or(0, |octets| octets as usize)
     }
 
     /// Copies received octets out and frees them: how many.
@@ -143,24 +135,16 @@ impl Host {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
         };
-        let Some(spans) = connection.readable() else {
-            return 0;
-        };
-        let copied = if self.bare {
-            data.len().min(spans.len() as usize)
-        } else {
-            copy_out(&self.buffers, &spans, data)
-        };
-        if copied > 0 {
-            connection
-                .consume(now, copied as u32)
-                .expect("within what was readable");
-        }
-        copied
+        let (bare, buffers) = (self.bare, &self.buffers);
+        let read = connection.read(now, |octets| match bare {
+            true => octets.len().min(data.len() as u32),
+            false => copy_out(buffers, octets, data),
+        });
+        read.map_or(0, |octets| octets as usize)
     }
 
     /// An RDMA WRITE of the peer arrives.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, from: &[u8], source: [Segment; 2], key: RKey, address: u64) {
         if self.bare {
             return;
@@ -168,11 +152,12 @@ impl Host {
         let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
         let target = &mut self.buffers[key.0 as usize - 1];
         for Segment { offset, length } in source {
-            if length > 0 {
-                let (start, n) = (offset as usize, length as usize);
-                target[at..at + n].copy_from_slice(&from[start..start + n]);
-                at += n;
+            let n = length as usize;
+            if n == 0 {
+                break;
             }
+            target[at..][..n].copy_from_slice(&from[offset as usize..][..n]);
+            at += n;
         }
     }
 
@@ -196,9 +181,10 @@ impl Host {
     fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTurn) {
         let from = &self.buffers[turn.buffer.index() as usize];
         for write in &turn.writes {
-            if !write.is_empty() {
-                peer.place(from, write.source, turn.rkey, write.address);
+            if write.is_empty() {
+                break;
             }
+            peer.place(from, write.source, turn.rkey, write.address);
         }
         self.send(peer, now, turn.link, turn.wr_id, &turn.payload);
     }
@@ -290,31 +276,37 @@ impl Host {
     }
 }
 
-fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> usize {
+/// Copies octets into pieces of a buffer: how many.
+#[inline]
+fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> u32 {
     let buffer = &mut buffers[space.buffer.index() as usize];
     let mut rest = data;
-    for segment in space.segments {
-        let n = rest.len().min(segment.length as usize);
+    for Segment { offset, length } in space.segments {
+        let n = rest.len().min(length as usize);
+        if n == 0 {
+            break;
+        }
         let (head, tail) = rest.split_at(n);
-        let start = segment.offset as usize;
-        buffer[start..start + n].copy_from_slice(head);
+        buffer[offset as usize..][..n].copy_from_slice(head);
         rest = tail;
     }
-    data.len() - rest.len()
+    (data.len() - rest.len()) as u32
 }
 
-fn copy_out(buffers: &[Vec<u8>], spans: &BufferSpans, data: &mut [u8]) -> usize {
-    let Some(buffer) = buffers.get(spans.buffer.index() as usize) else {
-        return 0;
-    };
+/// Copies octets out of pieces of a buffer: how many.
+#[inline]
+fn copy_out(buffers: &[Vec<u8>], octets: &BufferSpans, data: &mut [u8]) -> u32 {
     let mut copied = 0;
-    for Segment { offset, length } in spans.segments {
+    for Segment { offset, length } in octets.segments {
         let n = (length as usize).min(data.len() - copied);
-        let start = offset as usize;
-        data[copied..copied + n].copy_from_slice(&buffer[start..start + n]);
+        if n == 0 {
+            break;
+        }
+        let buffer = &buffers[octets.buffer.index() as usize];
+        data[copied..][..n].copy_from_slice(&buffer[offset as usize..][..n]);
         copied += n;
     }
-    copied
+    copied as u32
 }
 
 impl Pair {

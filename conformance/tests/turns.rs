@@ -4,11 +4,14 @@ use std::hash::{DefaultHasher, Hasher};
 
 use conformance::direct::{DEVICE, Pair};
 use proptest::prelude::*;
-use smc_proto::command::DataTurn;
+use smc_proto::command::{DataTurn, RdmaCommand};
+use smc_proto::completion::RdmaCompletion;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::ConnOptions;
+use smc_proto::event::Event;
 use smc_proto::id::ConnId;
 use smc_proto::wire::clc::Subnets;
+use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::BufferSize;
 
 /// What the application of a side does with a connection.
@@ -124,4 +127,41 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
     assert_eq!(turn.writes[1].address + (12 << 10), turn.writes[0].address);
     assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
     assert_eq!(pair.hosts[0].endpoint.poll_rdma(now, DEVICE), None);
+}
+
+#[test]
+fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
+    // Contract rule 7.
+    let mut pair = Pair::new(1);
+    let (a, _) = pair.open_with(options(), options());
+    let now = pair.now;
+    pair.hosts[0].write(now, a, &[7; 100]);
+    let host = &mut pair.hosts[0].endpoint;
+    let Some(RdmaCommand::Write { link, rkey, .. }) = host.poll_rdma(now, DEVICE) else {
+        panic!("no WRITE");
+    };
+
+    // Before the CDC message is posted the peer withdraws its RMB: all is lost, and
+    // nothing is left to say.
+    let withdrawn = LlcMessage::DeleteRkey(DeleteRkey {
+        reply: false,
+        flags: RkeyFlags::empty(),
+        error_mask: 0,
+        rkeys: [rkey].into_iter().collect(),
+    });
+    let payload = &withdrawn.emit();
+    host.handle_rdma(now, RdmaCompletion::Received { link, payload });
+    let ended = std::iter::from_fn(|| host.poll_event())
+        .any(|event| matches!(event, Event::Closed { conn, .. } if conn == a));
+    assert!(ended);
+    while host.poll_tcp().is_some() {}
+
+    // The WRITE is unsignalled: only a completion behind it tells of its end.
+    let posted = std::iter::from_fn(|| host.poll_rdma(now, DEVICE)).collect::<Vec<_>>();
+    let [RdmaCommand::Send { wr_id, .. }, RdmaCommand::Send { .. }] = posted[..] else {
+        panic!("the CDC message, then the answer: {posted:?}");
+    };
+    assert_eq!(host.usage().connections, 1);
+    host.handle_rdma(now, RdmaCompletion::Sent { link, wr_id });
+    assert_eq!(host.usage().connections, 0);
 }

@@ -125,7 +125,9 @@ pub enum RdmaCommand {
         /// Whether to write [`EYE_CATCHER`] to the first four octets.
         eye_catcher: bool,
     },
-    /// RDMA WRITE from a send buffer into the peer's RMB; unsignalled.
+    /// RDMA WRITE from a send buffer into the peer's RMB; unsignalled. A SEND follows
+    /// on the same link whatever becomes of the connection, unless the queue pair
+    /// goes: until that completes, or `QpDrained`, the buffer is kept.
     Write {
         /// The link that carries it.
         link: LinkId,
@@ -236,14 +238,15 @@ impl DataWrite {
     #[must_use]
     pub const fn len(&self) -> u32 {
         let [first, second] = self.source;
-        first.length.saturating_add(second.length)
+        first.length.wrapping_add(second.length)
     }
 
     /// Whether there is nothing to write.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len() == 0
+        let [first, _] = self.source;
+        first.length == 0
     }
 }
 
@@ -267,6 +270,33 @@ pub struct Segment {
     pub offset: u32,
     /// Octets, at least 1 unless unused.
     pub length: u32,
+}
+
+/// Pieces of a buffer in the embedder's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferSpans {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// One or two pieces in stream order; an unused one has length 0.
+    pub segments: [Segment; 2],
+    /// First octet of the connection's element in an RMB with eye catcher, to be
+    /// compared with [`EYE_CATCHER`] before reading.
+    pub eye_catcher_at: Option<u32>,
+}
+
+impl BufferSpans {
+    /// Octets in both pieces.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        let [first, second] = self.segments;
+        first.length.saturating_add(second.length)
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// What a buffer is for.

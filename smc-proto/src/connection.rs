@@ -5,11 +5,11 @@
 //! ```text
 //!  sending half, in octets since the connection began
 //!
-//!    completed      published       written              produced
-//!   ----+---------------+---------------+--------------------+------->
-//!       | in flight:    | written, CDC  | committed, not     | free space of
-//!       | CDC not yet   | message due   | written: no window,| the send buffer
-//!       | completed     |               | held, or urgent    |
+//!    completed                      written              produced
+//!   ----+-------------------------------+--------------------+------->
+//!       | in flight: written and told   | committed, not     | free space of
+//!       | of, CDC message not           | written: no window,| the send buffer
+//!       | completed                     | held, or urgent    |
 //!       +---------------- send buffer ring in use -----------+
 //!
 //!    consumer (the peer's)              written      consumer + peer's ring
@@ -26,8 +26,10 @@
 //! ```
 //!
 //! Work for the link is derived from these positions and a few levels whenever
-//! [`Connection::next_work`] asks, never queued. So nothing overflows, back
-//! pressure is not asking, and a change of link is moving `written` back.
+//! [`Connection::next_turn`] asks, never queued. So nothing overflows, back
+//! pressure is not asking, and a change of link is moving `written` back. A turn is
+//! whole: no write is without the CDC message whose completion tells that the RNIC
+//! has read the send buffer.
 //!
 //! The application's methods are [`Connection::send_space`], `commit`, `readable`,
 //! `consume`, `shutdown`, `abort`; the network's are those starting with `on_`.
@@ -67,8 +69,7 @@ pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
 pub use spans::{Span, Spans};
-pub(crate) use work::Told;
-pub use work::{NotifyRecord, Work};
+pub use work::{NotifyRecord, Told};
 
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
@@ -206,6 +207,22 @@ impl Connection {
         self.notices
     }
 
+    /// Whether that is only that octets arrived; then it is taken.
+    #[inline(always)]
+    pub(crate) fn take_readable(&mut self) -> bool {
+        let readable = self.notices == Notices::READABLE;
+        if readable {
+            self.notices = Notices::empty();
+        }
+        readable
+    }
+
+    /// Whether nothing follows from what happened since the owner last asked.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.notices.is_empty() && !self.moved_timeout && !self.has_work()
+    }
+
     /// What happened since the last call.
     #[inline]
     pub fn take_notices(&mut self) -> Notices {
@@ -234,7 +251,7 @@ impl Connection {
     pub fn stats(&self) -> Stats {
         Stats {
             octets_committed: self.tx.produced,
-            octets_sent: self.tx.published,
+            octets_sent: self.tx.written.total,
             octets_received: self.rx.received.total,
             notifies: self.counts.notifies,
             standalone: self.counts.standalone,

@@ -2,10 +2,11 @@
 
 use core::hash::{Hash, Hasher};
 
-use crate::command::TcpCommand;
-use crate::connection::{Connection, Shutdown};
+use crate::command::{BufferSpans, TcpCommand};
+use crate::connection::{Connection, Shutdown, Spans};
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, GroupId, NONE};
+use crate::link_group::segments;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
@@ -83,6 +84,25 @@ impl Element {
         index: 0,
         offset: 0,
     };
+
+    /// Handle of the RMB.
+    #[inline(always)]
+    pub(crate) const fn id(&self) -> BufferId {
+        BufferId {
+            index: self.buffer,
+            generation: self.generation,
+        }
+    }
+
+    /// Pieces of its ring, for the embedder.
+    #[inline(always)]
+    pub(crate) fn spans(&self, spans: Spans, eye_catcher: bool) -> BufferSpans {
+        BufferSpans {
+            buffer: self.id(),
+            segments: segments(spans, self.offset),
+            eye_catcher_at: eye_catcher.then_some(self.offset),
+        }
+    }
 }
 
 /// The peer's element, as addressed on the connection's link.
@@ -164,15 +184,6 @@ impl ConnectionRecord {
         BufferId {
             index: self.send_buffer,
             generation: self.send_generation,
-        }
-    }
-
-    /// Handle of the RMB.
-    #[inline(always)]
-    pub(crate) const fn rmb_id(&self) -> BufferId {
-        BufferId {
-            index: self.rmb.buffer,
-            generation: self.rmb.generation,
         }
     }
 

@@ -5,13 +5,14 @@
 //! adds. What follows from them once in a connection's life needs the whole
 //! [`Engine`] and is handed to it as [`Rest`].
 
-use crate::connection::{ApiMisuse, Connection, Notices};
-use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
+use crate::command::BufferSpans;
+use crate::connection::ApiMisuse;
+use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
-use crate::id::{ConnId, LinkId};
-use crate::link_group::{Link, link_list};
+use crate::id::{ConnId, NONE};
+use crate::link_group::{Link, link_list, segments};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 
@@ -19,7 +20,8 @@ use crate::storage::Tables;
 ///
 /// Its methods are inlined where they are called, most often once in the facade
 /// and once in the engine: handed on by reference, all of it would have to stand
-/// in memory at each call.
+/// in memory at each call. What is rarer is called with the parts, see
+/// [`DataPath::parts`].
 pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
@@ -47,45 +49,6 @@ pub(crate) enum Rest {
     Sends(u32),
 }
 
-/// What a change of a connection leads to.
-#[derive(Clone, Copy)]
-pub(crate) struct Change {
-    link: u32,
-    /// It is to be put on the list of its link.
-    wants_work: bool,
-    /// Its deadline moved.
-    moved: bool,
-    /// Whether there is an event; `None` if that takes the whole engine.
-    told: Option<bool>,
-}
-
-impl Change {
-    /// The consequences of what was done to a connection since the last call.
-    #[inline(always)]
-    pub(crate) fn of(record: &mut ConnectionRecord) -> Option<Self> {
-        let queued = Linked::<{ connection_list::READY }>::links(record).is_linked();
-        let connection = record.connection.as_mut()?;
-        let wants_work = !queued && connection.has_work();
-        let moved = connection.take_moved_timeout();
-        let notices = connection.notices();
-        let told = if notices.is_empty() {
-            Some(false)
-        } else if notices == Notices::READABLE && record.phase == Phase::Active {
-            let _ = connection.take_notices();
-            record.notices |= Pending::READABLE;
-            Some(true)
-        } else {
-            None
-        };
-        Some(Self {
-            link: record.link,
-            wants_work,
-            moved,
-            told,
-        })
-    }
-}
-
 impl<'a> DataPath<'a> {
     #[inline(always)]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
@@ -98,58 +61,67 @@ impl<'a> DataPath<'a> {
 }
 
 impl DataPath<'_> {
+    /// For a step that is not inlined.
     #[inline(always)]
-    pub(crate) fn conn_id(&self, index: u32) -> ConnId {
-        ConnId {
-            index,
-            generation: self.connections.generation(index),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn link_id(&self, index: u32) -> LinkId {
-        LinkId {
-            index,
-            generation: self.links.generation(index),
-        }
+    pub(crate) fn parts(&mut self) -> (&mut Core, Pool<'_, ConnectionRecord>, Pool<'_, Link>) {
+        let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
+        (self.core, connections, links)
     }
 
     // ---- the application's side ------------------------------------------
 
-    /// Sends the next octets of the send buffer: there is work for the link, or
-    /// the link will find that it is held back.
+    /// Sends what `fill` puts into free space of the send buffer: there is work for
+    /// the link, or the link will find that it is held back.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, index: u32, len: u32) -> Result<(), ApiMisuse> {
-        let Some(record) = self.connections.at_mut(index) else {
+    pub(crate) fn write(
+        &mut self,
+        index: u32,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
+        let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::SendClosed);
         };
-        let link = record.link;
+        let (link, buffer) = (record.link, record.send_buffer_id());
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::SendClosed);
         };
-        connection.commit(self.core.now, &self.core.config.connection, len)?;
+        let written = connection.write(self.core.now, &self.core.config.connection, |space| {
+            fill(&BufferSpans {
+                buffer,
+                segments: segments(space, 0),
+                eye_catcher_at: None,
+            })
+        })?;
         if connection.take_moved_timeout() {
-            self.set_deadline(index);
+            let deadline = connection.next_timeout();
+            self.connections.set_deadline(index, deadline);
         }
-        self.queue_on_link(index, link);
-        Ok(())
+        if written > 0 {
+            self.queue_on_link(index, link);
+        }
+        Ok(written)
     }
 
-    /// Frees octets that were read: at most a CDC message follows from that.
+    /// Frees what `take` has read: at most a CDC message follows from that.
     #[inline(always)]
-    pub(crate) fn consume(&mut self, index: u32, len: u32) -> Result<(), ApiMisuse> {
-        let Some(record) = self.connections.at_mut(index) else {
+    pub(crate) fn read(
+        &mut self,
+        index: u32,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
+        let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::Closed);
         };
-        let link = record.link;
+        let (link, element) = (record.link, record.rmb);
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::Closed);
         };
-        connection.consume(len)?;
+        let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
+        let taken = connection.read(|octets| take(&element.spans(octets, eye_catcher)))?;
         if connection.has_work() {
             self.queue_on_link(index, link);
         }
-        Ok(())
+        Ok(taken)
     }
 
     // ---- lists -----------------------------------------------------------
@@ -184,42 +156,8 @@ impl DataPath<'_> {
     /// octets: work for the link, a deadline, an event. Others are left.
     #[inline(always)]
     pub(crate) fn after_connection(&mut self, index: u32) -> Rest {
-        match self.connections.at_mut(index).and_then(Change::of) {
-            Some(change) => self.follow(index, change),
-            None => Rest::Nothing,
-        }
-    }
-
-    /// Draws the consequences of a change that is already known.
-    #[inline(always)]
-    pub(crate) fn follow(&mut self, index: u32, change: Change) -> Rest {
-        if change.moved {
-            self.set_deadline(index);
-        }
-        if change.wants_work {
-            self.queue_on_link(index, change.link);
-        }
-        match change.told {
-            Some(true) => {
-                self.core
-                    .connection_events
-                    .push_back(&mut self.connections, index);
-                Rest::Nothing
-            }
-            Some(false) => Rest::Nothing,
-            None => Rest::Connection(index),
-        }
-    }
-
-    /// Moves the deadline of a connection to where it says.
-    #[inline(always)]
-    fn set_deadline(&mut self, index: u32) {
-        let deadline = self
-            .connections
-            .at(index)
-            .and_then(|record| record.connection.as_ref())
-            .and_then(Connection::next_timeout);
-        self.connections.set_deadline(index, deadline);
+        let (core, connections, links) = self.parts();
+        after_connection(core, connections, links, index)
     }
 
     /// Notes events of a connection that has not ended.
@@ -236,11 +174,14 @@ impl DataPath<'_> {
         }
     }
 
-    /// The first connection with an event, if octets arrived and that is all.
+    /// The connection with the next event, if octets arrived and that is all.
     #[inline(always)]
     pub(crate) fn next_readable(&mut self) -> Option<ConnId> {
         let index = self.core.connection_events.first()?;
-        let record = self.connections.at_mut(index)?;
+        if self.core.has_rising() {
+            return None;
+        }
+        let (generation, record) = self.connections.entry(index)?;
         if record.notices != Pending::READABLE || record.phase != Phase::Active {
             return None;
         }
@@ -248,6 +189,56 @@ impl DataPath<'_> {
         self.core
             .connection_events
             .remove(&mut self.connections, index);
-        Some(self.conn_id(index))
+        Some(ConnId { index, generation })
+    }
+}
+
+/// A connection that has buffers.
+#[inline(always)]
+fn member<'a>(
+    connections: &'a mut Pool<'_, ConnectionRecord>,
+    index: u32,
+) -> Option<&'a mut ConnectionRecord> {
+    connections
+        .at_mut(index)
+        .filter(|record| record.group != NONE)
+}
+
+#[inline(never)]
+fn after_connection(
+    core: &mut Core,
+    connections: Pool<'_, ConnectionRecord>,
+    links: Pool<'_, Link>,
+    index: u32,
+) -> Rest {
+    let mut path = DataPath {
+        core,
+        connections,
+        links,
+    };
+    let Some(record) = path.connections.at_mut(index) else {
+        return Rest::Nothing;
+    };
+    let (link, phase) = (record.link, record.phase);
+    let Some(connection) = record.connection.as_mut() else {
+        return Rest::Nothing;
+    };
+    let wants_work = connection.has_work();
+    let readable = phase == Phase::Active && connection.take_readable();
+    let settled = connection.notices().is_empty();
+    if connection.take_moved_timeout() {
+        let deadline = connection.next_timeout();
+        path.connections.set_deadline(index, deadline);
+    }
+    if wants_work {
+        path.queue_on_link(index, link);
+    }
+    if readable {
+        path.tell(index, Pending::READABLE);
+    }
+    if settled {
+        Rest::Nothing
+    } else {
+        Rest::Connection(index)
     }
 }

@@ -6,10 +6,11 @@ mod events;
 mod queries;
 mod timeouts;
 
-pub use conn::{BufferSpans, ConnMut};
+pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
 pub use queries::{LinkStatus, Usage};
 
+pub use crate::command::BufferSpans;
 use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::config::Config;
@@ -301,13 +302,12 @@ impl<S: Storage> Endpoint<S> {
         if !self.core.has_work(device) {
             return None;
         }
-        self.core.begin(now);
-        let mut rest = Rest::Nothing;
-        let command = self.data_path().next_rdma(device, &mut rest);
-        if command.is_some() && rest == Rest::Nothing {
-            return command;
-        }
-        self.finish_poll_rdma(device, command, rest)
+        self.next_rdma(now, device)
+    }
+
+    #[inline(never)]
+    fn next_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
+        self.engine(now).next_rdma(device)
     }
 
     /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and tells its
@@ -337,16 +337,23 @@ impl<S: Storage> Endpoint<S> {
     /// optional. Poll only while the device can take three work requests.
     #[inline]
     pub fn poll_data(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
-        if !self.core.has_work(device) {
-            return false;
-        }
+        self.core.has_work(device) && self.next_turn(now, device, turn)
+    }
+
+    #[inline(never)]
+    fn next_turn(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
         self.core.begin(now);
-        let mut rest = Rest::Nothing;
-        let filled = self.data_path().next_turn(device, turn, &mut rest);
-        if rest != Rest::Nothing {
+        loop {
+            let mut rest = Rest::Nothing;
+            let taken = self.data_path().next_turn(device, turn, &mut rest);
+            if rest == Rest::Nothing {
+                return taken;
+            }
             self.carry_out(rest);
+            if taken {
+                return true;
+            }
         }
-        filled.is_some()
     }
 
     /// The next command for an ISM device. Poll only while the device can take one,
@@ -364,32 +371,16 @@ impl<S: Storage> Endpoint<S> {
         self.quiet_engine().carry_out(rest);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn finish_poll_rdma(
-        &mut self,
-        device: DeviceId,
-        command: Option<RdmaCommand>,
-        rest: Rest,
-    ) -> Option<RdmaCommand> {
-        let mut engine = self.quiet_engine();
-        engine.carry_out(rest);
-        command.or_else(|| engine.next_rdma(device))
-    }
-
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if !self.core.has_events() {
-            return None;
-        }
-        if self.core.groups_up.is_empty()
-            && self.core.link_events.is_empty()
-            && let Some(conn) = self.data_path().next_readable()
-        {
+        if let Some(conn) = self.data_path().next_readable() {
             return Some(Event::Readable { conn });
         }
-        self.next_event()
+        if self.core.has_events() {
+            return self.next_event();
+        }
+        None
     }
 
     #[inline(never)]

@@ -7,6 +7,7 @@ mod consequences;
 
 use crate::command::TcpCommand;
 use crate::config::{Config, MAX_DEVICES};
+use crate::connection::Ring;
 use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
 use crate::data_path::DataPath;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
@@ -109,10 +110,20 @@ impl Core {
     /// Whether there is an event to poll.
     #[inline]
     pub(crate) const fn has_events(&self) -> bool {
-        !self.connection_events.is_empty()
-            || !self.groups_up.is_empty()
-            || !self.groups_down.is_empty()
-            || !self.link_events.is_empty()
+        !self.connection_events.is_empty() || self.has_rising() || !self.groups_down.is_empty()
+    }
+
+    /// Whether there are events to be polled before those of connections.
+    #[inline]
+    pub(crate) const fn has_rising(&self) -> bool {
+        !self.groups_up.is_empty() || !self.link_events.is_empty()
+    }
+
+    /// Whether the elements of a connection with such a ring have eye catchers: all
+    /// have, unless both peers said they have none.
+    #[inline]
+    pub(crate) const fn has_eye_catcher(&self, ring: Ring) -> bool {
+        self.config.eye_catcher && ring.base() != 0
     }
 
     /// Whether an RNIC may have something to do.

@@ -33,7 +33,8 @@ pub(crate) fn endpoint<H: Hasher>(
     }
     for (index, buffer) in tables.buffers.iter() {
         index.hash(hasher);
-        buffer.fingerprint(now, hasher);
+        buffer.fingerprint(hasher);
+        until(tables.buffers.deadline(index), now).hash(hasher);
     }
     for (index, rmb) in tables.remote_rmbs.iter() {
         index.hash(hasher);

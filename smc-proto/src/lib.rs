@@ -36,7 +36,9 @@
 //! Payload never passes through the engine. A writer fills
 //! [`send_space`](endpoint::ConnMut::send_space) in its own memory and commits;
 //! a reader copies [`readable`](endpoint::ConnMut::readable) out of it and
-//! consumes. The engine says which octets an RNIC must write where.
+//! consumes; [`write`](endpoint::ConnMut::write) and
+//! [`read`](endpoint::ConnMut::read) do both in one call. The engine says which
+//! octets an RNIC must write where.
 //!
 //! # SMC-D
 //!

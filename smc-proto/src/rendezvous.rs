@@ -101,14 +101,11 @@ pub struct Handshake {
     pub(crate) conn: u32,
     pub(crate) role: Role,
     pub(crate) state: State,
-    pub(crate) options: ConnOptions,
+    pub(crate) options: Wishes,
     pub(crate) paths: Vec<LocalPath, MAX_PATHS>,
-    /// Client: its ISM devices.
-    pub(crate) ism: Vec<IsmPath, MAX_ISM_PATHS>,
     /// Client: what the Proposal offers.
     pub(crate) offers: Offers,
-    /// Server: what the client proposed.
-    pub(crate) proposal: Option<Proposed>,
+    side: Side,
     /// What this side chose, or takes of the peer's choice.
     pub(crate) agreed: Negotiated,
     /// Version of a Decline.
@@ -143,6 +140,30 @@ pub(crate) struct FormerLink {
     pub(crate) position: u8,
 }
 
+/// What one side alone keeps. Nobody is both, and both are large.
+#[derive(Clone, Hash, Debug)]
+// There is no allocator to box with.
+#[allow(clippy::large_enum_variant)]
+enum Side {
+    /// What the Proposal is written with, and the Accept judged by.
+    Client {
+        ism: Vec<IsmPath, MAX_ISM_PATHS>,
+        subnets: Option<Subnets>,
+    },
+    /// What the client proposed.
+    Server(Option<Proposed>),
+}
+
+/// What the connection is to be like, until it is established.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) vlan: Option<u16>,
+    pub(crate) receive_buffer: Option<BufferSize>,
+    pub(crate) send_buffer: Option<BufferSize>,
+    pub(crate) nodelay: bool,
+    pub(crate) urgent_inline: bool,
+}
+
 /// Where a rendezvous stands; see the figure of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
@@ -165,7 +186,7 @@ pub(crate) enum State {
 }
 
 impl Handshake {
-    fn new(conn: u32, role: Role, options: ConnOptions, overall: Instant) -> Self {
+    const fn new(conn: u32, role: Role, options: &ConnOptions, overall: Instant) -> Self {
         Self {
             conn,
             role,
@@ -173,11 +194,22 @@ impl Handshake {
                 Role::Client => State::Proposing,
                 Role::Server => State::AwaitingProposal,
             },
-            options,
+            options: Wishes {
+                vlan: options.vlan,
+                receive_buffer: options.receive_buffer,
+                send_buffer: options.send_buffer,
+                nodelay: options.nodelay,
+                urgent_inline: options.urgent_inline,
+            },
             paths: Vec::new(),
-            ism: Vec::new(),
             offers: Offers::empty(),
-            proposal: None,
+            side: match role {
+                Role::Client => Side::Client {
+                    ism: Vec::new(),
+                    subnets: None,
+                },
+                Role::Server => Side::Server(None),
+            },
             agreed: Negotiated::NOTHING,
             //= V2-071
             version: SmcVersion::V1,
@@ -220,6 +252,22 @@ impl Handshake {
         self.keep_early(&cdc.numbered(number));
     }
 
+    /// Client: its ISM devices.
+    pub(crate) fn ism(&self) -> &[IsmPath] {
+        match &self.side {
+            Side::Client { ism, .. } => ism,
+            Side::Server(_) => &[],
+        }
+    }
+
+    /// Server: what the client proposed, once it did.
+    pub(crate) const fn proposal(&self) -> Option<&Proposed> {
+        match &self.side {
+            Side::Server(proposal) => proposal.as_ref(),
+            Side::Client { .. } => None,
+        }
+    }
+
     /// The path of the preferred port that serves a version.
     pub(crate) fn path_for(&self, version: SmcVersion) -> Option<LocalPath> {
         let mac = self.paths.first()?.mac;
@@ -245,8 +293,8 @@ impl Handshake {
             &self.paths,
         )
             .hash(hasher);
-        (&self.ism, self.offers, self.agreed, self.version).hash(hasher);
-        (&self.proposal, &self.peer, &self.smcd, &self.early).hash(hasher);
+        (&self.side, self.offers, self.agreed, self.version).hash(hasher);
+        (&self.peer, &self.smcd, &self.early).hash(hasher);
         self.former.hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);

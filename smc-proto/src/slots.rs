@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Pool ── head: fresh, free list, heap length, used
-//!     └── slots: [ generation | value or empty | one cell of the timer heap ]
-//!                      ▲ handles carry it             ▲ any slot's deadline
+//!     └── slots: [ generation | value, or next free | one cell of the timer heap ]
+//!                      ▲ handles carry it                  ▲ any slot's deadline
 //! ```
 //!
 //! A slot is taken in O(1), first from those never used, then from the one
@@ -18,17 +18,18 @@ pub(crate) use list::{Linked, Links, List};
 
 use crate::id::NONE;
 use crate::time::Instant;
-use timer::HeapCell;
 
 /// One place of a table, to be created with [`Slot::EMPTY`].
 #[derive(Clone, Debug)]
 pub struct Slot<T> {
     generation: u32,
-    next_free: u32,
-    /// Cell of the heap at this slot's position; unrelated to `value`.
-    cell: HeapCell,
-    /// Where the deadline of `value` stands in the heap, or `NONE`.
-    heap_position: u32,
+    /// With a value, where its deadline stands in the heap; without, the next free
+    /// slot. `NONE` if there is none.
+    place: u32,
+    /// Cell of the heap at this slot's position, and whose it is; unrelated to
+    /// `value`.
+    deadline: Instant,
+    owner: u32,
     value: Option<T>,
 }
 
@@ -36,9 +37,9 @@ impl<T> Slot<T> {
     /// A slot that holds nothing.
     pub const EMPTY: Self = Self {
         generation: 0,
-        next_free: NONE,
-        cell: HeapCell::EMPTY,
-        heap_position: NONE,
+        place: NONE,
+        deadline: Instant::MAX,
+        owner: NONE,
         value: None,
     };
 }
@@ -107,14 +108,14 @@ impl<'a, T> Pool<'a, T> {
         } else {
             let index = self.head.free_first;
             let slot = self.slots.get(index as usize)?;
-            self.head.free_first = slot.next_free;
+            self.head.free_first = slot.place;
             if self.head.free_first == NONE {
                 self.head.free_last = NONE;
             }
             index
         };
         let slot = self.slots.get_mut(index as usize)?;
-        slot.next_free = NONE;
+        slot.place = NONE;
         slot.value = Some(value);
         self.head.used = self.head.used.saturating_add(1);
         Some((index, slot.generation))
@@ -126,9 +127,8 @@ impl<'a, T> Pool<'a, T> {
         let slot = self.slots.get_mut(index as usize)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.next_free = NONE;
         match self.slots.get_mut(self.head.free_last as usize) {
-            Some(last) => last.next_free = index,
+            Some(last) => last.place = index,
             None => self.head.free_first = index,
         }
         self.head.free_last = index;
@@ -146,6 +146,13 @@ impl<'a, T> Pool<'a, T> {
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.value.as_mut()
+    }
+
+    /// The object in a slot known to be in use, behind the slot's generation.
+    #[inline]
+    pub(crate) fn entry(&mut self, index: u32) -> Option<(u32, &mut T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        Some((slot.generation, slot.value.as_mut()?))
     }
 
     /// The handle's object, if it still exists.
@@ -174,10 +181,15 @@ impl<'a, T> Pool<'a, T> {
             .map_or(0, |slot| slot.generation)
     }
 
-    /// Sets or clears the one deadline of a slot. O(log n), O(1) if unchanged.
+    /// Sets or clears the one deadline of a slot in use. O(log n), O(1) if unchanged.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, deadline: Option<Instant>) {
         timer::set(self.head, self.slots, index, deadline);
+    }
+
+    /// The deadline of a slot.
+    pub(crate) fn deadline(&self, index: u32) -> Option<Instant> {
+        timer::of(self.slots, index)
     }
 
     /// The earliest deadline of the table and whose it is.

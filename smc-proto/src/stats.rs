@@ -1,5 +1,7 @@
 //! Counters. They describe, and never decide.
 
+use crate::command::DataWrite;
+use crate::connection::Told;
 use crate::connection_record::End;
 use crate::event::CloseReason;
 
@@ -72,6 +74,16 @@ impl Statistics {
         failovers: 0,
         window_stalls: 0,
     };
+
+    /// Counts what a connection sends in its turn.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self, [first, second]: &[DataWrite; 2], told: Told) {
+        count(&mut self.cdc_sent);
+        self.window_stalls = self.window_stalls.wrapping_add(u64::from(told.blocked));
+        let writes = u64::from(!first.is_empty()).wrapping_add(u64::from(!second.is_empty()));
+        self.writes = self.writes.wrapping_add(writes);
+        self.octets_written = self.octets_written.wrapping_add(u64::from(told.octets));
+    }
 
     pub(crate) fn closed(&mut self, reason: CloseReason) {
         let counter = match reason {

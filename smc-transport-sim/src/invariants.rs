@@ -17,6 +17,7 @@
 mod connection;
 mod host;
 mod memory;
+mod reading;
 mod rule;
 mod work;
 
@@ -112,6 +113,7 @@ impl Invariants {
     pub fn on_command(&mut self, host: HostId, command: &RdmaCommand, target: Option<Target>) {
         self.check_control(host, command);
         self.check_memory(host, command);
+        self.check_reading(host, command);
         self.check_work(host, command, target);
     }
 

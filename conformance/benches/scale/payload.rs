@@ -4,42 +4,53 @@
 use conformance::direct::Pair;
 use smc_proto::id::BufferId;
 
-use super::{Ends, RING, Scale, median, open, timed};
+use super::{Ends, RING, Scale, median, open_one, timed};
 
 /// Rings filled and emptied in a round at least.
 const FILLS: usize = 64;
+/// Connections, and octets of each ring: those of the other benchmarks, and those a
+/// connection has unless it asks for others.
+const SHAPES: [(usize, usize); 5] = [
+    (1, RING),
+    (512, RING),
+    (10_000, RING),
+    (1, 64 << 10),
+    (512, 64 << 10),
+];
 
 /// Connections and the memory of their rings.
 struct Rings {
     pair: Pair,
     ends: Vec<Ends>,
+    ring: usize,
     buffers: Vec<[BufferId; 2]>,
     data: Vec<u8>,
     into: Vec<u8>,
 }
 
 impl Rings {
-    fn new(connections: usize) -> Self {
+    fn new(connections: usize, ring: usize) -> Self {
         let mut pair = Pair::new(connections);
-        let ends = open(&mut pair, connections);
+        let ends = (0..connections).map(|_| open_one(&mut pair, ring));
         let mut rings = Self {
+            ends: ends.collect(),
             pair,
-            ends,
+            ring,
             buffers: Vec::new(),
-            data: vec![7; RING],
-            into: vec![0; RING],
+            data: vec![7; ring],
+            into: vec![0; ring],
         };
         for index in 0..connections {
             let [a, b] = rings.ends[index];
             let hosts = &mut rings.pair.hosts;
             let space = hosts[0].endpoint.conn(a).and_then(|c| c.send_space());
             let send = space.expect("an empty send buffer").buffer;
-            rings.write(index, RING);
+            rings.write(index, ring);
             rings.pair.pump_data(0);
             let hosts = &mut rings.pair.hosts;
             let spans = hosts[1].endpoint.conn(b).and_then(|c| c.readable());
             let rmb = spans.expect("octets").buffer;
-            rings.read(index, RING);
+            rings.read(index, ring);
             rings.settle();
             rings.buffers.push([send, rmb]);
         }
@@ -48,7 +59,7 @@ impl Rings {
 
     /// Octets of a round.
     fn octets(&self) -> usize {
-        FILLS.next_multiple_of(self.ends.len()) * RING
+        FILLS.next_multiple_of(self.ends.len()) * self.ring
     }
 
     fn write(&mut self, index: usize, size: usize) {
@@ -136,17 +147,17 @@ impl Rings {
 pub(crate) fn measure(scale: Scale) {
     println!("\nPayload carried, beside plain copies of it (aim: at least 0.90)");
     println!("  3 copies each: into the send buffer, into the RMB, out, a ring at a time");
-    for connections in [1, 512, 10_000] {
+    for (connections, ring) in SHAPES {
         let connections = (connections / scale.divisor).max(1);
-        let mut rings = Rings::new(connections);
+        let mut rings = Rings::new(connections, ring);
         let mut ratios: [Vec<f64>; 2] = Default::default();
         let mut rates: [Vec<f64>; 2] = Default::default();
         let rounds = if connections > 1_000 { 1 } else { 10 };
         for _ in 0..scale.rounds * rounds {
-            let plain = timed(|| rings.plain_in_turn(RING));
-            let ours = timed(|| rings.in_turn(RING));
-            let plain_at_once = timed(|| rings.plain_at_once(RING));
-            let at_once = timed(|| rings.at_once(RING));
+            let plain = timed(|| rings.plain_in_turn(ring));
+            let ours = timed(|| rings.in_turn(ring));
+            let plain_at_once = timed(|| rings.plain_at_once(ring));
+            let at_once = timed(|| rings.at_once(ring));
             for (i, (ours, plain)) in [(ours, plain), (at_once, plain_at_once)]
                 .into_iter()
                 .enumerate()
@@ -160,7 +171,8 @@ pub(crate) fn measure(scale: Scale) {
             .zip(ratios.into_iter().zip(rates))
         {
             println!(
-                "  {connections:>6} connections, {name:<12}{:>6.1} Gbit/s   ratio {:.2}",
+                "  {connections:>6} connections, rings of {} KiB, {name:<12}{:>6.1} Gbit/s   ratio {:.2}",
+                ring >> 10,
                 median(rates),
                 median(ratios)
             );

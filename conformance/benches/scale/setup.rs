@@ -7,7 +7,7 @@ use conformance::direct::{Host, Pair};
 use smc_proto::connection::Shutdown;
 use smc_proto::event::Event;
 
-use super::{Ends, Scale, median, nanos, open_one, shuffled, timed};
+use super::{Ends, RING, Scale, median, nanos, open_one, shuffled, timed};
 
 /// Connections closed and opened again in one round.
 const AMOUNT: usize = 40;
@@ -66,7 +66,7 @@ impl World {
             at: 0,
         };
         for i in numbers {
-            let ends = world.with(i % peers, open_one);
+            let ends = world.with(i % peers, |pair| open_one(pair, RING));
             world.ends.push((i % peers, ends));
         }
         world
@@ -91,7 +91,7 @@ impl World {
                 let (client, ends) = self.ends[i];
                 let ends = self.with(client, |pair| {
                     close(pair, ends);
-                    open_one(pair)
+                    open_one(pair, RING)
                 });
                 self.ends[i].1 = ends;
             }

@@ -1,10 +1,11 @@
 //! `smc_proto::connection` by itself: two connections, and an order of calls
 //! that the input decides.
 
+use smc_proto::command::DataTurn;
 use smc_proto::config::ConnectionConfig;
 use smc_proto::connection::{
     ApiMisuse, CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause,
-    NotifyRecord, PeerMisbehaved, Ring, Shutdown, Span, Spans, Stats, Urgent, Work,
+    NotifyRecord, PeerMisbehaved, Ring, Shutdown, Span, Spans, Stats, Urgent,
 };
 use smc_proto::event::CloseReason;
 use smc_proto::time::{Duration, Instant};
@@ -86,8 +87,9 @@ fn step(
     let c = &mut side.connection;
     match input.below(40) {
         0..6 => {
-            let space = c.send_space().len();
-            let length = input.below(space.saturating_add(2));
+            let space = c.send_space();
+            spans(sink, space);
+            let length = input.below(space.len().saturating_add(2));
             let result = c.commit(*now, cfg, length);
             sink.shown(
                 &result.err().unwrap_or(ApiMisuse::Closed),
@@ -183,13 +185,14 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
         let Some(free) = side.sent.iter_mut().find(|sent| sent.is_none()) else {
             return;
         };
-        let Some(work) = side.connection.next_work(now, cfg) else {
+        let mut turn = DataTurn::EMPTY;
+        let Some(told) = side.connection.next_turn(now, cfg, 1 << 32, &mut turn) else {
             return;
         };
-        sink.value(&work, &work);
-        match work {
-            Work::Write { source, .. } => spans(sink, source),
-            Work::Notify { cdc, record } => *free = Some((cdc, record)),
+        sink.value(&told, &told);
+        if let Ok(cdc) = Cdc::parse(&turn.payload) {
+            keep(cdc.is_plain());
+            *free = Some((cdc, told.record));
         }
     }
 }

@@ -10,6 +10,7 @@ use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
+use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
 use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId, Qpn, RKey, RToken};
 
 use crate::Failure;
@@ -384,15 +385,26 @@ impl Pair {
             host.refusal = Refusal::Nothing;
             host.groups_up = 0;
             host.groups_down = 0;
+            host.path.roce = RoceVersion::V1;
         }
         self.clc_lost = false;
+    }
+
+    /// The ports of both hosts have GIDs of this kind.
+    pub fn use_gids(&mut self, roce: RoceVersion) {
+        for host in &mut self.hosts {
+            host.path.roce = roce;
+        }
     }
 
     /// Gives both hosts a second RNIC.
     pub fn add_spares(&mut self) {
         let now = self.now;
         for (host, number) in self.hosts.iter_mut().zip([3u8, 4]) {
-            let up = PathEvent::PortUp(path(number, SPARE));
+            let up = PathEvent::PortUp(LocalPath {
+                roce: host.path.roce,
+                ..path(number, SPARE)
+            });
             host.endpoint.handle_path(now, up);
         }
     }
@@ -587,6 +599,27 @@ impl Pair {
                     return Err(Failure::NoSuchLink);
                 };
                 let payload = &payload;
+                peer.endpoint
+                    .handle_rdma(now, RdmaCompletion::Received { link: to, payload });
+                host.endpoint
+                    .handle_rdma(now, RdmaCompletion::Sent { link, wr_id });
+            }
+            RdmaCommand::SendLarge {
+                link,
+                wr_id,
+                length,
+            } => {
+                let known = host.links.get(link.index() as usize).copied().flatten();
+                let Some((_, Some(to))) = known else {
+                    return Err(Failure::NoSuchLink);
+                };
+                let mut octets = [0; LLC_V2_MAX_LENGTH];
+                let written = host.endpoint.emit_llc(link, wr_id, &mut octets);
+                let written = written.map_err(|_| Failure::OutsideBuffer)?;
+                let payload = octets.get(..written).ok_or(Failure::OutsideBuffer)?;
+                if written != length as usize {
+                    return Err(Failure::OutsideBuffer);
+                }
                 peer.endpoint
                     .handle_rdma(now, RdmaCompletion::Received { link: to, payload });
                 host.endpoint

@@ -2,7 +2,9 @@
 
 use smc_proto::command::{BufferKind, DataTurn, QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::config::{Config, ConnectionConfig, OnSilence, ProposalVersion, Timeouts};
+use smc_proto::config::{
+    Config, ConnectionConfig, Offers, OnSilence, ProposalVersion, Timeouts, UserEids, V2Config,
+};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{
     AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Next, OpenError,
@@ -10,12 +12,15 @@ use smc_proto::endpoint::{
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
+use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion, Route};
 use smc_proto::stats::Statistics;
 use smc_proto::storage::{Pool, PoolHead, Slot, Storage};
 use smc_proto::time::{Duration, Instant};
+use smc_proto::version::{SmcVersion, Technology, Terms};
 use smc_proto::wire::clc::{ClcKind, ClcMessage, Subnets};
-use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
+use smc_proto::wire::types::{
+    DiagnosisCode, Eid, Gid, IsmGid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken,
+};
 
 use crate::fabric::Tables;
 use crate::input::Input;
@@ -338,6 +343,13 @@ fn settings(input: &mut Input, sink: &mut Sink) {
     sink.value(&config.confirm_link_timeout, &OnSilence::Reset);
     sink.value(&config.timeouts, &Timeouts::DEFAULT);
     sink.value(&config.connection, &ConnectionConfig::DEFAULT);
+    let mut eids = UserEids::NONE;
+    keep((eids.push(Eid::any(input)), eids.as_slice().len()));
+    config.v2.ueids = eids;
+    config.offers = Offers::from_bits_truncate(input.octet());
+    sink.value(&config.v2, &V2Config::DEFAULT);
+    sink.value(&eids, &UserEids::default());
+    sink.hashed(&config.offers, &Offers::SMCR);
     let options = ConnOptions::new(Subnets::any(input));
     sink.value(&options, &options);
     let mut statistics = Statistics::default();
@@ -360,6 +372,29 @@ fn path(input: &mut Input, sink: &mut Sink) {
         route: Route::Direct,
     };
     sink.hashed(&path, &path);
+    sink.hashed(&path.roce, &RoceVersion::V2);
+    sink.hashed(&path.route, &Route::Gateway);
+    let version = path.roce.smc();
+    sink.ordered(&version, &SmcVersion::V2);
+    sink.display(&version);
+    keep(version.clc());
+    let technology = input.one_of(&[Technology::SmcR, Technology::SmcD]);
+    sink.hashed(&technology, &Technology::SmcD);
+    sink.display(&technology);
+    let terms = Terms::of(technology, version);
+    sink.hashed(&terms, &terms);
+    let ism = IsmPath {
+        device: path.device,
+        gid: IsmGid::any(input),
+        pnet_match: input.bit(),
+        reaches_v1: input.bit(),
+        v2: input.bit(),
+        reaches: None,
+        attaches: input.bit(),
+    };
+    sink.hashed(&ism, &ism);
+    sink.debug(&Paths::default());
+    sink.debug(&Paths::from(&[path]));
     sink.value(&path.lan, &path.lan);
     sink.ordered(&path.lan, &LanId::default());
     let (device, port) = (path.device, path.port);
@@ -397,11 +432,14 @@ pub fn endpoint<S: Storage + Clone + core::fmt::Debug>(
     sink.value(&endpoint.usage(), &Usage::default());
     sink.value(endpoint.statistics(), &Statistics::default());
     sink.value(endpoint.config(), &Config::new(PeerId::default()));
-    keep((
-        endpoint.last_steps(),
-        endpoint.poll_timeout(),
-        endpoint.proposal(conn),
-    ));
+    keep((endpoint.last_steps(), endpoint.poll_timeout()));
+    if let Some(proposed) = endpoint.proposal(conn) {
+        sink.hashed(&proposed, &proposed);
+        if let Some(v2) = &proposed.v2 {
+            sink.hashed(v2, v2);
+        }
+        keep(proposed.ism_gids().count());
+    }
     endpoint.fingerprint(now, sink);
     if let Some(connection) = endpoint.conn(conn) {
         sink.debug(&connection);

@@ -7,9 +7,9 @@ use smc_proto::connection::{CloseState, Shutdown};
 use smc_proto::endpoint::{ConnOptions, TcpEvent};
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
-use smc_proto::path::PathEvent;
+use smc_proto::path::{PathEvent, RoceVersion};
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{BufferSize, DiagnosisCode};
+use smc_proto::wire::types::{BufferSize, DiagnosisCode, Eid};
 
 use crate::Failure;
 use crate::fabric::{Answer, DEVICE, Pair, Refusal};
@@ -413,8 +413,12 @@ fn lost_links(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
 
 /// Two links; one is deleted in order or breaks, and the connection goes on.
 fn moved_links(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
-    for orderly in [true, false] {
-        pair.restart(input.u64(), |_| {});
+    let (v1, v2) = (RoceVersion::V1, RoceVersion::V2);
+    for (orderly, roce) in [(true, v1), (false, v1), (true, v2), (false, v2)] {
+        pair.restart(input.u64(), |config| {
+            let _ = config.v2.ueids.push(Eid::system(1, 2));
+        });
+        pair.use_gids(roce);
         pair.add_spares();
         let both = pair.open()?;
         established(pair, both, true)?;
@@ -422,6 +426,9 @@ fn moved_links(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<()
         let (now, live) = (pair.now, handles(pair, both.0)?);
         let endpoint = &mut pair.side(0).0.endpoint;
         ensure(endpoint.usage().links == 2, Failure::NoSuchLink)?;
+        let terms = endpoint.terms(live.group).ok_or(Failure::NoSuchLink)?;
+        sink.hashed(&terms, &terms);
+        ensure(terms.version == roce.smc(), Failure::NoSuchLink)?;
         let status = endpoint.link(live.link).ok_or(Failure::NoSuchLink)?;
         sink.value(&status, &status);
         if orderly {
@@ -528,6 +535,8 @@ fn disorder(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), F
                 if let Some(mut connection) = endpoint.conn(conn) {
                     keep(connection.commit(now, input.below(20_000)));
                     keep(connection.consume(now, input.below(20_000)));
+                    keep(connection.write(now, |space| space.len() >> 1));
+                    keep(connection.read(now, |octets| octets.len().wrapping_add(1)));
                     keep(connection.commit_urgent(now, input.below(20)));
                 }
             }

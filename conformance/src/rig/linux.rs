@@ -162,6 +162,13 @@ impl Rig {
         let conn = self.listen();
         let proposal = ClcMessage::Proposal(proposal.clone());
         self.hear(conn, &proposal);
+        // On a group that is there the RMB is announced first.
+        while self.clc.is_empty()
+            && let Some((link, mut told)) = self.llc.pop_front()
+        {
+            told[3] |= 0x80;
+            self.receive(link, &told);
+        }
         match self.said() {
             ClcMessage::Accept(accept) => (conn, accept),
             other => panic!("{other}"),

@@ -1,5 +1,4 @@
-//! The loop: what happened goes into the engine, what it wants goes out, until
-//! nobody wants anything; then time passes.
+//! The loop of a host: what happened goes into the engine, what it wants goes out.
 //!
 //! ```text
 //!  application   write, read, close           the same calls on either carrier
@@ -11,10 +10,8 @@
 
 use core::fmt;
 
-use smc_proto::command::{EYE_CATCHER, RdmaCommand, TcpCommand};
-use smc_proto::completion::RdmaCompletion;
+use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::config::Config;
-use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId};
@@ -58,12 +55,12 @@ pub(crate) enum Carrier {
 #[derive(Debug)]
 pub(crate) struct Connection {
     is_client: bool,
-    socket: SocketHandle,
+    pub(crate) socket: SocketHandle,
     /// The engine's handle, once the TCP connection is established.
-    conn: Option<ConnId>,
+    pub(crate) conn: Option<ConnId>,
     pub(crate) carrier: Carrier,
     /// Whether octets received over TCP are shown to the engine.
-    clc: bool,
+    pub(crate) clc: bool,
     /// Octets there must be before it is worth showing them.
     needed: usize,
     /// Whether the engine was told that TCP ended.
@@ -78,36 +75,29 @@ pub(crate) struct Connection {
 }
 
 /// A host: its TCP stack, its SMC engine, and what joins them.
-struct Host {
+pub(crate) struct Host {
     number: usize,
     name: &'static str,
-    address: Ipv4Address,
-    stack: Stack,
-    engine: Endpoint<Tables>,
+    pub(crate) address: Ipv4Address,
+    pub(crate) stack: Stack,
+    pub(crate) engine: Endpoint<Tables>,
     /// The RNIC port that may carry connections, if there is one.
-    path: Option<LocalPath>,
+    pub(crate) path: Option<LocalPath>,
     /// By number of the connection; both hosts count in step.
-    connections: Vec<Connection>,
+    pub(crate) connections: Vec<Connection>,
 }
 
-/// Two hosts and what is between them.
-pub(crate) struct World {
-    hosts: [Host; 2],
-    network: Network,
-    now: Instant,
-}
-
-/// The host that opens connections.
-pub(crate) const CLIENT: usize = 0;
-/// The host that accepts them.
-pub(crate) const SERVER: usize = 1;
-
-fn tcp_time(now: Instant) -> smoltcp::time::Instant {
+pub(crate) fn tcp_time(now: Instant) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros((now.as_nanos() / 1000) as i64)
 }
 
 impl Host {
-    fn new(number: usize, name: &'static str, address: Ipv4Address, stack: Stack) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        name: &'static str,
+        address: Ipv4Address,
+        stack: Stack,
+    ) -> Self {
         let octet = number as u8 + 1;
         let mac = Mac([2, 0, 0, 0, 0, octet]);
         let mut gid = [0; 16];
@@ -139,7 +129,7 @@ impl Host {
         }
     }
 
-    fn add_connection(&mut self, socket: SocketHandle, is_client: bool) {
+    pub(crate) fn add_connection(&mut self, socket: SocketHandle, is_client: bool) {
         self.connections.push(Connection {
             is_client,
             socket,
@@ -170,7 +160,7 @@ impl Host {
     // ---- inputs --------------------------------------------------------------
 
     /// Tells the engine everything that happened; whether anything did.
-    fn inputs(&mut self, now: Instant, network: &mut Network) -> bool {
+    pub(crate) fn inputs(&mut self, now: Instant, network: &mut Network) -> bool {
         let mut moved = self.stack.poll(tcp_time(now));
         for index in 0..self.connections.len() {
             moved |= self.tcp_opened(now, index);
@@ -283,7 +273,7 @@ impl Host {
     // ---- outputs -------------------------------------------------------------
 
     /// Does everything the engine asks for; whether it asked for anything.
-    fn outputs(&mut self, now: Instant, network: &mut Network) -> bool {
+    pub(crate) fn outputs(&mut self, now: Instant, network: &mut Network) -> bool {
         let mut moved = false;
         let mut octets = [0; MAX_LENGTH];
         loop {
@@ -397,205 +387,5 @@ impl Host {
             // what comes to `Event` later needs no answer.
             _ => {}
         }
-    }
-}
-
-impl World {
-    pub(crate) fn new() -> Self {
-        let addresses = [Ipv4Address::new(10, 0, 0, 1), Ipv4Address::new(10, 0, 0, 2)];
-        let [a, b] = Stack::pair(addresses);
-        let hosts = [
-            Host::new(CLIENT, "client", addresses[CLIENT], a),
-            Host::new(SERVER, "server", addresses[SERVER], b),
-        ];
-        let gids = [&hosts[0], &hosts[1]].map(|host| host.path.expect("just made").gid);
-        Self {
-            hosts,
-            network: Network::new(gids),
-            now: Instant::ZERO,
-        }
-    }
-
-    /// Takes the RNIC from a host: connections it carries live on, new ones
-    /// cannot use it.
-    pub(crate) fn withhold_rnic(&mut self, host: usize) {
-        self.hosts[host].path = None;
-    }
-
-    /// Makes a host leave the SMC option out of its SYN-ACKs.
-    pub(crate) fn speak_plain_tcp(&mut self, host: usize) {
-        self.hosts[host].stack.offer_smc(false);
-    }
-
-    /// Octets that a host wrote into the memory of the other.
-    pub(crate) fn octets_written(&mut self, host: usize) -> (u64, u64) {
-        let rnic = self.network.rnic(host);
-        (rnic.writes, rnic.octets_written)
-    }
-
-    /// Opens a TCP connection: the number it has at both hosts.
-    pub(crate) fn open(&mut self) -> usize {
-        let number = self.hosts[CLIENT].connections.len();
-        let [client, server] = &mut self.hosts;
-        let socket = server.stack.listen();
-        server.add_connection(socket, false);
-        let port = 50_000 + number as u16;
-        let socket = client.stack.connect(server.address, port);
-        client.add_connection(socket, true);
-        number
-    }
-
-    pub(crate) fn end(&self, host: usize, number: usize) -> &Connection {
-        &self.hosts[host].connections[number]
-    }
-
-    pub(crate) fn carriers(&self, number: usize) -> [Carrier; 2] {
-        [CLIENT, SERVER].map(|host| self.end(host, number).carrier)
-    }
-
-    /// Runs both hosts until a condition holds. It is tested whenever one of them
-    /// did something; time passes only when neither has anything to do.
-    pub(crate) fn run_until(&mut self, mut condition: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..100_000 {
-            let mut moved = false;
-            for host in 0..2 {
-                let host = &mut self.hosts[host];
-                moved |= host.inputs(self.now, &mut self.network);
-                moved |= host.outputs(self.now, &mut self.network);
-                if condition(self) {
-                    return;
-                }
-            }
-            if !moved {
-                self.sleep();
-            }
-        }
-        panic!("what was waited for does not come");
-    }
-
-    /// Lets time pass until somebody has something to do. A real stack sleeps
-    /// until then, or until a packet or a completion arrives.
-    fn sleep(&mut self) {
-        let mut next = None;
-        for host in &mut self.hosts {
-            let tcp = host.stack.poll_at(tcp_time(self.now));
-            let tcp = tcp.map(|at| Instant::from_nanos(at.total_micros() as u64 * 1000));
-            for deadline in [host.engine.poll_timeout(), tcp].into_iter().flatten() {
-                next = Some(next.map_or(deadline, |other: Instant| other.min(deadline)));
-            }
-        }
-        let soonest = Instant::from_nanos(self.now.as_nanos() + 1000);
-        self.now = next.map_or(soonest, |next| next.max(soonest));
-    }
-
-    // ---- what the application does -------------------------------------------
-
-    /// Sends octets: how many there was room for.
-    pub(crate) fn write(&mut self, host: usize, number: usize, data: &[u8]) -> usize {
-        let Host {
-            stack,
-            engine,
-            connections,
-            ..
-        } = &mut self.hosts[host];
-        let c = &connections[number];
-        match c.carrier {
-            Carrier::Undecided | Carrier::Closed => 0,
-            Carrier::Tcp => stack.socket(c.socket).send_slice(data).unwrap_or(0),
-            Carrier::Smc => {
-                let Some(mut connection) = c.conn.and_then(|conn| engine.conn(conn)) else {
-                    return 0;
-                };
-                let Some(space) = connection.send_space() else {
-                    return 0;
-                };
-                let memory = self.network.rnic(host).memory(space.buffer);
-                let mut rest = data;
-                for piece in space.segments {
-                    let (head, tail) = rest.split_at(rest.len().min(piece.length as usize));
-                    memory[piece.offset as usize..][..head.len()].copy_from_slice(head);
-                    rest = tail;
-                }
-                let written = data.len() - rest.len();
-                match connection.commit(self.now, written as u32) {
-                    Ok(()) => written,
-                    Err(_) => 0,
-                }
-            }
-        }
-    }
-
-    /// Takes received octets: how many there were.
-    pub(crate) fn read(&mut self, host: usize, number: usize, data: &mut [u8]) -> usize {
-        let Host {
-            stack,
-            engine,
-            connections,
-            ..
-        } = &mut self.hosts[host];
-        let c = &connections[number];
-        match c.carrier {
-            Carrier::Undecided | Carrier::Closed => 0,
-            // A Decline of the peer may still stand before its first octet.
-            Carrier::Tcp if c.clc => 0,
-            Carrier::Tcp => stack.socket(c.socket).recv_slice(data).unwrap_or(0),
-            Carrier::Smc => {
-                let Some(mut connection) = c.conn.and_then(|conn| engine.conn(conn)) else {
-                    return 0;
-                };
-                let Some(readable) = connection.readable() else {
-                    return 0;
-                };
-                let memory = self.network.rnic(host).memory(readable.buffer);
-                // Only with `Config::eye_catcher`: something wrote before the
-                // start of the element, and nothing in it can be trusted.
-                if let Some(at) = readable.eye_catcher_at
-                    && memory[at as usize..][..EYE_CATCHER.len()] != EYE_CATCHER
-                {
-                    if let Some(conn) = c.conn {
-                        let damaged = RdmaCompletion::EyeCatcherDamaged { conn };
-                        engine.handle_rdma(self.now, damaged);
-                    }
-                    return 0;
-                }
-                let mut read = 0;
-                for piece in readable.segments {
-                    let n = (data.len() - read).min(piece.length as usize);
-                    let from = &memory[piece.offset as usize..][..n];
-                    data[read..read + n].copy_from_slice(from);
-                    read += n;
-                }
-                match connection.consume(self.now, read as u32) {
-                    Ok(()) => read,
-                    Err(_) => 0,
-                }
-            }
-        }
-    }
-
-    /// Closes one end in order.
-    pub(crate) fn close(&mut self, host: usize, number: usize) {
-        let now = self.now;
-        let host = &mut self.hosts[host];
-        let c = &mut host.connections[number];
-        match c.carrier {
-            Carrier::Tcp => {
-                host.stack.socket(c.socket).close();
-                c.carrier = Carrier::Closed;
-            }
-            _ => {
-                if let Some(mut connection) = c.conn.and_then(|conn| host.engine.conn(conn)) {
-                    connection.shutdown(now, Shutdown::Both);
-                }
-            }
-        }
-    }
-
-    /// Whether the TCP connection of an end is over.
-    pub(crate) fn is_tcp_closed(&mut self, host: usize, number: usize) -> bool {
-        let host = &mut self.hosts[host];
-        let socket = host.connections[number].socket;
-        let state = host.stack.socket(socket).state();
-        matches!(state, tcp::State::Closed | tcp::State::TimeWait)
     }
 }

@@ -4,20 +4,25 @@
 //! engine; the CLC messages of the engines travel over smoltcp's TCP
 //! connections, everything else over two RNICs in memory. Read in this order:
 //!
-//! - `driver.rs`, the loop every embedder writes: inputs, outputs, sleep;
+//! - `driver.rs`, the loop every embedder writes: inputs, outputs;
+//! - `world.rs`, two hosts: run both, and sleep when neither has anything to do;
+//! - `application.rs`, reading and writing, whatever carries a connection;
 //! - `stack.rs`, what the TCP stack contributes: one TCP option;
 //! - `rnic.rs`, what an RDMA adapter contributes: commands and completions.
 //!
 //! `cargo run -p embed-smoltcp` tells the story of four connections.
 
+mod application;
 mod driver;
 mod rnic;
 mod stack;
+mod world;
 
 use core::fmt;
 
-use driver::{CLIENT, Carrier, SERVER, World};
+use driver::Carrier;
 use smc_proto::event::{CloseReason, FallbackReason};
+use world::{CLIENT, SERVER, World};
 
 /// What became of a connection.
 #[derive(Debug)]

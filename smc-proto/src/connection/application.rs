@@ -13,7 +13,7 @@ impl Connection {
     #[must_use]
     pub fn send_space(&self) -> Spans {
         match self.may_send() {
-            Ok(()) => self.tx.space_spans(),
+            Ok(()) => self.tx.spans_of(self.tx.space()),
             Err(_) => Spans::EMPTY,
         }
     }
@@ -27,14 +27,27 @@ impl Connection {
         cfg: &ConnectionConfig,
         len: u32,
     ) -> Result<(), ApiMisuse> {
+        self.write(now, cfg, |_| len).map(|_| ())
+    }
+
+    /// [`Connection::send_space`] and [`Connection::commit`] in one, for as many
+    /// octets as `fill` says.
+    #[inline(always)]
+    pub(crate) fn write(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        fill: impl FnOnce(Spans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
         self.may_send()?;
         let space = self.tx.space();
+        let len = fill(self.tx.spans_of(space));
         if len > space {
             return Err(ApiMisuse::BeyondSpace { space });
         }
-        self.tx.commit(len);
+        self.tx.commit(len, space);
         self.arm_coalesce(now, cfg);
-        Ok(())
+        Ok(len)
     }
 
     /// The same; the last of the octets is urgent.
@@ -60,13 +73,21 @@ impl Connection {
     #[inline]
     #[must_use]
     pub fn readable(&self) -> Spans {
-        self.rx.readable_spans()
+        self.rx.spans_of(self.rx.readable())
     }
 
     /// Frees the first `len` readable octets, which the caller has copied out.
     #[inline]
     pub fn consume(&mut self, len: u32) -> Result<(), ApiMisuse> {
+        self.read(|_| len).map(|_| ())
+    }
+
+    /// [`Connection::readable`] and [`Connection::consume`] in one, for as many
+    /// octets as `take` says.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, take: impl FnOnce(Spans) -> u32) -> Result<u32, ApiMisuse> {
         let readable = self.rx.readable();
+        let len = take(self.rx.spans_of(readable));
         if len > readable {
             return Err(self
                 .may_receive()
@@ -79,7 +100,7 @@ impl Connection {
         if urgent || (len > 0 && self.rx.is_update_requested()) {
             self.wants.insert(Wants::NOTIFY);
         }
-        Ok(())
+        Ok(len)
     }
 
     /// The urgent octet, until it is taken or passed.

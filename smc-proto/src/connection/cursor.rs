@@ -114,9 +114,10 @@ impl Ring {
         }
     }
 
-    /// Octets from `count` to the end of the ring.
+    /// Octets from `count`, which is in the ring, to its end.
     pub(super) const fn to_end(self, count: u32) -> u32 {
-        self.end.saturating_sub(count)
+        debug_assert!(count <= self.end);
+        self.end.wrapping_sub(count)
     }
 
     /// The count `octets` before `count`; `octets` at most the ring.
@@ -224,16 +225,15 @@ impl Ring {
             },
             Span {
                 offset: self.base,
-                len: len.saturating_sub(first),
+                len: len.wrapping_sub(first),
             },
         )
     }
 }
 
 impl Position {
-    /// Octets from `earlier` to this position, 0 if it is not earlier. All
-    /// positions that are compared lie within one ring of each other.
-    pub(super) fn since(self, earlier: u64) -> u32 {
+    /// Octets from `earlier` to this position.
+    pub(super) const fn since(self, earlier: u64) -> u32 {
         octets_between(earlier, self.total)
     }
 
@@ -246,9 +246,11 @@ impl Position {
     }
 }
 
-/// Octets from total `from` to total `to`, 0 if `to` is before `from`.
+/// Octets from total `from` to total `to`, which is not before it. All totals that
+/// are compared lie within one ring of each other.
 pub(super) const fn octets_between(from: u64, to: u64) -> u32 {
-    to.saturating_sub(from) as u32
+    debug_assert!(from <= to);
+    to.wrapping_sub(from) as u32
 }
 
 /// Whether CDC sequence number `a` was given after `b` (CDC-008, AMB-13).

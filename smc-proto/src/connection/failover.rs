@@ -36,10 +36,10 @@ impl Connection {
             }
             return;
         }
-        let (written, published) = (self.tx.written, self.tx.published);
+        let written = self.tx.written;
         let released = self.tx.rewind();
         if cfg.planted(PlantedBug::SkipRewind) {
-            (self.tx.written, self.tx.published) = (written, published);
+            self.tx.written = written;
         }
         if !incomplete && self.close.final_emitted() && !self.wants.contains(Wants::NOTIFY) {
             // The peer has our C or A: nothing may follow it, on any link.
@@ -89,9 +89,7 @@ impl Tx {
         //= FAILOVER-019
         //= FAILOVER-020
         self.written = self.peer.retreat(self.written, back);
-        self.published = resume;
         self.completed = resume;
-        self.staged = 0;
         self.outstanding = 0;
         self.epoch = self.epoch.wrapping_add(1);
         self.urgent.rewind(resume);

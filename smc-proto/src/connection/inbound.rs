@@ -8,48 +8,82 @@ use super::notices::{CdcOutcome, CloseCause, Notices};
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use crate::wire::cdc::{Cdc, CdcOctets, ConnectionFlags, ProducerFlags};
 
 impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
-        self.receive(now, cfg, cdc)
+        if let Some((producer, consumer)) = self.ordinary(cdc) {
+            self.apply_ordinary(now, cfg, cdc, producer, consumer);
+            return CdcOutcome::Applied;
+        }
+        self.on_any_cdc(now, cfg, cdc)
     }
 
-    /// [`Connection::on_cdc`], for the data path.
+    /// [`Connection::on_cdc`], for the data path: a message like most is read where it
+    /// stands, and never as a whole.
     #[inline(always)]
-    pub(crate) fn receive(
+    pub(crate) fn on_cdc_octets(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-        cdc: &Cdc,
+        octets: CdcOctets<'_>,
     ) -> CdcOutcome {
-        if let Some((producer, consumer)) = self.ordinary(cdc) {
-            let (producer, consumer) = (Step::Forward(producer), Step::Forward(consumer));
-            return self.apply(now, cfg, cdc, producer, consumer);
+        let cdc = octets.read();
+        if let Some((producer, consumer)) = self.ordinary(&cdc) {
+            self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+            return CdcOutcome::Applied;
         }
-        // By value, so that the parts of others need not stand in memory.
-        self.on_any_cdc(now, cfg, *cdc)
+        self.on_any_cdc_octets(now, cfg, octets)
     }
 
-    /// The octets by which both cursors move, if the message is one like most:
-    /// then nothing that [`Connection::on_any_cdc`] looks for is there.
+    #[inline(never)]
+    fn on_any_cdc_octets(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        octets: CdcOctets<'_>,
+    ) -> CdcOutcome {
+        self.on_any_cdc(now, cfg, &octets.read())
+    }
+
+    /// The octets by which both cursors move, if that is all the message says, and
+    /// all that is of interest in it: no flags, before or now, and no end in sight.
     #[inline(always)]
     fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
         if !self.steady
+            || !cdc.is_plain()
+            || !self.rx.peer_flags.is_empty()
             || !newer(cdc.sequence, self.rx.sequence)
-            || cdc
-                .producer_flags
-                .contains(ProducerFlags::FAILOVER_VALIDATION)
         {
             return None;
         }
         Some((self.rx.accept(cdc.producer)?, self.tx.accept(cdc.consumer)?))
     }
 
-    #[inline(never)]
-    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: Cdc) -> CdcOutcome {
+    /// What [`Connection::apply`] does with such a message.
+    #[inline(always)]
+    fn apply_ordinary(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &Cdc,
+        producer: u32,
+        consumer: u32,
+    ) {
+        self.rx.sequence = cdc.sequence;
+        if consumer > 0 {
+            self.tx.acknowledge(consumer, cdc.consumer);
+            self.arm_coalesce(now, cfg);
+        }
+        if producer > 0 {
+            self.rx.received = self.rx.received.moved(producer, cdc.producer);
+            self.notices.insert(Notices::READABLE);
+        }
+    }
+
+    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
         let state = self.close.state;
         //= CLOSE-027
         if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
@@ -88,7 +122,7 @@ impl Connection {
             self.perform(now, cfg, act);
             return CdcOutcome::Applied;
         }
-        let (producer, consumer) = match self.judge(&cdc) {
+        let (producer, consumer) = match self.judge(cdc) {
             Ok(steps) => steps,
             Err(what) => {
                 //= ABORT-015
@@ -97,11 +131,10 @@ impl Connection {
                 return CdcOutcome::Misbehaved(what);
             }
         };
-        self.apply(now, cfg, &cdc, producer, consumer)
+        self.apply(now, cfg, cdc, producer, consumer)
     }
 
     /// Applies a message whose cursors were judged.
-    #[inline(always)]
     fn apply(
         &mut self,
         now: Instant,
@@ -136,14 +169,12 @@ impl Connection {
         Ok((self.rx.judge(cdc.producer)?, self.tx.judge(cdc.consumer)?))
     }
 
-    #[inline(always)]
     fn apply_consumer(&mut self, step: Step, cdc: &Cdc) {
         if let Step::Forward(octets @ 1..) = step {
             self.tx.acknowledge(octets, cdc.consumer);
         }
     }
 
-    #[inline(always)]
     fn apply_producer(&mut self, step: Step, cdc: &Cdc) {
         let before = self.rx.peer_flags;
         //= CDC-029

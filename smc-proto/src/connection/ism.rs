@@ -25,8 +25,8 @@ impl Connection {
         self
     }
 
-    /// Whether octets committed lie in the peer's element already, so that what
-    /// [`Work::Write`](super::Work::Write) asks for is done.
+    /// Whether octets committed lie in the peer's element already, so that the writes
+    /// of a turn are done.
     #[must_use]
     pub const fn is_attached(&self) -> bool {
         self.tx.attached
@@ -43,7 +43,7 @@ impl Connection {
     //= D-043
     //= D-046
     pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
-        let outcome = self.receive(now, cfg, &cdc.numbered(self.rx.sequence.wrapping_add(1)));
+        let outcome = self.on_cdc(now, cfg, &cdc.numbered(self.rx.sequence.wrapping_add(1)));
         if self.tx.release_consumed() {
             self.note_writable();
         }

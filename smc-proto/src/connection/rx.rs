@@ -53,9 +53,10 @@ impl Rx {
         octets_between(self.consumed.total, end)
     }
 
-    pub(super) fn readable_spans(&self) -> Spans {
+    /// Where the next octets to be read stand; `len` at most [`Rx::readable`].
+    pub(super) fn spans_of(&self, len: u32) -> Spans {
         //= CDC-027
-        self.ring.spans(self.consumed.cursor.count, self.readable())
+        self.ring.spans(self.consumed.cursor.count, len)
     }
 
     /// Judges a producer cursor of the peer; nothing changes.

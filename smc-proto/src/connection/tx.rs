@@ -11,8 +11,8 @@ use crate::link_group::segments;
 use crate::wire::types::Cursor;
 
 /// Totals and positions, in octets since the connection began:
-/// `completed <= published <= written <= produced`, and the peer has consumed
-/// at most `high`.
+/// `completed <= written <= produced`, and the peer has consumed at most `high`.
+/// What is written is covered by a CDC message of the same turn.
 #[derive(Clone, Debug)]
 pub(super) struct Tx {
     /// Ring in the peer's RMB element.
@@ -23,10 +23,8 @@ pub(super) struct Tx {
     pub(super) produced: u64,
     /// Offset of `produced` in the send buffer.
     head: u32,
-    /// Written to the peer's ring.
+    /// Written to the peer's ring and told of.
     pub(super) written: Position,
-    /// Covered by an emitted CDC message.
-    pub(super) published: u64,
     /// The same, never rewound: the peer may have seen this much.
     high: u64,
     /// Covered by a completed CDC message, so free in the send buffer.
@@ -34,8 +32,6 @@ pub(super) struct Tx {
     /// The peer's consumer cursor.
     pub(super) consumer: Position,
     pub(super) urgent: UrgentOut,
-    /// Octets of the present round that remain to be written.
-    pub(super) staged: u32,
     /// Most octets that may wait for a completion, 0 without coalescing.
     hold: u32,
     /// Number of the last CDC message emitted.
@@ -52,25 +48,6 @@ pub(super) struct Tx {
     pub(super) epoch: u8,
 }
 
-/// A write into the peer's RMB element, not crossing its end.
-#[derive(Clone, Copy)]
-pub(super) struct Segment {
-    pub(super) source: Spans,
-    pub(super) remote_offset: u32,
-    pub(super) len: u32,
-}
-
-impl Segment {
-    /// As a write into the element at `address`.
-    #[inline(always)]
-    pub(super) fn at(self, address: u64) -> DataWrite {
-        DataWrite {
-            source: segments(self.source, 0),
-            address: address.wrapping_add(u64::from(self.remote_offset)),
-        }
-    }
-}
-
 impl Tx {
     pub(super) fn new(peer: Ring, send_buffer: u32, hold: u32) -> Self {
         let buffer = Ring::local(send_buffer);
@@ -80,12 +57,10 @@ impl Tx {
             produced: 0,
             head: 0,
             written: peer.start(),
-            published: 0,
             high: 0,
             completed: 0,
             consumer: peer.start(),
             urgent: UrgentOut::new(),
-            staged: 0,
             //= FLOW-021
             hold: hold.min(buffer.usable() >> 1),
             sequence: 0,
@@ -118,17 +93,18 @@ impl Tx {
     #[inline]
     pub(super) fn space(&self) -> u32 {
         let used = octets_between(self.completed, self.produced);
-        self.buffer.usable().saturating_sub(used)
+        self.buffer.usable().wrapping_sub(used)
     }
 
-    pub(super) fn space_spans(&self) -> Spans {
-        self.buffer.spans(self.head, self.space())
+    /// Where the next octets to be sent go; `len` at most [`Tx::space`].
+    pub(super) fn spans_of(&self, len: u32) -> Spans {
+        self.buffer.spans(self.head, len)
     }
 
-    /// Takes `len` octets of the free space; the caller checked that they fit.
+    /// Takes `len` octets of the free `space`; the caller checked that they fit.
     #[inline]
-    pub(super) fn commit(&mut self, len: u32) {
-        self.exhausted = self.space() == len;
+    pub(super) fn commit(&mut self, len: u32, space: u32) {
+        self.exhausted = space == len;
         self.produced = self.produced.wrapping_add(u64::from(len));
         self.head = self.buffer.count_after(self.head, len);
     }
@@ -143,7 +119,7 @@ impl Tx {
         //= CDC-014
         //= CDC-022
         let used = self.written.since(self.consumer.total);
-        self.peer.usable().saturating_sub(used)
+        self.peer.usable().wrapping_sub(used)
     }
 
     /// Octets that window and urgent data allow to write now.
@@ -177,72 +153,54 @@ impl Tx {
 
     /// Whether something can be written. `flush`: nothing may be held back.
     pub(super) fn can_write(&self, flush: bool) -> bool {
-        self.staged > 0 || (self.sendable() > 0 && (flush || !self.is_held()))
+        self.sendable() > 0 && (flush || !self.is_held())
     }
 
-    /// Whether octets were written that no CDC message covers yet.
-    pub(super) fn is_unpublished(&self) -> bool {
-        self.written.total > self.published
-    }
-
-    /// The next write of this round: at most two, then a CDC message is due.
-    /// `flush`: nothing may be held back.
+    /// Writes all that may be written into the peer's element at `address`, in at
+    /// most two pieces because its ring wraps at most once: how many octets. `writes`
+    /// is left alone if there is nothing.
     #[inline(always)]
-    pub(super) fn next_segment(&mut self, flush: bool) -> Option<Segment> {
-        if self.staged == 0 {
-            if self.is_unpublished() {
-                return None;
-            }
-            let sendable = self.sendable();
-            if sendable == 0 || (!flush && self.is_held()) {
-                return None;
-            }
-            self.staged = sendable;
+    pub(super) fn write(&mut self, address: u64, writes: &mut [DataWrite; 2]) -> u32 {
+        let octets = self.sendable();
+        if octets == 0 {
+            return 0;
         }
+        let [first, second] = writes;
+        let to_end = self.peer.to_end(self.written.cursor.count);
+        *first = self.write_piece(octets.min(to_end), address);
+        *second = DataWrite::NONE;
+        if octets > to_end {
+            *second = self.write_piece(octets.wrapping_sub(to_end), address);
+        }
+        octets
+    }
+
+    #[inline(always)]
+    fn write_piece(&mut self, len: u32, address: u64) -> DataWrite {
         //= CDC-025
         let remote_offset = self.written.cursor.count;
-        let len = self.staged.min(self.peer.to_end(remote_offset));
         let behind = octets_between(self.written.total, self.produced);
-        let source = self
-            .buffer
-            .spans(self.buffer.count_before(self.head, behind), len);
-        self.staged = self.staged.wrapping_sub(len);
+        let source = self.buffer.count_before(self.head, behind);
         self.written = self.peer.advance(self.written, len);
-        Some(Segment {
-            source,
-            remote_offset,
-            len,
-        })
-    }
-
-    /// The second write of this round, if there is one.
-    #[inline(always)]
-    pub(super) fn rest_of_round(&mut self) -> Option<Segment> {
-        if self.staged == 0 {
-            return None;
+        DataWrite {
+            source: segments(self.buffer.spans(source, len), 0),
+            address: address.wrapping_add(u64::from(remote_offset)),
         }
-        self.wrapped_segment()
     }
 
-    #[inline(never)]
-    fn wrapped_segment(&mut self) -> Option<Segment> {
-        self.next_segment(true)
-    }
-
-    /// Covers what was written by a CDC message with the next number.
+    /// Gives the CDC message of this turn its number; it tells of so many octets.
     #[inline(always)]
-    pub(super) fn publish(&mut self) -> NotifyRecord {
-        if self.is_unpublished() {
+    pub(super) fn publish(&mut self, octets: u32) -> NotifyRecord {
+        if octets > 0 {
             self.urgent.publish(self.written.total);
-            self.published = self.written.total;
-            self.high = self.high.max(self.published);
+            self.high = self.high.max(self.written.total);
         }
         //= CDC-006
         //= CDC-007
         //= CDC-010
         //= CDC-012
         self.sequence = self.sequence.wrapping_add(1);
-        self.record(self.sequence, self.published)
+        self.record(self.sequence, self.written.total)
     }
 
     pub(super) fn record(&mut self, sequence: u16, position: u64) -> NotifyRecord {
@@ -272,7 +230,7 @@ impl Tx {
         }
         self.count_completed(record);
         let released = record.position.wrapping_sub(self.completed as u32);
-        if released > octets_between(self.completed, self.published) {
+        if released > octets_between(self.completed, self.written.total) {
             return 0;
         }
         self.completed = self.completed.wrapping_add(u64::from(released));
@@ -308,23 +266,18 @@ impl Tx {
         if self.consumer.total > self.written.total {
             // Possible only after a change of link: the peer has read what we
             // were about to write again.
-            let skipped = octets_between(self.written.total, self.consumer.total);
-            self.staged = self.staged.saturating_sub(skipped);
             self.written = self.consumer;
-        }
-        if self.consumer.total > self.published {
-            self.published = self.consumer.total;
         }
     }
 
     /// Whether all data and the CDC messages behind it are completed.
     pub(super) fn is_drained(&self) -> bool {
-        self.published == self.produced && self.outstanding == 0
+        self.written.total == self.produced && self.outstanding == 0
     }
 
     /// Whether all data is published, though not all is completed.
     pub(super) fn is_published(&self) -> bool {
-        self.published == self.produced
+        self.written.total == self.produced
     }
 
     /// Whether data was committed that nobody knows to have arrived: it is
@@ -337,7 +290,6 @@ impl Tx {
     /// Drops what is not written.
     pub(super) fn purge(&mut self) {
         //= ABORT-018
-        self.staged = 0;
         self.produced = self.written.total;
         self.urgent.next = self.urgent.next.min(self.urgent.sent);
     }
@@ -346,19 +298,17 @@ impl Tx {
         let from = self.consumer.total;
         h.write_u64(self.produced.wrapping_sub(from));
         h.write_u64(self.written.total.wrapping_sub(from));
-        h.write_u64(self.published.wrapping_sub(from));
         h.write_u64(self.high.wrapping_sub(from));
         h.write_u64(self.completed.wrapping_sub(from));
         h.write_u32(self.written.cursor.count);
         h.write_u32(self.head);
-        h.write_u32(self.staged);
         h.write_u16(self.sequence.wrapping_sub(self.completed_sequence));
         h.write_u16(self.outstanding);
         h.write_u8(u8::from(self.attached));
         h.write_u8(self.urgent.flags(self.written.total).bits());
         for mark in [self.urgent.next, self.urgent.sent] {
             // A mark that was passed long ago no longer matters.
-            h.write_u32(octets_between(from.min(self.written.total), mark));
+            h.write_u64(mark.saturating_sub(from));
         }
     }
 }

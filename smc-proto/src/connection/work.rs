@@ -3,44 +3,21 @@
 use super::Connection;
 use super::close::{CloseState, Pending};
 use super::notices::Notices;
-use super::spans::Spans;
-use crate::command::DataWrite;
+use crate::command::{DataTurn, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
-use crate::wire::cdc::{CDC_LENGTH, Cdc, ProducerFlags};
+use crate::wire::cdc::{Cdc, ProducerFlags};
 
-/// One step on the link of a connection. Steps of one connection are executed in
-/// the order given, which the reliable connection keeps (CDC-023).
+/// The CDC message that ends a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Work {
-    /// Write octets of the local send ring into the peer's RMB element, without
-    /// immediate data (CDC-024) and without completion.
-    Write {
-        /// Where the octets are in the send ring.
-        source: Spans,
-        /// Where they go: octets from the start of the peer's element. The whole
-        /// write lies inside the element's ring.
-        remote_offset: u32,
-        /// Number of octets, at least 1.
-        len: u32,
-    },
-    /// Send a CDC message, with completion.
-    Notify {
-        /// The message.
-        cdc: Cdc,
-        /// To be returned to `Connection::on_notify_completed`.
-        record: NotifyRecord,
-    },
-}
-
-/// A CDC message that [`Connection::next_turn`] put out.
-#[derive(Clone, Copy)]
-pub(crate) struct Told {
+pub struct Told {
     /// To be returned to [`Connection::on_notify_completed`].
-    pub(crate) record: NotifyRecord,
+    pub record: NotifyRecord,
+    /// Octets of the writes before it.
+    pub octets: u32,
     /// It tells that the window is full.
-    pub(crate) blocked: bool,
+    pub blocked: bool,
 }
 
 /// What the completion of a CDC message says; opaque to the engine.
@@ -69,7 +46,7 @@ bitflags::bitflags! {
 }
 
 impl Connection {
-    /// Whether [`Connection::next_work`] would return something.
+    /// Whether [`Connection::next_turn`] would return something.
     #[must_use]
     pub fn wants_work(&self) -> bool {
         self.has_work()
@@ -79,7 +56,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
         // Most often everything committed is out and nothing was read since.
-        if self.tx.produced == self.tx.published
+        if self.tx.produced == self.tx.written.total
             && self.wants.is_empty()
             && !self.rx.may_owe_update()
         {
@@ -98,70 +75,49 @@ impl Connection {
             || (self.may_write() && self.tx.can_write(self.is_flushing()))
     }
 
-    /// The next step, or `None`. After the first `Write` or a failover validation
-    /// the engine keeps asking until `None`; before it, a send slot is free.
-    #[inline]
-    pub fn next_work(&mut self, now: Instant, cfg: &ConnectionConfig) -> Option<Work> {
-        if self.silent {
-            return None;
-        }
-        if self.wants.contains(Wants::VALIDATE) {
-            return Some(self.validation());
-        }
-        let notify = self.wants_notify();
-        //= CDC-023
-        //= CDC-024
-        // A message that goes anyway takes along what coalescing holds.
-        if (self.may_write() || cfg.planted(PlantedBug::WriteAfterAbort))
-            && let Some(segment) = self.tx.next_segment(notify || self.is_flushing())
-        {
-            return Some(Work::Write {
-                source: segment.source,
-                remote_offset: segment.remote_offset,
-                len: segment.len,
-            });
-        }
-        notify.then(|| {
-            let (cdc, record) = self.notification(now, cfg);
-            Work::Notify { cdc, record }
-        })
-    }
-
-    /// All steps up to a CDC message at once, put into `turn`, or `None` if
-    /// [`Connection::next_work`] has to be asked. The peer's element is at `address`.
-    #[inline(never)]
-    pub(crate) fn next_turn(
+    /// What is said next, put into `writes` and `payload` of `turn`, or `None` if
+    /// there is nothing: up to two writes into the peer's element, which is at
+    /// `address`, without immediate data (CDC-024) and without completion, and
+    /// behind them a CDC message with completion. All of it has to be sent, in this
+    /// order (CDC-023): the completion tells that the writes are done, too.
+    #[inline(always)]
+    pub fn next_turn(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
         address: u64,
-        writes: &mut [DataWrite; 2],
-        payload: &mut [u8; CDC_LENGTH],
+        turn: &mut DataTurn,
     ) -> Option<Told> {
-        if self.silent || self.wants.contains(Wants::VALIDATE) {
+        if self.silent {
             return None;
         }
-        let notify = self.wants_notify();
-        let [first, second] = writes;
-        *second = DataWrite::NONE;
+        if self.wants.contains(Wants::VALIDATE) {
+            return Some(self.validation(turn));
+        }
         //= CDC-023
         //= CDC-024
-        if self.may_write()
-            && let Some(segment) = self.tx.next_segment(notify || self.is_flushing())
-        {
-            *first = segment.at(address);
-            if let Some(segment) = self.tx.rest_of_round() {
-                *second = segment.at(address);
+        let may_write = self.may_write() || cfg.planted(PlantedBug::WriteAfterAbort);
+        // A message that goes anyway takes along what coalescing holds.
+        let octets =
+            if may_write && (!self.tx.is_held() || self.wants_notify() || self.is_flushing()) {
+                self.tx.write(address, &mut turn.writes)
+            } else {
+                0
+            };
+        if octets == 0 {
+            if !self.wants_notify() {
+                return None;
             }
-        } else if notify {
-            *first = DataWrite::NONE;
-        } else {
-            return None;
+            turn.writes = [DataWrite::NONE; 2];
         }
-        let (cdc, record) = self.notification(now, cfg);
-        *payload = cdc.emit();
+        let (cdc, record) = self.notification(now, cfg, octets);
+        turn.payload = cdc.emit();
         let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
-        Some(Told { record, blocked })
+        Some(Told {
+            record,
+            octets,
+            blocked,
+        })
     }
 
     /// Whether writes are still allowed: no C or A is decided.
@@ -182,9 +138,7 @@ impl Connection {
     fn wants_notify(&self) -> bool {
         debug_assert_eq!(self.steady, self.close.is_steady());
         if self.steady {
-            return self.tx.is_unpublished()
-                || self.wants.contains(Wants::NOTIFY)
-                || self.rx.update_due();
+            return self.wants.contains(Wants::NOTIFY) || self.rx.update_due();
         }
         self.wants_notify_at_end()
     }
@@ -193,9 +147,6 @@ impl Connection {
     fn wants_notify_at_end(&self) -> bool {
         if self.close.final_decided() {
             return self.wants.contains(Wants::NOTIFY);
-        }
-        if self.tx.is_unpublished() {
-            return true;
         }
         // D or C goes when every message is completed and takes the cursor along;
         // further messages before it would put that off without end.
@@ -209,7 +160,7 @@ impl Connection {
     }
 
     #[cold]
-    fn validation(&mut self) -> Work {
+    fn validation(&mut self, turn: &mut DataTurn) -> Told {
         self.wants.remove(Wants::VALIDATE);
         let record = self.tx.validate();
         //= FAILOVER-008
@@ -222,15 +173,25 @@ impl Connection {
             producer_flags: ProducerFlags::FAILOVER_VALIDATION,
             connection_flags: self.close.flags,
         };
-        Work::Notify { cdc, record }
+        turn.writes = [DataWrite::NONE; 2];
+        turn.payload = cdc.emit();
+        Told {
+            record,
+            octets: 0,
+            blocked: false,
+        }
     }
 
     #[inline(always)]
-    fn notification(&mut self, now: Instant, cfg: &ConnectionConfig) -> (Cdc, NotifyRecord) {
-        let standalone = !self.tx.is_unpublished();
-        let record = self.tx.publish();
+    fn notification(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        octets: u32,
+    ) -> (Cdc, NotifyRecord) {
+        let record = self.tx.publish(octets);
         self.counts.notifies = self.counts.notifies.wrapping_add(1);
-        self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(standalone));
+        self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(octets == 0));
 
         // R is a diagnostic aid that this stack has no use for (FLOW-015).
         //= FLOW-015

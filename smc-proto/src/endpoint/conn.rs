@@ -2,42 +2,15 @@
 
 use core::fmt;
 
-use crate::command::Segment;
+use crate::command::{BufferSpans, Segment};
 use crate::config::Config;
 use crate::connection::{ApiMisuse, CloseState, Connection, Shutdown};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{BufferId, NONE};
+use crate::id::NONE;
 use crate::link_group::segments;
 use crate::time::Instant;
-
-/// Pieces of a buffer in the embedder's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BufferSpans {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// One or two pieces in stream order; an unused one has length 0.
-    pub segments: [Segment; 2],
-    /// First octet of the connection's element in an RMB with eye catcher, to be
-    /// compared with [`EYE_CATCHER`](crate::command::EYE_CATCHER) before reading.
-    pub eye_catcher_at: Option<u32>,
-}
-
-impl BufferSpans {
-    /// Octets in both pieces.
-    #[must_use]
-    pub const fn len(&self) -> u32 {
-        let [first, second] = self.segments;
-        first.length.saturating_add(second.length)
-    }
-
-    /// Whether there is nothing.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// One connection, for reading, writing and closing.
 pub struct ConnMut<'a> {
@@ -74,8 +47,23 @@ impl ConnMut<'_> {
     /// [`ApiMisuse`]: nothing was sent.
     #[inline]
     pub fn commit(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
+        self.write(now, |_| len).map(|_| ())
+    }
+
+    /// [`ConnMut::send_space`] and [`ConnMut::commit`] in one: `fill` puts octets
+    /// into free space of the send buffer, of which there may be none, and says how
+    /// many it put there. These are sent.
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was sent.
+    #[inline]
+    pub fn write(
+        &mut self,
+        now: Instant,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
         self.engine.core.begin(now);
-        self.engine.data_path().commit(self.index, len)
+        self.engine.data_path().write(self.index, fill)
     }
 
     /// The same; the last of these octets is urgent (URG-001).
@@ -100,14 +88,9 @@ impl ConnMut<'_> {
     pub fn readable(&self) -> Option<BufferSpans> {
         let record = self.member()?;
         let connection = record.connection.as_ref()?;
-        // Elements have eye catchers unless both peers said they have none.
-        let own = self.engine.core.config.eye_catcher;
-        let at = record.rmb.offset;
-        Some(BufferSpans {
-            buffer: record.rmb_id(),
-            segments: segments(connection.readable(), at),
-            eye_catcher_at: (own && connection.receive_ring().base() != 0).then_some(at),
-        })
+        let eye_catcher = self.engine.core.has_eye_catcher(connection.receive_ring());
+        let element = record.rmb;
+        Some(element.spans(connection.readable(), eye_catcher))
     }
 
     /// Frees the first `len` readable octets, which were copied out.
@@ -116,8 +99,23 @@ impl ConnMut<'_> {
     /// [`ApiMisuse`]: nothing was freed.
     #[inline]
     pub fn consume(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
+        self.read(now, |_| len).map(|_| ())
+    }
+
+    /// [`ConnMut::readable`] and [`ConnMut::consume`] in one: `take` copies octets
+    /// out, of which there may be none, and says how many it is done with. These
+    /// are freed.
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was freed.
+    #[inline]
+    pub fn read(
+        &mut self,
+        now: Instant,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Result<u32, ApiMisuse> {
         self.engine.core.begin(now);
-        self.engine.data_path().consume(self.index, len)
+        self.engine.data_path().read(self.index, take)
     }
 
     /// Whether the peer sends no more and everything was read.
@@ -143,7 +141,7 @@ impl ConnMut<'_> {
         Some((
             urgent.ahead,
             BufferSpans {
-                buffer: record.rmb_id(),
+                buffer: record.rmb.id(),
                 segments: [octet, Segment::default()],
                 eye_catcher_at: None,
             },

@@ -20,7 +20,7 @@ impl<S: Storage> Endpoint<S> {
         let engine = self.quiet_engine();
         let index = engine.live_conn(conn)?;
         let handshake = engine.handshake_of(index, Role::Server)?;
-        engine.handshakes.at(handshake)?.proposal.clone()
+        engine.handshakes.at(handshake)?.proposal().cloned()
     }
 
     /// A link, unless the handle is stale.

@@ -175,7 +175,6 @@ impl Engine<'_> {
             return;
         };
         let kind = buffer.kind;
-        buffer.idle_deadline = None;
         // Behind the head, in a DMB.
         //= D-044
         let offset = match buffer.ism {
@@ -305,7 +304,6 @@ impl Engine<'_> {
         //= RMB-029
         if buffer.users == 0 {
             let deadline = now.after(idle);
-            buffer.idle_deadline = Some(deadline);
             self.buffers.set_deadline(index, Some(deadline));
         }
         self.drop_absent_buffer(index);

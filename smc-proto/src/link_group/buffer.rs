@@ -16,10 +16,8 @@ use super::ism::IsmBuffer;
 use super::remote_rmb::ElementSet;
 use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
-use crate::fingerprint::until;
 use crate::id::{BufferId, DeviceId, LinkId, NONE};
 use crate::slots::{Linked, Links};
-use crate::time::Instant;
 use crate::wire::types::{BufferSize, RToken};
 
 /// A buffer as the tables hold it. Opaque.
@@ -50,7 +48,6 @@ pub struct Buffer {
     pub(crate) users: u8,
     /// The connection that waits for this buffer to become usable.
     pub(crate) waiter: u32,
-    pub(crate) idle_deadline: Option<Instant>,
     /// What it has besides, if it is SMC-D's.
     pub(crate) ism: Option<IsmBuffer>,
     links: [Links; 4],
@@ -103,18 +100,16 @@ impl Buffer {
             dirty: ElementSet::EMPTY,
             users: 0,
             waiter: NONE,
-            idle_deadline: None,
             ism: None,
             links: [Links::UNLINKED; 4],
         }
     }
 
-    pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+    pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
         (self.rtokens, self.links).hash(hasher);
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
         (self.announced, self.under_way, self.retired, self.agreement).hash(hasher);
         (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
-        until(self.idle_deadline, now).hash(hasher);
         if let Some(ism) = self.ism {
             ism.fingerprint(hasher);
         }

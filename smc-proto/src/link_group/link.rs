@@ -1,9 +1,11 @@
 //! A link: one queue pair of this side and what is under way on it.
 
+mod open_turn;
 mod queue_pair;
 
 use core::hash::{Hash, Hasher};
 
+pub(crate) use open_turn::OpenTurn;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
 use super::ism::Lower;
@@ -66,6 +68,8 @@ pub struct Link {
     /// are left of it, 0 between rounds.
     round_last: u32,
     round_left: u16,
+    /// The turn that is given out step by step; its SEND is in flight already.
+    pub(crate) turn: Option<OpenTurn>,
     pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
@@ -163,6 +167,7 @@ impl Link {
             ready: List::EMPTY,
             round_last: NONE,
             round_left: 0,
+            turn: None,
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
@@ -199,6 +204,9 @@ impl Link {
         (self.path.roce, self.direct, self.large).hash(hasher);
         self.lower.hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
+        if let Some(turn) = &self.turn {
+            turn.fingerprint(hasher);
+        }
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
             TestLinkState::Due { deadline } => (1, until(Some(deadline), now)).hash(hasher),
@@ -246,6 +254,7 @@ impl Link {
             Lower::Ism { farewell: true } => self.state = QpState::Drained,
             Lower::Ism { farewell: false } => self.state = QpState::Absent,
         }
+        self.turn = None;
         self.replies.clear();
         self.request = None;
         self.large = None;
@@ -325,7 +334,7 @@ impl Link {
     }
 
     /// Whether an LLC message waits to be sent and can be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wants_llc(&self) -> bool {
         (!self.replies.is_empty()
             || self.request.is_some()
@@ -342,13 +351,28 @@ impl Link {
         self.is_usable() && self.standing.carries_data() && self.in_flight.len() < DATA_SLOTS
     }
 
+    /// Whether the turn of a connection comes next, before any LLC message.
+    #[inline(always)]
+    pub(crate) fn is_for_data(&self) -> bool {
+        self.has_data_slot() && self.turn.is_none() && !self.wants_llc()
+    }
+
+    /// Whether a connection waits for its turn and can take it, on a link that
+    /// carries data.
+    #[inline(always)]
+    pub(crate) fn wants_turn(&self) -> bool {
+        !self.ready.is_empty() && self.in_flight.len() < DATA_SLOTS
+    }
+
     /// Whether the device has anything to fetch from this link.
     #[inline(always)]
     pub(crate) fn wants_device(&self) -> bool {
         if !self.is_usable() {
             return self.wants_control();
         }
-        (!self.ready.is_empty() && self.has_data_slot()) || self.wants_llc()
+        (self.wants_turn() && self.standing.carries_data())
+            || self.turn.is_some()
+            || self.wants_llc()
     }
 }
 

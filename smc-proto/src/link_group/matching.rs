@@ -98,7 +98,7 @@ impl Engine<'_> {
     //= V2-211
     pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
         let h = self.handshakes.at(handshake)?;
-        let proposal = h.proposal.as_ref()?;
+        let proposal = h.proposal()?;
         let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
         let version = h.agreed.terms.version;
         let port = proposal.port(version);

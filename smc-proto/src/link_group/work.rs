@@ -1,14 +1,14 @@
 //! What a device is asked to do next: control commands, LLC, then data.
 
-use super::SendKind;
+use super::link::OpenTurn;
+use super::{Link, SendKind};
 use crate::command::{DataTurn, RdmaCommand, Segment};
-use crate::connection::{Spans, Told, Work};
+use crate::connection::Spans;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
 use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
 use crate::stats::count;
-use crate::wire::cdc::ProducerFlags;
 
 impl Engine<'_> {
     /// The next command for a device, derived from the state of its links and
@@ -73,6 +73,9 @@ impl Engine<'_> {
         if let Some(command) = state.next_control(id) {
             return Some(command);
         }
+        if state.turn.is_some() {
+            return self.continue_turn(link);
+        }
         if state.wants_llc()
             && let Some((payload, kind)) = self.next_llc(link)
         {
@@ -82,7 +85,7 @@ impl Engine<'_> {
         if let Some(command) = self.next_large_command(link, id) {
             return Some(command);
         }
-        self.next_data_command(link, id)
+        self.start_turn(link)
     }
 
     #[inline(never)]
@@ -100,16 +103,54 @@ impl Engine<'_> {
         })
     }
 
-    /// The next step of the connections on the link's list.
-    fn next_data_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+    /// The first step of the turn of the next connection on the link's list.
+    fn start_turn(&mut self, link: u32) -> Option<RdmaCommand> {
+        self.open_turn(link)?;
+        self.continue_turn(link)
+    }
+
+    /// Begins the turn of the next connection on the link's list.
+    pub(super) fn open_turn(&mut self, link: u32) -> Option<()> {
         loop {
-            let mut rest = Rest::Nothing;
-            let command = self.data_path().next_data_command(link, id, &mut rest);
+            let state = self.links.at(link)?;
+            if !state.has_data_slot() {
+                return None;
+            }
+            if state.in_flight.len() > 2 && self.planted(PlantedBug::DropCdc) {
+                let first = state.ready.first()?;
+                let connection = self.connections.at_mut(first)?.connection.as_mut()?;
+                connection.drop_message();
+            }
+            let (mut turn, mut rest) = (DataTurn::EMPTY, Rest::Nothing);
+            let goes_on = self.data_path().take_turn(link, &mut turn, &mut rest);
             self.carry_out(rest);
-            if command.is_some() || rest == Rest::Nothing {
-                return command;
+            if let Some(goes_on) = goes_on {
+                self.links.at_mut(link)?.turn = Some(OpenTurn::new(turn, goes_on));
+                return Some(());
+            }
+            if rest == Rest::Nothing {
+                return None;
             }
         }
+    }
+
+    /// The next step of the turn that the link is in.
+    fn continue_turn(&mut self, link: u32) -> Option<RdmaCommand> {
+        let state = self.links.at_mut(link)?;
+        let open = state.turn.as_mut()?;
+        // One that was cut off from its element writes no more to it (AMB-50).
+        let has_element = self
+            .connections
+            .at(open.conn().index)
+            .is_some_and(|record| record.remote.rmb != NONE);
+        if has_element && let Some(write) = open.next_write() {
+            return Some(write);
+        }
+        let (send, goes_on) = (open.send(), open.goes_on);
+        state.turn = None;
+        let wanted = state.wants_device();
+        self.data_path().rotate_link(link, wanted, goes_on);
+        Some(send)
     }
 
     fn post_send(
@@ -133,160 +174,81 @@ impl Engine<'_> {
 }
 
 impl DataPath<'_> {
-    /// The first link of a device, if nothing but data is to be sent next.
-    #[inline(always)]
-    fn data_link(&self, device: DeviceId) -> Option<LinkId> {
-        let device = self.core.devices.get(usize::from(device.0))?;
-        let link = device.links.first()?;
-        let state = self.links.at(link)?;
-        (device.buffers.is_empty() && state.has_data_slot() && !state.wants_llc())
-            .then(|| self.link_id(link))
-    }
-
-    /// The next command for a device whose first link has only data to send.
-    #[inline(always)]
-    pub(crate) fn next_rdma(&mut self, device: DeviceId, rest: &mut Rest) -> Option<RdmaCommand> {
-        let id = self.data_link(device)?;
-        self.next_data_command(id.index, id, rest)
-    }
-
-    /// The whole turn of the connection at the front of the list of such a link.
-    //= CDC-023
-    //= CDC-031
+    /// The whole turn of the next connection, if that is what the device does next:
+    /// whether it is.
     #[inline(always)]
     pub(crate) fn next_turn(
         &mut self,
         device: DeviceId,
         turn: &mut DataTurn,
         rest: &mut Rest,
-    ) -> Option<()> {
-        let link = self.data_link(device)?;
-        let index = self.links.at(link.index)?.ready.first()?;
-        let conn = self.conn_id(index);
-        let now = self.core.now;
-        let record = self.connections.at_mut(index)?;
-        let connection = record.connection.as_mut()?;
-        let told = connection.next_turn(
-            now,
-            &self.core.config.connection,
-            record.remote.address,
-            &mut turn.writes,
-            &mut turn.payload,
-        )?;
-        turn.link = link;
-        turn.conn = conn;
-        turn.rkey = record.remote.rkey;
-        turn.buffer = record.send_buffer_id();
-        let [first, second] = turn.writes;
-        self.count_write(first.len());
-        self.count_write(second.len());
-        turn.wr_id = self.notify(link.index, conn, told, rest)?;
-        Some(())
-    }
-
-    #[inline(always)]
-    fn count_write(&mut self, len: u32) {
-        if len > 0 {
-            let statistics = &mut self.core.statistics;
-            count(&mut statistics.writes);
-            statistics.octets_written = statistics.octets_written.wrapping_add(u64::from(len));
+    ) -> bool {
+        let Some(device) = self.core.devices.get(usize::from(device.0)) else {
+            return false;
+        };
+        let Some(link) = device.links.first() else {
+            return false;
+        };
+        if !device.buffers.is_empty() || !self.links.at(link).is_some_and(Link::is_for_data) {
+            return false;
         }
+        let Some(goes_on) = self.take_turn(link, turn, rest) else {
+            return false;
+        };
+        // It wants nothing that it did not want before.
+        let wanted = self.links.at(link).is_some_and(Link::wants_turn);
+        self.rotate_link(link, wanted, goes_on);
+        true
     }
 
-    /// Posts the CDC message that ends the turn of the connection at the front of
-    /// the link's list.
-    #[inline(always)]
-    fn notify(&mut self, link: u32, conn: ConnId, told: Told, rest: &mut Rest) -> Option<WrId> {
-        count(&mut self.core.statistics.cdc_sent);
-        if told.blocked {
-            count(&mut self.core.statistics.window_stalls);
-        }
-        let ConnId { index, generation } = conn;
-        let state = self.links.at_mut(link)?;
-        let wr = state.in_flight.push(SendKind::Notify {
-            index,
-            generation,
-            record: told.record,
-        });
-        state.ready.remove(&mut self.connections, index);
-        let goes_on = state.goes_on(index);
-        *rest = self.after_connection(index);
-        self.rotate_link(link, goes_on);
-        wr.map(WrId)
-    }
-
-    /// The next step of the connection at the front of the link's list. A
-    /// connection stays there until its CDC message is out, then the next one
-    /// has its turn.
+    /// The turn of the connection at the front of the list of a link with a free
+    /// slot: whether the link keeps its place, or `None` if the connection had
+    /// nothing to say.
     //= CDC-023
     //= CDC-031
     #[inline(always)]
-    fn next_data_command(&mut self, link: u32, id: LinkId, rest: &mut Rest) -> Option<RdmaCommand> {
-        let now = self.core.now;
-        let state = self.links.at_mut(link)?;
-        if !state.has_data_slot() {
-            return None;
-        }
-        let crowded = state.in_flight.len() > 2;
+    fn take_turn(&mut self, link: u32, turn: &mut DataTurn, rest: &mut Rest) -> Option<bool> {
+        let (generation, state) = self.links.entry(link)?;
+        turn.link = LinkId {
+            index: link,
+            generation,
+        };
         let index = state.ready.first()?;
-        let conn = self.conn_id(index);
-        let record = self.connections.at_mut(index)?;
-        if crowded
-            && self.core.config.connection.planted(PlantedBug::DropCdc)
-            && let Some(connection) = record.connection.as_mut()
-        {
-            connection.drop_message();
+        let (generation, record) = self.connections.entry(index)?;
+        let config = &self.core.config.connection;
+        let address = record.remote.address;
+        let connection = record.connection.as_mut()?;
+        let Some(told) = connection.next_turn(self.core.now, config, address, turn) else {
+            state.ready.remove(&mut self.connections, index);
+            *rest = Rest::Idle(index);
+            return None;
+        };
+        let settled = connection.is_settled();
+        turn.conn = ConnId { index, generation };
+        turn.rkey = record.remote.rkey;
+        turn.buffer = record.send_buffer_id();
+        self.core.statistics.turn(&turn.writes, told);
+        let number = state.in_flight.push(SendKind::Notify {
+            index,
+            generation,
+            record: told.record,
+        })?;
+        turn.wr_id = WrId(number);
+        state.ready.remove(&mut self.connections, index);
+        let goes_on = state.goes_on(index);
+        if !settled {
+            *rest = self.after_connection(index);
         }
-        let work = record
-            .connection
-            .as_mut()
-            .and_then(|c| c.next_work(now, &self.core.config.connection));
-        match work {
-            Some(Work::Write {
-                source,
-                remote_offset,
-                len,
-            }) => {
-                let (rkey, address) = (record.remote.rkey, record.remote.address);
-                let buffer = record.send_buffer_id();
-                self.count_write(len);
-                Some(RdmaCommand::Write {
-                    link: id,
-                    conn,
-                    buffer,
-                    source: segments(source, 0),
-                    rkey,
-                    address: address.wrapping_add(u64::from(remote_offset)),
-                })
-            }
-            Some(Work::Notify { cdc, record }) => {
-                let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
-                let wr_id = self.notify(link, conn, Told { record, blocked }, rest)?;
-                Some(RdmaCommand::Send {
-                    link: id,
-                    wr_id,
-                    payload: cdc.emit(),
-                })
-            }
-            None => {
-                self.links
-                    .at_mut(link)?
-                    .ready
-                    .remove(&mut self.connections, index);
-                *rest = Rest::Idle(index);
-                None
-            }
-        }
+        Some(goes_on)
     }
 
     /// Lets other links of the device have their turn, unless connections of this
     /// one have not had theirs.
     #[inline(always)]
-    pub(super) fn rotate_link(&mut self, link: u32, goes_on: bool) {
+    pub(super) fn rotate_link(&mut self, link: u32, wanted: bool, goes_on: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };
-        let wanted = state.wants_device();
         if let Some(device) = self
             .core
             .devices

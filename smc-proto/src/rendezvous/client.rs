@@ -1,6 +1,8 @@
 //! The client: Proposal out, Accept in, Confirm out.
 
-use super::{ConnOptions, Handshake, PeerEnd, State, version};
+use heapless::Vec;
+
+use super::{ConnOptions, Handshake, PeerEnd, Side, State, version};
 use crate::command::{QpAddress, TcpCommand};
 use crate::config::Offers;
 use crate::connection_record::{ConnectionRecord, End, Phase};
@@ -45,7 +47,7 @@ impl Engine<'_> {
         let overall = self.now().after(self.core.config.timeouts.rendezvous);
         let Some((handshake, _)) = self
             .handshakes
-            .insert(Handshake::new(conn, role, options, overall))
+            .insert(Handshake::new(conn, role, &options, overall))
         else {
             self.connections.remove(conn);
             return Err(OpenError::Full);
@@ -63,7 +65,7 @@ impl Engine<'_> {
         }
         self.learn_ports(paths.rnics);
         match role {
-            Role::Client => self.prepare_proposal(handshake, paths),
+            Role::Client => self.prepare_proposal(handshake, options, paths),
             Role::Server => {
                 let wait = self.now().after(self.core.config.timeouts.clc_message);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
@@ -85,11 +87,11 @@ impl Engine<'_> {
     /// room for are not considered.
     //= CLC-020
     //= V2-136
-    fn prepare_proposal(&mut self, handshake: u32, paths: Paths<'_>) {
+    fn prepare_proposal(&mut self, handshake: u32, options: ConnOptions, paths: Paths<'_>) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let (offers, mac) = match version::offer(&self.core.config, &h.options, paths) {
+        let (offers, mac) = match version::offer(&self.core.config, &options, paths) {
             Ok(offer) => offer,
             Err(code) => return self.decline(handshake, code, false),
         };
@@ -111,9 +113,14 @@ impl Engine<'_> {
                 && ((offers.contains(Offers::SMCD_V1) && path.pnet_match)
                     || (offers.contains(Offers::SMCD_V2) && path.v2))
         };
+        let mut ism = Vec::new();
         for path in paths.ism.iter().filter(of_version) {
-            let _ = h.ism.push(*path);
+            let _ = ism.push(*path);
         }
+        h.side = Side::Client {
+            ism,
+            subnets: options.subnets,
+        };
         self.core.clc_out.push_back(&mut self.handshakes, handshake);
     }
 
@@ -165,8 +172,13 @@ impl Engine<'_> {
                 Some(_) => self.decline(handshake, DiagnosisCode::LINK_READY, false),
                 // A link that this side lost a moment ago is no reason to give
                 // up the group.
+                //= V2-134
                 None if self.lost_links_to(&accept) => {
-                    self.decline(handshake, DiagnosisCode::LINK_READY, false);
+                    let code = match version {
+                        SmcVersion::V1 => DiagnosisCode::LINK_READY,
+                        SmcVersion::V2 => DiagnosisCode::SERVER_LINK_UNKNOWN,
+                    };
+                    self.decline(handshake, code, false);
                 }
                 //= RENDEZVOUS-014
                 None => self.decline(handshake, DiagnosisCode::OUT_OF_SYNC, true),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Proposed, State};
+use super::{Proposed, Side, State};
 use crate::command::TcpCommand;
 use crate::connection::FatalCause;
 use crate::connection_record::{End, Pending, Phase};
@@ -308,7 +308,7 @@ impl Engine<'_> {
         if let Some(h) = self.handshakes.at_mut(handshake) {
             //= V2-071
             h.version = proposed.version;
-            h.proposal = Some(proposed);
+            h.side = Side::Server(Some(proposed));
             h.state = State::Proposed;
             h.deadline = None;
         }

@@ -205,7 +205,8 @@ impl Engine<'_> {
             SmcVersion::V1 => path.pnet_match,
             SmcVersion::V2 => path.v2 && path.gid.chid == peer.chid,
         };
-        let (Some(path), Some(dmb)) = (h.ism.iter().find(offered).copied(), dmb_of(accept)) else {
+        let (Some(path), Some(dmb)) = (h.ism().iter().find(offered).copied(), dmb_of(accept))
+        else {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };

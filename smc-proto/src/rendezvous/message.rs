@@ -1,6 +1,6 @@
 //! Proposal, Accept and Confirm as this side writes them.
 
-use super::Handshake;
+use super::{Handshake, Side};
 use crate::config::{Offers, ProposalVersion};
 use crate::engine::Engine;
 use crate::link_group::Role;
@@ -8,7 +8,7 @@ use crate::path::LocalPath;
 use crate::version::{SmcVersion, Terms};
 use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
-    IsmGidList, OfferedPath, Proposal, SmcdOffer, V2Offer,
+    IsmGidList, OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
 };
 use crate::wire::types::{Gid, PeerId, RmbeIndex};
 
@@ -31,7 +31,7 @@ impl Engine<'_> {
         let offers = h.offers;
         let v1 = h.path_for(SmcVersion::V1);
         let port = v1.or_else(|| h.path_for(SmcVersion::V2));
-        let ism = h.ism.iter().find(|path| path.pnet_match);
+        let ism = h.ism().iter().find(|path| path.pnet_match);
         Proposal {
             version: match self.core.config.proposal_version {
                 ProposalVersion::V1 => ClcVersion::V1,
@@ -55,9 +55,12 @@ impl Engine<'_> {
                     gid: path.gid.gid,
                     chid: path.gid.chid,
                 }),
-            subnets: match offers.intersects(Offers::V1) {
-                true => h.options.subnets.clone().unwrap_or_default(),
-                false => crate::wire::clc::Subnets::default(),
+            subnets: match &h.side {
+                Side::Client {
+                    subnets: Some(subnets),
+                    ..
+                } if offers.intersects(Offers::V1) => subnets.clone(),
+                _ => Subnets::default(),
             },
             v2_offer: offers.intersects(Offers::V2).then(|| self.v2_offer(h)),
         }
@@ -94,11 +97,11 @@ impl Engine<'_> {
     //= D-012
     fn smcd_offer(&self, h: &Handshake) -> SmcdOffer {
         let area = match h.offers.contains(Offers::SMCD_V1) {
-            true => h.ism.iter().position(|path| path.pnet_match),
+            true => h.ism().iter().position(|path| path.pnet_match),
             false => None,
         };
         let mut devices = IsmGidList::new();
-        for (index, path) in h.ism.iter().enumerate() {
+        for (index, path) in h.ism().iter().enumerate() {
             if path.v2 && Some(index) != area {
                 // Four find room, two entries each.
                 let _ = devices.push(path.gid);

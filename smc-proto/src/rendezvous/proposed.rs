@@ -6,7 +6,7 @@ use core::hash::Hash;
 use crate::config::V2Config;
 use crate::version::SmcVersion;
 use crate::wire::clc::{IsmArea, IsmGidList, OfferedPath, Proposal, Subnets};
-use crate::wire::types::{Eid, FeatureMask, Gid, IsmGid, Mac, PeerId, Release};
+use crate::wire::types::{FeatureMask, Gid, IsmGid, Mac, PeerId, Release};
 
 /// What a client proposed, as far as a server decides by it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -41,14 +41,15 @@ pub struct ProposedV2 {
     pub release: Release,
     /// Its GID for SMC-R: whether there is a route to it is for the embedder to tell.
     pub gid: Gid,
-    /// The first of its user EIDs that this side has.
-    pub eid: Option<Eid>,
+    /// The first of its user EIDs that this side has, as the place among those of this
+    /// side.
+    pub eid: Option<u8>,
     /// Whether it has any user EID.
     pub has_eids: bool,
     /// Whether it has a system EID.
     pub has_seid: bool,
-    /// Its system EID, if it is that of this side.
-    pub seid: Option<Eid>,
+    /// Whether that is the one of this side.
+    pub seid_match: bool,
     /// Most connections in a link group, from release 1 on.
     pub max_connections: u8,
     /// Most links in a link group, from release 1 on.
@@ -79,15 +80,16 @@ impl Proposed {
                     gid: offer.gid,
                     //= V2-104
                     //= V2-252
-                    eid: offer
-                        .eids
-                        .iter()
-                        .find(|eid| own.ueids.as_slice().contains(eid))
-                        .copied(),
+                    eid: offer.eids.iter().find_map(|eid| {
+                        (0u8..)
+                            .zip(own.ueids.as_slice())
+                            .find(|(_, own)| *own == eid)
+                            .map(|(place, _)| place)
+                    }),
                     has_eids: !offer.eids.is_empty(),
                     has_seid: offered.is_some(),
                     //= D-031
-                    seid: offered.filter(|seid| own.seid == Some(*seid)),
+                    seid_match: offered.is_some() && own.seid == offered,
                     max_connections: offer.max_connections,
                     max_links: offer.max_links,
                     features: offer.features,

@@ -22,7 +22,7 @@ impl Engine<'_> {
         let proposed = self
             .handshakes
             .at(handshake)
-            .and_then(|h| h.proposal.as_ref());
+            .and_then(super::Handshake::proposal);
         let Some(proposed) = proposed else {
             return Err(AnswerError::NotProposed);
         };
@@ -153,7 +153,7 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal.as_ref()) else {
+        let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal()) else {
             return;
         };
         let (conn, peer_id, vlan) = (h.conn, proposal.peer_id, h.options.vlan);
@@ -198,7 +198,7 @@ impl Engine<'_> {
         let mut end = PeerEnd::new(confirm);
         if terms.is_v2()
             && first_contact
-            && let Some(proposal) = &h.proposal
+            && let Some(proposal) = h.proposal()
         {
             //= V2-110
             let (gid, mac) = proposal.port(terms.version);

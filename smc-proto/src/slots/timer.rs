@@ -6,13 +6,13 @@ use crate::time::Instant;
 
 /// A cell of the heap: a deadline and the slot it belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeapCell {
+struct Cell {
     deadline: Instant,
     owner: u32,
 }
 
-impl HeapCell {
-    pub(super) const EMPTY: Self = Self {
+impl Cell {
+    const NONE: Self = Self {
         deadline: Instant::MAX,
         owner: NONE,
     };
@@ -22,9 +22,14 @@ pub(super) fn earliest<T>(head: &PoolHead, slots: &[Slot<T>]) -> Option<(Instant
     if head.heap_length == 0 {
         return None;
     }
-    slots
-        .first()
-        .map(|slot| (slot.cell.deadline, slot.cell.owner))
+    slots.first().map(|slot| (slot.deadline, slot.owner))
+}
+
+/// The deadline of a slot.
+pub(super) fn of<T>(slots: &[Slot<T>], index: u32) -> Option<Instant> {
+    let slot = slots.get(index as usize)?;
+    let place = slot.value.as_ref().map(|_| slot.place)?;
+    slots.get(place as usize).map(|slot| slot.deadline)
 }
 
 #[inline(never)]
@@ -34,17 +39,17 @@ pub(super) fn set<T>(
     index: u32,
     deadline: Option<Instant>,
 ) {
-    let Some(slot) = slots.get(index as usize) else {
-        return;
+    let position = match slots.get(index as usize) {
+        Some(slot) if slot.value.is_some() => slot.place,
+        _ => return,
     };
-    let position = slot.heap_position;
     match (deadline, position) {
         (None, NONE) => {}
         (None, position) => {
             let last = head.heap_length.saturating_sub(1);
             head.heap_length = last;
             if let Some(slot) = slots.get_mut(index as usize) {
-                slot.heap_position = NONE;
+                slot.place = NONE;
             }
             if position != last {
                 let cell = cell_at(slots, last);
@@ -58,7 +63,7 @@ pub(super) fn set<T>(
             place(
                 slots,
                 position,
-                HeapCell {
+                Cell {
                     deadline,
                     owner: index,
                 },
@@ -70,7 +75,7 @@ pub(super) fn set<T>(
                 place(
                     slots,
                     position,
-                    HeapCell {
+                    Cell {
                         deadline,
                         owner: index,
                     },
@@ -81,19 +86,23 @@ pub(super) fn set<T>(
     }
 }
 
-fn cell_at<T>(slots: &[Slot<T>], position: u32) -> HeapCell {
+fn cell_at<T>(slots: &[Slot<T>], position: u32) -> Cell {
     slots
         .get(position as usize)
-        .map_or(HeapCell::EMPTY, |slot| slot.cell)
+        .map_or(Cell::NONE, |slot| Cell {
+            deadline: slot.deadline,
+            owner: slot.owner,
+        })
 }
 
 /// Writes a cell and tells its owner where it stands.
-fn place<T>(slots: &mut [Slot<T>], position: u32, cell: HeapCell) {
+fn place<T>(slots: &mut [Slot<T>], position: u32, cell: Cell) {
     if let Some(slot) = slots.get_mut(position as usize) {
-        slot.cell = cell;
+        slot.deadline = cell.deadline;
+        slot.owner = cell.owner;
     }
     if let Some(slot) = slots.get_mut(cell.owner as usize) {
-        slot.heap_position = position;
+        slot.place = position;
     }
 }
 

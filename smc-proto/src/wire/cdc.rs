@@ -143,27 +143,16 @@ impl Cdc {
     ///
     /// # Errors
     /// [`CdcError`] names what was wrong; nothing past octet 43 is looked at.
-    //= CDC-001
-    //= CDC-035
     #[inline]
     pub fn parse(octets: &[u8]) -> Result<Self, CdcError> {
-        let Ok((raw, _)) = RawCdc::ref_from_prefix(octets) else {
-            return Err(CdcError::TooShort { have: octets.len() });
-        };
-        if raw.kind != CDC_TYPE {
-            return Err(CdcError::NotCdc { kind: raw.kind });
-        }
-        if usize::from(raw.length) != CDC_LENGTH {
-            return Err(CdcError::BadLength { length: raw.length });
-        }
-        Ok(Self {
-            sequence: raw.sequence.get(),
-            alert_token: AlertToken(raw.alert_token.get()),
-            producer: raw.producer.into(),
-            consumer: raw.consumer.into(),
-            producer_flags: ProducerFlags::from_bits_truncate(raw.producer_flags),
-            connection_flags: ConnectionFlags::from_bits_truncate(raw.connection_flags),
-        })
+        Ok(CdcOctets::of(octets)?.read())
+    }
+
+    /// Whether it has no flag.
+    #[inline]
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.producer_flags.is_empty() && self.connection_flags.is_empty()
     }
 
     /// The message as 44 octets, reserved octets zero.
@@ -182,6 +171,48 @@ impl Cdc {
             connection_flags: self.connection_flags.bits(),
             reserved: [0; 18],
         })
+    }
+}
+
+/// A CDC message as it was received.
+#[derive(Clone, Copy)]
+pub(crate) struct CdcOctets<'a>(&'a RawCdc);
+
+impl<'a> CdcOctets<'a> {
+    //= CDC-001
+    //= CDC-035
+    #[inline(always)]
+    pub(crate) fn of(octets: &'a [u8]) -> Result<Self, CdcError> {
+        let Ok((raw, _)) = RawCdc::ref_from_prefix(octets) else {
+            return Err(CdcError::TooShort { have: octets.len() });
+        };
+        if raw.kind != CDC_TYPE {
+            return Err(CdcError::NotCdc { kind: raw.kind });
+        }
+        if usize::from(raw.length) != CDC_LENGTH {
+            return Err(CdcError::BadLength { length: raw.length });
+        }
+        Ok(Self(raw))
+    }
+
+    /// Whom it is for.
+    #[inline(always)]
+    pub(crate) const fn alert_token(self) -> AlertToken {
+        AlertToken(self.0.alert_token.get())
+    }
+
+    /// All of it.
+    #[inline(always)]
+    pub(crate) fn read(self) -> Cdc {
+        let raw = self.0;
+        Cdc {
+            sequence: raw.sequence.get(),
+            alert_token: self.alert_token(),
+            producer: raw.producer.into(),
+            consumer: raw.consumer.into(),
+            producer_flags: ProducerFlags::from_bits_truncate(raw.producer_flags),
+            connection_flags: ConnectionFlags::from_bits_truncate(raw.connection_flags),
+        }
     }
 }
 

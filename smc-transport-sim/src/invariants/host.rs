@@ -10,6 +10,7 @@ use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
+use super::reading::Reading;
 use crate::tcp::{Side, TcpId};
 
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,7 @@ pub(super) struct LinkLedger {
     /// Nothing is on its way any more.
     pub(super) drained: bool,
     pub(super) outstanding: VecDeque<WrId>,
+    pub(super) reading: Vec<Reading>,
 }
 
 /// A buffer.

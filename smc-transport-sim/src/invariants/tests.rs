@@ -149,6 +149,18 @@ impl World {
         self.ledger.on_completion(self.host, &completion);
     }
 
+    fn complete(&mut self, number: u32) {
+        let (link, wr_id) = (self.link, WrId(number));
+        let completion = Completion::Sent { link, wr_id };
+        self.ledger.on_completion(self.host, &completion);
+    }
+
+    /// Takes the registration of the send buffer back.
+    fn take_back(&mut self) {
+        let (buffer, link) = (self.send, self.link);
+        self.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    }
+
     fn broken(&self) -> Vec<Rule> {
         let breaches = self.ledger.breaches().iter();
         breaches.map(|breach| breach.rule).collect()
@@ -196,6 +208,27 @@ fn what_a_window_allows_is_written_and_told() {
     world.write(u64::from(RING) - 1, 1);
     world.write(0, 5);
     assert_eq!(world.broken(), []);
+}
+
+#[test]
+fn a_send_buffer_is_given_back_once_the_rnic_has_read_it() {
+    let mut world = World::new();
+    world.write(0, 1);
+    world.notify(100, 1, NONE);
+    world.complete(100);
+    world.take_back();
+    assert_eq!(world.broken(), []);
+}
+
+#[test]
+fn a_completion_tells_nothing_of_a_write_behind_it() {
+    let mut world = World::new();
+    world.write(0, 1);
+    world.notify(100, 1, NONE);
+    world.write(1, 1);
+    world.complete(100);
+    world.take_back();
+    world.expect(Rule::Contract, "while an RNIC may read");
 }
 
 #[test]

@@ -145,12 +145,20 @@ impl Invariants {
         match *completion {
             Completion::QpCreated { link, .. }
             | Completion::QpConnected { link }
-            | Completion::QpActive { link }
-            | Completion::LinkRefused { link } => self.link(host, link).busy = false,
+            | Completion::QpActive { link } => self.link(host, link).busy = false,
+            Completion::LinkRefused { link } => {
+                let ledger = self.link(host, link);
+                ledger.busy = false;
+                // Refused to be stopped: it counts as stopped.
+                if ledger.over {
+                    ledger.reading.clear();
+                }
+            }
             Completion::QpDrained { link } => {
                 let ledger = self.link(host, link);
                 (ledger.busy, ledger.drained) = (false, true);
                 ledger.outstanding.clear();
+                ledger.reading.clear();
             }
             Completion::QpDestroyed { link } => {
                 self.host(host).links.remove(&link);
@@ -161,6 +169,7 @@ impl Invariants {
                     let what = format!("{link} completes {wr_id:?} out of turn");
                     self.breach(host, Rule::Posted, what);
                 }
+                self.read_until(host, link, wr_id);
             }
             Completion::Received { ref payload, .. } => {
                 if let Ok(cdc) = Cdc::parse(payload) {

@@ -1,9 +1,10 @@
 //! Two connections, real memory behind them, and a network that obeys.
 
+use crate::command::{DataTurn, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, ConnectionFlags};
+use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use crate::wire::types::AlertToken;
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -37,6 +38,50 @@ pub(super) struct Pair {
     pub(super) now: Instant,
     pub(super) cfg: ConnectionConfig,
     pub(super) sides: [Side; 2],
+}
+
+/// What a connection sends in its turn.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Turn {
+    pub(super) writes: Vec<DataWrite>,
+    pub(super) cdc: Cdc,
+    pub(super) record: NotifyRecord,
+}
+
+/// The next turn of a connection whose peer's element is at address 0.
+pub(super) fn take_turn(
+    conn: &mut Connection,
+    now: Instant,
+    cfg: &ConnectionConfig,
+) -> Option<Turn> {
+    let wanted = conn.wants_work();
+    let mut turn = DataTurn::EMPTY;
+    let told = conn.next_turn(now, cfg, 0, &mut turn);
+    assert_eq!(
+        wanted,
+        told.is_some(),
+        "wants_work and next_turn differ: {conn:?}"
+    );
+    let Told {
+        record,
+        octets,
+        blocked,
+    } = told?;
+    // Over the wire.
+    let cdc = Cdc::parse(&turn.payload).expect("our own message");
+    assert_eq!(
+        blocked,
+        cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED)
+    );
+    let [first, second] = turn.writes;
+    assert!(second.is_empty() || !first.is_empty());
+    assert_eq!(octets, first.len() + second.len());
+    let writes = turn.writes.into_iter().filter(|write| !write.is_empty());
+    Some(Turn {
+        writes: writes.collect(),
+        cdc,
+        record,
+    })
 }
 
 pub(super) fn octet(n: u64) -> u8 {
@@ -157,64 +202,62 @@ impl Pair {
         len
     }
 
-    /// Executes what the side wants on its link; returns the number of steps.
+    /// Executes what the side wants on its link; returns the number of work requests.
     pub(super) fn poll(&mut self, side: usize) -> u32 {
         let mut steps = 0;
         loop {
             let (now, cfg) = (self.now, self.cfg);
             let s = &mut self.sides[side];
-            let wanted = s.conn.wants_work();
-            let Some(work) = s.conn.next_work(now, &cfg) else {
-                assert!(!wanted, "wants_work and next_work differ: {:?}", s.conn);
-                break;
+            let may_write = !s.conn.close.final_decided();
+            let Some(turn) = take_turn(&mut s.conn, now, &cfg) else {
+                return steps;
             };
-            assert!(wanted, "wants_work and next_work differ: {:?}", s.conn);
-            assert!(!s.silent, "{work:?} after C or A");
+            assert!(!s.silent, "{turn:?} after C or A");
             steps += 1;
             assert!(steps < 10, "endless work");
-            match work {
-                Work::Write {
-                    source,
-                    remote_offset,
-                    len,
-                } => {
-                    assert!(!s.conn.close.final_decided(), "write after C or A");
-                    assert_eq!(source.len(), len);
-                    assert!(len > 0);
-                    let octets: Vec<u8> = source
-                        .iter()
-                        .flat_map(|span| {
-                            let from = span.offset as usize;
-                            s.send_ring[from..from + span.len as usize].to_vec()
-                        })
-                        .collect();
-                    s.link.push_back(Message::Write {
-                        offset: remote_offset as usize,
-                        octets,
-                    });
-                    // What is written must fit behind what the peer has really read.
-                    let written = s.conn.tx.written.total;
-                    let peer = &self.sides[1 - side].conn.rx;
-                    assert!(remote_offset >= peer.ring.base());
-                    assert!(remote_offset + len <= peer.ring.end());
-                    assert!(
-                        written <= peer.consumed.total + u64::from(peer.ring.usable()),
-                        "write outside the window"
-                    );
-                }
-                Work::Notify { cdc, record } => {
-                    s.silent = cdc.connection_flags.intersects(
-                        ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE,
-                    ) && !cdc
-                        .producer_flags
-                        .contains(crate::wire::cdc::ProducerFlags::FAILOVER_VALIDATION);
-                    s.cdcs.push(cdc);
-                    s.link.push_back(Message::Cdc(cdc, record));
-                }
+            for write in turn.writes {
+                steps += 1;
+                assert!(may_write, "write after C or A");
+                self.write(side, &write);
             }
+            let cdc = turn.cdc;
+            let s = &mut self.sides[side];
+            s.silent = cdc.connection_flags.intersects(
+                ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE,
+            ) && !cdc
+                .producer_flags
+                .contains(ProducerFlags::FAILOVER_VALIDATION);
+            s.cdcs.push(cdc);
+            s.link.push_back(Message::Cdc(cdc, turn.record));
             self.check();
         }
-        steps
+    }
+
+    fn write(&mut self, side: usize, write: &DataWrite) {
+        let s = &mut self.sides[side];
+        let octets: Vec<u8> = write
+            .source
+            .iter()
+            .flat_map(|piece| {
+                let from = piece.offset as usize;
+                s.send_ring[from..from + piece.length as usize].to_vec()
+            })
+            .collect();
+        assert_eq!(octets.len(), write.len() as usize);
+        let offset = u32::try_from(write.address).expect("in the element");
+        s.link.push_back(Message::Write {
+            offset: offset as usize,
+            octets,
+        });
+        // What is written must fit behind what the peer has really read.
+        let written = s.conn.tx.written.total;
+        let peer = &self.sides[1 - side].conn.rx;
+        assert!(offset >= peer.ring.base());
+        assert!(offset + write.len() <= peer.ring.end());
+        assert!(
+            written <= peer.consumed.total + u64::from(peer.ring.usable()),
+            "write outside the window"
+        );
     }
 
     /// Delivers the next message of a side; false if there is none.

@@ -1,6 +1,6 @@
 //! A peer that lies about cursors (RFC 7609 leaves that open, AMB-44).
 
-use super::harness::Pair;
+use super::harness::{Pair, take_turn};
 use crate::config::ConnectionConfig;
 use crate::connection::cursor::Step;
 use crate::connection::*;
@@ -42,14 +42,14 @@ fn refused(conn: &mut Connection, cdc: &Cdc) -> PeerMisbehaved {
     assert_eq!(conn.rx.sequence, before.rx.sequence);
     assert_eq!(conn.rx.peer_flags, before.rx.peer_flags);
     assert_eq!(conn.tx.consumer, before.tx.consumer);
-    let Some(Work::Notify { cdc, .. }) = conn.next_work(NOW, &CFG) else {
-        panic!("no abort");
-    };
+    let turn = take_turn(conn, NOW, &CFG).expect("an abort");
+    assert_eq!(turn.writes, []);
     assert!(
-        cdc.connection_flags
+        turn.cdc
+            .connection_flags
             .contains(ConnectionFlags::ABNORMAL_CLOSE)
     );
-    assert_eq!(conn.next_work(NOW, &CFG), None);
+    assert_eq!(take_turn(conn, NOW, &CFG), None);
     what
 }
 
@@ -107,7 +107,7 @@ fn a_wrap_count_alone_grants_one_ring_and_no_more() {
         refused(&mut early, &cdc(2, (2, 0), (0, 0))),
         PeerMisbehaved::ProducerBeyondWindow
     );
-    assert!(conn.next_work(NOW, &CFG).is_some());
+    assert!(take_turn(&mut conn, NOW, &CFG).is_some());
     assert_eq!(
         conn.on_cdc(NOW, &CFG, &cdc(2, (2, 0), (0, 0))),
         CdcOutcome::Applied
@@ -151,17 +151,12 @@ fn a_peer_that_acknowledges_more_than_it_got_is_refused() {
     );
     let mut conn = victim(0, 16, 16);
     conn.commit(NOW, &CFG, 5).unwrap();
-    // Written, but no CDC message covers it.
-    assert!(matches!(
-        conn.next_work(NOW, &CFG),
-        Some(Work::Write { len: 5, .. })
-    ));
-    let mut early = conn.clone();
-    assert!(matches!(
-        early.on_cdc(NOW, &CFG, &cdc(1, (0, 0), (0, 5))),
-        CdcOutcome::Misbehaved(ConsumerBeyondPublished)
-    ));
-    assert!(conn.next_work(NOW, &CFG).is_some());
+    // Committed, and neither written nor told.
+    assert_eq!(
+        refused(&mut conn.clone(), &cdc(1, (0, 0), (0, 5))),
+        ConsumerBeyondPublished
+    );
+    assert!(take_turn(&mut conn, NOW, &CFG).is_some());
     assert_eq!(
         refused(&mut conn.clone(), &cdc(1, (0, 0), (0, 6))),
         ConsumerBeyondPublished
@@ -208,7 +203,7 @@ fn forged_updates_never_make_a_counter_negative() {
     for base in [0, 4] {
         let mut seeds = std::vec![victim(base, 3, 2)];
         seeds[0].commit(NOW, &CFG, 2).unwrap();
-        while seeds[0].next_work(NOW, &CFG).is_some() {}
+        while take_turn(&mut seeds[0], NOW, &CFG).is_some() {}
         for sequence in 1..=3u16 {
             let mut next = std::vec::Vec::new();
             for conn in &seeds {

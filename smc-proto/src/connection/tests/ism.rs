@@ -2,18 +2,25 @@
 //! late, and the send buffer may be the peer's DMB itself.
 
 use super::harness::{octet, params};
+use crate::command::{DataTurn, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
+use crate::wire::cdc::Cdc;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
 const HEAD: u32 = CDC_ISM_LENGTH as u32;
 
+/// A turn that was begun: writes to do, then the message.
+type Open = (VecDeque<DataWrite>, [u8; 44], NotifyRecord);
+
 struct Side {
     conn: Connection,
+    open: Option<Open>,
     attached: bool,
     /// Its own memory to move from, unless that is the peer's DMB.
     buffer: Vec<u8>,
@@ -42,6 +49,7 @@ impl Pair {
                     true => conn.attached(HEAD),
                     false => conn,
                 },
+                open: None,
                 attached: attached[side],
                 buffer: vec![0; send_buffer as usize],
                 dmb: vec![0; (usable[side] + HEAD) as usize],
@@ -104,34 +112,40 @@ impl Pair {
     fn poll(&mut self, side: usize, most: u32) -> u32 {
         let (now, cfg) = (self.now, self.cfg);
         for step in 0..most {
-            let wanted = self.sides[side].conn.wants_work();
-            let Some(work) = self.sides[side].conn.next_work(now, &cfg) else {
-                assert!(!wanted);
+            if self.sides[side].open.is_none() {
+                let wanted = self.sides[side].conn.wants_work();
+                let mut turn = DataTurn::EMPTY;
+                let conn = &mut self.sides[side].conn;
+                let Some(told) = conn.next_turn(now, &cfg, HEAD.into(), &mut turn) else {
+                    assert!(!wanted);
+                    return step;
+                };
+                let mut writes: VecDeque<_> = turn.writes.into();
+                writes.retain(|write| !write.is_empty() && !self.sides[side].attached);
+                self.sides[side].open = Some((writes, turn.payload, told.record));
+            }
+            let Some((writes, payload, record)) = &mut self.sides[side].open else {
                 return step;
             };
-            match work {
-                Work::Write { .. } if self.sides[side].attached => {}
-                Work::Write {
-                    source,
-                    remote_offset,
-                    len,
-                } => {
-                    let from = &self.sides[side].buffer;
-                    let octets: Vec<u8> = source
-                        .iter()
-                        .flat_map(|s| from[s.offset as usize..(s.offset + s.len) as usize].to_vec())
-                        .collect();
-                    assert_eq!(octets.len(), len as usize);
-                    let at = (remote_offset + HEAD) as usize;
-                    self.sides[1 - side].dmb[at..at + octets.len()].copy_from_slice(&octets);
-                }
-                Work::Notify { cdc, record } => {
-                    let head = CdcIsm::from(cdc).emit(Endianness::NATIVE);
-                    self.sides[1 - side].dmb[..CDC_ISM_LENGTH].copy_from_slice(&head);
-                    self.sides[1 - side].signalled = true;
-                    self.sides[side].conn.on_signalled(now, &cfg, record);
-                }
+            if let Some(write) = writes.pop_front() {
+                let from = &self.sides[side].buffer;
+                let octets: Vec<u8> = write
+                    .source
+                    .iter()
+                    .flat_map(|s| from[s.offset as usize..(s.offset + s.length) as usize].to_vec())
+                    .collect();
+                assert_eq!(octets.len(), write.len() as usize);
+                let at = write.address as usize;
+                self.sides[1 - side].dmb[at..at + octets.len()].copy_from_slice(&octets);
+                continue;
             }
+            let (payload, record) = (*payload, *record);
+            self.sides[side].open = None;
+            let cdc = Cdc::parse(&payload).expect("our own message");
+            let head = CdcIsm::from(cdc).emit(Endianness::NATIVE);
+            self.sides[1 - side].dmb[..CDC_ISM_LENGTH].copy_from_slice(&head);
+            self.sides[1 - side].signalled = true;
+            self.sides[side].conn.on_signalled(now, &cfg, record);
         }
         most
     }

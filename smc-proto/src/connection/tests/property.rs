@@ -1,6 +1,6 @@
 //! Two connections, two applications and a network that act in any order.
 
-use super::harness::Pair;
+use super::harness::{Pair, take_turn};
 use crate::connection::*;
 use crate::time::Duration;
 use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -248,18 +248,14 @@ fn hostile_poll(pair: &mut Pair) {
     let (now, cfg) = (pair.now, pair.cfg);
     for _ in 0..4 {
         let peer = pair.conn(0).tx.peer;
-        match pair.conn(0).next_work(now, &cfg) {
-            Some(Work::Write {
-                source,
-                remote_offset,
-                len,
-            }) => {
-                assert!(len > 0 && source.len() == len);
-                assert!(remote_offset >= peer.base() && remote_offset + len <= peer.end());
-            }
-            Some(Work::Notify { record, .. }) => pair.sides[0].done.push_back(record),
-            None => return,
+        let Some(turn) = take_turn(pair.conn(0), now, &cfg) else {
+            return;
+        };
+        for write in turn.writes {
+            let offset = u32::try_from(write.address).expect("in the element");
+            assert!(offset >= peer.base() && offset + write.len() <= peer.end());
         }
+        pair.sides[0].done.push_back(turn.record);
     }
     panic!("endless work");
 }

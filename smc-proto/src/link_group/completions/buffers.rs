@@ -95,7 +95,6 @@ impl Engine<'_> {
             Control::Clear(element) => {
                 b.dirty.remove(element);
                 if b.users == 0 {
-                    b.idle_deadline = Some(self.core.now);
                     self.buffers.set_deadline(index, Some(self.core.now));
                 }
                 self.poke_buffer(index);

@@ -1,16 +1,16 @@
 //! SENDs: what peers sent, and what of ours completed.
 
-use super::super::SendKind;
+use super::super::{Link, SendKind};
 use crate::config::DATA_SLOTS;
-use crate::connection::{CdcOutcome, Connection, NotifyRecord};
-use crate::connection_record::{ConnectionRecord, Phase};
-use crate::data_path::{Change, DataPath, Rest};
+use crate::connection::{CdcOutcome, NotifyRecord};
+use crate::connection_record::{ConnectionRecord, Pending, Phase};
+use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
-use crate::stats::count;
-use crate::wire::cdc::{CDC_TYPE, Cdc};
+use crate::stats::{Statistics, count};
+use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
 use crate::wire::types::AlertToken;
 
 impl DataPath<'_> {
@@ -26,8 +26,8 @@ impl DataPath<'_> {
         if payload.first() != Some(&CDC_TYPE) {
             return Rest::Llc(link.index);
         }
-        match Cdc::parse(payload) {
-            Ok(cdc) => self.on_cdc(group, &cdc),
+        match CdcOctets::of(payload) {
+            Ok(cdc) => self.on_cdc(group, cdc),
             Err(_) => Rest::Violation(link.index),
         }
     }
@@ -35,34 +35,49 @@ impl DataPath<'_> {
     /// A CDC message on any link of the group (CDC-032).
     //= CDC-032
     #[inline(always)]
-    fn on_cdc(&mut self, group: u32, cdc: &Cdc) -> Rest {
+    fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
         let core = &mut *self.core;
         if core.config.connection.planted(PlantedBug::WalkAll) {
             (0..self.connections.capacity()).for_each(|_| core.step());
         }
         // Most messages are for the same connection as the one before.
-        let mut conn = core.last_heard;
-        let same = self
+        let conn = core.last_heard;
+        let token = cdc.alert_token();
+        if self
             .connections
             .at(conn)
-            .is_some_and(|record| record.is_receiver(group, cdc.alert_token));
-        if !same {
-            match receiver(core, self.connections.reborrow(), group, cdc.alert_token) {
-                Ok(index) => conn = index,
-                Err(rest) => return rest,
-            }
+            .is_some_and(|record| record.is_receiver(group, token))
+        {
+            return self.hear(conn, cdc);
         }
+        let (core, connections, links) = self.parts();
+        on_cdc_for_another(core, connections, links, group, cdc)
+    }
+
+    /// A CDC message for this connection.
+    #[inline(always)]
+    fn hear(&mut self, conn: u32, cdc: CdcOctets<'_>) -> Rest {
         let Some(record) = self.connections.at_mut(conn) else {
             return Rest::Nothing;
         };
         let Some(connection) = record.connection.as_mut() else {
             return Rest::Nothing;
         };
-        apply_cdc(core, connection, cdc);
-        match Change::of(record) {
-            Some(change) => self.follow(conn, change),
-            None => Rest::Nothing,
+        let core = &mut *self.core;
+        let outcome = connection.on_cdc_octets(core.now, &core.config.connection, cdc);
+        count_outcome(&mut core.statistics, outcome);
+        let readable = connection.take_readable();
+        let settled = connection.is_settled();
+        if readable {
+            record.notices |= Pending::READABLE;
+            self.core
+                .connection_events
+                .push_back(&mut self.connections, conn);
         }
+        if settled {
+            return Rest::Nothing;
+        }
+        self.after_connection(conn)
     }
 
     /// A SEND completed, and with it all before it on its link: most often none,
@@ -104,21 +119,41 @@ impl DataPath<'_> {
             return Rest::Nothing;
         };
         connection.on_notify_completed(now, &self.core.config.connection, record);
-        let rest = match Change::of(owner) {
-            Some(change) => self.follow(index, change),
-            None => Rest::Nothing,
-        };
-        match rest {
+        if active && connection.is_settled() {
+            return Rest::Nothing;
+        }
+        match self.after_connection(index) {
             Rest::Nothing if !active => Rest::Idle(index),
             rest => rest,
         }
     }
 }
 
+/// A CDC message for another connection than the one before.
+#[inline(never)]
+fn on_cdc_for_another(
+    core: &mut Core,
+    connections: Pool<'_, ConnectionRecord>,
+    links: Pool<'_, Link>,
+    group: u32,
+    cdc: CdcOctets<'_>,
+) -> Rest {
+    let mut path = DataPath {
+        core,
+        connections,
+        links,
+    };
+    let connections = path.connections.reborrow();
+    match receiver(path.core, connections, group, cdc.alert_token()) {
+        Ok(conn) => path.hear(conn, cdc),
+        Err(rest) => rest,
+    }
+}
+
 /// The connection in the group of the link that brought a CDC message, by its
 /// token; if it takes none yet or none any more, what is left to do.
 //= CDC-005
-#[inline(never)]
+#[inline]
 fn receiver(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
@@ -151,11 +186,10 @@ fn receiver(
     }
 }
 
-/// Gives a CDC message to its connection; the caller draws the consequences.
+/// Counts what a CDC message did to its connection.
 #[inline(always)]
-fn apply_cdc(core: &mut Core, connection: &mut Connection, cdc: &Cdc) {
-    let statistics = &mut core.statistics;
-    match connection.receive(core.now, &core.config.connection, cdc) {
+fn count_outcome(statistics: &mut Statistics, outcome: CdcOutcome) {
+    match outcome {
         CdcOutcome::Stale => count(&mut statistics.cdc_stale),
         CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
         CdcOutcome::BackwardCursor => {
@@ -172,7 +206,9 @@ impl Engine<'_> {
     pub(crate) fn apply_cdc(&mut self, conn: u32, cdc: &Cdc) {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
-            apply_cdc(self.core, connection, cdc);
+            let core = &mut *self.core;
+            let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
+            count_outcome(&mut core.statistics, outcome);
         }
     }
 

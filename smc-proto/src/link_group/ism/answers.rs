@@ -172,7 +172,6 @@ impl Engine<'_> {
             Control::Clear(element) => {
                 b.dirty.remove(element);
                 b.retired = true;
-                b.idle_deadline = None;
                 self.buffers.set_deadline(index, None);
                 self.list_spare(index);
                 self.poke_buffer(index);

@@ -229,6 +229,6 @@ impl Engine<'_> {
         let Some(IsmBuffer::Dmb { owner, .. }) = self.buffers.at(index)?.ism else {
             return None;
         };
-        (self.connections.at(owner)?.rmb_id() == buffer).then_some(owner)
+        (self.connections.at(owner)?.rmb.id() == buffer).then_some(owner)
     }
 }

@@ -1,16 +1,13 @@
 //! What an ISM device is asked to do next: answers, control commands, then data.
 
-use super::super::work::segments;
+use super::super::{QpState, SendKind};
 use super::{Lower, ism_slot};
-use crate::command::IsmCommand;
+use crate::command::{IsmCommand, RdmaCommand};
 use crate::config::MAX_DEVICES;
-use crate::connection::Work;
-use crate::data_path::{DataPath, Rest};
+use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::id::DeviceId;
-use crate::link_group::QpState;
-use crate::stats::count;
-use crate::wire::cdc::ProducerFlags;
+use crate::wire::cdc::Cdc;
 use crate::wire::cdc_ism::{CdcIsm, Endianness};
 
 impl Engine<'_> {
@@ -52,86 +49,66 @@ impl Engine<'_> {
             self.on_destroyed(link);
             return command;
         }
-        loop {
-            let mut rest = Rest::Nothing;
-            let command = self.data_path().next_move(link, &mut rest);
-            self.carry_out(rest);
-            if command.is_some() || rest == Rest::Nothing {
-                return command;
-            }
+        if l.turn.is_none() {
+            self.open_turn(link)?;
         }
+        self.next_step(link)
     }
-}
 
-impl DataPath<'_> {
-    /// The next step of the connection at the front of the list of a way. A connection
-    /// stays there until its CDC message is out, then the next one has its turn.
+    /// The next step of the turn of a connection: its octets, unless they are where they
+    /// belong already, then the message.
     //= D-045
-    fn next_move(&mut self, link: u32, rest: &mut Rest) -> Option<IsmCommand> {
-        let now = self.core.now;
+    fn next_step(&mut self, link: u32) -> Option<IsmCommand> {
         let state = self.links.at_mut(link)?;
-        if !state.has_data_slot() {
-            return None;
+        let open = state.turn.as_mut()?;
+        let conn = open.conn();
+        let in_place = self
+            .connections
+            .at(conn.index)
+            .and_then(|record| record.connection.as_ref())
+            .is_some_and(Connection::is_attached);
+        if !in_place
+            && let Some(RdmaCommand::Write {
+                conn,
+                buffer,
+                source,
+                address,
+                ..
+            }) = open.next_write()
+        {
+            return Some(IsmCommand::Move {
+                conn,
+                buffer,
+                source,
+                offset: address as u32,
+            });
         }
-        let index = state.ready.first()?;
-        let conn = self.conn_id(index);
-        let record = self.connections.at_mut(index)?;
-        let (buffer, base) = (record.send_buffer_id(), record.remote.address);
-        let config = &self.core.config.connection;
-        // Two writes at most, then the message.
-        for _ in 0..3 {
-            let connection = record.connection.as_mut()?;
-            match connection.next_work(now, config) {
-                Some(Work::Write { len, .. }) if connection.is_attached() => {
-                    count_octets(&mut self.core.statistics.octets_written, len);
-                }
-                Some(Work::Write {
-                    source,
-                    remote_offset,
-                    len,
-                }) => {
-                    count(&mut self.core.statistics.writes);
-                    count_octets(&mut self.core.statistics.octets_written, len);
-                    return Some(IsmCommand::Move {
-                        conn,
-                        buffer,
-                        source: segments(source, 0),
-                        offset: remote_offset.wrapping_add(base as u32),
-                    });
-                }
-                Some(Work::Notify { cdc, record: told }) => {
-                    // A command that was taken is executed before the next one.
-                    connection.on_signalled(now, config, told);
-                    count(&mut self.core.statistics.cdc_sent);
-                    if cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED) {
-                        count(&mut self.core.statistics.window_stalls);
-                    }
-                    let state = self.links.at_mut(link)?;
-                    state.ready.remove(&mut self.connections, index);
-                    let goes_on = state.goes_on(index);
-                    *rest = self.after_connection(index);
-                    if *rest == Rest::Nothing {
-                        *rest = Rest::Idle(index);
-                    }
-                    self.rotate_link(link, goes_on);
-                    return Some(IsmCommand::Signal {
-                        conn,
-                        buffer,
-                        cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
-                    });
-                }
-                None => break,
-            }
+        let (buffer, payload, goes_on) = (open.buffer(), open.payload(), open.goes_on);
+        state.turn = None;
+        let sent = state.in_flight.pop();
+        let wanted = state.wants_device();
+        self.data_path().rotate_link(link, wanted, goes_on);
+        // A command that was taken is executed before the next call.
+        if let Some((
+            _,
+            SendKind::Notify {
+                index,
+                generation,
+                record,
+            },
+        )) = sent
+            && self.connections.is_live(index, generation)
+        {
+            self.with_connection(index, |connection, now, config| {
+                connection.on_signalled(now, &config.connection, record);
+            });
+            self.release(index);
         }
-        self.links
-            .at_mut(link)?
-            .ready
-            .remove(&mut self.connections, index);
-        *rest = Rest::Idle(index);
-        None
+        let cdc = Cdc::parse(&payload).ok()?;
+        Some(IsmCommand::Signal {
+            conn,
+            buffer,
+            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
+        })
     }
-}
-
-fn count_octets(counter: &mut u64, len: u32) {
-    *counter = counter.wrapping_add(u64::from(len));
 }

@@ -44,7 +44,7 @@ pub(crate) fn choose(
     if open.d2
         && let Some(v2) = &proposed.v2
     {
-        match smcd_v2(proposed, v2, paths) {
+        match smcd_v2(config, proposed, v2, paths) {
             Ok((path, peer, eid)) => {
                 let terms = Terms {
                     technology: Technology::SmcD,
@@ -92,7 +92,7 @@ pub(crate) fn choose(
     if open.r2
         && let Some(v2) = &proposed.v2
     {
-        match smcr_v2(v2, paths) {
+        match smcr_v2(config, v2, paths) {
             Ok((eid, direct)) => {
                 let terms = Terms { direct, ..terms };
                 return Ok(Choice::SmcR(Negotiated { terms, eid }));
@@ -180,6 +180,7 @@ fn terms_of_v2(config: &Config, proposed: &Proposed, open: Open) -> Result<Terms
 //= D-030
 //= D-031
 fn smcd_v2(
+    config: &Config,
     proposed: &Proposed,
     v2: &ProposedV2,
     paths: Paths<'_>,
@@ -193,18 +194,29 @@ fn smcd_v2(
     let Some((path, peer)) = reached else {
         return Err(DiagnosisCode::NO_SMCD_V2_DEVICE);
     };
-    match v2.seid.or(v2.eid) {
+    let seid = config.v2.seid.filter(|_| v2.seid_match);
+    match seid.or(common_ueid(config, v2)) {
         Some(eid) => Ok((path, peer, eid)),
         None if v2.has_eids => Err(DiagnosisCode::NO_DEVICE),
         None => Err(DiagnosisCode::NO_SEID),
     }
 }
 
+/// The first user EID of the client that this side has.
+fn common_ueid(config: &Config, v2: &ProposedV2) -> Option<Eid> {
+    let place = usize::from(v2.eid?);
+    config.v2.ueids.as_slice().get(place).copied()
+}
+
 /// The common EID, and whether the client's GID is reached directly.
 //= V2-104
 //= V2-105
-fn smcr_v2(v2: &ProposedV2, paths: Paths<'_>) -> Result<(Eid, bool), DiagnosisCode> {
-    let Some(eid) = v2.eid else {
+fn smcr_v2(
+    config: &Config,
+    v2: &ProposedV2,
+    paths: Paths<'_>,
+) -> Result<(Eid, bool), DiagnosisCode> {
+    let Some(eid) = common_ueid(config, v2) else {
         return Err(DiagnosisCode::NO_DEVICE);
     };
     let mut ports = paths

@@ -14,12 +14,10 @@ impl Engine<'_> {
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
-        if buffer.idle_deadline.is_none_or(|deadline| deadline > now) || buffer.users > 0 {
-            let deadline = buffer.idle_deadline;
-            self.buffers.set_deadline(index, deadline);
+        if buffer.users > 0 {
+            self.buffers.set_deadline(index, None);
             return;
         }
-        buffer.idle_deadline = None;
         match (buffer.kind, buffer.agreement) {
             // Who writes to a DMB is not asked.
             (BufferKind::Rmb, Agreement::Confirmed) if buffer.ism.is_none() => {
@@ -29,7 +27,6 @@ impl Engine<'_> {
             // Its exchange is not over: it gets another period.
             (BufferKind::Rmb, Agreement::Confirming) => {
                 let deadline = now.after(self.core.config.timeouts.rmb_idle);
-                buffer.idle_deadline = Some(deadline);
                 self.buffers.set_deadline(index, Some(deadline));
                 return;
             }
@@ -50,7 +47,6 @@ impl Engine<'_> {
             return;
         };
         buffer.agreement = Agreement::Deleting;
-        buffer.idle_deadline = None;
         let group = buffer.group;
         self.buffers.set_deadline(index, None);
         self.list_spare(index);
