@@ -6,6 +6,7 @@ pub mod layout;
 pub mod replay;
 pub mod rig;
 pub mod script;
+pub mod smcd;
 pub mod twolinks;
 pub mod versions;
 pub mod world;

@@ -4,6 +4,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+#[allow(dead_code, unreachable_pub, reason = "the proof uses more of it")]
+#[path = "../no-std-proof/src/ism_pair.rs"]
+mod ism_pair;
+
 use conformance::direct::{DEVICE, Pair};
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
@@ -95,6 +99,49 @@ fn data_flows_without_allocation() {
     });
     assert!(received > 64 << 20, "{received}");
     assert_eq!(n, 0);
+}
+
+#[test]
+fn smc_d_allocates_nothing_from_the_first_octet_to_the_last_dmb() {
+    let mut pair = Box::new(ism_pair::IsmPair::new());
+    let data = [7; 16_000];
+    let mut octets = [0; 16_384];
+    for maps in [true, false] {
+        pair.restart(1, [maps; 2]);
+        let (n, carried) = allocations(|| {
+            let mut carried = 0;
+            for round in 0..20 {
+                pair.connect().unwrap();
+                for size in [1, 64, 4096, 16_000] {
+                    for (from, to) in [(0, 1), (1, 0)] {
+                        pair.write(from, &data[..size], false).unwrap();
+                        pair.pump().unwrap();
+                        carried += pair.read(to, &mut octets).unwrap();
+                        pair.pump().unwrap();
+                    }
+                }
+                let now = pair.now;
+                for side in [round % 2, (round + 1) % 2] {
+                    let end = pair.side(side).0;
+                    let conn = end.conn.unwrap();
+                    end.endpoint
+                        .conn(conn)
+                        .unwrap()
+                        .shutdown(now, Shutdown::Both);
+                    pair.pump().unwrap();
+                }
+                assert!(pair.ends.iter().all(|end| end.closed.is_some()));
+            }
+            let idle = pair.now.after(Duration::from_secs(700));
+            pair.wait(idle).unwrap();
+            carried
+        });
+        assert!(carried > 600_000, "{carried}");
+        assert_eq!(n, 0);
+        for end in &mut pair.ends {
+            assert_eq!(end.endpoint.usage().groups, 0);
+        }
+    }
 }
 
 /// Two endpoints without any memory behind their buffers: nothing here but the

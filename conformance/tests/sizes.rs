@@ -60,13 +60,13 @@ fn objects_stay_within_their_limits() {
 #[test]
 fn growth_is_a_visible_change() {
     let snapshot = [
-        ("Slot<ConnectionRecord>", CONNECTION, 400),
-        ("Slot<Handshake>", HANDSHAKE, 928),
-        ("Slot<LinkGroup>", GROUP, 624),
+        ("Slot<ConnectionRecord>", CONNECTION, 408),
+        ("Slot<Handshake>", HANDSHAKE, 1008),
+        ("Slot<LinkGroup>", GROUP, 664),
         ("Slot<Link>", LINK, 1112),
-        ("Slot<Buffer>", BUFFER, 256),
+        ("Slot<Buffer>", BUFFER, 288),
         ("Slot<RemoteRmb>", REMOTE, 184),
-        ("group of 255 connections", FULL_GROUP, 281192),
+        ("group of 255 connections", FULL_GROUP, 299616),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

@@ -28,7 +28,7 @@ use smc_transport_sim::tcp::SmcOption;
 use crate::cli::{DemoArguments, Percentages};
 use crate::output::{Failure, Screen, grouped, reason, size};
 
-pub use carry::{Hooks, Outcome, Place, Setup, carry};
+pub use carry::{Carrier, Hooks, Outcome, Place, Setup, carry};
 pub use links::{LinkEnd, LinkLife, LinkState};
 pub use source::Source;
 pub use tally::{Family, Kind, Tally};
@@ -55,6 +55,7 @@ pub fn run(
         seed: arguments.seed,
         ring: BufferSize::at_least(arguments.ring.parse::<u32>().unwrap_or(64) << 10),
         option: SmcOption::BOTH,
+        carrier: carrier(arguments),
         rnics: arguments.rnics,
         version: arguments.version(),
         kills: arguments.kill_link.clone().unwrap_or_default().0,
@@ -78,6 +79,15 @@ pub fn run(
     );
     bar.finish_and_clear();
     report(&outcome?, arguments, screen, stdout)
+}
+
+fn carrier(arguments: &DemoArguments) -> Carrier {
+    match arguments.smc_d {
+        true => Carrier::SmcD {
+            in_place: !arguments.moves,
+        },
+        false => Carrier::SmcR,
+    }
 }
 
 /// Shows what a run was, and fails if octets changed in it.
@@ -123,9 +133,17 @@ fn title(
     };
     writeln!(
         stdout,
-        "{what} to a server and back over SMC-R{version} (seed {seed}, rings of {ring} KiB)"
+        "{what} to a server and back over {}{version} (seed {seed}, rings of {ring} KiB)",
+        carrier(arguments).name()
     )?;
     let mut more = Vec::new();
+    if arguments.smc_d {
+        let way = match arguments.moves {
+            true => "moved by the devices",
+            false => "written in place",
+        };
+        more.push(format!("ISM devices of one machine, octets {way}"));
+    }
     if arguments.rnics > 1 {
         more.push(format!("{} RNICs in each host", arguments.rnics));
     }

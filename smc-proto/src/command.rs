@@ -1,6 +1,10 @@
 //! What the engine asks of the world. These enums are exhaustive on purpose: a
 //! new obligation must break every adapter.
 
+mod ism;
+
+pub use ism::{ISM_VLAN_V2, IsmCommand};
+
 use crate::id::{BufferId, ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 

@@ -1,4 +1,9 @@
-//! What the world answers to [`RdmaCommand`](crate::command::RdmaCommand)s.
+//! What the world answers to [`RdmaCommand`](crate::command::RdmaCommand)s and
+//! [`IsmCommand`](crate::command::IsmCommand)s.
+
+mod ism;
+
+pub use ism::IsmCompletion;
 
 use crate::id::{BufferId, ConnId, LinkId, WrId};
 use crate::wire::types::{Qpn, RToken};

@@ -42,6 +42,7 @@ mod cursor;
 mod failover;
 mod faults;
 mod inbound;
+mod ism;
 mod notices;
 mod rx;
 mod spans;

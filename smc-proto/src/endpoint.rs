@@ -11,8 +11,8 @@ pub use error::{AnswerError, OpenError};
 pub use queries::{LinkStatus, Usage};
 
 pub use crate::command::BufferSpans;
-use crate::command::{DataTurn, RdmaCommand, TcpCommand};
-use crate::completion::RdmaCompletion;
+use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
+use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::config::Config;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
@@ -155,7 +155,16 @@ impl<S: Storage> Endpoint<S> {
         engine.run_wakes();
     }
 
-    /// Tells of a change of a port or an RNIC.
+    /// Tells what an ISM device answered or reported. At most one CDC message is
+    /// looked at.
+    pub fn handle_ism(&mut self, now: Instant, completion: IsmCompletion) {
+        let mut engine = self.engine(now);
+        engine.step();
+        engine.on_ism(&completion);
+        engine.run_wakes();
+    }
+
+    /// Tells of a change of a port or a device.
     pub fn handle_path(&mut self, now: Instant, event: PathEvent) {
         let mut engine = self.engine(now);
         engine.on_path(event);
@@ -287,7 +296,7 @@ impl<S: Storage> Endpoint<S> {
         Some((conn, command))
     }
 
-    /// The next command for a device. Poll only while the device can take one.
+    /// The next command for an RNIC. Poll only while the device can take one.
     #[inline]
     pub fn poll_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
         if !self.core.has_work(device) {
@@ -345,6 +354,15 @@ impl<S: Storage> Endpoint<S> {
                 return true;
             }
         }
+    }
+
+    /// The next command for an ISM device. Poll only while the device can take one,
+    /// and execute it before the next call of any kind.
+    pub fn poll_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
+        let mut engine = self.engine(now);
+        let command = engine.next_ism(device);
+        engine.run_wakes();
+        command
     }
 
     #[cold]

@@ -11,7 +11,9 @@ use crate::connection::Ring;
 use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
 use crate::data_path::DataPath;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
-use crate::link_group::{Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list};
+use crate::link_group::{
+    Answer, Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list,
+};
 use crate::link_group::{link_list, list as group_list};
 use crate::planted::PlantedBug;
 use crate::ports::Ports;
@@ -32,7 +34,10 @@ pub(crate) struct Core {
     pub(crate) random: Random,
     pub(crate) tokens: Option<TokenKey>,
     pub(crate) now: Instant,
-    pub(crate) devices: [Device; MAX_DEVICES],
+    /// RNICs, then ISM devices.
+    pub(crate) devices: [Device; 2 * MAX_DEVICES],
+    /// What ISM devices have to answer.
+    pub(crate) ism_answers: [Answer; MAX_DEVICES],
     pub(crate) ports: Ports,
     pub(crate) clc_out: List<{ handshake_list::CLC }>,
     pub(crate) wakes: List<{ handshake_list::WAKE }>,
@@ -68,7 +73,8 @@ impl Core {
             devices: [Device {
                 links: List::EMPTY,
                 buffers: List::EMPTY,
-            }; MAX_DEVICES],
+            }; 2 * MAX_DEVICES],
+            ism_answers: [None; MAX_DEVICES],
             ports: Ports::NONE,
             clc_out: List::EMPTY,
             wakes: List::EMPTY,
@@ -120,11 +126,12 @@ impl Core {
         self.config.eye_catcher && ring.base() != 0
     }
 
-    /// Whether a device may have something to do.
+    /// Whether an RNIC may have something to do.
     #[inline]
     pub(crate) fn has_work(&self, device: DeviceId) -> bool {
         self.devices
             .get(usize::from(device.0))
+            .filter(|_| usize::from(device.0) < MAX_DEVICES)
             .is_some_and(|device| !device.links.is_empty() || !device.buffers.is_empty())
     }
 }

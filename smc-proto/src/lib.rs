@@ -1,7 +1,8 @@
-//! SMC-R (RFC 7609) as a sans-IO engine: data in, data out.
+//! SMC-R (RFC 7609) and SMC-D as a sans-IO engine: data in, data out.
 //!
-//! SMC lets an ordinary TCP connection carry its data by RDMA writes into the
-//! peer's memory. The peers agree on it over the TCP connection itself, and stay
+//! SMC lets an ordinary TCP connection carry its data by writes into the peer's
+//! memory: by RDMA between hosts (SMC-R), by an ISM device within a machine (SMC-D).
+//! The peers agree on it over the TCP connection itself, and stay
 //! on TCP if one of them cannot. This crate holds every decision of that
 //! protocol and no I/O: no sockets, no verbs, no clock, no allocator.
 //!
@@ -38,6 +39,70 @@
 //! consumes; [`write`](endpoint::ConnMut::write) and
 //! [`read`](endpoint::ConnMut::read) do both in one call. The engine says which
 //! octets an RNIC must write where.
+//!
+//! # SMC-D
+//!
+//! What changes for an embedder with ISM devices:
+//!
+//! - It offers them: [`Config::offers`](config::Config::offers), and
+//!   [`IsmPath`](path::IsmPath)s in the [`Paths`](path::Paths) given to `connect` and
+//!   `accept`. Whether a connection becomes SMC-R or SMC-D is the engine's choice.
+//! - Each device is polled by [`poll_ism`](endpoint::Endpoint::poll_ism) where an RNIC
+//!   is by `poll_rdma`. An [`IsmCommand`](command::IsmCommand) is executed before the
+//!   endpoint is called again; answers, signals and events are shown to
+//!   [`handle_ism`](endpoint::Endpoint::handle_ism).
+//! - The send buffer may be the peer's memory itself
+//!   ([`IsmPath::attaches`](path::IsmPath::attaches)). A writer fills `send_space` as
+//!   ever, where `AttachDmb` mapped it, and nothing is copied after that; the space
+//!   comes back when the peer has read.
+//! - There are no links and no LLC: a connection is established right after the
+//!   Confirm. A device that is gone is told by
+//!   [`DeviceRemoved`](path::PathEvent::DeviceRemoved), that of a peer by
+//!   [`PeerVanished`](completion::IsmCompletion::PeerVanished).
+//!
+//! ```
+//! use smc_proto::command::IsmCommand;
+//! use smc_proto::completion::IsmCompletion;
+//! use smc_proto::endpoint::Endpoint;
+//! use smc_proto::id::DeviceId;
+//! use smc_proto::storage::Storage;
+//! use smc_proto::time::Instant;
+//! # use smc_proto::{id::BufferId, wire::types::{DmbToken, IsmGid}};
+//!
+//! /// What a driver of ISM devices can do, as far as this example goes.
+//! trait Driver {
+//!     fn register(&mut self, dmb: BufferId, length: u32, peer: IsmGid) -> Option<DmbToken>;
+//!     fn signal(&mut self, of: BufferId, head: &[u8; 32]) -> bool;
+//!     /// A DMB that was signalled, and its head.
+//!     fn signalled(&mut self) -> Option<(BufferId, [u8; 32])>;
+//! }
+//!
+//! fn drive<S: Storage>(engine: &mut Endpoint<S>, now: Instant, driver: &mut impl Driver) {
+//!     let device = DeviceId(0);
+//!     while let Some((buffer, cdc)) = driver.signalled() {
+//!         engine.handle_ism(now, IsmCompletion::Signalled { buffer, cdc });
+//!     }
+//!     while let Some(command) = engine.poll_ism(now, device) {
+//!         let answer = match command {
+//!             IsmCommand::RegisterDmb { buffer, length, peer, .. } => {
+//!                 match driver.register(buffer, length, peer) {
+//!                     Some(token) => IsmCompletion::DmbRegistered { buffer, token },
+//!                     None => IsmCompletion::Refused { buffer },
+//!                 }
+//!             }
+//!             IsmCommand::Signal { conn, buffer, cdc } => {
+//!                 if driver.signal(buffer, &cdc) {
+//!                     continue;
+//!                 }
+//!                 IsmCompletion::MoveFailed { conn }
+//!             }
+//!             // The others likewise.
+//!             _ => continue,
+//!         };
+//!         engine.handle_ism(now, answer);
+//!     }
+//! }
+//! ```
 //!
 //! # Example
 //!

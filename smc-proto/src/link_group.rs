@@ -45,6 +45,7 @@ mod buffer;
 mod completions;
 mod dropping;
 mod failure;
+mod ism;
 mod keepalive;
 mod leaving;
 mod link;
@@ -60,6 +61,7 @@ mod standing;
 mod teardown;
 mod work;
 
+pub(crate) use ism::{Answer, GroupKind, IsmBuffer, IsmWay, PeerDmb, same_device};
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;
@@ -129,6 +131,7 @@ pub(crate) enum Role {
 /// A link group as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct LinkGroup {
+    pub(crate) kind: GroupKind,
     pub(crate) role: Role,
     pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
@@ -228,6 +231,7 @@ impl LinkGroup {
         formation: Formation,
     ) -> Self {
         Self {
+            kind: GroupKind::SmcR,
             role,
             peer_id,
             vlan,
@@ -285,6 +289,7 @@ impl LinkGroup {
         }
         (self.role, self.peer_id, self.vlan, self.terms).hash(hasher);
         self.lost_links.hash(hasher);
+        self.kind.hash(hasher);
         (
             self.ring_base,
             self.connection_count,

@@ -43,10 +43,12 @@ use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
+use crate::wire::cdc_ism::CdcIsm;
 use crate::wire::clc::Subnets;
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
 pub use input::{ClcError, ClcProgress, Next};
+pub(crate) use ism::SmcdEnds;
 pub(crate) use peer_end::PeerEnd;
 pub use proposed::{Proposed, ProposedV2};
 
@@ -108,6 +110,8 @@ pub struct Handshake {
     pub(crate) agreed: Negotiated,
     /// Version of a Decline.
     pub(crate) version: SmcVersion,
+    /// What SMC-D settled instead.
+    pub(crate) smcd: Option<SmcdEnds>,
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<PeerEnd>,
     /// The peer's RMB: index and generation.
@@ -209,6 +213,7 @@ impl Handshake {
             agreed: Negotiated::NOTHING,
             //= V2-071
             version: SmcVersion::V1,
+            smcd: None,
             peer: None,
             remote_rmb: None,
             former: [None; 2],
@@ -238,6 +243,13 @@ impl Handshake {
             *urgent = Some(*cdc);
         }
         *newest = Some(*cdc);
+    }
+
+    /// The same of SMC-D, where nothing is numbered and each message is the newest.
+    pub(crate) fn keep_early_ism(&mut self, cdc: &CdcIsm) {
+        let [_, newest] = &self.early;
+        let number = newest.map_or(0, |kept| kept.sequence).wrapping_add(1);
+        self.keep_early(&cdc.numbered(number));
     }
 
     /// Client: its ISM devices.
@@ -282,7 +294,7 @@ impl Handshake {
         )
             .hash(hasher);
         (&self.side, self.offers, self.agreed, self.version).hash(hasher);
-        (&self.peer, &self.early).hash(hasher);
+        (&self.peer, &self.smcd, &self.early).hash(hasher);
         self.former.hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);

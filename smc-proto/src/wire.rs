@@ -11,6 +11,7 @@ mod address;
 pub mod cdc;
 pub mod cdc_ism;
 pub mod clc;
+pub mod ism_event;
 mod list;
 pub mod llc;
 pub mod tcp_option;

@@ -1,9 +1,13 @@
 //! One line of words for the octets of a message.
 
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
+use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD};
+use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::llc::v2::LlcMessageV2;
+
+use crate::observe::IsmContent;
 
 /// What a SEND says.
 #[must_use]
@@ -14,6 +18,30 @@ pub fn send(octets: &[u8]) -> String {
         _ => LlcMessage::parse(octets).map(|llc| llc.to_string()).ok(),
     };
     words.unwrap_or_else(|| format!("SEND {} octets: {}", octets.len(), head(octets)))
+}
+
+/// What one ISM device did to another.
+#[must_use]
+pub fn ism(what: &IsmContent<'_>) -> String {
+    match what {
+        IsmContent::Data { offset, octets } => {
+            format!("ISM MOVE {} octets to offset {offset}", octets.len())
+        }
+        IsmContent::Cdc(cdc) => match CdcIsm::parse(cdc, Endianness::NATIVE) {
+            Ok(cdc) => cdc.to_string(),
+            Err(error) => format!("ISM SIGNAL: {error}"),
+        },
+        IsmContent::Event { code, info } => {
+            let info = EventInfo::from_bits(*info, Endianness::NATIVE);
+            let about = match *code {
+                SHUTDOWN => "group shutdown",
+                TEST if info.kind == EventInfo::RESPONSE => "test answer",
+                TEST => "test",
+                _ => "unknown",
+            };
+            format!("ISM EVENT 0x{code:02x} ({about}) vlan 0x{:04x}", info.vlan)
+        }
+    }
 }
 
 /// What the start of a TCP stream says.

@@ -25,6 +25,7 @@ mod control;
 mod data;
 mod event;
 mod fingerprint;
+mod ism;
 mod lives;
 mod news;
 mod ports;
@@ -59,6 +60,7 @@ use spell::Spell;
 use watch::Watch;
 
 pub use config::{FabricConfig, PathConfig, PortConfig};
+pub use ism::IsmConfig;
 pub use lives::LinkRecord;
 pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
@@ -119,6 +121,7 @@ struct Host {
     notices: VecDeque<TcpNotice>,
     news: VecDeque<HostNews>,
     names: Names,
+    ism: ism::IsmHost,
     /// Receives that are not posted.
     withheld: Spell,
     /// Receives of which only a few are posted.
@@ -186,6 +189,7 @@ impl Fabric {
             notices: VecDeque::new(),
             news: VecDeque::new(),
             names: Names::default(),
+            ism: ism::IsmHost::default(),
             withheld: Spell::OVER,
             few: Spell::OVER,
             few_receives: 0,

@@ -14,7 +14,7 @@ use smc_proto::wire::types::RKey;
 
 use crate::describe::{self, Stream};
 use crate::fabric::HostId;
-use crate::observe::{Arrival, Observer, Outcome, TcpSegment};
+use crate::observe::{Arrival, IsmMoved, Observer, Outcome, TcpSegment};
 use crate::tcp::TcpId;
 
 /// One message of a ladder.
@@ -246,6 +246,19 @@ impl Observer for Ladder {
             write,
             format!("RDMA WRITE {length} octets to {rkey}@0x{address:x}"),
         );
+    }
+
+    fn on_ism(&mut self, moved: &IsmMoved<'_>) {
+        if self.limit == 0 {
+            return;
+        }
+        self.add(Rung {
+            at: moved.at,
+            source: moved.source,
+            destination: Some(moved.destination),
+            outcome: Outcome::Accepted,
+            text: describe::ism(&moved.what),
+        });
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use smc_proto::time::Instant;
+use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 
 use crate::fabric::{HostId, PortConfig};
@@ -132,6 +133,8 @@ pub trait Observer {
     fn on_write(&mut self, write: &Arrival<'_>, rkey: RKey, address: u64) {}
     /// An acknowledgement arrived.
     fn on_ack(&mut self, acknowledgement: &Acknowledgement) {}
+    /// An ISM device moved something to another one.
+    fn on_ism(&mut self, moved: &IsmMoved<'_>) {}
 }
 
 /// Sharing lets the owner read what the observer collected.
@@ -157,6 +160,43 @@ impl<T: Observer> Observer for Arc<Mutex<T>> {
     fn on_ack(&mut self, acknowledgement: &Acknowledgement) {
         with(self, |observer| observer.on_ack(acknowledgement));
     }
+    fn on_ism(&mut self, moved: &IsmMoved<'_>) {
+        with(self, |observer| observer.on_ism(moved));
+    }
+}
+
+/// Something that one ISM device wrote to another, or told it.
+#[derive(Clone, Copy, Debug)]
+pub struct IsmMoved<'a> {
+    /// When.
+    pub at: Instant,
+    /// Whose device wrote.
+    pub source: HostId,
+    /// Whose device has it now.
+    pub destination: HostId,
+    /// What it is.
+    pub what: IsmContent<'a>,
+}
+
+/// What an ISM device wrote.
+#[derive(Clone, Copy, Debug)]
+pub enum IsmContent<'a> {
+    /// Octets, to this offset of a DMB.
+    Data {
+        /// The first octet.
+        offset: u32,
+        /// The octets.
+        octets: &'a [u8],
+    },
+    /// A CDC message, signalled.
+    Cdc(&'a [u8; CDC_ISM_LENGTH]),
+    /// A software event.
+    Event {
+        /// What it is about.
+        code: u32,
+        /// What goes with it.
+        info: u64,
+    },
 }
 
 fn with<T>(shared: &Mutex<T>, act: impl FnOnce(&mut T)) {

@@ -31,7 +31,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mac, PeerId};
 
 use crate::app::InFlight;
-use crate::fabric::{Fabric, FabricConfig, HostId, PortConfig, Violation};
+use crate::fabric::{Fabric, FabricConfig, HostId, IsmConfig, PortConfig, Violation};
 use crate::invariants::Invariants;
 use crate::ladder::Ladder;
 use crate::tcp::{Side, SmcOption, TcpId};
@@ -61,6 +61,8 @@ struct Host<S> {
     id: HostId,
     endpoint: Endpoint<S>,
     devices: Vec<DeviceId>,
+    /// Its ISM devices, those that are gone included.
+    ism: Vec<DeviceId>,
     policy: Policy,
     conns: BTreeMap<ConnId, SocketId>,
     groups: Vec<GroupId>,
@@ -145,6 +147,7 @@ impl<S: Storage> Simulation<S> {
             id,
             endpoint: Endpoint::new(config, seed, storage),
             devices,
+            ism: Vec::new(),
             policy: Policy::default(),
             conns: BTreeMap::new(),
             groups: Vec::new(),
@@ -153,6 +156,14 @@ impl<S: Storage> Simulation<S> {
             anew: None,
         });
         id
+    }
+
+    /// Gives a host an ISM device.
+    pub fn add_ism(&mut self, host: HostId, config: IsmConfig) {
+        self.fabric.add_ism(host, config);
+        if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
+            host.ism.push(config.device);
+        }
     }
 
     /// How a host treats connections from now on.

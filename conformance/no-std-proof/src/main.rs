@@ -15,10 +15,12 @@
 mod connections;
 mod fabric;
 mod input;
+mod ism_pair;
 mod objects;
 mod parsers;
 mod scenarios;
 mod sink;
+mod smcd;
 mod system;
 mod values;
 mod values_v2;
@@ -27,6 +29,7 @@ use core::cell::UnsafeCell;
 
 use fabric::Pair;
 use input::Input;
+use ism_pair::IsmPair;
 use sink::Sink;
 
 /// Exit code of a program that panicked; only with the feature `panics`.
@@ -70,6 +73,7 @@ pub enum Failure {
 
 struct World {
     pair: Pair,
+    ism: IsmPair,
     input: Input,
     sink: Sink,
 }
@@ -80,6 +84,7 @@ unsafe impl Sync for Static {}
 
 static WORLD: Static = Static(UnsafeCell::new(World {
     pair: Pair::new(),
+    ism: IsmPair::new(),
     input: Input::new(),
     sink: Sink::new(),
 }));
@@ -87,7 +92,12 @@ static WORLD: Static = Static(UnsafeCell::new(World {
 /// Called once, by `_start`.
 extern "C" fn start() -> ! {
     // SAFETY: nothing else uses the static, and this is called once.
-    let World { pair, input, sink } = unsafe { &mut *WORLD.0.get() };
+    let World {
+        pair,
+        ism,
+        input,
+        sink,
+    } = unsafe { &mut *WORLD.0.get() };
     input.fill();
     #[cfg(feature = "canary")]
     {
@@ -95,7 +105,8 @@ extern "C" fn start() -> ! {
         #[allow(clippy::indexing_slicing)]
         sink.octets(&[input.all()[at]]);
     }
-    match run(pair, input, sink) {
+    let played = run(pair, input, sink).and_then(|()| smcd::all(ism, input));
+    match played {
         Ok(()) => system::exit(0),
         Err(failure) => system::exit(failure as u8),
     }

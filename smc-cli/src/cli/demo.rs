@@ -26,6 +26,13 @@ pub struct DemoArguments {
     #[arg(long, value_name = "KIB", default_value = "64",
           value_parser = ["16", "32", "64", "128", "256", "512"])]
     pub ring: String,
+    /// Carry it over SMC-D, between ISM devices of one machine. A capture holds TCP and
+    /// CLC of that, and no more.
+    #[arg(long, conflicts_with_all = ["rnics", "smc_version", "kill_link"])]
+    pub smc_d: bool,
+    /// With --smc-d: copy by the device, instead of writing into the peer's memory.
+    #[arg(long, requires = "smc_d")]
+    pub moves: bool,
     /// RNICs of each host, all on one LAN, 1 to 8: the link group gets as many links.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = rnics)]
     pub rnics: u8,
@@ -65,6 +72,8 @@ impl Default for DemoArguments {
             bytes: DEFAULT_BYTES,
             seed: 1,
             ring: "64".to_owned(),
+            smc_d: false,
+            moves: false,
             rnics: 1,
             smc_version: "1".to_owned(),
             kill_link: None,

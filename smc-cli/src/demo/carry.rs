@@ -15,7 +15,7 @@ use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::record::Recorder;
-use smc_transport_sim::sim::{Carrier, Simulation, SocketId};
+use smc_transport_sim::sim::{self, Simulation, SocketId};
 
 use super::links::Links;
 use super::script::Script;
@@ -25,7 +25,7 @@ use super::{Capture, hosts};
 use crate::output::Failure;
 
 pub use outcome::Outcome;
-pub use setup::{Hooks, Place, Setup};
+pub use setup::{Carrier, Hooks, Place, Setup};
 
 /// Octets read from the source at once, and the most an application queues.
 const PIECE: u64 = 64 << 10;
@@ -66,6 +66,8 @@ struct Run<'a> {
     troubled: bool,
     /// Octets the source will have, if links are to die.
     length: u64,
+    /// Whether applications write into the peer's memory themselves.
+    in_place: bool,
     /// Links that are deleted from now on have no story.
     is_ending: bool,
 }
@@ -75,7 +77,7 @@ struct Run<'a> {
 ///
 /// # Errors
 /// [`Failure::Problem`] if the source cannot be read, the capture cannot be
-/// written, the connection is not carried by SMC-R, or an engine misbehaves.
+/// written, the connection is not carried by SMC, or an engine misbehaves.
 /// Octets that arrived changed are no error here; see [`Outcome::sha256_ok`]. Nor
 /// is a connection whose links were to die and did; see [`Outcome::failure`].
 pub fn carry(
@@ -144,6 +146,7 @@ impl<'a> Run<'a> {
             acted: smc_proto::time::Instant::ZERO,
             troubled,
             length: length.unwrap_or(0),
+            in_place: setup.carrier == Carrier::SmcD { in_place: true },
             is_ending: false,
         })
     }
@@ -204,12 +207,12 @@ impl<'a> Run<'a> {
             (_, Some(reason)) if reason != CloseReason::Normal => {
                 Err(problem(&format!("the connection failed: {reason}")))
             }
-            (Carrier::Tcp, _) => Err(problem(&match state.fell_back {
+            (sim::Carrier::Tcp, _) => Err(problem(&match state.fell_back {
                 Some(why) => format!("the connection fell back to TCP: {why}"),
                 None => "the connection fell back to TCP".to_owned(),
             })),
-            (Carrier::Smc, _) => Ok(true),
-            (Carrier::None, _) => Ok(false),
+            (sim::Carrier::Smc, _) => Ok(true),
+            (sim::Carrier::None, _) => Ok(false),
         }
     }
 

@@ -6,11 +6,11 @@ use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{Eid, Gid, Hostname, Mac, Mtu, PeerId};
-use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
+use smc_proto::wire::types::{Chid, Eid, Gid, Hostname, IsmGid, Mac, Mtu, PeerId};
+use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig, PortConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
 
-use super::carry::Setup;
+use super::carry::{Carrier, Setup};
 
 /// The port of an RNIC, numbered from 0, of a host: the first one has the address
 /// 10.0.0.`host`, the others count up in tens. All of them are on one LAN.
@@ -32,10 +32,33 @@ fn demo_eid() -> Eid {
     Eid::user("SMCX.DEMO").unwrap_or_default()
 }
 
-/// Two hosts: the client and the server.
+/// The ISM device of a host: an emulated one, as between processes or systems of one
+/// machine.
+fn ism(host: u8, attaches: bool) -> IsmConfig {
+    let gid = IsmGid {
+        gid: 0x1500_0000 + u64::from(host),
+        gid_ext: 1,
+        chid: Chid::LOOPBACK,
+    };
+    IsmConfig {
+        attaches,
+        ..IsmConfig::new(DeviceId(0), gid)
+    }
+}
+
+/// Two hosts with RNICs or an ISM device each: the client and the server.
 pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
-    let (ring, rnics) = (setup.ring, setup.rnics);
-    let mut simulation = Simulation::new(FabricConfig::default(), setup.seed);
+    let Setup {
+        seed,
+        ring,
+        carrier,
+        ..
+    } = *setup;
+    let rnics = match carrier {
+        Carrier::SmcR => setup.rnics,
+        Carrier::SmcD { .. } => 0,
+    };
+    let mut simulation = Simulation::new(FabricConfig::default(), seed);
     simulation.set_trace(0);
     let hosts = [("client", 1), ("server", 2)].map(|(name, number)| {
         let ports: Vec<_> = (0..rnics).map(|rnic| port(number, rnic)).collect();
@@ -43,14 +66,22 @@ pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
         config.receive_buffer = ring;
         config.send_buffer = ring;
         config.max_links = rnics.clamp(2, 8);
-        if setup.version == SmcVersion::V2 {
-            config.offers = Offers::SMCR_V2;
+        let offers = match (carrier, setup.version) {
+            (Carrier::SmcD { .. }, _) => Some(Offers::SMCD_V2),
+            (Carrier::SmcR, SmcVersion::V2) => Some(Offers::SMCR_V2),
+            (Carrier::SmcR, SmcVersion::V1) => None,
+        };
+        if let Some(offers) = offers {
+            config.offers = offers;
             config.v2.hostname = Hostname::new(name);
             // The only one, so there is room.
             let _ = config.v2.ueids.push(demo_eid());
         }
         let limits = Limits::for_connections(1);
         let host = simulation.add_host(name, config, limits, &ports);
+        if let Carrier::SmcD { in_place } = carrier {
+            simulation.add_ism(host, ism(number, in_place));
+        }
         let subnets = Subnets {
             network: [10, 0, 0, 0].into(),
             prefix_length: 24,

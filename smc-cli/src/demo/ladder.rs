@@ -28,7 +28,7 @@ pub(super) fn colour(family: Family) -> Style {
     match family {
         Family::Tcp => Style::new().blue(),
         Family::Clc => Style::new().green(),
-        Family::Llc => Style::new().magenta(),
+        Family::Llc | Family::Event => Style::new().magenta(),
         Family::Cdc => Style::new().yellow(),
         Family::Write => Style::new().cyan(),
     }
@@ -80,6 +80,13 @@ fn text(watch: &Watch, rung: &Rung) -> String {
     let mut text = match &rung.said {
         Said::Words(_, text) | Said::Note(_, text) => text.clone(),
         Said::Cdc(cdc) => words::cdc(cdc),
+        Said::CdcIsm(cdc) => words::cdc_ism(cdc),
+        Said::Move { length, offset } => {
+            let plural = if *length == 1 { "" } else { "s" };
+            let length = grouped(*length as u64);
+            let place = grouped(u64::from(*offset));
+            format!("ISM MOVE {length} octet{plural} to DMB + {place}")
+        }
         Said::Write {
             length,
             rkey,
@@ -155,7 +162,7 @@ impl Paper<'_> {
         if all == 0 {
             return Ok(());
         }
-        let writes = left_out.total(Kind::Write);
+        let writes = left_out.family(Family::Write);
         let octets = size(left_out.write_octets().iter().sum());
         let mut text = format!("… {} …", count(all, "message"));
         if writes > 0 {

@@ -62,7 +62,14 @@ pub(super) fn tables(
                 rate(outcome.virtual_gbit_per_s())
             ),
         ),
-        ("RDMA WRITEs", writes(outcome)),
+        (
+            if arguments.smc_d {
+                "ISM moves"
+            } else {
+                "RDMA WRITEs"
+            },
+            writes(outcome),
+        ),
         ("CDC messages", cdcs(outcome)),
         ("Window stalls", {
             let [client, server] = outcome.window_stalls.map(grouped);
@@ -119,7 +126,8 @@ fn rate(gbit_per_s: f64) -> String {
 }
 
 fn writes(outcome: &Outcome) -> String {
-    let [there, back] = outcome.tally.of(Kind::Write);
+    let kinds = [Kind::Write, Kind::Move].map(|kind| outcome.tally.of(kind));
+    let [there, back] = [0, 1].map(|way| kinds.iter().map(|of| of[way]).sum::<u64>());
     let octets: u64 = outcome.tally.write_octets().iter().sum();
     let text = format!("{} there, {} back", grouped(there), grouped(back));
     match octets.checked_div(there + back) {
@@ -185,7 +193,9 @@ pub(super) fn json(
         "clc": tally.family(Family::Clc),
         "llc": tally.family(Family::Llc),
         "cdc": tally.family(Family::Cdc),
-        "rdma_writes": tally.family(Family::Write),
+        "technology": super::carrier(arguments).name(),
+        "rdma_writes": tally.total(Kind::Write),
+        "ism_moves": tally.total(Kind::Move),
         "rdma_write_bytes": tally.write_octets().iter().sum::<u64>(),
         "window_stalls": outcome.window_stalls.iter().sum::<u64>(),
         "not_accepted": outcome.not_accepted.all(),

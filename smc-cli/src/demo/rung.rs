@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::types::RKey;
 use smc_transport_sim::observe::Outcome;
 
@@ -37,6 +38,13 @@ pub(super) enum Said {
         rkey: RKey,
         address: u64,
     },
+    /// A CDC message of SMC-D.
+    CdcIsm(CdcIsm),
+    /// Octets of SMC-D, and where in a DMB.
+    Move {
+        length: usize,
+        offset: u32,
+    },
     /// Nothing: this happened.
     Note(Mood, String),
 }
@@ -54,8 +62,8 @@ impl Rung {
     pub(super) const fn family(&self) -> Option<Family> {
         Some(match self.said {
             Said::Words(family, _) => family,
-            Said::Cdc(_) => Family::Cdc,
-            Said::Write { .. } => Family::Write,
+            Said::Cdc(_) | Said::CdcIsm(_) => Family::Cdc,
+            Said::Write { .. } | Said::Move { .. } => Family::Write,
             Said::Note(..) => return None,
         })
     }

@@ -24,6 +24,8 @@ pub enum Kind {
     DeleteRkey,
     Cdc,
     Write,
+    Move,
+    IsmEvent,
 }
 
 /// To which family a kind belongs.
@@ -35,11 +37,12 @@ pub enum Family {
     Llc,
     Cdc,
     Write,
+    Event,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::TcpOption,
         Self::Proposal,
         Self::Accept,
@@ -56,6 +59,8 @@ impl Kind {
         Self::DeleteRkey,
         Self::Cdc,
         Self::Write,
+        Self::Move,
+        Self::IsmEvent,
     ];
 
     /// As `smcx decode --json` names it, and as people do.
@@ -80,6 +85,8 @@ impl Kind {
             Self::DeleteRkey => ("DeleteRkey", "LLC DELETE RKEY"),
             Self::Cdc => ("Cdc", "CDC"),
             Self::Write => ("Write", "RDMA WRITE"),
+            Self::Move => ("Move", "ISM MOVE"),
+            Self::IsmEvent => ("IsmEvent", "ISM EVENT"),
         }
     }
 
@@ -90,7 +97,8 @@ impl Kind {
             Self::TcpOption => Family::Tcp,
             Self::Proposal | Self::Accept | Self::Confirm | Self::Decline => Family::Clc,
             Self::Cdc => Family::Cdc,
-            Self::Write => Family::Write,
+            Self::Write | Self::Move => Family::Write,
+            Self::IsmEvent => Family::Event,
             _ => Family::Llc,
         }
     }
@@ -155,8 +163,9 @@ impl Tally {
         }
     }
 
-    pub(super) fn add_write(&mut self, octets: u64, to_server: bool) {
-        self.add(Kind::Write, to_server);
+    /// Adds a WRITE of SMC-R or a move of SMC-D.
+    pub(super) fn add_write(&mut self, kind: Kind, octets: u64, to_server: bool) {
+        self.add(kind, to_server);
         let [there, back] = &mut self.write_octets;
         *if to_server { there } else { back } += octets;
     }
@@ -167,7 +176,7 @@ impl Tally {
         self.counts.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// Octets of all WRITEs: to the server, and to the client.
+    /// Octets of all WRITEs and moves: to the server, and to the client.
     #[must_use]
     pub const fn write_octets(&self) -> [u64; 2] {
         self.write_octets

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc, ProducerFlags};
+use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::types::{LinkNumber, Qpn, RKey, RToken};
+use smc_transport_sim::describe;
 use smc_transport_sim::fabric::HostId;
-use smc_transport_sim::observe::{Arrival, Observer, Outcome, TcpSegment};
+use smc_transport_sim::observe::{Arrival, IsmContent, IsmMoved, Observer, Outcome, TcpSegment};
 
 use super::rung::{Ends, Mood, Rung, Said};
 use super::tally::{Family, Kind, Tally};
@@ -142,7 +144,7 @@ impl Watch {
             &mut self.not_accepted
         };
         if let Some(Kind::Write) = kind {
-            tally.add_write(arrival.payload.len() as u64, to_server);
+            tally.add_write(Kind::Write, arrival.payload.len() as u64, to_server);
         } else if let Some(kind) = kind {
             tally.add(kind, to_server);
         }
@@ -248,5 +250,29 @@ impl Observer for Watch {
             address,
         };
         self.arrival(write, Some(Kind::Write), said);
+    }
+
+    fn on_ism(&mut self, moved: &IsmMoved<'_>) {
+        let to_server = moved.source == self.client;
+        let said = match moved.what {
+            IsmContent::Data { offset, octets } => {
+                let length = octets.len();
+                self.tally.add_write(Kind::Move, length as u64, to_server);
+                Said::Move { length, offset }
+            }
+            IsmContent::Cdc(cdc) => {
+                self.tally.add(Kind::Cdc, to_server);
+                match CdcIsm::parse(cdc, Endianness::NATIVE) {
+                    Ok(cdc) => Said::CdcIsm(cdc),
+                    Err(error) => Said::Words(Family::Cdc, error.to_string()),
+                }
+            }
+            what @ IsmContent::Event { .. } => {
+                self.tally.add(Kind::IsmEvent, to_server);
+                Said::Words(Family::Event, describe::ism(&what))
+            }
+        };
+        let rung = self.rung(moved.at, to_server, None, said, Outcome::Accepted);
+        self.keep(rung);
     }
 }

@@ -1,6 +1,7 @@
 //! Messages in few words, for the ladder.
 
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
@@ -180,11 +181,21 @@ pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
 
 /// Cursors as laps around the ring and octets.
 pub(super) fn cdc(cdc: &Cdc) -> String {
+    let name = format!("CDC {}", cdc.sequence);
+    cursors(&name, &CdcIsm::from(*cdc))
+}
+
+/// The same of SMC-D, where messages have no number.
+pub(super) fn cdc_ism(cdc: &CdcIsm) -> String {
+    cursors("CDC", cdc)
+}
+
+fn cursors(name: &str, cdc: &CdcIsm) -> String {
     let cursor = |cursor: smc_proto::wire::types::Cursor| {
         format!("{}+{}", cursor.wrap, grouped(cursor.count.into()))
     };
     let (producer, consumer) = (cursor(cdc.producer), cursor(cdc.consumer));
-    let mut text = format!("CDC {}: written {producer}, read {consumer}", cdc.sequence);
+    let mut text = format!("{name}: written {producer}, read {consumer}");
     let producer = [
         (ProducerFlags::WRITER_BLOCKED, "writer blocked"),
         (ProducerFlags::URGENT_PENDING, "urgent pending"),

@@ -67,6 +67,14 @@ impl Ring {
         Self { base: 0, end }
     }
 
+    /// The same ring, its counts beginning at `head`: where it lies in memory.
+    pub(super) const fn shifted(self, head: u32) -> Self {
+        Self {
+            base: head,
+            end: head.saturating_add(self.usable()),
+        }
+    }
+
     /// A ring of twice the size, which is a mistake.
     pub(super) const fn doubled(self) -> Self {
         Self {

@@ -45,6 +45,8 @@ pub enum PeerMisbehaved {
     ConsumerBeyondPublished,
     /// The consumer cursor is more than one ring before its predecessor.
     ConsumerFarBack,
+    /// The head of the DMB is no CDC message.
+    ForeignHead,
 }
 
 /// A call that the state of the connection does not allow. Nothing changed.
@@ -93,6 +95,7 @@ impl fmt::Display for PeerMisbehaved {
             Self::ConsumerOutsideRing => "consumer cursor outside the ring",
             Self::ConsumerBeyondPublished => "consumer cursor beyond what was published",
             Self::ConsumerFarBack => "consumer cursor more than a ring back",
+            Self::ForeignHead => "no CDC message at the head of the DMB",
         })
     }
 }

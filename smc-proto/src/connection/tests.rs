@@ -9,6 +9,7 @@ mod flow;
 mod harness;
 mod hostile;
 mod invariants;
+mod ism;
 mod message;
 mod property;
 mod urgent;

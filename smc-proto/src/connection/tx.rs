@@ -42,6 +42,8 @@ pub(super) struct Tx {
     pub(super) outstanding: u16,
     /// The free space was used up, and the application may wait for more.
     pub(super) exhausted: bool,
+    /// The send buffer is the peer's ring itself.
+    pub(super) attached: bool,
     /// Counts changes of link, to tell late completions of the old one.
     pub(super) epoch: u8,
 }
@@ -65,8 +67,26 @@ impl Tx {
             completed_sequence: 0,
             outstanding: 0,
             exhausted: false,
+            attached: false,
             epoch: 0,
         }
+    }
+
+    /// Makes the peer's ring the send buffer, at offset `head` of its memory.
+    pub(super) fn attach(&mut self, head: u32) {
+        self.buffer = self.peer.shifted(head);
+        self.head = self.buffer.base();
+        self.attached = true;
+    }
+
+    /// Frees what the peer has read of a send buffer that is its ring; whether that
+    /// is anything.
+    pub(super) fn release_consumed(&mut self) -> bool {
+        let more = self.attached && self.consumer.total > self.completed;
+        if more {
+            self.completed = self.consumer.total;
+        }
+        more
     }
 
     /// Free octets of the send buffer.
@@ -192,6 +212,15 @@ impl Tx {
         }
     }
 
+    /// Counts a CDC message as completed.
+    #[inline(always)]
+    pub(super) fn count_completed(&mut self, record: NotifyRecord) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if newer(record.sequence, self.completed_sequence) {
+            self.completed_sequence = record.sequence;
+        }
+    }
+
     /// Applies the completion of a CDC message; returns the octets it released.
     #[inline(always)]
     pub(super) fn complete(&mut self, record: NotifyRecord) -> u32 {
@@ -199,10 +228,7 @@ impl Tx {
             // Counted as not sent when the link changed.
             return 0;
         }
-        self.outstanding = self.outstanding.saturating_sub(1);
-        if newer(record.sequence, self.completed_sequence) {
-            self.completed_sequence = record.sequence;
-        }
+        self.count_completed(record);
         let released = record.position.wrapping_sub(self.completed as u32);
         if released > octets_between(self.completed, self.written.total) {
             return 0;
@@ -278,6 +304,7 @@ impl Tx {
         h.write_u32(self.head);
         h.write_u16(self.sequence.wrapping_sub(self.completed_sequence));
         h.write_u16(self.outstanding);
+        h.write_u8(u8::from(self.attached));
         h.write_u8(self.urgent.flags(self.written.total).bits());
         for mark in [self.urgent.next, self.urgent.sent] {
             // A mark that was passed long ago no longer matters.

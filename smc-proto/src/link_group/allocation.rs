@@ -1,5 +1,6 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
+use super::ism::IsmBuffer;
 use super::remote_rmb::{self, RemoteRmb};
 use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
@@ -11,6 +12,7 @@ use crate::id::NONE;
 use crate::path::LocalPath;
 use crate::planted::PlantedBug;
 use crate::version::Terms;
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
 
 impl Engine<'_> {
@@ -145,12 +147,14 @@ impl Engine<'_> {
             .map(|(_, link)| link.path.device);
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
+            BufferKind::Rmb if g.way().is_some() => 1,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
         let device = device?;
-        let buffer = Buffer::new(group, device, kind, size, elements);
+        let mut buffer = Buffer::new(group, device, kind, size, elements);
+        buffer.ism = g.way().map(|way| IsmBuffer::new(kind, way.maps));
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {
@@ -171,7 +175,12 @@ impl Engine<'_> {
             return;
         };
         let kind = buffer.kind;
-        let offset = buffer.element_offset(element);
+        // Behind the head, in a DMB.
+        //= D-044
+        let offset = match buffer.ism {
+            Some(_) => CDC_ISM_LENGTH as u32,
+            None => buffer.element_offset(element),
+        };
         if self.core.config.connection.planted(PlantedBug::ClearInUse) && kind == BufferKind::Rmb {
             buffer.dirty.insert(element);
         }
@@ -193,6 +202,7 @@ impl Engine<'_> {
                 }
             }
         }
+        self.note_owner(index, conn);
         self.list_spare(index);
     }
 
@@ -208,6 +218,7 @@ impl Engine<'_> {
             && buffer.memory == Memory::Present
             && buffer.waiter == NONE
             && !buffer.clean.is_empty()
+            && buffer.ism.is_none_or(IsmBuffer::is_free)
             && match buffer.kind {
                 BufferKind::Rmb => buffer.agreement == Agreement::Confirmed,
                 BufferKind::Send => true,
@@ -261,7 +272,9 @@ impl Engine<'_> {
             g.connection_count = g.connection_count.saturating_sub(1);
             //= LINK-030
             if g.connection_count == 0 && g.is_active() {
+                //= D-050
                 let idle = match g.role {
+                    _ if g.way().is_some() => timeouts.group_idle_server,
                     Role::Server => timeouts.group_idle_server,
                     Role::Client => timeouts.group_idle_client,
                 };
@@ -278,6 +291,7 @@ impl Engine<'_> {
     fn return_element(&mut self, conn: u32, index: u32, element: u8) {
         let now = self.now();
         let idle = self.core.config.timeouts.rmb_idle;
+        self.take_back_ism(conn, index);
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };

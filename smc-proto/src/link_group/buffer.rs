@@ -12,6 +12,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::buffer_list;
+use super::ism::IsmBuffer;
 use super::remote_rmb::ElementSet;
 use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
@@ -47,6 +48,8 @@ pub struct Buffer {
     pub(crate) users: u8,
     /// The connection that waits for this buffer to become usable.
     pub(crate) waiter: u32,
+    /// What it has besides, if it is SMC-D's.
+    pub(crate) ism: Option<IsmBuffer>,
     links: [Links; 4],
 }
 
@@ -97,6 +100,7 @@ impl Buffer {
             dirty: ElementSet::EMPTY,
             users: 0,
             waiter: NONE,
+            ism: None,
             links: [Links::UNLINKED; 4],
         }
     }
@@ -106,6 +110,9 @@ impl Buffer {
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
         (self.announced, self.under_way, self.retired, self.agreement).hash(hasher);
         (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
+        if let Some(ism) = self.ism {
+            ism.fingerprint(hasher);
+        }
     }
 
     /// First octet of an element (RMB-012).
@@ -174,6 +181,16 @@ impl Buffer {
         }
     }
 
+    /// Notes a control command of SMC-D as under way.
+    pub(super) const fn note_under_way(&mut self, wanted: Control) {
+        self.under_way = Some(wanted);
+    }
+
+    /// Whether this control command is under way.
+    pub(super) fn is_under_way(&self, control: Control) -> bool {
+        self.under_way == Some(control)
+    }
+
     /// Whether a control command is under way.
     pub(crate) const fn is_busy(&self) -> bool {
         self.under_way.is_some()
@@ -188,6 +205,9 @@ impl Buffer {
     pub(crate) fn wanted(&self, links: Registrable) -> Option<Control> {
         if self.is_busy() {
             return None;
+        }
+        if let Some(ism) = self.ism {
+            return self.wanted_of_ism(ism, links);
         }
         // A link that was drained gives its registrations back first of all.
         let leaving = self.registered().and(links.drained).first();

@@ -96,7 +96,7 @@ impl Engine<'_> {
             .then_some(id.index)
     }
 
-    pub(super) fn live_buffer(&self, id: BufferId) -> Option<u32> {
+    pub(crate) fn live_buffer(&self, id: BufferId) -> Option<u32> {
         self.buffers
             .is_live(id.index, id.generation)
             .then_some(id.index)

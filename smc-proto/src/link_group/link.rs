@@ -8,6 +8,7 @@ use core::hash::{Hash, Hasher};
 pub(crate) use open_turn::OpenTurn;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
+use super::ism::Lower;
 use super::standing::{LinkTold, Standing};
 use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
@@ -39,6 +40,7 @@ pub struct Link {
     /// Position in the group, below [`LINKS_PER_GROUP`].
     pub(crate) position: u8,
     pub(crate) path: LocalPath,
+    pub(crate) lower: Lower,
     pub(crate) number: LinkNumber,
     pub(crate) user_id: LinkUserId,
     pub(crate) state: QpState,
@@ -146,6 +148,7 @@ impl Link {
             group,
             position,
             path,
+            lower: Lower::QueuePair,
             number: LinkNumber(0),
             user_id,
             state: QpState::Absent,
@@ -199,6 +202,7 @@ impl Link {
         self.standing.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         (self.path.roce, self.direct, self.large).hash(hasher);
+        self.lower.hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
         if let Some(turn) = &self.turn {
             turn.fingerprint(hasher);
@@ -241,9 +245,15 @@ impl Link {
         self.peer = Some(peer);
     }
 
-    /// Nothing more is said on it, and its queue pair goes.
+    /// Nothing more is said on it, and its queue pair goes. A way through an ISM
+    /// device has none: it is gone at once, or once the peer was told.
     pub(crate) fn shut(&mut self) {
         self.goal = QpGoal::Gone;
+        match self.lower {
+            Lower::QueuePair => {}
+            Lower::Ism { farewell: true } => self.state = QpState::Drained,
+            Lower::Ism { farewell: false } => self.state = QpState::Absent,
+        }
         self.turn = None;
         self.replies.clear();
         self.request = None;

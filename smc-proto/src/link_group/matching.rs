@@ -1,6 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{LinkGroup, Role, Standing};
+use super::{GroupKind, IsmWay, LinkGroup, Role, Standing};
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -17,6 +17,44 @@ fn peer_bucket(peer: PeerId) -> usize {
     bucket_of(u64::from_be_bytes(peer.0))
 }
 
+impl IsmWay {
+    /// The bucket of its groups.
+    pub(super) fn bucket(&self) -> usize {
+        bucket_of(self.peer.gid ^ self.peer.gid_ext)
+    }
+}
+
+impl LinkGroup {
+    /// The bucket it is looked up in.
+    fn bucket(&self) -> usize {
+        match &self.kind {
+            GroupKind::SmcD(way) => way.bucket(),
+            GroupKind::SmcR => peer_bucket(self.peer_id),
+        }
+    }
+
+    /// Whether it can take one connection more. Limits of SMC-R are none of SMC-D's,
+    /// and there both sides look groups up.
+    ///
+    /// RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
+    /// serves none, on either side. Its owner gives it out again, or withdraws it to
+    /// make room for one of another size.
+    //= RMB-001
+    //= RMB-006
+    //= D-034
+    fn has_room(&self, limit: u16) -> bool {
+        match self.kind {
+            GroupKind::SmcD(_) => !self.is_ending(),
+            GroupKind::SmcR => {
+                self.role == Role::Server
+                    && !self.is_ending()
+                    && !self.flow.ends_group()
+                    && self.connection_count < limit
+            }
+        }
+    }
+}
+
 fn qpn_bucket(qpn: Qpn) -> usize {
     bucket_of(u64::from(qpn.value()))
 }
@@ -31,16 +69,7 @@ impl Engine<'_> {
         };
         //= V2-212
         let limit = u16::from(own.min(g.terms.max_connections));
-        let bucket = peer_bucket(g.peer_id);
-        // RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
-        // serves none, on either side. Its owner gives it out again, or withdraws it
-        // to make room for one of another size.
-        //= RMB-001
-        //= RMB-006
-        let has_room = g.role == Role::Server
-            && !g.is_ending()
-            && !g.flow.ends_group()
-            && g.connection_count < limit;
+        let (bucket, has_room) = (g.bucket(), g.has_room(limit));
         if let Some(list) = self.core.joinable.get_mut(bucket) {
             if has_room {
                 list.push_back(&mut self.groups, group);
@@ -55,7 +84,7 @@ impl Engine<'_> {
         let Some(g) = self.groups.at(group) else {
             return;
         };
-        if let Some(list) = self.core.joinable.get_mut(peer_bucket(g.peer_id)) {
+        if let Some(list) = self.core.joinable.get_mut(g.bucket()) {
             list.remove(&mut self.groups, group);
         }
     }

@@ -18,6 +18,9 @@ impl Engine<'_> {
             PathEvent::PortDown { device, port } => (device, Some(port)),
             PathEvent::DeviceRemoved { device } => (device, None),
         };
+        if port.is_none() {
+            self.forget_ism_device(device);
+        }
         self.core.ports.forget(device, port);
         self.forget_paths(device, port);
         for index in 0..self.links.capacity() {

@@ -31,7 +31,7 @@ impl Engine<'_> {
     pub(super) fn is_full_of_rmbs(&self, group: u32) -> bool {
         self.groups
             .at(group)
-            .is_some_and(|g| g.rmb_count >= RMBS_PER_GROUP)
+            .is_some_and(|g| g.way().is_none() && g.rmb_count >= RMBS_PER_GROUP)
     }
 
     /// Makes room for an RMB of this size in a group that is full of them: waits for

@@ -87,6 +87,10 @@ impl Engine<'_> {
             self.core.wakes.push_back(&mut self.handshakes, handshake);
         }
         for link in links {
+            if self.way_of(group).is_some() {
+                // Nothing is under way to a device, but a turn may have been begun.
+                self.on_drained(link);
+            }
             self.drop_absent_link(link);
             self.poke_link(link);
         }

@@ -105,6 +105,12 @@ impl Engine<'_> {
 
     /// The first step of the turn of the next connection on the link's list.
     fn start_turn(&mut self, link: u32) -> Option<RdmaCommand> {
+        self.open_turn(link)?;
+        self.continue_turn(link)
+    }
+
+    /// Begins the turn of the next connection on the link's list.
+    pub(super) fn open_turn(&mut self, link: u32) -> Option<()> {
         loop {
             let state = self.links.at(link)?;
             if !state.has_data_slot() {
@@ -120,7 +126,7 @@ impl Engine<'_> {
             self.carry_out(rest);
             if let Some(goes_on) = goes_on {
                 self.links.at_mut(link)?.turn = Some(OpenTurn::new(turn, goes_on));
-                return self.continue_turn(link);
+                return Some(());
             }
             if rest == Rest::Nothing {
                 return None;
@@ -239,7 +245,7 @@ impl DataPath<'_> {
     /// Lets other links of the device have their turn, unless connections of this
     /// one have not had theirs.
     #[inline(always)]
-    fn rotate_link(&mut self, link: u32, wanted: bool, goes_on: bool) {
+    pub(super) fn rotate_link(&mut self, link: u32, wanted: bool, goes_on: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };

@@ -13,28 +13,44 @@ use crate::wire::types::DiagnosisCode;
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
-    /// The rendezvous is over: the connection is carried by SMC-R.
+    /// The rendezvous is over: the connection is carried by SMC.
     //= CLOSE-001
     pub(crate) fn establish(&mut self, handshake: u32) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
-        let (conn, peer, early) = (h.conn, h.peer, h.early);
+        let (conn, smcd) = (h.conn, h.smcd.is_some());
         if h.role == Role::Client && self.planted(PlantedBug::SilentFallback) {
             return self.on_declined(conn, DiagnosisCode::LINK_READY, false);
         }
+        let made = match smcd {
+            true => self
+                .smcd_connection(handshake)
+                .ok_or(CloseReason::PeerMisbehaved),
+            false => self.smcr_connection(handshake),
+        };
+        match made {
+            Ok((connection, remote)) => self.activate(handshake, conn, connection, remote),
+            Err(reason) => self.reset(conn, reason),
+        }
+    }
+
+    /// The protocol state of a connection of SMC-R, and where it writes to.
+    fn smcr_connection(
+        &mut self,
+        handshake: u32,
+    ) -> Result<(Connection, RemoteElement), CloseReason> {
+        let lost = CloseReason::LinksLost;
+        let h = self.handshakes.at(handshake).ok_or(lost)?;
+        let (conn, peer) = (h.conn, h.peer.ok_or(lost)?);
         let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
-        let Some(peer) = peer else { return };
-        let Some(record) = self.connections.at(conn) else {
-            return;
-        };
-        let (group, first_contact) = (record.group, record.first_contact);
+        let record = self.connections.at(conn).ok_or(lost)?;
+        let group = record.group;
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
-        let Some(remote) = self.remote_element(handshake, conn, group, &peer) else {
-            // The peer withdrew its RMB, or cannot be reached there any more.
-            self.reset(conn, CloseReason::LinksLost);
-            return;
-        };
+        // The peer may have withdrawn its RMB, or cannot be reached there any more.
+        let remote = self
+            .remote_element(handshake, conn, group, &peer)
+            .ok_or(lost)?;
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
         let octets = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
         let rings = (
@@ -42,8 +58,7 @@ impl Engine<'_> {
             Ring::new(base, peer.buffer_size.octets()),
         );
         let (Some(receive), Some(peer_ring)) = rings else {
-            self.reset(conn, CloseReason::PeerMisbehaved);
-            return;
+            return Err(CloseReason::PeerMisbehaved);
         };
         let params = ConnectionParams {
             alert_token_peer: peer.alert_token,
@@ -53,10 +68,27 @@ impl Engine<'_> {
             nodelay,
             urgent_inline,
         };
-        let home = self.group_id(group);
+        let connection = Connection::new(&params, &self.core.config.connection);
+        Ok((connection, remote))
+    }
+
+    /// Octets may flow.
+    fn activate(
+        &mut self,
+        handshake: u32,
+        conn: u32,
+        connection: Connection,
+        remote: RemoteElement,
+    ) {
+        let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.connections.at(conn))
+        else {
+            return;
+        };
+        let (early, first_contact) = (h.early, record.first_contact);
+        let home = self.group_id(record.group);
         self.drop_handshake(handshake);
         if let Some(record) = self.connections.at_mut(conn) {
-            record.connection = Some(Connection::new(&params, &self.core.config.connection));
+            record.connection = Some(connection);
             record.remote = remote;
             record.phase = Phase::Active;
             record.home = Some(home);

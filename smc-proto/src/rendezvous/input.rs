@@ -190,6 +190,10 @@ impl Engine<'_> {
                 self.on_smcd_accept(index, handshake, &accept);
                 Ok(self.next_after(index))
             }
+            ClcMessage::SmcdConfirm(confirm) if due == Some(kind) => {
+                self.on_smcd_confirm(index, handshake, &confirm);
+                Ok(self.next_after(index))
+            }
             _ => {
                 //= CLC-073
                 self.reset(index, CloseReason::PeerMisbehaved);
@@ -214,6 +218,8 @@ impl Engine<'_> {
         //= CLC-046
         if decline.out_of_sync
             && let Some(group) = group
+            //= D-056
+            && self.way_of(group).is_none()
         {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }

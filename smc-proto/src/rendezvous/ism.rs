@@ -1,24 +1,186 @@
-//! SMC-D: from the choice to a group of the device.
+//! SMC-D: from the choice to a group of the device, and a DMB for each side.
+//!
+//! There is no LLC. A server takes the client's DMB after the Confirm, a client the
+//! server's before it; then the connection is ready (D-035).
 
+use super::State;
+use super::progress::Prepared;
 use super::version;
+use crate::command::{BufferKind, ISM_VLAN_V2};
 use crate::config::Offers;
+use crate::connection::{Connection, ConnectionParams, Ring};
+use crate::connection_record::RemoteElement;
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::link_group::{
+    Acquired, Fallback, IsmBuffer, IsmWay, LinkGroup, Memory, PeerDmb, Role, same_device,
+};
 use crate::path::IsmPath;
 use crate::version::{SmcVersion, Technology};
-use crate::wire::clc::SmcdAcceptConfirm;
-use crate::wire::types::{DiagnosisCode, IsmGid};
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
+use crate::wire::clc::{SmcdAcceptConfirm, SmcdAcceptConfirmV2};
+use crate::wire::types::{AlertToken, DiagnosisCode, IsmGid};
+
+/// What a rendezvous of SMC-D has settled.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SmcdEnds {
+    /// This side's device and the peer's.
+    way: IsmWay,
+    /// How this side's device is named.
+    own: IsmGid,
+    /// The peer's DMB, once it was told.
+    dmb: Option<PeerDmb>,
+}
+
+impl SmcdEnds {
+    //= D-034
+    const fn new(version: SmcVersion, vlan: Option<u16>, path: &IsmPath, peer: IsmGid) -> Self {
+        Self {
+            way: IsmWay {
+                device: path.device,
+                // Version 1 does not tell the channel, which is the same at both ends.
+                peer: IsmGid {
+                    chid: path.gid.chid,
+                    ..peer
+                },
+                vlan: match version {
+                    SmcVersion::V1 => vlan,
+                    SmcVersion::V2 => Some(ISM_VLAN_V2),
+                },
+                maps: path.attaches,
+            },
+            own: path.gid,
+            dmb: None,
+        }
+    }
+}
+
+/// The sender's DMB, if its only element is meant.
+//= D-020
+fn dmb_of(message: &SmcdAcceptConfirm) -> Option<PeerDmb> {
+    (message.dmbe_index == 0).then_some(PeerDmb {
+        token: message.token,
+        length: message.buffer_size.octets(),
+    })
+}
 
 impl Engine<'_> {
     /// Server: the group of a device and a peer is to carry the connection.
     pub(crate) fn choose_ism_group(
         &mut self,
-        _conn: u32,
+        conn: u32,
         handshake: u32,
-        _path: IsmPath,
-        _peer: IsmGid,
+        path: IsmPath,
+        peer: IsmGid,
     ) {
-        self.decline(handshake, DiagnosisCode::NO_SMCD_DEVICE, false);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            let version = h.agreed.terms.version;
+            h.smcd = Some(SmcdEnds::new(version, h.options.vlan, &path, peer));
+        }
+        self.choose_way(conn, handshake);
+    }
+
+    /// Server: uses a group that is there, waits for one that is being formed, or
+    /// starts one.
+    pub(super) fn choose_way(&mut self, conn: u32, handshake: u32) {
+        let Some(ends) = self.handshakes.at(handshake).and_then(|h| h.smcd) else {
+            return;
+        };
+        match self.find_way(ends.way) {
+            Some(group) if self.groups.at(group).is_some_and(LinkGroup::is_active) => {
+                self.join_way(conn, handshake, group);
+            }
+            Some(group) => self.queue_on(handshake, group),
+            None => self.start_way(handshake, Role::Server, true),
+        }
+    }
+
+    /// Starts a group. `first_contact`: the peer knows that it is a new one.
+    pub(super) fn start_way(&mut self, handshake: u32, role: Role, first_contact: bool) {
+        self.unqueue(handshake);
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let (conn, terms) = (h.conn, h.agreed.terms);
+        let Some(ends) = h.smcd else { return };
+        let Some(group) = self.new_way(role, ends.way, terms) else {
+            self.decline(handshake, DiagnosisCode::MEMORY, false);
+            return;
+        };
+        if let Some(g) = self.groups.at_mut(group) {
+            g.founder = conn;
+        }
+        if let Some(record) = self.connections.at_mut(conn) {
+            record.first_contact = first_contact;
+        }
+        self.join_way(conn, handshake, group);
+    }
+
+    /// Makes a connection a member of a group and asks for its buffers.
+    fn join_way(&mut self, conn: u32, handshake: u32, group: u32) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let config = &self.core.config;
+        h.state = State::Preparing;
+        h.deadline = Some(self.core.now.after(config.timeouts.control_command));
+        let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
+        let send = h.options.send_buffer.unwrap_or(config.send_buffer);
+        let dmb = h.smcd.and_then(|ends| ends.dmb);
+        let link = self.groups.at(group).map(LinkGroup::first_link);
+        self.enter_group(conn, group, link.unwrap_or(crate::id::NONE));
+        let acquired = self.acquire_buffer(conn, group, BufferKind::Rmb, receive) == Acquired::Yes
+            && self.acquire_buffer(conn, group, BufferKind::Send, send) == Acquired::Yes;
+        if !acquired {
+            //= CLC-054
+            self.decline(handshake, DiagnosisCode::MEMORY, false);
+            return;
+        }
+        if let Some(dmb) = dmb {
+            self.bind_send_buffer(conn, dmb);
+        }
+        self.arm_handshake(handshake);
+        self.wake(conn);
+    }
+
+    /// How far the buffers of a connection are; with `bound` the send buffer must be
+    /// bound to the peer's DMB.
+    pub(super) fn way_prepared(&self, conn: u32, bound: bool) -> Prepared {
+        let Some(record) = self.connections.at(conn) else {
+            return Prepared::NotYet;
+        };
+        if self
+            .groups
+            .at(record.group)
+            .is_none_or(LinkGroup::is_ending)
+        {
+            return Prepared::No(DiagnosisCode::LINK_READY);
+        }
+        let buffers = (
+            self.buffers.at(record.rmb.buffer),
+            self.buffers.at(record.send_buffer),
+        );
+        let (Some(dmb), Some(send)) = buffers else {
+            return Prepared::No(DiagnosisCode::MEMORY);
+        };
+        //= D-033
+        if dmb.retired || dmb.memory == Memory::Gone {
+            return Prepared::No(DiagnosisCode::DMB_LIMIT);
+        }
+        if send.retired || send.memory == Memory::Gone {
+            return Prepared::No(DiagnosisCode::MEMORY);
+        }
+        let mapped = matches!(send.ism, Some(IsmBuffer::Source { mapped: true, .. }));
+        let ready = if bound {
+            send.is_attached()
+        } else {
+            mapped || send.memory == Memory::Present
+        };
+        if ready && dmb.dmb_token().is_some() {
+            Prepared::Yes
+        } else {
+            Prepared::NotYet
+        }
     }
 
     /// The server's Accept of SMC-D.
@@ -43,10 +205,12 @@ impl Engine<'_> {
             SmcVersion::V1 => path.pnet_match,
             SmcVersion::V2 => path.v2 && path.gid.chid == peer.chid,
         };
-        let Some(path) = h.ism().iter().find(offered).copied() else {
+        let (Some(path), Some(dmb)) = (h.ism().iter().find(offered).copied(), dmb_of(accept))
+        else {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };
+        h.agreed.terms = crate::version::Terms::of(Technology::SmcD, version);
         if let Some(v2) = &accept.v2 {
             h.agreed.eid = v2.eid;
             if accept.first_contact {
@@ -57,11 +221,157 @@ impl Engine<'_> {
                 }
             }
         }
-        self.join_ism_group(conn, handshake, path, peer);
+        let ends = SmcdEnds {
+            dmb: Some(dmb),
+            ..SmcdEnds::new(version, h.options.vlan, &path, peer)
+        };
+        h.smcd = Some(ends);
+        self.join_ism_group(conn, handshake, ends.way, accept.first_contact);
     }
 
     /// Client: the group of a device and a peer carries the connection.
-    fn join_ism_group(&mut self, _conn: u32, handshake: u32, _path: IsmPath, _peer: IsmGid) {
-        self.decline(handshake, DiagnosisCode::NO_SMCD_DEVICE, false);
+    //= D-035
+    //= D-056
+    fn join_ism_group(&mut self, conn: u32, handshake: u32, way: IsmWay, first_contact: bool) {
+        let active = self
+            .find_way(way)
+            .filter(|group| self.groups.at(*group).is_some_and(LinkGroup::is_active));
+        match active {
+            Some(group) if !first_contact => self.join_way(conn, handshake, group),
+            // The server has lost its end of a group that nobody uses here either.
+            Some(stale)
+                if self
+                    .groups
+                    .at(stale)
+                    .is_some_and(|g| g.connection_count == 0) =>
+            {
+                self.end_group(stale, CloseReason::LinksLost, Fallback::Keep);
+                self.start_way(handshake, Role::Client, first_contact);
+            }
+            _ => self.start_way(handshake, Role::Client, first_contact),
+        }
+    }
+
+    /// The client's Confirm of SMC-D. There is no way back to TCP for it.
+    pub(crate) fn on_smcd_confirm(
+        &mut self,
+        conn: u32,
+        handshake: u32,
+        confirm: &SmcdAcceptConfirm,
+    ) {
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        let terms = h.agreed.terms;
+        let Some(ends) = h.smcd else {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
+        };
+        let record = self.connections.at(conn);
+        let (group, first_contact) = record.map_or((crate::id::NONE, false), |record| {
+            (record.group, record.first_contact)
+        });
+        let fits =
+            terms.is_v2() == confirm.v2.is_some() && same_device(confirm.device(), ends.way.peer);
+        let (true, Some(dmb)) = (fits, dmb_of(confirm)) else {
+            self.reset(conn, CloseReason::PeerMisbehaved);
+            return;
+        };
+        //= V2-109
+        if let (true, Some(v2)) = (first_contact, &confirm.v2) {
+            match version::confirmed(terms, &v2.extension) {
+                Ok(terms) => {
+                    if let Some(g) = self.groups.at_mut(group) {
+                        g.terms = terms;
+                    }
+                }
+                // What the client takes for agreed is not; and for it SMC-D has begun.
+                Err(_) => return self.reset(conn, CloseReason::PeerMisbehaved),
+            }
+        }
+        let wait = self.now().after(self.core.config.timeouts.control_command);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.smcd = Some(SmcdEnds {
+                dmb: Some(dmb),
+                ..ends
+            });
+            h.state = State::Forming;
+            h.deadline = Some(wait);
+        }
+        self.bind_send_buffer(conn, dmb);
+        self.arm_handshake(handshake);
+        self.wake(conn);
+    }
+
+    /// Server: the Confirm is here, and the client's DMB is being bound.
+    pub(super) fn advance_binding(&mut self, handshake: u32, conn: u32) {
+        match self.way_prepared(conn, true) {
+            Prepared::NotYet => {}
+            Prepared::Yes => self.establish(handshake),
+            Prepared::No(_) => self.reset(conn, CloseReason::LinksLost),
+        }
+    }
+
+    /// This side's half of the connection, as Accept or Confirm tells it.
+    //= D-020
+    //= D-022
+    pub(super) fn smcd_accept_confirm(&self, h: &super::Handshake) -> Option<SmcdAcceptConfirm> {
+        let ends = h.smcd?;
+        let record = self.connections.at(h.conn)?;
+        let dmb = self.buffers.at(record.rmb.buffer)?;
+        let first_contact = record.first_contact;
+        let v2 = h.agreed.terms.is_v2().then(|| SmcdAcceptConfirmV2 {
+            chid: ends.own.chid,
+            eid: h.agreed.eid,
+            gid_ext: ends.own.gid_ext,
+            //= D-023
+            extension: match first_contact {
+                true => self.first_contact_extension(&h.agreed.terms),
+                false => Default::default(),
+            },
+        });
+        Some(SmcdAcceptConfirm {
+            first_contact,
+            gid: ends.own.gid,
+            token: dmb.dmb_token()?,
+            dmbe_index: 0,
+            buffer_size: dmb.size,
+            link_id: record.group.to_be_bytes(),
+            v2,
+        })
+    }
+
+    /// The protocol state of a connection whose buffers are ready.
+    //= D-044
+    pub(super) fn smcd_connection(
+        &mut self,
+        handshake: u32,
+    ) -> Option<(Connection, RemoteElement)> {
+        const HEAD: u32 = CDC_ISM_LENGTH as u32;
+        let h = self.handshakes.at(handshake)?;
+        let ends = h.smcd?;
+        let record = self.connections.at(h.conn)?;
+        let own = self.buffers.at(record.rmb.buffer)?.size.octets();
+        let send = self.buffers.at(record.send_buffer)?.size.octets();
+        let ring = |length: u32| Ring::new(0, length.checked_sub(HEAD)?);
+        let params = ConnectionParams {
+            alert_token_peer: AlertToken(0),
+            receive: ring(own)?,
+            peer: ring(ends.dmb?.length)?,
+            send_buffer: send,
+            nodelay: h.options.nodelay,
+            urgent_inline: h.options.urgent_inline,
+        };
+        let group = record.group;
+        let connection = Connection::new(&params, &self.core.config.connection);
+        let remote = RemoteElement {
+            address: u64::from(HEAD),
+            ..RemoteElement::NONE
+        };
+        self.way_formed(group);
+        Some(match ends.way.maps {
+            true => (connection.attached(HEAD), remote),
+            false => (connection, remote),
+        })
     }
 }

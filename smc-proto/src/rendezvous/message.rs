@@ -10,7 +10,7 @@ use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
     IsmGidList, OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
 };
-use crate::wire::types::{Gid, RmbeIndex};
+use crate::wire::types::{Gid, PeerId, RmbeIndex};
 
 /// The code of an offer in one version.
 //= V2-002
@@ -41,7 +41,12 @@ impl Engine<'_> {
                 offers.contains(Offers::SMCR_V1),
                 offers.contains(Offers::SMCD_V1),
             ),
-            peer_id: self.core.config.peer_id,
+            // A name of RNICs, which nothing of SMC-D refers to.
+            //= D-016
+            peer_id: match offers.intersects(Offers::SMCR) {
+                true => self.core.config.peer_id,
+                false => PeerId::default(),
+            },
             gid: port.map_or(Gid::default(), |path| path.gid),
             mac: port.map(|path| path.mac).unwrap_or_default(),
             ism: ism
@@ -81,8 +86,8 @@ impl Engine<'_> {
             //= D-015
             gid: gid.map_or(Gid::default(), |path| path.gid),
             eids,
-            max_connections: config.told_connections(),
-            max_links: config.told_links(),
+            max_connections: if smcr { config.told_connections() } else { 0 },
+            max_links: if smcr { config.told_links() } else { 0 },
             features: config.v2.features,
             smcd: self.smcd_offer(h),
         }

@@ -36,6 +36,12 @@ impl Engine<'_> {
         let h = self.handshakes.at(handshake).filter(|h| h.has_output())?;
         let message = match h.state {
             State::Proposing => ClcMessage::Proposal(self.proposal(h)),
+            State::Accepting if h.smcd.is_some() => {
+                ClcMessage::SmcdAccept(self.smcd_accept_confirm(h)?)
+            }
+            State::Confirming if h.smcd.is_some() => {
+                ClcMessage::SmcdConfirm(self.smcd_accept_confirm(h)?)
+            }
             State::Accepting => ClcMessage::Accept(self.accept_confirm(h)?),
             State::Confirming => ClcMessage::Confirm(self.accept_confirm(h)?),
             //= CLC-019
@@ -76,7 +82,7 @@ impl Engine<'_> {
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
-                if first_contact {
+                if first_contact && h.smcd.is_none() {
                     h.state = State::Forming;
                     h.deadline = None;
                     self.await_confirm_link(conn);

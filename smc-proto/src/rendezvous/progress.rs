@@ -9,7 +9,7 @@ use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpStat
 use crate::wire::types::DiagnosisCode;
 
 /// How far the local preparations of a connection are.
-enum Prepared {
+pub(super) enum Prepared {
     Yes,
     NotYet,
     No(DiagnosisCode),
@@ -54,7 +54,13 @@ impl Engine<'_> {
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
                 if self.group_is_gone(conn) {
-                    if first_contact {
+                    // After a Confirm of SMC-D there is no way back to TCP.
+                    if first_contact
+                        && self
+                            .handshakes
+                            .at(handshake)
+                            .is_some_and(|h| h.smcd.is_none())
+                    {
                         // The Confirm is awaited, and then declined (CLC-053).
                         self.detach(conn);
                     } else {
@@ -62,6 +68,7 @@ impl Engine<'_> {
                     }
                 }
             }
+            State::Forming if h.smcd.is_some() => self.advance_binding(handshake, conn),
             State::Forming => self.advance_forming(handshake, conn),
             State::Queued => {
                 self.unqueue(handshake);
@@ -170,19 +177,30 @@ impl Engine<'_> {
     }
 
     fn advance_preparing(&mut self, handshake: u32, conn: u32, role: Role) {
-        let waits_for_rmb = self
-            .connections
-            .at(conn)
-            .is_some_and(|record| record.rmb.buffer == NONE);
+        let smcd = self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some());
+        let waits_for_rmb = !smcd
+            && self
+                .connections
+                .at(conn)
+                .is_some_and(|record| record.rmb.buffer == NONE);
         if waits_for_rmb && !self.group_is_gone(conn) {
             self.equip(conn, handshake);
             return;
         }
-        match self.prepared(conn, role) {
+        let prepared = match smcd {
+            true => self.way_prepared(conn, role == Role::Client),
+            false => self.prepared(conn, role),
+        };
+        match prepared {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
             // The server withdrew the RMB it just gave out.
-            Prepared::Yes if role == Role::Client && self.remote_rmb_of(handshake) == NONE => {
+            Prepared::Yes
+                if role == Role::Client && !smcd && self.remote_rmb_of(handshake) == NONE =>
+            {
                 self.decline(handshake, DiagnosisCode::RTOKEN, false);
             }
             Prepared::Yes => {
@@ -196,7 +214,7 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
                 self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                if role == Role::Client && !self.reaches_peer(handshake, conn) {
+                if role == Role::Client && !smcd && !self.reaches_peer(handshake, conn) {
                     self.move_handshake(conn);
                 }
             }

@@ -88,6 +88,13 @@ impl Engine<'_> {
     //= RENDEZVOUS-001
     //= RENDEZVOUS-002
     pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
+        if self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some())
+        {
+            return self.choose_way(conn, handshake);
+        }
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
                 let link = self.link_for_connection(group, NONE, &[]);
@@ -98,24 +105,26 @@ impl Engine<'_> {
                 //= RENDEZVOUS-035
                 self.join(conn, handshake, link);
             }
-            // A group that is being formed is worth waiting for (AMB-40): one
-            // round trip later this is a subsequent contact.
-            Some(group) => {
-                let wait = self.now().after(self.core.config.timeouts.llc_reply);
-                if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.state = State::Queued;
-                    h.queued_on = group;
-                    h.deadline = Some(wait);
-                }
-                if let Some(g) = self.groups.at_mut(group) {
-                    g.queued.push_back(&mut self.handshakes, handshake);
-                }
-                self.arm_handshake(handshake);
-            }
+            Some(group) => self.queue_on(handshake, group),
             //= RENDEZVOUS-053
             //= RENDEZVOUS-057
             None => self.start_first_contact(handshake),
         }
+    }
+
+    /// A group that is being formed is worth waiting for (AMB-40): one round trip
+    /// later this is a subsequent contact.
+    pub(super) fn queue_on(&mut self, handshake: u32, group: u32) {
+        let wait = self.now().after(self.core.config.timeouts.llc_reply);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.state = State::Queued;
+            h.queued_on = group;
+            h.deadline = Some(wait);
+        }
+        if let Some(g) = self.groups.at_mut(group) {
+            g.queued.push_back(&mut self.handshakes, handshake);
+        }
+        self.arm_handshake(handshake);
     }
 
     /// Takes a handshake out of the queue of the group it waits for.
@@ -133,6 +142,13 @@ impl Engine<'_> {
     //= RENDEZVOUS-054
     //= CLC-031
     pub(crate) fn start_first_contact(&mut self, handshake: u32) {
+        if self
+            .handshakes
+            .at(handshake)
+            .is_some_and(|h| h.smcd.is_some())
+        {
+            return self.start_way(handshake, Role::Server, true);
+        }
         self.unqueue(handshake);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
@@ -175,7 +191,7 @@ impl Engine<'_> {
         };
         let terms = h.agreed.terms;
         // The version was settled by the Accept.
-        if terms.is_v2() != confirm.v2.is_some() {
+        if h.smcd.is_some() || terms.is_v2() != confirm.v2.is_some() {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         }

@@ -36,7 +36,7 @@ impl Engine<'_> {
             //= ABORT-010
             //= ABORT-016
             (Phase::Active, TcpEvent::PeerReset | TcpEvent::Failed) => {
-                if self.core.config.tcp_reset_aborts {
+                if self.core.config.tcp_reset_aborts || self.is_given_up(index) {
                     self.with_connection(index, |connection, now, config| {
                         connection.on_tcp_reset(now, &config.connection);
                     });
@@ -45,5 +45,15 @@ impl Engine<'_> {
             (Phase::Watching, _) => self.give_up_watching(index),
             (Phase::Ended, _) => {}
         }
+    }
+
+    /// Whether a reset means that the server of SMC-D could not bind the DMB that our
+    /// Confirm told it of: it has no other way to say so.
+    //= D-058
+    fn is_given_up(&self, index: u32) -> bool {
+        self.connections.at(index).is_some_and(|record| {
+            self.way_of(record.group).is_some()
+                && record.connection.as_ref().is_some_and(|c| !c.has_heard())
+        })
     }
 }

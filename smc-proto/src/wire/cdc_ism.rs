@@ -9,8 +9,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::cdc::{CDC_TYPE, ConnectionFlags, ProducerFlags, show_flags};
-use super::types::Cursor;
+use super::cdc::{CDC_TYPE, Cdc, ConnectionFlags, ProducerFlags, show_flags};
+use super::types::{AlertToken, Cursor};
 
 /// Octets of the message, and of a DMB element that data never uses.
 //= D-040
@@ -40,7 +40,7 @@ impl Endianness {
         Self::Little
     };
 
-    const fn wrap(self, octets: [u8; 2]) -> u16 {
+    pub(super) const fn wrap(self, octets: [u8; 2]) -> u16 {
         match self {
             Self::Little => u16::from_le_bytes(octets),
             Self::Big => u16::from_be_bytes(octets),
@@ -52,7 +52,7 @@ impl Endianness {
             Self::Big => u32::from_be_bytes(octets),
         }
     }
-    const fn wrap_octets(self, wrap: u16) -> [u8; 2] {
+    pub(super) const fn wrap_octets(self, wrap: u16) -> [u8; 2] {
         match self {
             Self::Little => wrap.to_le_bytes(),
             Self::Big => wrap.to_be_bytes(),
@@ -62,6 +62,18 @@ impl Endianness {
         match self {
             Self::Little => count.to_le_bytes(),
             Self::Big => count.to_be_bytes(),
+        }
+    }
+    pub(super) const fn octets(self, bits: u64) -> [u8; 8] {
+        match self {
+            Self::Little => bits.to_le_bytes(),
+            Self::Big => bits.to_be_bytes(),
+        }
+    }
+    pub(super) const fn bits(self, octets: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(octets),
+            Self::Big => u64::from_be_bytes(octets),
         }
     }
 }
@@ -152,6 +164,34 @@ impl CdcIsm {
             0, 0, 0, 0, 0, 0, 0, 0,
         ];
         octets
+    }
+}
+
+impl CdcIsm {
+    /// The same as a message of SMC-R with this number. SMC-D has no failover, so a
+    /// flag that speaks of one says nothing.
+    pub(crate) const fn numbered(&self, sequence: u16) -> Cdc {
+        Cdc {
+            sequence,
+            alert_token: AlertToken(0),
+            producer: self.producer,
+            consumer: self.consumer,
+            producer_flags: self
+                .producer_flags
+                .difference(ProducerFlags::FAILOVER_VALIDATION),
+            connection_flags: self.connection_flags,
+        }
+    }
+}
+
+impl From<Cdc> for CdcIsm {
+    fn from(cdc: Cdc) -> Self {
+        Self {
+            producer: cdc.producer,
+            consumer: cdc.consumer,
+            producer_flags: cdc.producer_flags,
+            connection_flags: cdc.connection_flags,
+        }
     }
 }
 

@@ -218,7 +218,8 @@ impl Fabric {
         }
     }
 
-    /// Copies octets of the application into pieces of a send buffer.
+    /// Copies octets of the application into pieces of a send buffer, which may be
+    /// memory of the peer.
     ///
     /// # Errors
     /// [`MemoryError`] if the pieces are not there or not of that length.
@@ -229,7 +230,17 @@ impl Fabric {
         spans: [Segment; 2],
         octets: &[u8],
     ) -> Result<(), MemoryError> {
-        self.fill_buffer(host, buffer.into(), spans, octets)
+        let mapped = self.mapping(host, buffer.into());
+        let (owner, buffer) = mapped.unwrap_or((host, buffer.into()));
+        let filled = self.fill_buffer(owner, buffer, spans, octets);
+        // A mapping stays when the peer gives the DMB up; nobody reads there then.
+        if mapped.is_none() || filled != Err(MemoryError::NoBuffer) {
+            filled?;
+        }
+        if mapped.is_some() {
+            self.observe_mapped(host, owner, spans, octets);
+        }
+        Ok(())
     }
 
     /// Appends what stands in pieces of an RMB element to `into`. If an eye

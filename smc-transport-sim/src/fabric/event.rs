@@ -1,5 +1,6 @@
 //! What a fabric schedules, and the loop that makes it happen.
 
+use smc_proto::completion::IsmCompletion;
 use smc_proto::time::{Duration, Instant};
 
 use super::queue_pair::QueuePairId;
@@ -28,6 +29,13 @@ pub(super) enum Event {
         /// Of the host, when it was scheduled.
         life: u32,
         completion: FabricCompletion,
+    },
+    /// Something that an ISM device reports becomes visible.
+    IsmReport {
+        host: HostId,
+        /// Of the host, when it was scheduled.
+        life: u32,
+        report: IsmCompletion,
     },
     /// The host posts receives again.
     ReceivesReturn { host: HostId },
@@ -82,7 +90,10 @@ impl Fabric {
     #[must_use]
     pub fn wants_attention(&self) -> bool {
         let waiting = |host: &super::Host| {
-            !host.completions.is_empty() || !host.notices.is_empty() || !host.news.is_empty()
+            !host.completions.is_empty()
+                || !host.notices.is_empty()
+                || !host.news.is_empty()
+                || host.ism.wants_attention()
         };
         self.hosts.iter().any(waiting)
     }
@@ -107,6 +118,7 @@ impl Fabric {
                     self.complete_now(host, completion);
                 }
             }
+            Event::IsmReport { host, life, report } => self.ism_reported(host, life, report),
             Event::ReceivesReturn { host } => self.post_receives(host),
             Event::Fault { index } => self.timed_fault(index),
             Event::PortReturns { port } => self.port_returns(port),

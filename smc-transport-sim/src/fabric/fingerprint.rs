@@ -22,6 +22,7 @@ impl Fabric {
             host.completions.hash(hasher);
             host.notices.hash(hasher);
             host.news.hash(hasher);
+            host.ism.fingerprint(hasher);
             (host.few_receives, host.down_until.since(now)).hash(hasher);
             for spell in [&host.withheld, &host.few, &host.busy, &host.held] {
                 spell.fingerprint(now, hasher);
@@ -76,6 +77,10 @@ impl Fabric {
             } => {
                 let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
                 (host, now_living == Some(*life), completion).hash(hasher);
+            }
+            Event::IsmReport { host, life, report } => {
+                let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
+                (host, now_living == Some(*life), report).hash(hasher);
             }
             Event::ReceivesReturn { host } => host.hash(hasher),
             Event::Fault { index } => index.hash(hasher),

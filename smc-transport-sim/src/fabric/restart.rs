@@ -39,10 +39,12 @@ impl Fabric {
             state.notices.clear();
             state.news.clear();
             state.names = Default::default();
+            state.ism.restart();
             // What is scheduled for the old instance finds another life.
             state.life += 1;
             state.down_until = until;
         }
+        self.ism_crashed(host);
         hit |= self.tcp_crash(host, down, tcp);
         self.queue.schedule(until, Event::Wake);
         self.tell(host, HostNews::Restarted);

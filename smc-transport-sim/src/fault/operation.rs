@@ -71,6 +71,18 @@ pub enum Operation {
     SendDeleteLink,
     /// A SEND about to be reported as sent.
     Sent,
+    /// Registering a DMB.
+    RegisterDmb,
+    /// Taking a DMB back.
+    UnregisterDmb,
+    /// Zeroing a DMB.
+    ClearDmb,
+    /// Binding a send buffer to a DMB of a peer.
+    AttachDmb,
+    /// Undoing that.
+    DetachDmb,
+    /// Moving octets or a CDC message to a DMB of a peer.
+    Move,
     /// Sending one octet over TCP.
     TcpOctet,
 }
@@ -87,6 +99,7 @@ impl Operation {
                 | Self::SendDeleteLink
                 | Self::Sent
                 | Self::TcpOctet
+                | Self::Move
                 | Self::AnyControl
         )
     }

@@ -1,11 +1,12 @@
 //! Which ports a connection may use, as an embedder would know it.
 
 use smc_proto::id::{ConnId, LanId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::{IsmPath, LocalPath, RoceVersion, Route};
 use smc_proto::storage::Storage;
+use smc_proto::wire::types::IsmGid;
 
 use super::{HostId, Simulation};
-use crate::fabric::PortConfig;
+use crate::fabric::{IsmConfig, PortConfig};
 
 impl<S: Storage> Simulation<S> {
     /// A port as its engine knows it, once for each version that its GID serves;
@@ -48,6 +49,35 @@ impl<S: Storage> Simulation<S> {
         paths
     }
 
+    /// The ISM devices of a client.
+    pub(super) fn client_ism(&self, host: HostId) -> Vec<IsmPath> {
+        let devices = self.fabric.ism_devices(host);
+        devices.iter().map(ism_path).collect()
+    }
+
+    /// The ISM devices of a server, and whether the client's can be reached from them.
+    pub(super) fn server_ism(&mut self, host: HostId, conn: ConnId) -> Vec<IsmPath> {
+        let endpoint = self.hosts.get_mut(usize::from(host.0));
+        let Some(proposal) = endpoint.and_then(|host| host.endpoint.proposal(conn)) else {
+            return Vec::new();
+        };
+        let reach = |from: &IsmConfig, to| self.fabric.ism_reach(from.gid, to).is_some();
+        let area = proposal.ism.map(|area| IsmGid {
+            gid: area.gid,
+            gid_ext: 0,
+            chid: area.chid,
+        });
+        let path = |device: &IsmConfig| IsmPath {
+            reaches_v1: area.is_some_and(|area| reach(device, area)),
+            reaches: proposal
+                .ism_gids()
+                .find(|gid| gid.chid == device.gid.chid && reach(device, *gid)),
+            ..ism_path(device)
+        };
+        let devices = self.fabric.ism_devices(host);
+        devices.iter().map(path).collect()
+    }
+
     /// The candidate ports of a server: those with carrier; those fit that are on
     /// the LAN of the port the client proposed.
     pub(super) fn server_paths(&mut self, host: HostId, conn: ConnId) -> Vec<LocalPath> {
@@ -70,5 +100,19 @@ impl<S: Storage> Simulation<S> {
                 })
             })
             .collect()
+    }
+}
+
+/// A device as its engine knows it; whom it reaches is another matter. An emulated one
+/// has no PNET ID, and so no version 1.
+fn ism_path(device: &IsmConfig) -> IsmPath {
+    IsmPath {
+        device: device.device,
+        gid: device.gid,
+        pnet_match: !device.gid.chid.is_emulated(),
+        reaches_v1: false,
+        v2: true,
+        reaches: None,
+        attaches: device.attaches,
     }
 }

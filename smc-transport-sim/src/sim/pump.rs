@@ -2,8 +2,10 @@
 //! goes out, until nobody wants anything.
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
+use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
 use smc_proto::event::Event;
+use smc_proto::path::Paths;
 use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::clc::MAX_LENGTH;
 
@@ -59,6 +61,16 @@ impl<S: Storage> Simulation<S> {
             if let Completion::Received { payload, .. } = &completion
                 && payload.first() == Some(&CDC_TYPE)
             {
+                self.count_cdc_steps(host);
+            }
+        }
+        while let Some(completion) = self.fabric.next_ism_completion(host) {
+            moved = true;
+            if let Some(host) = self.hosts.get_mut(index) {
+                host.endpoint.handle_ism(now, completion);
+            }
+            self.count_steps(host);
+            if let IsmCompletion::Signalled { .. } = completion {
                 self.count_cdc_steps(host);
             }
         }
@@ -119,7 +131,11 @@ impl<S: Storage> Simulation<S> {
             .iter()
             .find(other_end)
             .map_or(id, |socket| socket.host);
-        let paths = self.client_paths(id, peer);
+        let (paths, ism) = (self.client_paths(id, peer), self.client_ism(id));
+        let paths = Paths {
+            rnics: &paths,
+            ism: &ism,
+        };
         let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
             return;
         };
@@ -128,7 +144,7 @@ impl<S: Storage> Simulation<S> {
             ..host.policy.options.clone()
         };
         let opened = match side {
-            Side::Client => host.endpoint.connect(now, options, &paths),
+            Side::Client => host.endpoint.connect(now, options, paths),
             Side::Server => host.endpoint.listen(now, options),
         };
         let Some(socket) = self.sockets.get_mut(index) else {
@@ -252,6 +268,12 @@ impl<S: Storage> Simulation<S> {
                 } else {
                     self.fabric.execute(host.id, command);
                 }
+            } else if let Some((device, command)) = host.ism.iter().find_map(|device| {
+                let ready = !self.fabric.is_away(host.id);
+                let command = ready.then(|| host.endpoint.poll_ism(now, *device));
+                command.flatten().map(|command| (*device, command))
+            }) {
+                self.fabric.execute_ism(host.id, device, command);
             } else if let Some(event) = host.endpoint.poll_event() {
                 if let Some(invariants) = &mut self.invariants {
                     invariants.on_event(host.id, &event);
@@ -338,13 +360,17 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         let now = self.host_now(mine);
-        let paths = self.server_paths(mine, conn);
+        let (paths, ism) = (self.server_paths(mine, conn), self.server_ism(mine, conn));
+        let paths = Paths {
+            rnics: &paths,
+            ism: &ism,
+        };
         let Some(host) = self.hosts.get_mut(index) else {
             return;
         };
         let answered = match host.policy.decline {
             Some(code) => host.endpoint.decline(now, conn, code),
-            None => host.endpoint.accept(now, conn, &paths),
+            None => host.endpoint.accept(now, conn, paths),
         };
         if let Err(error) = answered {
             self.finding(mine, format!("answer to a Proposal: {error}"));

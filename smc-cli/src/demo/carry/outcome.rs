@@ -99,7 +99,15 @@ impl Run<'_> {
             ("CLC messages", Family::Clc, sum(|s| s.clc_sent)),
             ("LLC messages", Family::Llc, sum(|s| s.llc_sent)),
             ("CDC messages", Family::Cdc, sum(|s| s.cdc_sent)),
-            ("RDMA WRITEs", Family::Write, sum(|s| s.writes)),
+            // What applications write in place the engines never see.
+            (
+                "writes",
+                Family::Write,
+                match self.in_place {
+                    true => tally.family(Family::Write),
+                    false => sum(|s| s.writes),
+                },
+            ),
         ];
         for (what, family, sent) in counted {
             let seen = tally.family(family);

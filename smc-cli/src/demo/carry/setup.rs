@@ -13,6 +13,29 @@ pub enum Place {
     Client,
 }
 
+/// What carries the octets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// RDMA between RNICs.
+    SmcR,
+    /// Memory that ISM devices of one machine share.
+    SmcD {
+        /// Whether each side writes into the other's memory itself.
+        in_place: bool,
+    },
+}
+
+impl Carrier {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SmcR => "SMC-R",
+            Self::SmcD { .. } => "SMC-D",
+        }
+    }
+}
+
 /// How a run is made.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -22,6 +45,8 @@ pub struct Setup {
     pub ring: BufferSize,
     /// Whose SYN has the SMC option.
     pub option: SmcOption,
+    /// What carries the octets.
+    pub carrier: Carrier,
     /// RNICs of each host, 1 to 8.
     pub rnics: u8,
     /// Version of SMC-R.
@@ -38,6 +63,7 @@ impl Default for Setup {
             seed: 1,
             ring: BufferSize::K64,
             option: SmcOption::BOTH,
+            carrier: Carrier::SmcR,
             rnics: 1,
             version: SmcVersion::V1,
             kills: Vec::new(),

@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 
 use crate::command::{DataTurn, RdmaCommand};
-use crate::id::ConnId;
+use crate::id::{BufferId, ConnId};
 use crate::wire::cdc::Cdc;
 
 /// A turn of which the SEND was not given out yet. Whatever becomes of its
@@ -48,6 +48,16 @@ impl OpenTurn {
             }
         }
         None
+    }
+
+    /// The send buffer.
+    pub(crate) const fn buffer(&self) -> BufferId {
+        self.turn.buffer
+    }
+
+    /// The message that ends it.
+    pub(crate) const fn payload(&self) -> [u8; 44] {
+        self.turn.payload
     }
 
     /// What ends it.

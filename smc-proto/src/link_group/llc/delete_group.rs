@@ -17,6 +17,10 @@ impl Engine<'_> {
         let Some(g) = self.groups.at(group) else {
             return;
         };
+        if let Some(way) = g.way() {
+            self.end_way_in_order(group, way);
+            return;
+        }
         if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) {
             // It is said already; saying it again would put off the end.
             return;

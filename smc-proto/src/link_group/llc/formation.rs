@@ -180,6 +180,17 @@ impl Engine<'_> {
         if !matches!(g.state, GroupState::Forming(_)) {
             return;
         }
+        self.activate_group(group);
+        self.tell_links(group);
+        self.announce_first_rmbs(group);
+        self.start_flow(group);
+    }
+
+    /// A group carries connections from here on: whoever waited for that goes on.
+    pub(crate) fn activate_group(&mut self, group: u32) {
+        let Some(g) = self.groups.at_mut(group) else {
+            return;
+        };
         let founder = core::mem::replace(&mut g.founder, NONE);
         g.state = GroupState::Active;
         g.flow_deadline = None;
@@ -187,14 +198,11 @@ impl Engine<'_> {
         g.told = Told::Rising;
         self.core.groups_up.push_back(&mut self.groups, group);
         self.arm_group(group);
-        self.tell_links(group);
-        self.announce_first_rmbs(group);
         self.wake(founder);
         while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {
             self.unqueue(handshake);
             self.core.wakes.push_back(&mut self.handshakes, handshake);
         }
-        self.start_flow(group);
     }
 
     pub(super) fn fail_formation(&mut self, group: u32, fallback: Fallback) {

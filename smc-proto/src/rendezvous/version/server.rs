@@ -246,10 +246,11 @@ pub(crate) fn confirmed(
     if !terms.release.has_limits() {
         return Ok(terms);
     }
-    if extension.max_connections != terms.max_connections {
+    let limited = terms.technology == Technology::SmcR;
+    if limited && extension.max_connections != terms.max_connections {
         return Err(DiagnosisCode::MAX_CONNECTIONS);
     }
-    if extension.max_links != terms.max_links {
+    if limited && extension.max_links != terms.max_links {
         return Err(DiagnosisCode::MAX_LINKS);
     }
     let features = terms.features & extension.features;

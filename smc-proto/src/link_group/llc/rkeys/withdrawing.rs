@@ -19,7 +19,10 @@ impl Engine<'_> {
             return;
         }
         match (buffer.kind, buffer.agreement) {
-            (BufferKind::Rmb, Agreement::Confirmed) => self.withdraw_rmb(index),
+            // Who writes to a DMB is not asked.
+            (BufferKind::Rmb, Agreement::Confirmed) if buffer.ism.is_none() => {
+                self.withdraw_rmb(index);
+            }
             (BufferKind::Rmb, Agreement::Deleting) => {}
             // Its exchange is not over: it gets another period.
             (BufferKind::Rmb, Agreement::Confirming) => {

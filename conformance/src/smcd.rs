@@ -1,0 +1,153 @@
+//! Two hosts of one machine, each with an ISM device, and what stories about SMC-D ask
+//! of them.
+
+use smc_proto::config::{Config, Offers};
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::storage::Limits;
+use smc_proto::time::Duration;
+use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mac, PeerId};
+use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig};
+use smc_transport_sim::sim::{Carrier, Simulation, SocketId};
+
+/// The only ISM device of each host.
+pub const DEVICE: DeviceId = DeviceId(0);
+
+/// How the two hosts are to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Whether the devices of client and server map DMBs of the peer.
+    pub attaches: [bool; 2],
+    /// Channel of both devices.
+    pub chid: Chid,
+    /// What both hosts offer.
+    pub offers: Offers,
+    /// From a signal to its report.
+    pub signal_latency: Duration,
+    /// Most DMBs of each device.
+    pub most_dmbs: usize,
+    /// Buffers of both hosts.
+    pub buffers: BufferSize,
+}
+
+impl Setup {
+    /// Emulated devices that speak version 2, with the smallest DMBs there are.
+    #[must_use]
+    pub const fn new(attaches: bool) -> Self {
+        Self {
+            attaches: [attaches; 2],
+            chid: Chid::LOOPBACK,
+            offers: Offers::SMCD,
+            signal_latency: Duration::from_micros(2),
+            most_dmbs: 1888,
+            buffers: BufferSize::K16,
+        }
+    }
+
+    /// Both hosts, with nothing between them yet.
+    #[must_use]
+    pub fn build(self) -> Pair {
+        let mut sim = Simulation::new(FabricConfig::default(), 7);
+        let hosts = [("client", 1_u8), ("server", 2)].map(|(name, number)| {
+            let mac = Mac([2, 0, 0, 0, 0, number]);
+            let mut config = Config::new(PeerId::new(number.into(), mac));
+            config.offers = self.offers;
+            config.receive_buffer = self.buffers;
+            config.send_buffer = self.buffers;
+            let eid = Eid::user("SMCD-STORIES").expect("it is one");
+            config.v2.ueids.push(eid).expect("the first one");
+            let host = sim.add_host(name, config, Limits::for_connections(8), &[]);
+            let attaches = self.attaches[usize::from(number - 1)];
+            sim.add_ism(host, self.device(number, attaches));
+            host
+        });
+        let [client, server] = hosts;
+        Pair {
+            sim,
+            client,
+            server,
+        }
+    }
+
+    fn device(&self, number: u8, attaches: bool) -> IsmConfig {
+        let gid = IsmGid {
+            gid: 0x1000 + u64::from(number),
+            gid_ext: if self.chid.is_emulated() { 9 } else { 0 },
+            chid: self.chid,
+        };
+        IsmConfig {
+            attaches,
+            most_dmbs: self.most_dmbs,
+            signal_latency: self.signal_latency,
+            ..IsmConfig::new(DEVICE, gid)
+        }
+    }
+}
+
+/// Two hosts of one machine.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// The world.
+    pub sim: Simulation,
+    /// Who connects.
+    pub client: HostId,
+    /// Who is connected to.
+    pub server: HostId,
+}
+
+impl Pair {
+    /// A connection that SMC-D carries: its ends at client and server.
+    pub fn connect(&mut self) -> [SocketId; 2] {
+        let (near, far) = self.sim.connect(self.client, self.server);
+        self.run(Duration::from_millis(10));
+        for end in [near, far] {
+            assert_eq!(self.carrier(end), Carrier::Smc, "{}", self.sim.trace());
+        }
+        [near, far]
+    }
+
+    /// Lets time pass; nobody may have done anything wrong.
+    pub fn run(&mut self, time: Duration) {
+        let _ = self.sim.run_for(time);
+        let findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
+    }
+
+    /// What carries a socket's octets.
+    #[must_use]
+    pub fn carrier(&self, socket: SocketId) -> Carrier {
+        self.sim.state(socket).expect("a socket").carrier
+    }
+
+    /// The engine's handle of a socket.
+    #[must_use]
+    pub fn conn(&self, socket: SocketId) -> ConnId {
+        self.sim
+            .state(socket)
+            .and_then(|s| s.conn)
+            .expect("a handle")
+    }
+
+    /// Writes octets at one end, lets time pass and reads them at the other.
+    pub fn carry(&mut self, from: SocketId, to: SocketId, octets: &[u8]) -> Vec<u8> {
+        self.sim.write(from, octets);
+        self.run(Duration::from_millis(50));
+        self.sim.read(to)
+    }
+
+    /// Nothing is left of any connection or group, here or in the devices.
+    pub fn assert_all_gone(&mut self) {
+        for host in [self.client, self.server] {
+            let usage = self.sim.endpoint(host).expect("an engine").usage();
+            let left = [
+                usage.connections,
+                usage.handshakes,
+                usage.groups,
+                usage.links,
+                usage.buffers,
+            ];
+            assert_eq!(left, [0; 5], "{host:?}\n{}", self.sim.trace());
+            assert_eq!(self.sim.wires().ism_in_use(host), [0; 2], "{host:?}");
+            assert_eq!(self.sim.wires().in_use(host), [0; 3], "{host:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The SMC-D connections of a captured Linux kernel, with our endpoint in the place of
+//! its client and of its server. A wire shows nothing of SMC-D but CLC.
+
+use std::path::Path;
+
+use smc_proto::command::IsmCommand;
+use smc_proto::completion::IsmCompletion;
+use smc_proto::config::{Config, Offers};
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
+use smc_proto::event::Event;
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::path::{IsmPath, Paths};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, Subnets};
+use smc_proto::wire::types::{DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs};
+use smc_transport_sim::capture::follow::{Content, Follower};
+use smc_transport_sim::capture::reader::CaptureReader;
+
+const CAPTURE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/vectors/linux612-smcd-v2-loopback.pcap.gz"
+);
+const DEVICE: DeviceId = DeviceId(3);
+const NOW: Instant = Instant::from_nanos(1);
+/// Four octets of Accept and Confirm that are the sender's own affair.
+const LINK_ID: std::ops::Range<usize> = 28..32;
+
+/// The rendezvous of one connection.
+struct Rendezvous {
+    proposal: Vec<u8>,
+    accept: (Vec<u8>, SmcdAcceptConfirm),
+    confirm: (Vec<u8>, SmcdAcceptConfirm),
+}
+
+fn captured() -> Vec<Rendezvous> {
+    let mut follower = Follower::default();
+    let mut items = Vec::new();
+    for frame in CaptureReader::open(Path::new(CAPTURE)).unwrap() {
+        follower.push(&frame.unwrap(), &mut items);
+    }
+    follower.finish(&mut items);
+    let mut all = Vec::new();
+    let (mut proposal, mut accept) = (Vec::new(), None);
+    for item in items.into_iter().filter(|item| !item.retransmission) {
+        match item.content {
+            Content::Clc(ClcMessage::Proposal(_)) => proposal = item.octets,
+            Content::Clc(ClcMessage::SmcdAccept(message)) => accept = Some((item.octets, message)),
+            Content::Clc(ClcMessage::SmcdConfirm(message)) => all.push(Rendezvous {
+                proposal: std::mem::take(&mut proposal),
+                accept: accept.take().expect("an Accept before the Confirm"),
+                confirm: (item.octets, message),
+            }),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn endpoint(all: &[Rendezvous]) -> Endpoint<Owned> {
+    let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
+    config.offers = Offers::SMCD_V2;
+    config.v2.os = PeerOs::LINUX;
+    config.v2.hostname = all[0].accept.1.v2.unwrap().extension.hostname;
+    let eid = Eid::user("MY.TEST.UEID").unwrap();
+    config.v2.ueids.push(eid).unwrap();
+    Endpoint::new(config, 1, Owned::new(Limits::for_connections(16)))
+}
+
+fn path(gid: IsmGid) -> IsmPath {
+    IsmPath {
+        device: DEVICE,
+        gid,
+        pnet_match: false,
+        reaches_v1: false,
+        v2: true,
+        // One kernel: the device reaches itself.
+        reaches: Some(gid),
+        attaches: true,
+    }
+}
+
+fn feed(ours: &mut Endpoint<Owned>, conn: ConnId, octets: &[u8]) -> Next {
+    match ours.handle_clc(NOW, conn, octets) {
+        Ok(ClcProgress::Consumed { len, next }) => {
+            assert_eq!(len, octets.len());
+            next
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The device does what is asked: a DMB of ours gets `own`, that of the peer must be
+/// `theirs`.
+fn serve(ours: &mut Endpoint<Owned>, own: DmbToken, theirs: &SmcdAcceptConfirm) -> u32 {
+    let mut bound = 0;
+    while let Some(command) = ours.poll_ism(NOW, DEVICE) {
+        let answer = match command {
+            IsmCommand::RegisterDmb {
+                buffer,
+                length,
+                peer,
+                ..
+            } => {
+                assert_eq!((length, peer), (65_536, theirs.device()));
+                IsmCompletion::DmbRegistered { buffer, token: own }
+            }
+            IsmCommand::AttachDmb {
+                buffer,
+                peer,
+                token,
+                length,
+                map: true,
+            } => {
+                assert_eq!((token, peer), (theirs.token, theirs.device()));
+                assert_eq!(length, theirs.buffer_size.octets());
+                bound += 1;
+                IsmCompletion::DmbAttached { buffer }
+            }
+            other => panic!("{other:?}"),
+        };
+        ours.handle_ism(NOW, answer);
+    }
+    bound
+}
+
+/// What we say next, which must be what was captured but for the link ID.
+fn compare(ours: &mut Endpoint<Owned>, captured: &[u8]) {
+    let mut octets = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
+    let mut said = octets[..length].to_vec();
+    said[LINK_ID].copy_from_slice(&captured[LINK_ID]);
+    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
+    assert_eq!(show(&said), show(captured));
+    assert_eq!(said, captured);
+}
+
+fn established(ours: &mut Endpoint<Owned>, conn: ConnId, new: bool) {
+    let event = std::iter::from_fn(|| ours.poll_event()).find_map(|event| match event {
+        Event::Established {
+            conn,
+            first_contact,
+            ..
+        } => Some((conn, first_contact)),
+        _ => None,
+    });
+    assert_eq!(event, Some((conn, new)));
+}
+
+#[test]
+fn our_server_serves_the_client_of_the_capture() {
+    //= D-020 test
+    //= D-022 test
+    //= D-023 test
+    //= D-024 test
+    let all = captured();
+    assert_eq!(all.len(), 8);
+    let mut ours = endpoint(&all);
+    for (number, one) in all.iter().enumerate() {
+        let conn = ours
+            .listen(NOW, ConnOptions::new(Subnets::default()))
+            .unwrap();
+        assert_eq!(feed(&mut ours, conn, &one.proposal), Next::Clc);
+        let proposed = ours.proposal(conn).unwrap();
+        let gid = proposed.ism_gids().next().unwrap();
+        let ism = [path(gid)];
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        ours.accept(NOW, conn, paths).unwrap();
+        let (accept, confirm) = (&one.accept, &one.confirm);
+        assert_eq!(serve(&mut ours, accept.1.token, &confirm.1), 0);
+        compare(&mut ours, &accept.0);
+        let _ = feed(&mut ours, conn, &confirm.0);
+        assert_eq!(serve(&mut ours, accept.1.token, &confirm.1), 1);
+        established(&mut ours, conn, number == 0);
+    }
+    assert_eq!(ours.usage().groups, 1);
+}
+
+#[test]
+fn our_client_is_served_by_the_server_of_the_capture() {
+    //= D-013 test
+    //= D-015 test
+    //= D-016 test
+    //= D-056 test
+    let all = captured();
+    let gid = all[0].accept.1.device();
+    let mut ours = endpoint(&all);
+    for (number, one) in all.iter().enumerate() {
+        let ism = [path(gid)];
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        let options = ConnOptions::new(Subnets::default());
+        let conn = ours.connect(NOW, options, paths).unwrap();
+        let (accept, confirm) = (&one.accept, &one.confirm);
+        compare(&mut ours, &one.proposal);
+        assert_eq!(feed(&mut ours, conn, &accept.0), Next::MaybeDecline);
+        assert_eq!(serve(&mut ours, confirm.1.token, &accept.1), 1);
+        compare(&mut ours, &confirm.0);
+        established(&mut ours, conn, number == 0);
+    }
+    assert_eq!(ours.usage().groups, 1);
+}

@@ -1,0 +1,338 @@
+//! How connections and groups of SMC-D end: in order, in half, by aborts, with their
+//! device, with their peer, for lack of DMBs.
+
+use conformance::smcd::{DEVICE, Pair, Setup};
+use smc_proto::command::IsmCommand;
+use smc_proto::completion::IsmCompletion;
+use smc_proto::event::CloseReason;
+use smc_proto::time::Duration;
+use smc_proto::wire::cdc_ism::Endianness;
+use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
+use smc_proto::wire::types::DiagnosisCode;
+use smc_transport_sim::fault::{Fault, FaultAction, FaultPlan, Operation, Trigger};
+use smc_transport_sim::sim::{Carrier, SocketId};
+
+const SECOND: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(601);
+
+fn plan(fault: Fault) -> FaultPlan {
+    let mut plan = FaultPlan::none();
+    plan.push(fault);
+    plan
+}
+
+fn strike(pair: &mut Pair, host: bool, operation: Operation, number: u64) {
+    let host = if host { pair.server } else { pair.client };
+    let fault = Fault {
+        host: Some(host),
+        trigger: Trigger::Nth { operation, number },
+        action: FaultAction::Refuse,
+    };
+    pair.sim.fabric().set_faults(plan(fault));
+}
+
+fn closed(pair: &Pair, end: SocketId) -> Option<CloseReason> {
+    pair.sim.state(end).unwrap().closed
+}
+
+#[test]
+fn one_side_ends_while_the_other_goes_on() {
+    for attaches in [true, false] {
+        let mut pair = Setup::new(attaches).build();
+        let [near, far] = pair.connect();
+        pair.sim.write(near, b"last words");
+        pair.sim.finish(near);
+        pair.run(SECOND);
+        assert_eq!(pair.sim.read(far), b"last words");
+        let large: Vec<u8> = (0..100_000_u32).map(|n| (n % 253) as u8).collect();
+        assert_eq!(pair.carry(far, near, &large), large);
+        pair.sim.finish(far);
+        pair.run(SECOND);
+        for end in [near, far] {
+            assert_eq!(closed(&pair, end), Some(CloseReason::Normal));
+        }
+        pair.run(IDLE);
+        pair.assert_all_gone();
+    }
+}
+
+#[test]
+fn an_abort_reaches_the_peer_and_leaves_nothing() {
+    for attaches in [true, false] {
+        for (aborts, hears) in [(0, 1), (1, 0)] {
+            let mut pair = Setup::new(attaches).build();
+            let ends = pair.connect();
+            pair.sim.write(ends[aborts], &[7; 40_000]);
+            pair.sim.abort(ends[aborts]);
+            pair.run(Duration::from_secs(10));
+            assert_eq!(closed(&pair, ends[aborts]), Some(CloseReason::LocalAbort));
+            assert_eq!(closed(&pair, ends[hears]), Some(CloseReason::PeerAbort));
+            pair.run(IDLE);
+            pair.assert_all_gone();
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_group_is_told_once_and_ends_the_other_side() {
+    //= D-050 test
+    //= D-051 test
+    let mut pair = Setup::new(true).build();
+    let [near, far] = pair.connect();
+    let group = pair.sim.groups(pair.client)[0];
+    let now = pair.sim.now();
+    let engine = pair.sim.endpoint(pair.client).unwrap();
+    engine.delete_group(now, group);
+    pair.run(SECOND);
+    for end in [near, far] {
+        assert_eq!(closed(&pair, end), Some(CloseReason::LinksLost));
+    }
+    pair.assert_all_gone();
+    let trace = pair.sim.trace().to_string();
+    assert_eq!(trace.matches("group shutdown").count(), 1, "{trace}");
+}
+
+#[test]
+fn a_group_does_not_take_another_one_along() {
+    //= D-055 test
+    let mut pair = Setup::new(true).build();
+    // Both sides connect at once: each server starts a group of its own.
+    let (one, _) = pair.sim.connect(pair.client, pair.server);
+    let (other, _) = pair.sim.connect(pair.server, pair.client);
+    pair.run(SECOND);
+    let carriers = [one, other].map(|end| pair.carrier(end));
+    assert_eq!(carriers, [Carrier::Smc; 2]);
+    assert_eq!(pair.sim.groups(pair.client).len(), 2);
+    let group = pair.sim.groups(pair.client)[0];
+    let now = pair.sim.now();
+    pair.sim
+        .endpoint(pair.client)
+        .unwrap()
+        .delete_group(now, group);
+    pair.run(SECOND);
+    let trace = pair.sim.trace().to_string();
+    assert!(!trace.contains("group shutdown"), "{trace}");
+    let ended = [one, other].map(|end| closed(&pair, end).is_some());
+    assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
+}
+
+#[test]
+fn events_of_a_peer_are_understood() {
+    //= D-054 test
+    let mut pair = Setup::new(true).build();
+    let [near, far] = pair.connect();
+    assert_eq!(pair.carry(far, near, b"all is well"), b"all is well");
+    let peer = pair.sim.wires().ism_devices(pair.client)[0].gid;
+    let event = |code, vlan, kind| {
+        let info = EventInfo {
+            group: *b"abcd",
+            vlan,
+            kind,
+        };
+        IsmCompletion::Event {
+            device: DEVICE,
+            peer,
+            code,
+            info: info.bits(Endianness::NATIVE),
+        }
+    };
+    let now = pair.sim.now();
+    let server = pair.server;
+    let engine = pair.sim.endpoint(server).unwrap();
+    // A test is answered, once even if it is asked twice, and an answer is not.
+    for kind in [EventInfo::REQUEST, EventInfo::REQUEST, EventInfo::RESPONSE] {
+        engine.handle_ism(now, event(TEST, 0x1fff, kind));
+    }
+    let Some(IsmCommand::SignalEvent { code, info, .. }) = engine.poll_ism(now, DEVICE) else {
+        panic!("no answer");
+    };
+    let info = EventInfo::from_bits(info, Endianness::NATIVE);
+    assert_eq!((code, info.kind), (TEST, EventInfo::RESPONSE));
+    assert_eq!(info.group, *b"abcd");
+    assert_eq!(engine.poll_ism(now, DEVICE), None);
+    // Other codes, VLANs and devices are nothing to us.
+    engine.handle_ism(now, event(0x42, 0x1fff, EventInfo::REQUEST));
+    engine.handle_ism(now, event(SHUTDOWN, 7, EventInfo::REQUEST));
+    pair.run(SECOND);
+    assert_eq!(closed(&pair, far), None);
+    let engine = pair.sim.endpoint(server).unwrap();
+    engine.handle_ism(now, event(SHUTDOWN, 0x0fff, EventInfo::REQUEST));
+    pair.run(Duration::from_secs(61));
+    assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
+    let trace = pair.sim.trace().to_string();
+    assert!(!trace.contains("group shutdown"), "it began it: {trace}");
+    // The client, which ended nothing, finds out when it writes.
+    pair.sim.write(near, b"anybody there?");
+    pair.run(SECOND);
+    assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
+}
+
+#[test]
+fn a_device_that_vanishes_ends_what_went_through_it() {
+    //= D-052 test
+    for attaches in [true, false] {
+        let mut pair = Setup::new(attaches).build();
+        let [near, far] = pair.connect();
+        pair.sim.write(near, &[1; 100_000]);
+        pair.sim.fabric().remove_ism(pair.client, DEVICE);
+        pair.run(SECOND);
+        for end in [near, far] {
+            assert_eq!(closed(&pair, end), Some(CloseReason::LinksLost));
+        }
+        pair.assert_all_gone();
+    }
+}
+
+#[test]
+fn a_move_that_fails_is_an_abnormal_end() {
+    //= D-053 test
+    for attaches in [true, false] {
+        for number in 1..=4 {
+            let mut pair = Setup::new(attaches).build();
+            let [near, far] = pair.connect();
+            strike(&mut pair, false, Operation::Move, number);
+            pair.sim.write(near, &[1; 100_000]);
+            pair.run(Duration::from_secs(10));
+            assert_eq!(
+                closed(&pair, near),
+                Some(CloseReason::LinksLost),
+                "{number}"
+            );
+            assert_eq!(closed(&pair, far), Some(CloseReason::PeerAbort), "{number}");
+            pair.run(IDLE);
+            pair.assert_all_gone();
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_be_told_is_given_up_at_once() {
+    //= D-053 test
+    let mut pair = Setup::new(false).build();
+    let [near, _] = pair.connect();
+    let fault = Fault {
+        host: Some(pair.client),
+        trigger: Trigger::Chance {
+            operation: Operation::Move,
+            per_million: 1_000_000,
+        },
+        action: FaultAction::Refuse,
+    };
+    pair.sim.fabric().set_faults(plan(fault));
+    pair.sim.write(near, b"nobody gets this");
+    pair.run(Duration::from_millis(100));
+    assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
+}
+
+#[test]
+fn without_dmbs_the_connection_stays_on_tcp() {
+    //= D-033 test
+    for server in [true, false] {
+        let mut pair = Setup::new(true).build();
+        strike(&mut pair, server, Operation::RegisterDmb, 1);
+        let (near, far) = pair.sim.connect(pair.client, pair.server);
+        pair.run(SECOND);
+        let why = [near, far].map(|end| pair.sim.state(end).unwrap().fell_back.unwrap());
+        let declines = usize::from(server);
+        assert_eq!(why[declines].code, DiagnosisCode::DMB_LIMIT);
+        let told = why[1 - declines].peer_diagnosis;
+        assert_eq!(told, Some(DiagnosisCode::DMB_LIMIT));
+        assert_eq!(pair.carry(near, far, b"over TCP"), b"over TCP");
+        pair.run(IDLE);
+        let usage = pair.sim.endpoint(pair.client).unwrap().usage();
+        assert_eq!((usage.groups, usage.buffers), (0, 0));
+    }
+    // The limit of the device itself.
+    let mut pair = Setup {
+        most_dmbs: 1,
+        ..Setup::new(true)
+    }
+    .build();
+    let _ = pair.connect();
+    let (near, _) = pair.sim.connect(pair.client, pair.server);
+    pair.run(SECOND);
+    let why = pair.sim.state(near).unwrap().fell_back.unwrap();
+    assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::DMB_LIMIT));
+}
+
+#[test]
+fn a_dmb_that_cannot_be_bound_ends_the_attempt() {
+    //= D-058 test
+    for attaches in [true, false] {
+        // The client has not confirmed yet, and declines.
+        let mut pair = Setup::new(attaches).build();
+        strike(&mut pair, false, Operation::AttachDmb, 1);
+        let (near, far) = pair.sim.connect(pair.client, pair.server);
+        pair.run(SECOND);
+        let why = pair.sim.state(far).unwrap().fell_back.unwrap();
+        assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::MEMORY));
+        assert_eq!(pair.carry(near, far, b"over TCP"), b"over TCP");
+        // For the server it is too late to.
+        let mut pair = Setup::new(attaches).build();
+        strike(&mut pair, true, Operation::AttachDmb, 1);
+        let (near, far) = pair.sim.connect(pair.client, pair.server);
+        pair.run(Duration::from_secs(120));
+        assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
+        assert_eq!(closed(&pair, near), Some(CloseReason::TcpReset));
+        pair.run(IDLE);
+        pair.assert_all_gone();
+    }
+}
+
+#[test]
+fn a_device_that_cannot_clear_gives_another_dmb() {
+    //= D-057 test
+    let mut pair = Setup::new(false).build();
+    let [near, far] = pair.connect();
+    strike(&mut pair, true, Operation::ClearDmb, 1);
+    pair.sim.finish(near);
+    pair.sim.finish(far);
+    pair.run(SECOND);
+    assert_eq!(pair.sim.wires().ism_in_use(pair.server), [0, 0]);
+    let [near, far] = pair.connect();
+    assert_eq!(pair.carry(near, far, b"again"), b"again");
+}
+
+#[test]
+fn signals_that_come_late_and_merged_lose_nothing() {
+    for attaches in [true, false] {
+        let mut pair = Setup {
+            signal_latency: Duration::from_millis(3),
+            ..Setup::new(attaches)
+        }
+        .build();
+        let [near, far] = pair.connect();
+        let mut all = Vec::new();
+        for round in 0..40_u8 {
+            let octets = vec![round; 900];
+            pair.sim.write(near, &octets);
+            all.extend_from_slice(&octets);
+            pair.run(Duration::from_micros(300));
+        }
+        // The last word merges with the last octets.
+        pair.sim.finish(near);
+        pair.run(SECOND);
+        assert_eq!(pair.sim.read(far), all);
+        assert!(closed(&pair, near).is_none());
+    }
+}
+
+#[test]
+fn a_host_that_restarts_is_gone_for_its_peer() {
+    let mut pair = Setup::new(true).build();
+    let [_, far] = pair.connect();
+    let fault = Fault {
+        host: Some(pair.client),
+        trigger: Trigger::At(pair.sim.now().after(Duration::from_millis(1))),
+        action: FaultAction::Restart {
+            down: Duration::from_millis(50),
+            tcp: smc_transport_sim::fault::TcpFate::Reset,
+        },
+    };
+    pair.sim.fabric().set_faults(plan(fault));
+    pair.run(SECOND);
+    assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
+    let [near, far] = pair.connect();
+    assert!(pair.sim.state(near).unwrap().first_contact);
+    assert_eq!(pair.carry(near, far, b"anew"), b"anew");
+}

@@ -1,0 +1,216 @@
+//! What a peer may write to a DMB of ours, and what comes of it (reliability C1 to C3,
+//! C16, C21, H1 to H4 for SMC-D).
+
+use conformance::smcd::{DEVICE, Pair, Setup};
+use smc_proto::connection::ApiMisuse;
+use smc_proto::event::CloseReason;
+use smc_proto::time::Duration;
+use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
+use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
+use smc_proto::wire::types::Cursor;
+use smc_transport_sim::sim::SocketId;
+
+/// Octets of the ring of the smallest DMB.
+const RING: u32 = 16_384 - 32;
+
+const fn cursor(wrap: u16, count: u32) -> Cursor {
+    Cursor { wrap, count }
+}
+
+/// A connection whose client is about to misbehave.
+struct Attack {
+    pair: Pair,
+    near: SocketId,
+    far: SocketId,
+}
+
+impl Attack {
+    fn begin(attaches: bool) -> Self {
+        let mut pair = Setup::new(attaches).build();
+        let [near, far] = pair.connect();
+        Self { pair, near, far }
+    }
+
+    /// The client's device writes these octets to the head of the server's DMB.
+    fn head(&mut self, octets: [u8; 32]) {
+        let conn = self.pair.conn(self.near);
+        let engine = self.pair.sim.endpoint(self.pair.client).unwrap();
+        let buffer = engine.conn(conn).unwrap().send_space().unwrap().buffer;
+        let fabric = self.pair.sim.fabric();
+        fabric
+            .ism_write(self.pair.client, buffer, 0, &octets, true)
+            .unwrap();
+        self.pair.run(Duration::from_millis(1));
+    }
+
+    fn say(&mut self, producer: Cursor, consumer: Cursor) {
+        let cdc = CdcIsm {
+            producer,
+            consumer,
+            ..CdcIsm::default()
+        };
+        self.head(cdc.emit(Endianness::NATIVE));
+    }
+
+    /// Octets the server could read now.
+    fn readable(&mut self) -> Option<u32> {
+        let conn = self.pair.conn(self.far);
+        let engine = self.pair.sim.endpoint(self.pair.server).unwrap();
+        Some(engine.conn(conn)?.readable()?.len())
+    }
+
+    fn closed(&self) -> Option<CloseReason> {
+        self.pair.sim.state(self.far).unwrap().closed
+    }
+
+    /// The server aborted the connection because of its peer, and told it so.
+    #[track_caller]
+    fn assert_aborted(&mut self) {
+        self.pair.run(Duration::from_secs(6));
+        assert_eq!(self.closed(), Some(CloseReason::PeerMisbehaved));
+        // (Its engine did not do what its device did, and may find the answer odd.)
+        assert!(self.pair.sim.state(self.near).unwrap().closed.is_some());
+    }
+}
+
+#[test]
+fn cursors_outside_the_ring_or_the_window_abort() {
+    //= D-046 test
+    let far_away = [
+        cursor(0, RING),
+        cursor(0, RING + 1),
+        cursor(0, u32::MAX),
+        cursor(1, 1),
+        cursor(2, 0),
+        cursor(8_000, 0),
+        cursor(0xfffe, 0),
+        cursor(0x8000, 0),
+    ];
+    for attaches in [true, false] {
+        for producer in far_away {
+            let mut attack = Attack::begin(attaches);
+            attack.say(producer, cursor(0, 0));
+            attack.assert_aborted();
+        }
+        // What was never sent cannot have been consumed: a send buffer that is the
+        // peer's ring must not grow by that.
+        for consumer in [cursor(0, 1), cursor(1, 0), cursor(0, RING), cursor(6, 0)] {
+            let mut attack = Attack::begin(attaches);
+            attack.say(cursor(0, 0), consumer);
+            attack.assert_aborted();
+        }
+    }
+}
+
+#[test]
+fn wraps_alone_do_not_pile_up() {
+    let mut attack = Attack::begin(true);
+    // The application must not read, or the window opens as it should.
+    attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
+    attack.say(cursor(1, 0), cursor(0, 0));
+    assert_eq!(attack.readable(), Some(RING), "a full ring is right");
+    attack.say(cursor(2, 0), cursor(0, 0));
+    attack.assert_aborted();
+}
+
+#[test]
+fn a_cursor_that_goes_back_is_not_followed() {
+    let mut attack = Attack::begin(true);
+    attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
+    attack.say(cursor(0, 100), cursor(0, 0));
+    assert_eq!(attack.readable(), Some(100));
+    attack.say(cursor(0, 40), cursor(0, 0));
+    assert_eq!((attack.readable(), attack.closed()), (Some(100), None));
+    // The same once more changes nothing, and what comes then counts from where it was.
+    attack.say(cursor(0, 40), cursor(0, 0));
+    attack.say(cursor(0, 140), cursor(0, 0));
+    assert_eq!((attack.readable(), attack.closed()), (Some(140), None));
+    let engine = attack.pair.sim.endpoint(attack.pair.server).unwrap();
+    assert_eq!(engine.statistics().backward_cursors, 2);
+}
+
+#[test]
+fn the_first_octet_tells_what_the_head_is() {
+    //= D-043 test
+    for kind in [0x01, 0x7f, 0xff, 0x2c] {
+        let mut attack = Attack::begin(true);
+        let mut head = CdcIsm::default().emit(Endianness::NATIVE);
+        head[0] = kind;
+        attack.head(head);
+        attack.assert_aborted();
+    }
+    let mut attack = Attack::begin(true);
+    attack.head([0; 32]);
+    assert_eq!(attack.closed(), None, "nobody wrote yet");
+}
+
+#[test]
+fn flags_that_mean_nothing_here_are_ignored() {
+    let mut attack = Attack::begin(true);
+    let cdc = CdcIsm {
+        producer_flags: ProducerFlags::FAILOVER_VALIDATION,
+        producer: cursor(0, 3),
+        ..CdcIsm::default()
+    };
+    attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
+    attack.head(cdc.emit(Endianness::NATIVE));
+    assert_eq!((attack.readable(), attack.closed()), (Some(3), None));
+    // Every flag there is, and every octet that is reserved.
+    let cdc = CdcIsm {
+        producer: cursor(0, 3),
+        producer_flags: ProducerFlags::all(),
+        connection_flags: ConnectionFlags::all(),
+        ..CdcIsm::default()
+    };
+    let mut head = cdc.emit(Endianness::NATIVE);
+    for at in (1..8).chain(14..16).chain(24..32) {
+        head[at] = 0xff;
+    }
+    attack.head(head);
+    attack.pair.run(Duration::from_secs(6));
+    assert_eq!(attack.closed(), Some(CloseReason::PeerAbort));
+}
+
+#[test]
+fn octets_behind_the_end_are_not_taken() {
+    let mut attack = Attack::begin(true);
+    attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
+    let done = CdcIsm {
+        producer: cursor(0, 5),
+        connection_flags: ConnectionFlags::SENDING_DONE,
+        ..CdcIsm::default()
+    };
+    attack.head(done.emit(Endianness::NATIVE));
+    attack.say(cursor(0, 500), cursor(0, 0));
+    assert_eq!(attack.readable(), Some(5));
+}
+
+#[test]
+fn a_peer_that_shrank_its_dmb_is_not_written_past() {
+    // It says 16 KiB and has less: the device refuses to bind, and both know.
+    let mut pair = Setup::new(true).build();
+    let (near, far) = pair.sim.connect(pair.client, pair.server);
+    pair.run(Duration::from_millis(10));
+    let conn = pair.conn(near);
+    let space = {
+        let engine = pair.sim.endpoint(pair.client).unwrap();
+        engine.conn(conn).unwrap().send_space().unwrap()
+    };
+    assert_eq!(space.len(), RING);
+    assert_eq!(space.segments[0].offset, 32, "the head is not written over");
+    let now = pair.sim.now();
+    let engine = pair.sim.endpoint(pair.client).unwrap();
+    let misuse = engine.conn(conn).unwrap().commit(now, RING + 1);
+    assert_eq!(misuse, Err(ApiMisuse::BeyondSpace { space: RING }));
+    let error = pair
+        .sim
+        .fabric()
+        .ism_write(pair.client, space.buffer, 16_384, &[1], false);
+    assert!(error.is_err(), "one octet behind the DMB");
+    let error = pair
+        .sim
+        .fabric()
+        .ism_write(pair.client, space.buffer, u32::MAX, &[1; 9], false);
+    assert!(error.is_err(), "a sum that wraps");
+    let _ = (far, DEVICE);
+}

@@ -1,0 +1,101 @@
+//! What an ISM device answers and reports.
+
+#[cfg(doc)]
+use crate::command::IsmCommand;
+use crate::id::{BufferId, ConnId, DeviceId};
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
+use crate::wire::types::{DmbToken, IsmGid};
+
+/// The answer to an [`IsmCommand`], or something a device reports by itself.
+///
+/// One whose handle is stale is dropped silently, and so is an answer to a command
+/// that is not under way.
+///
+/// # Order
+///
+/// What a peer did is reported in the order in which it did it: data that lies before a
+/// signal is in the DMB when the signal is reported, and a peer that vanishes is
+/// reported after all its signals.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IsmCompletion {
+    /// The DMB can be written by the peer; it is zero.
+    DmbRegistered {
+        /// The DMB.
+        buffer: BufferId,
+        /// What the peer names it by.
+        token: DmbToken,
+    },
+    /// The DMB is gone.
+    DmbUnregistered {
+        /// The DMB.
+        buffer: BufferId,
+    },
+    /// The DMB is zero.
+    DmbCleared {
+        /// The DMB.
+        buffer: BufferId,
+    },
+    /// The send buffer has memory.
+    BufferAllocated {
+        /// The send buffer.
+        buffer: BufferId,
+    },
+    /// The memory is given back.
+    BufferFreed {
+        /// The send buffer.
+        buffer: BufferId,
+    },
+    /// The send buffer is bound to the peer's DMB.
+    DmbAttached {
+        /// The send buffer.
+        buffer: BufferId,
+    },
+    /// It is bound to nothing.
+    DmbDetached {
+        /// The send buffer.
+        buffer: BufferId,
+    },
+    /// The control command of a buffer that was under way failed.
+    Refused {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// The peer signalled a DMB. Several signals may be reported as one, and one
+    /// without need does no harm.
+    Signalled {
+        /// The DMB.
+        buffer: BufferId,
+        /// Its head, read once: each cursor in one piece and **the consumer cursor,
+        /// with the flags, before the producer cursor**. Read the other way round, the
+        /// peer's last word could be taken for one that came before its last octets.
+        cdc: [u8; CDC_ISM_LENGTH],
+    },
+    /// A `Move` or `Signal` of the connection could not be executed.
+    MoveFailed {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// A DMB does not work any more.
+    DmbFailed {
+        /// The DMB.
+        buffer: BufferId,
+    },
+    /// A device that this one could reach is gone.
+    PeerVanished {
+        /// This side's device.
+        device: DeviceId,
+        /// The one that is gone.
+        peer: IsmGid,
+    },
+    /// A peer sent a software event.
+    Event {
+        /// This side's device.
+        device: DeviceId,
+        /// The sender.
+        peer: IsmGid,
+        /// What it is about.
+        code: u32,
+        /// What goes with it, in the order of this machine.
+        info: u64,
+    },
+}

@@ -1,0 +1,88 @@
+//! What SMC-D does otherwise than SMC-R: a CDC message lies in memory, without a
+//! number, and the send buffer may be the peer's element itself.
+//!
+//! ```text
+//!  send buffer mapped to the peer's element (attached)
+//!
+//!    consumer (the peer's)      published         produced      consumer + ring
+//!   ----+----------------------------+-----------------+-------------+------->
+//!       | the peer reads here        | in place, CDC   | free space  |
+//!       |                            | message due     |             |
+//! ```
+
+use super::close::CloseState;
+use super::{CdcOutcome, CloseCause, Connection, FatalCause, NotifyRecord, PeerMisbehaved};
+use crate::config::ConnectionConfig;
+use crate::time::Instant;
+use crate::wire::cdc_ism::CdcIsm;
+
+impl Connection {
+    /// Makes the peer's element the send buffer, its ring beginning at offset `head`:
+    /// for a connection on which nothing was sent yet.
+    #[must_use]
+    pub fn attached(mut self, head: u32) -> Self {
+        self.tx.attach(head);
+        self
+    }
+
+    /// Whether octets committed lie in the peer's element already, so that the writes
+    /// of a turn are done.
+    #[must_use]
+    pub const fn is_attached(&self) -> bool {
+        self.tx.attached
+    }
+
+    /// Whether the peer has said anything yet.
+    #[must_use]
+    pub const fn has_heard(&self) -> bool {
+        self.rx.sequence != 0 || self.rx.received.total > 0 || self.tx.consumer.total > 0
+    }
+
+    /// The CDC message at the head of the DMB, after a signal. Judged and applied as
+    /// one of SMC-R with the next number (D-046); the same one again changes nothing.
+    //= D-043
+    //= D-046
+    pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
+        let outcome = self.on_cdc(now, cfg, &cdc.numbered(self.rx.sequence.wrapping_add(1)));
+        if self.tx.release_consumed() {
+            self.note_writable();
+        }
+        outcome
+    }
+
+    /// The head of the DMB is something else than a CDC message.
+    pub fn on_foreign_head(&mut self, now: Instant, cfg: &ConnectionConfig) -> CdcOutcome {
+        let state = self.close.state;
+        if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
+            return CdcOutcome::Ignored(state);
+        }
+        let what = PeerMisbehaved::ForeignHead;
+        let act = self.close.abort(CloseCause::PeerMisbehaved(what));
+        self.perform(now, cfg, act);
+        CdcOutcome::Misbehaved(what)
+    }
+
+    /// A CDC message was moved to the peer's DMB, and everything before it. (The peer
+    /// frees a send buffer that is its own ring.)
+    pub fn on_signalled(&mut self, now: Instant, cfg: &ConnectionConfig, record: NotifyRecord) {
+        if self.tx.attached {
+            self.tx.count_completed(record);
+            self.settle(now, cfg);
+        } else {
+            self.on_notify_completed(now, cfg, record);
+        }
+    }
+
+    /// A move failed: the peer is told, unless telling it is what failed.
+    //= D-053
+    pub fn on_move_failed(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        let state = self.close.state;
+        let act = if matches!(state, CloseState::PeerAbortWait | CloseState::ProcessAbort) {
+            self.close.lose(CloseCause::Fatal(FatalCause::LinkLost))
+        } else {
+            self.close
+                .abort(CloseCause::Fatal(FatalCause::AccessRefused))
+        };
+        self.perform(now, cfg, act);
+    }
+}

@@ -1,0 +1,72 @@
+//! Link groups of SMC-D: one way through an ISM device, and the buffers used over it.
+//!
+//! There are no links, no LLC and no keys. One entry in the table of links stands for
+//! the way, so that lists, turns and the end are those of SMC-R; nobody is told of it as
+//! a link. What the world is asked for is an
+//! [`IsmCommand`](crate::command::IsmCommand):
+//!
+//! ```text
+//!  DMB          Absent ──Register──► Present ──► in use ──► ended by both: Clear ─► spare
+//!                                       ▲                   otherwise: Unregister
+//!  send buffer  Absent ──Alloc──► Present ──Attach──► in use ──Detach──► spare
+//!               (mapped: Attach alone makes it, Detach ends it)
+//! ```
+
+mod answers;
+mod buffers;
+mod events;
+mod matching;
+mod work;
+
+pub(crate) use buffers::{IsmBuffer, PeerDmb};
+pub(crate) use events::Answer;
+
+use crate::config::MAX_DEVICES;
+use crate::id::DeviceId;
+use crate::wire::types::IsmGid;
+
+/// Which kind of group it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum GroupKind {
+    /// Links between RNICs.
+    SmcR,
+    /// A way through an ISM device.
+    SmcD(IsmWay),
+}
+
+/// A way through an ISM device: what tells groups of SMC-D apart.
+//= D-034
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct IsmWay {
+    /// This side's device.
+    pub(crate) device: DeviceId,
+    /// The peer's device, on this side's channel.
+    pub(crate) peer: IsmGid,
+    /// VLAN that DMBs are registered for.
+    pub(crate) vlan: Option<u16>,
+    /// Whether this side's device maps DMBs of the peer.
+    pub(crate) maps: bool,
+}
+
+/// Whether two GIDs are those of the same device; not every report tells the channel.
+pub(crate) const fn same_device(a: IsmGid, b: IsmGid) -> bool {
+    a.gid == b.gid && a.gid_ext == b.gid_ext
+}
+
+/// What carries a link's work.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Lower {
+    /// A queue pair of an RNIC.
+    QueuePair,
+    /// An ISM device.
+    Ism {
+        /// The peer is to be told that the group ended.
+        farewell: bool,
+    },
+}
+
+/// The place of an ISM device among the lists of work: behind those of RNICs, so that
+/// asking one for the other's commands finds nothing.
+pub(crate) const fn ism_slot(device: DeviceId) -> DeviceId {
+    DeviceId(device.0.wrapping_add(MAX_DEVICES as u8))
+}

@@ -1,0 +1,245 @@
+//! What an ISM device answers and reports.
+
+use super::super::Memory;
+use super::super::buffer::{Agreement, Control};
+use super::{IsmBuffer, same_device};
+use crate::completion::IsmCompletion;
+use crate::connection::CdcOutcome;
+use crate::connection_record::Phase;
+use crate::engine::Engine;
+use crate::id::{BufferId, NONE};
+use crate::stats::count;
+use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
+use crate::wire::types::DmbToken;
+
+impl Engine<'_> {
+    pub(crate) fn on_ism(&mut self, completion: &IsmCompletion) {
+        match *completion {
+            IsmCompletion::Signalled { buffer, cdc } => self.on_signalled(buffer, &cdc),
+            IsmCompletion::DmbRegistered { buffer, token } => {
+                self.on_memory(buffer, Some(token));
+            }
+            IsmCompletion::BufferAllocated { buffer } => self.on_memory(buffer, None),
+            IsmCompletion::DmbAttached { buffer } => self.on_attached(buffer),
+            IsmCompletion::DmbDetached { buffer } => self.on_detached(buffer),
+            IsmCompletion::DmbCleared { buffer } => {
+                if let Some(index) = self.live_buffer(buffer) {
+                    if let Some(b) = self.buffers.at_mut(index) {
+                        b.on_cleared(0);
+                    }
+                    self.poke_buffer(index);
+                    self.list_spare(index);
+                }
+            }
+            IsmCompletion::DmbUnregistered { buffer } | IsmCompletion::BufferFreed { buffer } => {
+                if let Some(index) = self.under_control(buffer, Control::Free) {
+                    self.remove_buffer(index);
+                }
+            }
+            IsmCompletion::Refused { buffer } => self.on_ism_refused(buffer),
+            //= D-053
+            IsmCompletion::MoveFailed { conn } => {
+                if let Some(index) = self.live_conn(conn) {
+                    self.with_connection(index, |connection, now, config| {
+                        connection.on_move_failed(now, &config.connection);
+                    });
+                }
+            }
+            IsmCompletion::DmbFailed { buffer } => {
+                if let Some(index) = self.owner_of(buffer) {
+                    self.with_connection(index, |connection, now, config| {
+                        connection.on_move_failed(now, &config.connection);
+                    });
+                }
+            }
+            //= D-052
+            IsmCompletion::PeerVanished { device, peer } => {
+                self.end_ways(|way| way.device == device && same_device(way.peer, peer));
+            }
+            IsmCompletion::Event {
+                device,
+                peer,
+                code,
+                info,
+            } => self.on_ism_event(device, peer, code, info),
+        }
+    }
+
+    /// A live buffer of SMC-D with this control command under way.
+    fn under_control(&self, buffer: BufferId, control: Control) -> Option<u32> {
+        let index = self.live_buffer(buffer)?;
+        let b = self.buffers.at(index)?;
+        (b.ism.is_some() && b.is_under_way(control)).then_some(index)
+    }
+
+    /// A buffer got its memory, a DMB with a token.
+    fn on_memory(&mut self, buffer: BufferId, named: Option<DmbToken>) {
+        let Some(index) = self.under_control(buffer, Control::Alloc) else {
+            return;
+        };
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        match (&mut b.ism, named) {
+            (Some(IsmBuffer::Dmb { token, .. }), Some(named)) => {
+                *token = named;
+                // Accept or Confirm tells the peer: nothing is left to agree on.
+                b.agreement = Agreement::Confirmed;
+            }
+            (Some(IsmBuffer::Source { .. }), None) => {}
+            // The other kind's answer.
+            _ => return,
+        }
+        b.on_allocated();
+        if matches!(
+            b.ism,
+            Some(IsmBuffer::Source {
+                target: Some(_),
+                ..
+            })
+        ) {
+            // It is still to be bound.
+            self.poke_buffer(index);
+        } else {
+            self.serve_waiter(index);
+        }
+    }
+
+    fn on_attached(&mut self, buffer: BufferId) {
+        let Some(index) = self.under_control(buffer, Control::Register(0)) else {
+            return;
+        };
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        let _ = b.take_refused();
+        b.memory = Memory::Present;
+        if let Some(IsmBuffer::Source { attached, .. }) = &mut b.ism {
+            *attached = true;
+        }
+        self.serve_waiter(index);
+    }
+
+    fn on_detached(&mut self, buffer: BufferId) {
+        if let Some(index) = self.under_control(buffer, Control::Deregister(0)) {
+            self.detached(index);
+        }
+    }
+
+    /// A send buffer is bound to nothing; a mapping is gone with that.
+    fn detached(&mut self, index: u32) {
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        let _ = b.take_refused();
+        if let Some(IsmBuffer::Source {
+            attached, mapped, ..
+        }) = &mut b.ism
+        {
+            *attached = false;
+            if *mapped {
+                b.memory = Memory::Gone;
+            }
+        }
+        self.list_spare(index);
+        self.poke_buffer(index);
+        self.drop_absent_buffer(index);
+    }
+
+    /// A buffer is one step further: whoever waits for it looks at it again.
+    fn serve_waiter(&mut self, index: u32) {
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        let waiter = core::mem::replace(&mut b.waiter, NONE);
+        self.poke_buffer(index);
+        self.list_spare(index);
+        self.wake(waiter);
+    }
+
+    fn on_ism_refused(&mut self, buffer: BufferId) {
+        let Some(index) = self.live_buffer(buffer) else {
+            return;
+        };
+        let Some(b) = self.buffers.at_mut(index).filter(|b| b.ism.is_some()) else {
+            return;
+        };
+        let Some(refused) = b.take_refused() else {
+            return;
+        };
+        match refused {
+            // It can have no other use; without users it goes.
+            Control::Clear(element) => {
+                b.dirty.remove(element);
+                b.retired = true;
+                self.buffers.set_deadline(index, None);
+                self.list_spare(index);
+                self.poke_buffer(index);
+            }
+            // What cannot be undone counts as undone.
+            Control::Free => self.remove_buffer(index),
+            Control::Deregister(_) => self.detached(index),
+            Control::Alloc | Control::Register(_) => {
+                if b.memory == Memory::Absent {
+                    b.memory = Memory::Gone;
+                }
+                b.retired = true;
+                let waiter = core::mem::replace(&mut b.waiter, NONE);
+                self.list_spare(index);
+                // The waiter leaves first, so that its element comes back.
+                self.wake(waiter);
+                self.run_wakes();
+                self.drop_absent_buffer(index);
+                self.poke_buffer(index);
+            }
+        }
+    }
+
+    /// A DMB of this side was signalled.
+    //= D-043
+    fn on_signalled(&mut self, buffer: BufferId, octets: &[u8; CDC_ISM_LENGTH]) {
+        let Some(index) = self.owner_of(buffer) else {
+            count(&mut self.core.statistics.cdc_unknown);
+            return;
+        };
+        let Some(record) = self.connections.at_mut(index) else {
+            return;
+        };
+        let head = CdcIsm::parse(octets, Endianness::NATIVE);
+        let handshake = match record.phase {
+            Phase::Active => None,
+            Phase::Rendezvous(handshake) => Some(handshake),
+            _ => {
+                count(&mut self.core.statistics.cdc_unknown);
+                return;
+            }
+        };
+        // The data outran the Confirm. (Anything else than a message is judged with the
+        // next signal.)
+        if let Some(handshake) = handshake {
+            if let (Some(h), Ok(cdc)) = (self.handshakes.at_mut(handshake), head) {
+                h.keep_early_ism(&cdc);
+            }
+            return;
+        }
+        let Some(connection) = record.connection.as_mut() else {
+            return;
+        };
+        let (now, config) = (self.core.now, &self.core.config.connection);
+        let outcome = match head {
+            Ok(cdc) => connection.on_cdc_ism(now, config, &cdc),
+            Err(CdcIsmError::NotWritten) => return,
+            Err(_) => connection.on_foreign_head(now, config),
+        };
+        let statistics = &mut self.core.statistics;
+        match outcome {
+            CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
+            CdcOutcome::BackwardCursor => {
+                count(&mut statistics.backward_cursors);
+                count(&mut statistics.cdc_received);
+            }
+            _ => count(&mut statistics.cdc_received),
+        }
+        self.after_connection(index);
+    }
+}

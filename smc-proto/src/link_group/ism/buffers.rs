@@ -1,0 +1,234 @@
+//! DMBs and what is bound to the peer's.
+
+use core::hash::{Hash, Hasher};
+
+use super::super::buffer::{Control, Registrable};
+use super::super::{Buffer, Memory};
+use crate::command::{BufferKind, IsmCommand};
+use crate::connection::{CloseCause, Connection};
+use crate::engine::Engine;
+use crate::id::{BufferId, NONE};
+use crate::wire::types::DmbToken;
+
+/// What a buffer of SMC-D has besides memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum IsmBuffer {
+    /// A DMB of this side.
+    Dmb {
+        /// What the peer names it by.
+        token: DmbToken,
+        /// The connection that has it.
+        owner: u32,
+    },
+    /// A send buffer.
+    Source {
+        /// The DMB it is to be bound to.
+        target: Option<PeerDmb>,
+        /// Whether it is bound to one.
+        attached: bool,
+        /// Whether it is that DMB itself.
+        mapped: bool,
+    },
+}
+
+/// A DMB of the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct PeerDmb {
+    pub(crate) token: DmbToken,
+    /// Octets.
+    pub(crate) length: u32,
+}
+
+impl IsmBuffer {
+    pub(crate) const fn new(kind: BufferKind, mapped: bool) -> Self {
+        match kind {
+            BufferKind::Rmb => Self::Dmb {
+                token: DmbToken(0),
+                owner: NONE,
+            },
+            BufferKind::Send => Self::Source {
+                target: None,
+                attached: false,
+                mapped,
+            },
+        }
+    }
+
+    /// Whether nothing of an earlier connection is left.
+    pub(crate) const fn is_free(self) -> bool {
+        match self {
+            Self::Dmb { .. } => true,
+            Self::Source {
+                target, attached, ..
+            } => target.is_none() && !attached,
+        }
+    }
+
+    pub(crate) fn fingerprint<H: Hasher>(self, hasher: &mut H) {
+        match self {
+            // A token is a name, whose value decides nothing.
+            Self::Dmb { owner, .. } => (0u8, owner).hash(hasher),
+            Self::Source {
+                target,
+                attached,
+                mapped,
+            } => {
+                let length = target.map(|target| target.length);
+                (1u8, length, attached, mapped).hash(hasher);
+            }
+        }
+    }
+}
+
+impl Buffer {
+    /// The token of a DMB that has one.
+    pub(crate) fn dmb_token(&self) -> Option<DmbToken> {
+        match self.ism {
+            Some(IsmBuffer::Dmb { token, .. }) if self.memory == Memory::Present => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Whether a send buffer is bound to the DMB it was to be bound to.
+    pub(crate) const fn is_attached(&self) -> bool {
+        matches!(
+            self.ism,
+            Some(IsmBuffer::Source {
+                target: Some(_),
+                attached: true,
+                ..
+            })
+        )
+    }
+
+    /// The next control command of a buffer of SMC-D.
+    pub(crate) fn wanted_of_ism(&self, ism: IsmBuffer, links: Registrable) -> Option<Control> {
+        let open = !links.open.is_empty() && !self.retired;
+        let unused = self.retired && self.users == 0;
+        let IsmBuffer::Source {
+            target,
+            attached,
+            mapped,
+        } = ism
+        else {
+            return match self.memory {
+                Memory::Absent => open.then_some(Control::Alloc),
+                Memory::Gone => None,
+                Memory::Present if self.retired => unused.then_some(Control::Free),
+                Memory::Present => self.dirty.first().map(Control::Clear),
+            };
+        };
+        match self.memory {
+            _ if attached => (target.is_none() || unused).then_some(Control::Deregister(0)),
+            Memory::Gone => None,
+            Memory::Absent if mapped => (open && target.is_some()).then_some(Control::Register(0)),
+            Memory::Absent => open.then_some(Control::Alloc),
+            Memory::Present if self.retired => unused.then_some(Control::Free),
+            Memory::Present => (open && target.is_some()).then_some(Control::Register(0)),
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// The next control command of a buffer, for its ISM device.
+    pub(super) fn next_dmb_command(&mut self, index: u32) -> Option<IsmCommand> {
+        let buffer = self.buffer_id(index);
+        let (wanted, _) = self.buffer_work(index)?;
+        let way = self.way_of(self.buffers.at(index)?.group);
+        let b = self.buffers.at_mut(index)?;
+        let length = b.size.octets();
+        let command = match (b.ism?, wanted) {
+            (IsmBuffer::Dmb { .. }, Control::Alloc) => IsmCommand::RegisterDmb {
+                buffer,
+                length,
+                peer: way?.peer,
+                vlan: way?.vlan,
+            },
+            (IsmBuffer::Dmb { .. }, Control::Clear(_)) => IsmCommand::ClearDmb { buffer },
+            (IsmBuffer::Dmb { .. }, _) => IsmCommand::UnregisterDmb { buffer },
+            (IsmBuffer::Source { .. }, Control::Alloc) => {
+                IsmCommand::AllocBuffer { buffer, length }
+            }
+            (
+                IsmBuffer::Source {
+                    target: Some(target),
+                    mapped,
+                    ..
+                },
+                Control::Register(_),
+            ) => IsmCommand::AttachDmb {
+                buffer,
+                peer: way?.peer,
+                token: target.token,
+                length: target.length,
+                map: mapped,
+            },
+            (IsmBuffer::Source { .. }, Control::Deregister(_)) => IsmCommand::DetachDmb { buffer },
+            (IsmBuffer::Source { .. }, _) => IsmCommand::FreeBuffer { buffer },
+        };
+        b.note_under_way(wanted);
+        Some(command)
+    }
+
+    /// Binds the send buffer of a connection to the peer's DMB; whether it has one.
+    pub(crate) fn bind_send_buffer(&mut self, conn: u32, dmb: PeerDmb) -> bool {
+        let index = self
+            .connections
+            .at(conn)
+            .map_or(NONE, |record| record.send_buffer);
+        let Some(b) = self.buffers.at_mut(index) else {
+            return false;
+        };
+        let Some(IsmBuffer::Source { target, .. }) = &mut b.ism else {
+            return false;
+        };
+        *target = Some(dmb);
+        b.waiter = conn;
+        self.poke_buffer(index);
+        true
+    }
+
+    /// Notes which connection a DMB is given to.
+    pub(crate) fn note_owner(&mut self, index: u32, conn: u32) {
+        if let Some(IsmBuffer::Dmb { owner, .. }) =
+            self.buffers.at_mut(index).and_then(|b| b.ism.as_mut())
+        {
+            *owner = conn;
+        }
+    }
+
+    /// Takes a buffer of SMC-D back from a connection. A DMB that the peer may still
+    /// write to is not used again.
+    //= D-057
+    pub(crate) fn take_back_ism(&mut self, conn: u32, index: u32) {
+        let orderly = self
+            .connections
+            .at(conn)
+            .and_then(|record| record.connection.as_ref())
+            .and_then(Connection::cause)
+            == Some(CloseCause::Orderly);
+        let Some(b) = self.buffers.at_mut(index) else {
+            return;
+        };
+        match &mut b.ism {
+            None => {}
+            Some(IsmBuffer::Dmb { owner, .. }) => {
+                *owner = NONE;
+                b.retired |= !orderly;
+            }
+            Some(IsmBuffer::Source { target, mapped, .. }) => {
+                *target = None;
+                b.retired |= *mapped;
+            }
+        }
+    }
+
+    /// The connection that has a DMB.
+    pub(super) fn owner_of(&self, buffer: BufferId) -> Option<u32> {
+        let index = self.live_buffer(buffer)?;
+        let Some(IsmBuffer::Dmb { owner, .. }) = self.buffers.at(index)?.ism else {
+            return None;
+        };
+        (self.connections.at(owner)?.rmb.id() == buffer).then_some(owner)
+    }
+}

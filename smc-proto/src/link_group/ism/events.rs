@@ -1,0 +1,120 @@
+//! Events of ISM devices, and the end of groups of SMC-D.
+
+use super::super::{Fallback, GroupKind, LinkGroup};
+use super::{IsmWay, Lower, same_device};
+use crate::command::IsmCommand;
+use crate::config::MAX_DEVICES;
+use crate::engine::Engine;
+use crate::event::CloseReason;
+use crate::id::DeviceId;
+use crate::wire::cdc_ism::Endianness;
+use crate::wire::ism_event::{ANY_VLAN, EventInfo, SHUTDOWN, TEST};
+use crate::wire::types::IsmGid;
+
+/// An answer that a peer's device gets next.
+pub(crate) type Answer = Option<(IsmGid, u64)>;
+
+impl Engine<'_> {
+    /// A peer sent a software event. Whatever it is not, is nothing to us.
+    //= D-054
+    pub(super) fn on_ism_event(&mut self, device: DeviceId, peer: IsmGid, code: u32, bits: u64) {
+        let info = EventInfo::from_bits(bits, Endianness::NATIVE);
+        match (code, info.kind) {
+            //= D-051
+            (SHUTDOWN, _) => self.end_ways(|way| {
+                let concerned = info.vlan == ANY_VLAN || vlan_of(way) == info.vlan;
+                way.device == device && same_device(way.peer, peer) && concerned
+            }),
+            (TEST, EventInfo::REQUEST) => {
+                let response = EventInfo {
+                    kind: EventInfo::RESPONSE,
+                    ..info
+                };
+                // Who asks again before this left gets one answer for both.
+                if let Some(answer) = self.core.ism_answers.get_mut(usize::from(device.0)) {
+                    *answer = Some((peer, response.bits(Endianness::NATIVE)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer that a device has to send.
+    pub(super) fn next_answer(&mut self, device: DeviceId) -> Option<IsmCommand> {
+        let answer = self.core.ism_answers.get_mut(usize::from(device.0))?;
+        let (peer, info) = answer.take()?;
+        Some(IsmCommand::SignalEvent {
+            peer,
+            vlan: None,
+            code: TEST,
+            info,
+        })
+    }
+
+    /// Ends groups of SMC-D without a word to the peer.
+    pub(super) fn end_ways(&mut self, concerned: impl Fn(&IsmWay) -> bool) {
+        for group in 0..self.groups.capacity() {
+            let way = self.way_of(group);
+            if way.is_some_and(|way| concerned(&way)) {
+                self.step();
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
+        }
+    }
+
+    /// Ends a group of SMC-D in order: the peer is told, unless that would end another
+    /// group with it, too.
+    //= D-051
+    //= D-055
+    pub(crate) fn end_way_in_order(&mut self, group: u32, way: IsmWay) {
+        let active = self.groups.at(group).is_some_and(LinkGroup::is_active);
+        let alone = !(0..self.groups.capacity()).any(|other| {
+            self.step();
+            other != group
+                && self.way_of(other) == Some(way)
+                && self.groups.at(other).is_some_and(|g| !g.is_ending())
+        });
+        let link = self.groups.at(group).map(LinkGroup::first_link);
+        if let Some(l) = link.and_then(|link| self.links.at_mut(link)) {
+            l.lower = Lower::Ism {
+                farewell: active && alone,
+            };
+        }
+        self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+    }
+
+    /// What the peer is told at the end of a group.
+    pub(super) fn farewell(&self, way: IsmWay) -> IsmCommand {
+        let info = EventInfo {
+            group: [0; 4],
+            vlan: vlan_of(&way),
+            kind: EventInfo::REQUEST,
+        };
+        IsmCommand::SignalEvent {
+            peer: way.peer,
+            vlan: way.vlan,
+            code: SHUTDOWN,
+            info: info.bits(Endianness::NATIVE),
+        }
+    }
+
+    /// The way of a group of SMC-D.
+    pub(crate) fn way_of(&self, group: u32) -> Option<IsmWay> {
+        match self.groups.at(group)?.kind {
+            GroupKind::SmcD(way) => Some(way),
+            GroupKind::SmcR => None,
+        }
+    }
+
+    /// An ISM device is gone: whatever went through it ends.
+    pub(crate) fn forget_ism_device(&mut self, device: DeviceId) {
+        if usize::from(device.0) < MAX_DEVICES {
+            self.end_ways(|way| way.device == device);
+        }
+    }
+}
+
+/// How an event names the VLAN of a group.
+fn vlan_of(way: &IsmWay) -> u16 {
+    way.vlan.unwrap_or(0)
+}

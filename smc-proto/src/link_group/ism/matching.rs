@@ -1,0 +1,101 @@
+//! Groups of SMC-D: found, founded, and filled.
+
+use super::super::{
+    Formation, GroupKind, GroupState, Link, LinkGroup, QpGoal, QpState, Role, Standing,
+};
+use super::{IsmWay, Lower, ism_slot};
+use crate::engine::Engine;
+use crate::id::LanId;
+use crate::path::{LocalPath, RoceVersion, Route};
+use crate::version::Terms;
+use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
+
+impl Engine<'_> {
+    /// The group of a way, one that carries connections rather than one that is being
+    /// formed. Who founded it does not matter.
+    //= D-034
+    //= D-035
+    pub(crate) fn find_way(&mut self, way: IsmWay) -> Option<u32> {
+        let list = *self.core.joinable.get(way.bucket())?;
+        let mut forming = None;
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.step();
+            if let Some(g) = self.groups.at(index)
+                && g.kind == GroupKind::SmcD(way)
+            {
+                if g.is_active() {
+                    return Some(index);
+                }
+                forming = forming.or(Some(index));
+            }
+            next = list.next(&mut self.groups, index);
+        }
+        forming
+    }
+
+    /// A new group of SMC-D, to be formed by a first contact.
+    pub(crate) fn new_way(&mut self, role: Role, way: IsmWay, terms: Terms) -> Option<u32> {
+        // No part of it is an RNIC's, but the list of work that it stands in.
+        let path = LocalPath {
+            device: ism_slot(way.device),
+            port: 0,
+            gid_index: 0,
+            gid: Gid([0; 16]),
+            mac: Mac([0; 6]),
+            mtu: Mtu::M1024,
+            lan: LanId(u16::MAX),
+            subnet_match: false,
+            roce: RoceVersion::V1,
+            route: Route::Direct,
+        };
+        let mut group = LinkGroup::new(
+            role,
+            PeerId::default(),
+            way.vlan,
+            path.lan,
+            terms,
+            Formation::Preparing,
+        );
+        group.kind = GroupKind::SmcD(way);
+        group.ring_base = 0;
+        let (group, _) = self.groups.insert(group)?;
+        let mut link = Link::new(group, 0, path, Psn::new(0), LinkUserId(0), self.core.now);
+        link.lower = Lower::Ism { farewell: false };
+        link.standing = Standing::Active;
+        (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
+        let Some((link, _)) = self.links.insert(link) else {
+            self.groups.remove(group);
+            return None;
+        };
+        if let Some(g) = self.groups.at_mut(group) {
+            let [first, ..] = &mut g.links;
+            *first = link;
+            g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
+        }
+        self.offer_group(group);
+        Some(group)
+    }
+
+    /// The first contact of a group of SMC-D is over: there is nothing to be confirmed.
+    //= D-035
+    pub(crate) fn way_formed(&mut self, group: u32) {
+        let forming = self
+            .groups
+            .at(group)
+            .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
+        if forming {
+            self.activate_group(group);
+        }
+    }
+}
+
+impl LinkGroup {
+    /// What a buffer of this group has besides memory.
+    pub(crate) const fn way(&self) -> Option<IsmWay> {
+        match self.kind {
+            GroupKind::SmcD(way) => Some(way),
+            GroupKind::SmcR => None,
+        }
+    }
+}

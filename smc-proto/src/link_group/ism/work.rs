@@ -1,0 +1,114 @@
+//! What an ISM device is asked to do next: answers, control commands, then data.
+
+use super::super::{QpState, SendKind};
+use super::{Lower, ism_slot};
+use crate::command::{IsmCommand, RdmaCommand};
+use crate::config::MAX_DEVICES;
+use crate::connection::Connection;
+use crate::engine::Engine;
+use crate::id::DeviceId;
+use crate::wire::cdc::Cdc;
+use crate::wire::cdc_ism::{CdcIsm, Endianness};
+
+impl Engine<'_> {
+    /// The next command for an ISM device, derived from the state of its groups and
+    /// buffers; `None` if there is nothing to do.
+    pub(crate) fn next_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
+        if usize::from(device.0) >= MAX_DEVICES {
+            return None;
+        }
+        if let Some(answer) = self.next_answer(device) {
+            return Some(answer);
+        }
+        let slot = usize::from(ism_slot(device).0);
+        while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
+            if let Some(command) = self.next_dmb_command(buffer) {
+                return Some(command);
+            }
+            self.unlist_buffer(buffer);
+        }
+        while let Some(link) = self.core.devices.get(slot)?.links.first() {
+            if let Some(command) = self.next_way_command(link) {
+                return Some(command);
+            }
+            self.core
+                .devices
+                .get_mut(slot)?
+                .links
+                .remove(&mut self.links, link);
+        }
+        None
+    }
+
+    fn next_way_command(&mut self, link: u32) -> Option<IsmCommand> {
+        let l = self.links.at(link)?;
+        if l.state == QpState::Drained {
+            let way = self.way_of(l.group)?;
+            let farewell = l.lower == Lower::Ism { farewell: true };
+            let command = farewell.then(|| self.farewell(way));
+            self.on_destroyed(link);
+            return command;
+        }
+        if l.turn.is_none() {
+            self.open_turn(link)?;
+        }
+        self.next_step(link)
+    }
+
+    /// The next step of the turn of a connection: its octets, unless they are where they
+    /// belong already, then the message.
+    //= D-045
+    fn next_step(&mut self, link: u32) -> Option<IsmCommand> {
+        let state = self.links.at_mut(link)?;
+        let open = state.turn.as_mut()?;
+        let conn = open.conn();
+        let in_place = self
+            .connections
+            .at(conn.index)
+            .and_then(|record| record.connection.as_ref())
+            .is_some_and(Connection::is_attached);
+        if !in_place
+            && let Some(RdmaCommand::Write {
+                conn,
+                buffer,
+                source,
+                address,
+                ..
+            }) = open.next_write()
+        {
+            return Some(IsmCommand::Move {
+                conn,
+                buffer,
+                source,
+                offset: address as u32,
+            });
+        }
+        let (buffer, payload, goes_on) = (open.buffer(), open.payload(), open.goes_on);
+        state.turn = None;
+        let sent = state.in_flight.pop();
+        let wanted = state.wants_device();
+        self.data_path().rotate_link(link, wanted, goes_on);
+        // A command that was taken is executed before the next call.
+        if let Some((
+            _,
+            SendKind::Notify {
+                index,
+                generation,
+                record,
+            },
+        )) = sent
+            && self.connections.is_live(index, generation)
+        {
+            self.with_connection(index, |connection, now, config| {
+                connection.on_signalled(now, &config.connection, record);
+            });
+            self.release(index);
+        }
+        let cdc = Cdc::parse(&payload).ok()?;
+        Some(IsmCommand::Signal {
+            conn,
+            buffer,
+            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
+        })
+    }
+}
