@@ -25,31 +25,35 @@ pub(crate) mod list {
 
 /// A connection as the tables hold it. Opaque: use
 /// [`Endpoint::conn`](crate::endpoint::Endpoint::conn).
+///
+/// In the order in which a message needs it, so that it touches few cache lines:
+/// from the list links on, nothing is looked at while octets flow.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct ConnectionRecord {
     pub(crate) phase: Phase,
-    /// Set once the rendezvous gave the peer's half.
-    pub(crate) connection: Option<Connection>,
     /// This side's token, as the peer sends it in CDC messages.
     pub(crate) token: AlertToken,
     pub(crate) group: u32,
     pub(crate) link: u32,
-    pub(crate) rmb: Element,
     pub(crate) send_buffer: u32,
     /// Generation of the send buffer: its slot need not be looked at.
     pub(crate) send_generation: u32,
-    pub(crate) remote: RemoteElement,
     /// Events not yet polled.
     pub(crate) notices: Pending,
+    pub(crate) first_contact: bool,
+    pub(crate) tcp: Option<TcpCommand>,
+    pub(crate) remote: RemoteElement,
+    pub(crate) rmb: Element,
+    /// Set once the rendezvous gave the peer's half.
+    pub(crate) connection: Option<Connection>,
+    links: [Links; 4],
     /// How it ended, once it has.
     pub(crate) end: Option<End>,
-    pub(crate) tcp: Option<TcpCommand>,
-    pub(crate) first_contact: bool,
     /// The group it was established in, for as long as the handle lives.
-    pub(crate) home: Option<GroupId>,
+    pub(crate) home: GroupId,
     /// What the application shut down while the rendezvous was under way.
     pub(crate) shutdown: Option<Shutdown>,
-    links: [Links; 4],
 }
 
 /// Where a connection stands.
@@ -172,7 +176,10 @@ impl ConnectionRecord {
             end: None,
             tcp: None,
             first_contact: false,
-            home: None,
+            home: GroupId {
+                index: NONE,
+                generation: 0,
+            },
             shutdown: None,
             links: [Links::UNLINKED; 4],
         }

@@ -20,17 +20,21 @@ use crate::id::NONE;
 use crate::time::Instant;
 
 /// One place of a table, to be created with [`Slot::EMPTY`].
+///
+/// The generation stands beside what a handle leads to first, the cell of the heap
+/// out of the way.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Slot<T> {
     generation: u32,
     /// With a value, where its deadline stands in the heap; without, the next free
     /// slot. `NONE` if there is none.
     place: u32,
+    value: Option<T>,
     /// Cell of the heap at this slot's position, and whose it is; unrelated to
     /// `value`.
     deadline: Instant,
     owner: u32,
-    value: Option<T>,
 }
 
 impl<T> Slot<T> {

@@ -71,18 +71,18 @@ impl Engine<'_> {
             let Some(next) = next else {
                 continue;
             };
-            let event = match (next, home, end) {
-                (Pending::PROPOSED, _, _) => Event::Proposed { conn },
-                (Pending::ESTABLISHED, Some(group), _) => Event::Established {
+            let event = match (next, end) {
+                (Pending::PROPOSED, _) => Event::Proposed { conn },
+                (Pending::ESTABLISHED, _) => Event::Established {
                     conn,
-                    group,
+                    group: home,
                     first_contact,
                 },
-                (Pending::URGENT, _, _) => Event::Urgent { conn },
-                (Pending::READABLE, _, _) => Event::Readable { conn },
-                (Pending::WRITABLE, _, _) => Event::Writable { conn },
-                (_, _, Some(End::FellBack(why))) => Event::FellBack { conn, why },
-                (_, _, Some(End::Closed(reason))) => Event::Closed { conn, reason },
+                (Pending::URGENT, _) => Event::Urgent { conn },
+                (Pending::READABLE, _) => Event::Readable { conn },
+                (Pending::WRITABLE, _) => Event::Writable { conn },
+                (_, Some(End::FellBack(why))) => Event::FellBack { conn, why },
+                (_, Some(End::Closed(reason))) => Event::Closed { conn, reason },
                 _ => continue,
             };
             return Some(event);

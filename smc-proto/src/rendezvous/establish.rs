@@ -91,7 +91,7 @@ impl Engine<'_> {
             record.connection = Some(connection);
             record.remote = remote;
             record.phase = Phase::Active;
-            record.home = Some(home);
+            record.home = home;
         }
         count(&mut self.core.statistics.established);
         if first_contact {
