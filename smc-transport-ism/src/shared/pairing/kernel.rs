@@ -80,6 +80,22 @@ impl Kernel {
         Ok(found)
     }
 
+    /// The socket that would take a connection to `remote` now; of a group, any.
+    pub(super) fn listener(&self, remote: SocketAddr) -> io::Result<Option<Listening>> {
+        let any = match remote {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut found = None;
+        let nobody = SocketAddr::new(any, 0);
+        self.ask((REQUEST, !0), (remote, nobody), |record| {
+            if record.state == LISTEN {
+                found = Some(record.listening());
+            }
+        })?;
+        Ok(found)
+    }
+
     /// The sockets that may take a connection to `remote`: those bound to the very
     /// address come before those bound to any.
     pub(super) fn listeners(&self, remote: SocketAddr) -> io::Result<Vec<Listening>> {
@@ -305,6 +321,11 @@ mod tests {
         let cookies = |address: &str, port| {
             let remote = SocketAddr::new(address.parse().unwrap(), port);
             let found = kernel.listeners(remote).unwrap();
+            let likely = kernel.listener(remote).unwrap();
+            assert_eq!(
+                likely.map(|at| at.cookie),
+                found.first().map(|at| at.cookie)
+            );
             found.iter().map(|at| at.cookie).collect::<Vec<_>>()
         };
         let any = TcpListener::bind("[::]:0").unwrap();
