@@ -28,6 +28,7 @@
 //! # Ok::<(), smc_transport_ism::device::IsmError>(())
 //! ```
 
+mod moves;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -188,5 +189,47 @@ impl IsmDevice for Device {
 
     fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
         self.machine.lock().read_cdc(self.gid, dmb, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Machine;
+    use crate::device::{Gid128, IsmDevice, IsmReport};
+
+    const GIDS: [Gid128; 2] = [Gid128 { gid: 1, ext: 0 }, Gid128 { gid: 2, ext: 0 }];
+
+    #[test]
+    fn a_fork_goes_its_own_way() {
+        let machine = Machine::new(1);
+        let [mut one, mut two] = GIDS.map(|gid| machine.add(gid).unwrap());
+        assert!(machine.add(GIDS[0]).is_none());
+        let dmb = two.register_dmb(4096, GIDS[0], None).unwrap();
+        let Some(IsmReport::DmbRegistered { token, .. }) = two.poll() else {
+            panic!()
+        };
+        let remote = one.attach_dmb(GIDS[1], token, 4096).unwrap();
+        one.move_cdc(remote, 0, 0, &[1; 32], true).unwrap();
+
+        let (_machine, mut forks) = machine.fork();
+        assert_eq!(forks[1].poll(), two.poll());
+        forks[0].move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
+        assert_eq!((two.poll(), two.read_cdc(dmb, 0)), (None, Ok([1; 32])));
+        assert!(
+            matches!(forks[1].poll(), Some(IsmReport::Signalled { cdc, .. }) if cdc == [2; 32])
+        );
+        drop(forks);
+        assert_eq!(one.poll(), None, "only the fork's devices have gone");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_tokens() {
+        let tokens = |seed| {
+            let machine = Machine::new(seed);
+            let [_one, mut two] = GIDS.map(|gid| machine.add(gid).unwrap());
+            [(); 3].map(|()| two.register_dmb(4096, GIDS[0], None).map(|_| two.poll()))
+        };
+        assert_eq!(tokens(1), tokens(1));
+        assert_ne!(tokens(1), tokens(2));
     }
 }

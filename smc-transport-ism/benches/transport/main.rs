@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod bare;
 #[cfg(target_os = "linux")]
+mod connections;
+#[cfg(target_os = "linux")]
 mod rivals;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -26,7 +28,7 @@ fn main() {
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {}", load().trim());
     type Measure = fn(&str, usize);
-    let all: [(&str, Measure); 4] = [
+    let all: [(&str, Measure); 5] = [
         ("stream of 64 KiB writes, GB/s", stream),
         (
             "64-octet messages one after another, millions a second",
@@ -34,6 +36,10 @@ fn main() {
         ),
         ("there and back while both look, nanoseconds", ping_pong),
         ("there and back while both sleep, microseconds", asleep),
+        (
+            "connections made, accepted and closed, microseconds",
+            connecting,
+        ),
     ];
     for (title, measure) in all.iter().filter(|(title, _)| title.contains(&word)) {
         measure(title, rounds);
@@ -144,6 +150,21 @@ fn asleep(title: &str, rounds: usize) {
             ("DMB, 64 octets and CDC", &|| {
                 transport::ping_pong(5000, 64, none) / 1000.0
             }),
+        ],
+    );
+}
+
+#[cfg(target_os = "linux")]
+fn connecting(title: &str, rounds: usize) {
+    interleaved(
+        title,
+        rounds,
+        &[
+            ("plain TCP", &|| connections::plain(1000)),
+            ("plain client", &|| connections::plain_client(1000)),
+            ("plain server", &|| connections::plain_server(1000)),
+            ("paired, first of its peer", &|| connections::first(500)),
+            ("paired", &|| connections::paired(1000)),
         ],
     );
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::device::{
-    CDC_LEN, Cdc, DeviceEvent, DeviceFacts, Dmb, DmbToken, Gid128, IsmError, IsmReport,
-    MAX_DMB_LEN, RemoteDmb, VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
+    DeviceEvent, DeviceFacts, Dmb, DmbToken, Gid128, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
+    VlanId, check_len,
 };
 use crate::slots::{Key, Slots};
 
@@ -22,35 +22,35 @@ pub(super) struct State {
 }
 
 #[derive(Clone)]
-struct Port {
-    vlans: BTreeSet<VlanId>,
-    dmbs: Slots<Memory>,
-    attached: Slots<Attachment>,
-    reports: VecDeque<Queued>,
-    events: usize,
+pub(super) struct Port {
+    pub(super) vlans: BTreeSet<VlanId>,
+    pub(super) dmbs: Slots<Memory>,
+    pub(super) attached: Slots<Attachment>,
+    pub(super) reports: VecDeque<Queued>,
+    pub(super) events: usize,
 }
 
 #[derive(Clone)]
-struct Memory {
-    peer: Gid128,
-    token: DmbToken,
-    reported: bool,
-    mask: u16,
-    octets: Vec<u8>,
+pub(super) struct Memory {
+    pub(super) peer: Gid128,
+    pub(super) token: DmbToken,
+    pub(super) reported: bool,
+    pub(super) mask: u16,
+    pub(super) octets: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-struct Attachment {
-    owner: Gid128,
+pub(super) struct Attachment {
+    pub(super) owner: Gid128,
     /// Nothing once the owner has gone: a later device may have its GID.
-    dmb: Option<Key>,
-    len: u32,
+    pub(super) dmb: Option<Key>,
+    pub(super) len: u32,
 }
 
 /// What a port will report. Signals are told once however many there were, so the
 /// queue holds at most two entries a DMB.
 #[derive(Clone, Copy)]
-enum Queued {
+pub(super) enum Queued {
     Registered(Key),
     Signalled(Key),
     Software(DeviceEvent),
@@ -222,45 +222,6 @@ impl State {
         was.then_some(()).ok_or(IsmError::Vlan)
     }
 
-    pub(super) fn move_data(
-        &mut self,
-        of: Gid128,
-        remote: RemoteDmb,
-        element: u16,
-        offset: u32,
-        source: &[u8],
-    ) -> Result<(), IsmError> {
-        element_bit(element, &facts(of))?;
-        let (port, dmb, len) = self.target(of, remote)?;
-        let octets = &mut port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?.octets;
-        let end = check_bounds(offset, source.len(), len)?;
-        octets[end - source.len()..end].copy_from_slice(source);
-        Ok(())
-    }
-
-    pub(super) fn move_cdc(
-        &mut self,
-        of: Gid128,
-        remote: RemoteDmb,
-        element: u16,
-        offset: u32,
-        cdc: &Cdc,
-        signal: bool,
-    ) -> Result<(), IsmError> {
-        let bit = element_bit(element, &facts(of))?;
-        let (port, dmb, len) = self.target(of, remote)?;
-        let memory = port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?;
-        let end = check_cdc_bounds(offset, len)?;
-        memory.octets[end - CDC_LEN..end].copy_from_slice(cdc);
-        if signal {
-            if memory.mask == 0 {
-                port.reports.push_back(Queued::Signalled(dmb));
-            }
-            memory.mask |= bit;
-        }
-        Ok(())
-    }
-
     pub(super) fn signal_event(
         &mut self,
         of: Gid128,
@@ -309,51 +270,11 @@ impl State {
         })
     }
 
-    pub(super) fn read(
-        &self,
-        of: Gid128,
-        dmb: Dmb,
-        offset: u32,
-        into: &mut [u8],
-    ) -> Result<(), IsmError> {
-        let octets = self.octets(of, dmb)?;
-        let end = check_bounds(offset, into.len(), octets.len())?;
-        into.copy_from_slice(&octets[end - into.len()..end]);
-        Ok(())
-    }
-
-    pub(super) fn read_cdc(&self, of: Gid128, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
-        let octets = self.octets(of, dmb)?;
-        let end = check_cdc_bounds(offset, octets.len())?;
-        octets[..end].last_chunk().copied().ok_or(IsmError::Bounds)
-    }
-
-    fn octets(&self, of: Gid128, dmb: Dmb) -> Result<&[u8], IsmError> {
-        self.port(of)?
-            .dmbs
-            .at(key(dmb))
-            .map(|memory| &memory.octets[..])
-            .ok_or(IsmError::Stale)
-    }
-
-    /// Where a move goes: the owner's port and its DMB, and where that ends.
-    fn target(
-        &mut self,
-        of: Gid128,
-        remote: RemoteDmb,
-    ) -> Result<(&mut Port, Key, usize), IsmError> {
-        let key = (remote.index, remote.generation);
-        let Attachment { owner, dmb, len } =
-            *self.port(of)?.attached.at(key).ok_or(IsmError::Stale)?;
-        let dmb = dmb.ok_or(IsmError::Unreachable)?;
-        Ok((self.port_mut(owner)?, dmb, len as usize))
-    }
-
-    fn port(&self, gid: Gid128) -> Result<&Port, IsmError> {
+    pub(super) fn port(&self, gid: Gid128) -> Result<&Port, IsmError> {
         self.ports.get(&gid).ok_or(IsmError::Unreachable)
     }
 
-    fn port_mut(&mut self, gid: Gid128) -> Result<&mut Port, IsmError> {
+    pub(super) fn port_mut(&mut self, gid: Gid128) -> Result<&mut Port, IsmError> {
         self.ports.get_mut(&gid).ok_or(IsmError::Unreachable)
     }
 
@@ -367,7 +288,7 @@ impl State {
     }
 }
 
-fn key(dmb: Dmb) -> Key {
+pub(super) fn key(dmb: Dmb) -> Key {
     (dmb.index, dmb.generation)
 }
 

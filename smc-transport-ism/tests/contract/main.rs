@@ -15,7 +15,7 @@ macro_rules! contract {
         $(#[$attribute])*
         mod $backend {
             contract!(@tests $lab;
-                memory: moves_stay_inside_the_dmb, lengths_are_added_in_64_bits,
+                memory: moves_stay_inside_the_dmb, bug_dibs_lengths_are_added_in_64_bits,
                     cursors_keep_their_alignment, elements_have_a_bound,
                     octets_arrive_where_they_were_sent, a_dmb_is_zero_when_announced;
                 registration: lengths_a_dmb_can_have, a_third_party_is_refused,
@@ -24,10 +24,10 @@ macro_rules! contract {
                     attaching_twice_is_two_attachments, vlans_are_joined_and_left;
                 signals: who_is_signalled_sees_what_was_moved, signals_are_told_once_or_more,
                     no_signal_without_asking, elements_are_told_apart,
-                    a_dmb_taken_away_is_silent, moves_in_flight_harm_no_later_dmb,
+                    bug_smcd_a_dmb_taken_away_is_silent, cve_2026_74513_moves_in_flight_harm_no_later_dmb,
                     many_dmbs_are_all_heard;
                 events: events_arrive_in_order, a_flood_of_events_is_refused_not_lost,
-                    exit_is_told_after_all_before_it, exit_with_moves_in_flight,
+                    cve_2026_74690_exit_is_told_after_all_before_it, exit_with_moves_in_flight,
                     nobody_is_there;
                 random: any_order_of_calls_is_as_the_model;
             );

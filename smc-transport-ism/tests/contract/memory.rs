@@ -49,7 +49,7 @@ pub(crate) fn moves_stay_inside_the_dmb<L: Lab>() {
     assert_eq!(mover.move_cdc(remote, 0, LEN - 32, &cdc(1), false), Ok(()));
 }
 
-pub(crate) fn lengths_are_added_in_64_bits<L: Lab>() {
+pub(crate) fn bug_dibs_lengths_are_added_in_64_bits<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for offset in [u32::MAX, u32::MAX - 4095, u32::MAX - 7, 1 << 31] {

@@ -69,7 +69,7 @@ pub(crate) fn elements_are_told_apart<L: Lab>() {
     quiet(&mut owner);
 }
 
-pub(crate) fn a_dmb_taken_away_is_silent<L: Lab>() {
+pub(crate) fn bug_smcd_a_dmb_taken_away_is_silent<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     let (other, _, kept) = joined(&mut mover, &mut owner, LEN);
@@ -81,7 +81,7 @@ pub(crate) fn a_dmb_taken_away_is_silent<L: Lab>() {
     quiet(&mut owner);
 }
 
-pub(crate) fn moves_in_flight_harm_no_later_dmb<L: Lab>() {
+pub(crate) fn cve_2026_74513_moves_in_flight_harm_no_later_dmb<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     for _ in 0..40 {
         let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);

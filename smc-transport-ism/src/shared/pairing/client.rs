@@ -73,20 +73,31 @@ impl Call {
             return Ok(None);
         }
         let kernel = Kernel::open()?;
+        // The listener that the kernel would choose now, first: most often there is no
+        // other, and if it has no name nothing more needs to be asked.
+        let Some(likely) = kernel.listener(remote)? else {
+            return Ok(None);
+        };
+        let Some(first) = Asked::call(&likely) else {
+            return Ok(None);
+        };
         let listeners = kernel.listeners(remote)?;
         if listeners.is_empty() || listeners.len() > MAX_LISTENERS {
             return Ok(None);
         }
         let cookie = rustix::net::sockopt::socket_cookie(tcp)?;
         let announce = Message::Announce { cookie, gid };
+        let mut first = Some(first);
         let mut asked = Vec::new();
         for listener in listeners {
+            let called = match listener.cookie == likely.cookie {
+                true => first.take(),
+                false => Asked::call(&listener),
+            };
             //= SHM-005
             // One that does not answer to its name may accept the connection and
             // speak plain TCP.
-            let Some(one) = Asked::call(&listener) else {
-                return Ok(None);
-            };
+            let Some(one) = called else { return Ok(None) };
             one.socket.send(announce, None)?;
             asked.push(one);
         }

@@ -63,7 +63,7 @@ impl Kernel {
     /// The end at `local` of the connection to `remote`, if this host has it.
     pub(super) fn end(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<End>> {
         let mut found = None;
-        self.ask(request(REQUEST, !0, local, remote), |record| {
+        self.ask((REQUEST, !0), (local, remote), |record| {
             // If there is none, the kernel answers with a listener that would take one.
             let same = record.local_port == local.port() && record.remote_port == remote.port();
             if record.state != LISTEN && same {
@@ -80,6 +80,22 @@ impl Kernel {
         Ok(found)
     }
 
+    /// The socket that would take a connection to `remote` now; of a group, any.
+    pub(super) fn listener(&self, remote: SocketAddr) -> io::Result<Option<Listening>> {
+        let any = match remote {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut found = None;
+        let nobody = SocketAddr::new(any, 0);
+        self.ask((REQUEST, !0), (remote, nobody), |record| {
+            if record.state == LISTEN {
+                found = Some(record.listening());
+            }
+        })?;
+        Ok(found)
+    }
+
     /// The sockets that may take a connection to `remote`: those bound to the very
     /// address come before those bound to any.
     pub(super) fn listeners(&self, remote: SocketAddr) -> io::Result<Vec<Listening>> {
@@ -89,21 +105,23 @@ impl Kernel {
             IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         ] {
             let (local, none) = (SocketAddr::new(any, remote.port()), SocketAddr::new(any, 0));
-            self.ask(
-                request(REQUEST | DUMP, 1 << LISTEN, local, none),
-                |record| {
-                    if record.state == LISTEN && record.local_port == remote.port() {
-                        all.push(record.listening());
-                    }
-                },
-            )?;
+            self.ask((REQUEST | DUMP, 1 << LISTEN), (local, none), |record| {
+                if record.state == LISTEN && record.local_port == remote.port() {
+                    all.push(record.listening());
+                }
+            })?;
         }
         Ok(candidates(all, remote.ip()))
     }
 
-    fn ask(&self, request: Vec<u8>, mut take: impl FnMut(Record)) -> io::Result<()> {
-        let dump = request.get(6) == Some(&(REQUEST | DUMP).to_ne_bytes()[0])
-            && request.get(7) == Some(&(REQUEST | DUMP).to_ne_bytes()[1]);
+    fn ask(
+        &self,
+        (flags, states): (u16, u32),
+        (local, remote): (SocketAddr, SocketAddr),
+        mut take: impl FnMut(Record),
+    ) -> io::Result<()> {
+        let dump = flags & DUMP != 0;
+        let request = request(flags, states, local, remote);
         rustix::net::send(&self.0, &request, SendFlags::empty())?;
         let mut octets = vec![0; 32 << 10];
         loop {
@@ -303,6 +321,11 @@ mod tests {
         let cookies = |address: &str, port| {
             let remote = SocketAddr::new(address.parse().unwrap(), port);
             let found = kernel.listeners(remote).unwrap();
+            let likely = kernel.listener(remote).unwrap();
+            assert_eq!(
+                likely.map(|at| at.cookie),
+                found.first().map(|at| at.cookie)
+            );
             found.iter().map(|at| at.cookie).collect::<Vec<_>>()
         };
         let any = TcpListener::bind("[::]:0").unwrap();

@@ -29,7 +29,7 @@ pub struct Rendezvous {
     kernel: Kernel,
     gid: Gid128,
     pub(super) callers: Vec<Caller>,
-    process: u32,
+    pub(super) process: u32,
 }
 
 /// A client that has called.
@@ -79,6 +79,7 @@ impl Rendezvous {
         is_joined: impl FnOnce(&Peer) -> bool,
         patience: &Patience,
     ) -> Option<Answer> {
+        //= SHM-015
         // A child that shares the listener must not take what its parent was told.
         if self.process != std::process::id() {
             return None;

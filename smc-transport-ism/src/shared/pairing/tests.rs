@@ -435,6 +435,23 @@ fn a_claim_must_name_the_very_socket() {
     assert!(is_plain(&call.unwrap().finish(&tcp, |_| false).unwrap()));
 }
 
+//= SHM-015 test
+#[test]
+fn a_child_leaves_the_rendezvous_to_its_parent() {
+    let mut world = World::new("127.0.0.1:0");
+    let (tcp, call) = world.connect(PATIENT);
+    world.rendezvous.process += 1;
+    let (accepted, answer) = world.accept();
+    assert!(answer.is_none());
+    // What the child did not take is still there for the parent.
+    world.rendezvous.process -= 1;
+    let joined = |peer: &_| world.server.is_joined(peer);
+    let answer = world.rendezvous.answer(&accepted, joined, &PATIENT);
+    let [one, two] = world.settle(&tcp, call.unwrap(), answer.unwrap());
+    paired(one);
+    paired(two);
+}
+
 //= SHM-008 test
 #[test]
 fn an_announcement_counts_for_its_own_socket_only() {
