@@ -57,6 +57,36 @@ fn every_octet_arrives_though_links_die() {
 }
 
 #[test]
+fn links_of_version_2_die_and_come_back_as_well() {
+    for (rnics, length) in [("1", "70k"), ("2", "3m"), ("3", "3m")] {
+        let arguments = ["--bytes", length, "--rnics", rnics, "--smc-version", "2"];
+        let trouble: &[_] = match rnics {
+            "1" => &[],
+            _ => &["--kill-link", "30,60", "--revive", "45"],
+        };
+        let (status, record) = json(&[&arguments[..], trouble].concat());
+        assert_eq!(status, 0, "{rnics} {length} {record}");
+        assert_eq!(record["sha256_ok"], true);
+        assert_eq!(record["smc_version"], "2");
+        let moved = if rnics == "1" { 0 } else { 4 };
+        assert_eq!(record["failovers"], moved, "{record}");
+    }
+    let outcome = demo(&["--bytes", "70k", "--rnics", "2", "--smc-version", "2"]);
+    expect(
+        &outcome.stdout,
+        &[
+            "over SMC-Rv2",
+            "CLC Proposal: SMC-Rv2, GID 10.0.0.1, 1 EID",
+            "LLC CONFIRM LINK request",
+            "LLC ADD LINK request: link 2, GID 10.0.0.12, QP",
+            "1 RMB key",
+            "LLC ADD LINK reply: link 2",
+            "LLC CONFIRM LINK request: link 2",
+        ],
+    );
+}
+
+#[test]
 fn the_ladder_tells_the_story() {
     let arguments = ["--bytes", "4m", "--rnics", "2", "--kill-link", "30,60"];
     let outcome = demo(&[&arguments[..], &["--revive", "45"]].concat());

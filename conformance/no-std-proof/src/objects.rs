@@ -438,10 +438,7 @@ pub fn endpoint<S: Storage + Clone + core::fmt::Debug>(
         if let Some(v2) = &proposed.v2 {
             sink.hashed(v2, v2);
         }
-        // Not `count`, which adds up what the two halves have.
-        for gid in proposed.ism_gids() {
-            keep(gid);
-        }
+        keep(proposed.ism_gids().last());
     }
     endpoint.fingerprint(now, sink);
     if let Some(connection) = endpoint.conn(conn) {

@@ -2,7 +2,7 @@
 
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::CdcIsm;
-use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, Proposal};
 use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{LinkNumber, Mtu, RToken};
@@ -24,6 +24,15 @@ pub(super) fn syn(segment: &TcpSegment<'_>) -> String {
 
 pub(super) fn clc(message: &ClcMessage) -> String {
     match message {
+        ClcMessage::Proposal(Proposal {
+            v2_offer: Some(offer),
+            ..
+        }) => format!(
+            "CLC Proposal: {}v2, GID {}, {}",
+            offer.path,
+            gid_address(offer.gid),
+            many(offer.eids.len(), "EID"),
+        ),
         ClcMessage::Proposal(proposal) => format!(
             "CLC Proposal: {}, GID {}, net {}/{}",
             proposal.v1,

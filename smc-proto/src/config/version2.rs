@@ -63,6 +63,15 @@ impl UserEids {
         }
     }
 
+    /// Where an EID stands among them.
+    pub(crate) fn place_of(&self, eid: &Eid) -> Option<u8> {
+        let [a, b, c, d] = &self.eids;
+        [(0, a), (1, b), (2, c), (3, d)]
+            .into_iter()
+            .find(|(place, own)| *place < self.count && *own == eid)
+            .map(|(place, _)| place)
+    }
+
     /// The EIDs by preference.
     #[must_use]
     pub fn as_slice(&self) -> &[Eid] {

@@ -97,12 +97,12 @@ impl Engine<'_> {
     //= D-012
     fn smcd_offer(&self, h: &Handshake) -> SmcdOffer {
         let area = match h.offers.contains(Offers::SMCD_V1) {
-            true => h.ism().iter().position(|path| path.pnet_match),
+            true => h.ism().iter().find(|path| path.pnet_match),
             false => None,
         };
         let mut devices = IsmGidList::new();
-        for (index, path) in h.ism().iter().enumerate() {
-            if path.v2 && Some(index) != area {
+        for path in h.ism() {
+            if path.v2 && Some(path) != area {
                 // Four find room, two entries each.
                 let _ = devices.push(path.gid);
             }

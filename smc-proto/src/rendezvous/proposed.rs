@@ -80,12 +80,7 @@ impl Proposed {
                     gid: offer.gid,
                     //= V2-104
                     //= V2-252
-                    eid: offer.eids.iter().find_map(|eid| {
-                        (0u8..)
-                            .zip(own.ueids.as_slice())
-                            .find(|(_, own)| *own == eid)
-                            .map(|(place, _)| place)
-                    }),
+                    eid: offer.eids.iter().find_map(|eid| own.ueids.place_of(eid)),
                     has_eids: !offer.eids.is_empty(),
                     has_seid: offered.is_some(),
                     //= D-031

@@ -5,7 +5,7 @@ use heapless::Vec;
 
 use super::{AddingStage, Addition};
 use crate::command::BufferKind;
-use crate::config::CONTINUATION_ROUNDS;
+use crate::config::{CONTINUATION_ROUNDS, RMBS_PER_GROUP};
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::link_group::remote_rmb;
@@ -188,7 +188,8 @@ impl Engine<'_> {
         else {
             return;
         };
-        for pair in pairs {
+        // A message of version 2 has room for more than a group has RMBs.
+        for pair in pairs.take(usize::from(RMBS_PER_GROUP)) {
             let Some(g) = self.groups.at(group) else {
                 return;
             };
