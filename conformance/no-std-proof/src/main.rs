@@ -105,7 +105,7 @@ extern "C" fn start() -> ! {
         #[allow(clippy::indexing_slicing)]
         sink.octets(&[input.all()[at]]);
     }
-    let played = run(pair, input, sink).and_then(|()| smcd::all(ism, input));
+    let played = run(pair, input, sink).and_then(|()| smcd::all(ism, input, sink));
     match played {
         Ok(()) => system::exit(0),
         Err(failure) => system::exit(failure as u8),

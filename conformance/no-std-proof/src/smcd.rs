@@ -1,24 +1,47 @@
 //! SMC-D: streams, every end there is, and everything a device or a peer may report.
 
+use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::Shutdown;
 use smc_proto::time::Duration;
-use smc_proto::wire::ism_event::{SHUTDOWN, TEST};
+use smc_proto::wire::cdc_ism::Endianness;
+use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 
 use crate::Failure;
 use crate::input::Input;
 use crate::ism_pair::{DEVICE, IsmPair, gid};
+use crate::sink::Sink;
 
 /// Plays all of it.
-pub fn all(pair: &mut IsmPair, input: &mut Input) -> Result<(), Failure> {
+pub fn all(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
     for maps in [[true; 2], [false; 2], [true, false]] {
         pair.restart(input.u64(), maps);
         stream(pair, input).ok_or(Failure::TransferStands)?;
+        values(pair, input, sink).ok_or(Failure::NoSuchConnection)?;
         ends(pair, input).ok_or(Failure::ClosedOtherwise)?;
         reports(pair, input).ok_or(Failure::GroupLives)?;
         refusals(pair, input).ok_or(Failure::NeverIdle)?;
     }
     Ok(())
+}
+
+/// Shows what goes between an endpoint and a device.
+fn values(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Option<()> {
+    let end = pair.side(0).0;
+    let (conn, buffer) = (end.conn?, end.dmb()?);
+    let cdc = input.octets();
+    sink.value(
+        &IsmCommand::Signal { conn, buffer, cdc },
+        &IsmCommand::ClearDmb { buffer },
+    );
+    sink.hashed(
+        &IsmCompletion::Signalled { buffer, cdc },
+        &IsmCompletion::MoveFailed { conn },
+    );
+    let info = EventInfo::from_bits(input.u64(), Endianness::NATIVE);
+    let other = EventInfo::from_bits(input.u64(), Endianness::NATIVE);
+    sink.hashed(&info, &other);
+    Some(())
 }
 
 fn pass(pair: &mut IsmPair, from: usize, octets: &[u8], urgent: bool) -> Option<()> {
@@ -116,10 +139,9 @@ fn reports(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
         *kind |= 1;
         let foreign = IsmCompletion::Signalled { buffer, cdc };
         server.endpoint.handle_ism(now, foreign);
-        server
-            .endpoint
-            .conn(conn)
-            .map_or((), |mut conn| conn.abort(now));
+        if let Some(mut conn) = server.endpoint.conn(conn) {
+            conn.abort(now);
+        }
         let client = pair.side(0).0;
         client.endpoint.handle_ism(
             now,
