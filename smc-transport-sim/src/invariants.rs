@@ -132,7 +132,9 @@ impl Invariants {
 
     /// An engine took a CLC message.
     pub fn on_clc_received(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
-        self.host(host).clc_received(conn, octets);
+        let given = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side));
+        let given = given.and_then(|(tcp, side)| self.element_of_peer(tcp, side));
+        self.host(host).clc_received(conn, octets, given);
     }
 
     /// An engine reported an event.

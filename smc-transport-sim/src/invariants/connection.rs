@@ -4,8 +4,9 @@ use smc_proto::config::ConnectionConfig;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
-use smc_proto::wire::types::{Cursor, RToken};
+use smc_proto::wire::types::Cursor;
 
+use crate::fabric::HostId;
 use crate::tcp::{Side, TcpId};
 
 /// Place of a connection in an RMB.
@@ -23,8 +24,8 @@ pub(super) struct ConnLedger {
     pub(super) established: bool,
     pub(super) terminal: bool,
     pub(super) own: Option<Element>,
-    /// Place of the connection in the peer's RMB, as the peer told it.
-    pub(super) peer_own: Option<(RToken, u8)>,
+    /// The peer's host and the element there, once the peer told of it.
+    pub(super) peer_own: Option<(HostId, Element)>,
     /// The peer sent its last CDC message: it writes no more.
     pub(super) peer_done: bool,
     /// This side posted its last CDC message.

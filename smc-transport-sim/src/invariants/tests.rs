@@ -357,6 +357,47 @@ fn an_element_that_was_cleared_too_early_is_given_to_nobody() {
     }
 }
 
+/// A peer that was reset before it established a connection gives the element of
+/// it to the next one, which may name it by the key of another link.
+#[test]
+fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
+    let mut world = World::new();
+    let (host, peer) = (world.host, world.target.host);
+    let of = |world: &World, host: HostId| {
+        let conns = world.ledger.hosts[&host].conns.iter();
+        let mut conns = conns.map(|(id, c)| (c.tcp, *id)).collect::<Vec<_>>();
+        conns.sort_unstable();
+        <[_; 2]>::try_from(conns).unwrap().map(|(_, conn)| conn)
+    };
+    let ([_, next], [had, given]) = (of(&world, host), of(&world, peer));
+    // The peer's element has a key for another link too.
+    let own = world.ledger.hosts[&peer].conns[&had].own.unwrap();
+    let rtoken = smc_proto::wire::types::RToken {
+        rkey: smc_proto::wire::types::RKey(0xfeed),
+        address: 0x5000,
+    };
+    let mut links = world.ledger.hosts[&peer].links.keys().copied();
+    let registered = &world.ledger.hosts[&peer].buffers[&own.buffer].registered;
+    let link = links.find(|link| !registered.contains_key(link)).unwrap();
+    let buffer = own.buffer;
+    let completion = Completion::BufferRegistered {
+        buffer,
+        link,
+        rtoken,
+    };
+    world.ledger.on_completion(peer, &completion);
+    // There its connection ends, here nothing is known of that.
+    let reason = CloseReason::CloseTimeout;
+    let closed = Event::Closed { conn: had, reason };
+    world.ledger.on_event(peer, &closed);
+    let message = accept(rtoken);
+    world.ledger.on_clc_sent(peer, given, &message);
+    world.ledger.on_clc_received(host, next, &message);
+    let (buffer, link) = (world.rmb, world.link);
+    world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    assert_eq!(world.broken(), []);
+}
+
 fn accept(rtoken: smc_proto::wire::types::RToken) -> Vec<u8> {
     use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH};
     use smc_proto::wire::types::{Psn, Qpn, RmbeIndex};
