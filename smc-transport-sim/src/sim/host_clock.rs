@@ -9,6 +9,8 @@ use smc_proto::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostClock {
     ahead: Duration,
+    /// When it jumped last: timers that were due by that fired then.
+    jumped: Instant,
     /// What it shows, and until when.
     frozen: Option<(Instant, Instant)>,
     late_by: Duration,
@@ -34,13 +36,18 @@ impl HostClock {
             at = due.after(self.late_by);
         }
         match self.frozen {
-            Some((_, until)) if at < until => until,
+            Some((shown, until)) if at < until && deadline > shown => until,
             _ => at,
         }
     }
 
-    pub(super) fn jump(&mut self, by: Duration) {
+    /// It jumps at `now`; one that stands still does so farther ahead.
+    pub(super) fn jump(&mut self, now: Instant, by: Duration) {
         self.ahead = self.ahead.saturating_add(by);
+        self.jumped = now;
+        if let Some((shown, _)) = &mut self.frozen {
+            *shown = shown.after(by);
+        }
     }
 
     pub(super) fn freeze(&mut self, fault: usize, now: Instant, time: Duration) {
@@ -56,7 +63,7 @@ impl HostClock {
     /// A timer for this deadline fired now: the fault, if it was later than it
     /// should be, for the first time.
     pub(super) fn fired(&mut self, deadline: Instant, now: Instant) -> Option<usize> {
-        let late = now.after(self.ahead) > deadline;
+        let late = now.after(self.ahead) > deadline && now > self.jumped;
         self.fault.take_if(|_| late)
     }
 
@@ -86,7 +93,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumped_rings_early() {
         let mut clock = HostClock::default();
-        clock.jump(Duration::from_nanos(100));
+        clock.jump(at(3), Duration::from_nanos(100));
         assert_eq!(clock.show(at(5)), at(105));
         assert_eq!(clock.fires(at(150)), at(50));
         assert_eq!(clock.fires(at(20)), at(0));
@@ -100,6 +107,20 @@ mod tests {
         assert_eq!((clock.fires(at(20)), clock.fires(at(60))), (at(50), at(60)));
         assert_eq!(clock.fired(at(20), at(50)), Some(3));
         assert_eq!(clock.fired(at(20), at(50)), None);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_jumps_at_once_and_stands_still_again() {
+        let mut clock = HostClock::default();
+        clock.freeze(3, at(10), Duration::from_nanos(40));
+        clock.jump(at(20), Duration::from_nanos(100));
+        assert_eq!((clock.show(at(20)), clock.show(at(49))), (at(110), at(110)));
+        assert_eq!(clock.show(at(50)), at(150));
+        // What is due by the jump does not wait for the thaw, nor is it late.
+        assert!(clock.fires(at(110)) <= at(20));
+        assert_eq!(clock.fired(at(110), at(20)), None);
+        assert_eq!(clock.fires(at(111)), at(50));
+        assert_eq!(clock.fired(at(111), at(50)), Some(3));
     }
 
     #[test]
