@@ -62,8 +62,9 @@ impl Engine<'_> {
             record.end = Some(End::FellBack(why));
             self.drop_handshake(handshake);
             self.core.statistics.ended(End::FellBack(why));
-            let until = self.now().after(self.core.config.timeouts.crossing_decline);
-            self.connections.set_deadline(conn, Some(until));
+            // Nothing is held back yet, so nothing hurries: TCP may take as long
+            // as it likes to deliver the first octets, a Decline or not.
+            self.connections.set_deadline(conn, None);
             self.notify(conn, Pending::END);
             self.release(conn);
         } else {
