@@ -4,6 +4,7 @@ use smc_proto::config::ConnectionConfig;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::Cursor;
 
 use crate::fabric::HostId;
@@ -21,6 +22,10 @@ pub(super) struct Element {
 pub(super) struct ConnLedger {
     pub(super) tcp: TcpId,
     pub(super) side: Side,
+    /// This side and the peer exchange CLC messages.
+    pub(super) spoke_clc: bool,
+    /// One of these was a Decline.
+    pub(super) declined: bool,
     pub(super) established: bool,
     pub(super) terminal: bool,
     pub(super) own: Option<Element>,
@@ -58,6 +63,8 @@ impl ConnLedger {
         Self {
             tcp,
             side,
+            spoke_clc: false,
+            declined: false,
             established: false,
             terminal: false,
             own: None,
@@ -71,6 +78,12 @@ impl ConnLedger {
             peer_read: 0,
             blind: false,
         }
+    }
+
+    /// A CLC message of this connection was sent or taken.
+    pub(super) fn note_clc(&mut self, message: &ClcMessage) {
+        self.spoke_clc = true;
+        self.declined |= matches!(message, ClcMessage::Decline(_));
     }
 
     /// Whether the peer may still write to the element. After an abort nobody

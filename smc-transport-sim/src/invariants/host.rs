@@ -91,6 +91,22 @@ impl HostLedger {
         }
     }
 
+    /// A CLC message of a connection was sent or taken.
+    pub(super) fn note_clc(&mut self, conn: ConnId, octets: &[u8]) {
+        if let Ok((message, _)) = ClcMessage::parse(octets)
+            && let Some(c) = self.conns.get_mut(&conn)
+        {
+            c.note_clc(&message);
+        }
+    }
+
+    /// I12: who spoke of SMC-R falls back to TCP only by a Decline, its own or the
+    /// peer's, or the peer would go on with SMC-R.
+    pub(super) fn falls_back_silently(&self, conn: ConnId) -> bool {
+        let c = self.conns.get(&conn);
+        c.is_some_and(|c| c.spoke_clc && !c.declined)
+    }
+
     /// The peer agreed not to write to these RMBs any more.
     pub(super) fn withdrawn(&mut self, rkeys: &[RKey]) {
         for buffer in self.buffers.values_mut() {

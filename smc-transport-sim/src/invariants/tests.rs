@@ -3,12 +3,16 @@
 
 use smc_proto::command::{BufferKind, RdmaCommand, Segment};
 use smc_proto::config::Config;
-use smc_proto::event::CloseReason;
+use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
-use smc_proto::wire::types::{AlertToken, BufferSize, Cursor, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::{
+    AlertToken, BufferSize, Cursor, DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken,
+    RmbeIndex,
+};
 
 use super::*;
 use crate::completion::Completion;
@@ -372,8 +376,8 @@ fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
     let ([_, next], [had, given]) = (of(&world, host), of(&world, peer));
     // The peer's element has a key for another link too.
     let own = world.ledger.hosts[&peer].conns[&had].own.unwrap();
-    let rtoken = smc_proto::wire::types::RToken {
-        rkey: smc_proto::wire::types::RKey(0xfeed),
+    let rtoken = RToken {
+        rkey: RKey(0xfeed),
         address: 0x5000,
     };
     let mut links = world.ledger.hosts[&peer].links.keys().copied();
@@ -398,9 +402,7 @@ fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
     assert_eq!(world.broken(), []);
 }
 
-fn accept(rtoken: smc_proto::wire::types::RToken) -> Vec<u8> {
-    use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH};
-    use smc_proto::wire::types::{Psn, Qpn, RmbeIndex};
+fn accept(rtoken: RToken) -> Vec<u8> {
     let message = ClcMessage::Accept(AcceptConfirm {
         first_contact: false,
         peer_id: PeerId::new(1, port(1).mac),
@@ -489,6 +491,40 @@ fn each_connection_ends_once_and_then_is_silent() {
         world.ledger.on_event(host, &Event::Closed { conn, reason });
     }
     world.expect(Rule::Terminal, "after the last event");
+}
+
+#[test]
+fn nobody_falls_back_to_tcp_without_a_word() {
+    let fell_back = |conn| Event::FellBack {
+        conn,
+        why: FallbackReason {
+            code: DiagnosisCode::LINK_READY,
+            peer_diagnosis: None,
+        },
+    };
+    let mut world = World::new();
+    let (host, conn) = (world.host, world.conn);
+    world.ledger.on_event(host, &fell_back(conn));
+    world.expect(Rule::Agree, "falls back to TCP without a Decline");
+    let decline = ClcMessage::Decline(Decline {
+        version: ClcVersion::V1,
+        out_of_sync: false,
+        peer_id: PeerId::new(1, port(1).mac),
+        diagnosis: DiagnosisCode::LINK_READY,
+        os: PeerOs::UNKNOWN,
+    });
+    let mut octets = [0; MAX_LENGTH];
+    let length = decline.emit(&mut octets).unwrap();
+    for sent in [true, false] {
+        let mut world = World::new();
+        if sent {
+            world.ledger.on_clc_sent(host, conn, &octets[..length]);
+        } else {
+            world.ledger.on_clc_received(host, conn, &octets[..length]);
+        }
+        world.ledger.on_event(host, &fell_back(conn));
+        assert_eq!(world.broken(), []);
+    }
 }
 
 #[test]

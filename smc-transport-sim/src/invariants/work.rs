@@ -106,7 +106,10 @@ impl Invariants {
         };
         let place = target.offset.checked_sub(u64::from(offset));
         let fits = |place: &u64| place + u64::from(length) <= u64::from(size);
-        let Some(place) = place.filter(fits).filter(|_| BufferKey::from(buffer) == target.buffer) else {
+        let Some(place) = place
+            .filter(fits)
+            .filter(|_| BufferKey::from(buffer) == target.buffer)
+        else {
             let what = format!("{conn} writes outside of its peer's element: {target:?}");
             return self.breach(host, Rule::Granted, what);
         };
