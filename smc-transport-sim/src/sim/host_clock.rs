@@ -9,13 +9,11 @@ use smc_proto::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostClock {
     ahead: Duration,
-    /// When it jumped last: timers that were due by that fired then.
-    jumped: Instant,
     /// What it shows, and until when.
     frozen: Option<(Instant, Instant)>,
     late_by: Duration,
     late_until: Instant,
-    /// The fault that froze it or makes it late, until it showed an effect.
+    /// The fault that froze it or makes it late.
     fault: Option<usize>,
 }
 
@@ -41,10 +39,9 @@ impl HostClock {
         }
     }
 
-    /// It jumps at `now`; one that stands still does so farther ahead.
-    pub(super) fn jump(&mut self, now: Instant, by: Duration) {
+    /// It jumps; one that stands still does so farther ahead.
+    pub(super) fn jump(&mut self, by: Duration) {
         self.ahead = self.ahead.saturating_add(by);
-        self.jumped = now;
         if let Some((shown, _)) = &mut self.frozen {
             *shown = shown.after(by);
         }
@@ -60,11 +57,10 @@ impl HostClock {
         self.fault = Some(fault);
     }
 
-    /// A timer for this deadline fired now: the fault, if it was later than it
-    /// should be, for the first time.
-    pub(super) fn fired(&mut self, deadline: Instant, now: Instant) -> Option<usize> {
-        let late = now.after(self.ahead) > deadline && now > self.jumped;
-        self.fault.take_if(|_| late)
+    /// A timer for this deadline fired now: the fault, if it was held up until now.
+    pub(super) fn fired(&self, deadline: Instant, now: Instant) -> Option<usize> {
+        let late = now.after(self.ahead) > deadline && self.fires(deadline) == now;
+        self.fault.filter(|_| late)
     }
 
     /// The clock shows the right time, but never an earlier one than before, and
@@ -93,7 +89,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumped_rings_early() {
         let mut clock = HostClock::default();
-        clock.jump(at(3), Duration::from_nanos(100));
+        clock.jump(Duration::from_nanos(100));
         assert_eq!(clock.show(at(5)), at(105));
         assert_eq!(clock.fires(at(150)), at(50));
         assert_eq!(clock.fires(at(20)), at(0));
@@ -106,14 +102,14 @@ mod tests {
         assert_eq!((clock.show(at(30)), clock.show(at(50))), (at(10), at(50)));
         assert_eq!((clock.fires(at(20)), clock.fires(at(60))), (at(50), at(60)));
         assert_eq!(clock.fired(at(20), at(50)), Some(3));
-        assert_eq!(clock.fired(at(20), at(50)), None);
+        assert_eq!(clock.fired(at(50), at(50)), None);
     }
 
     #[test]
     fn a_clock_that_stands_still_jumps_at_once_and_stands_still_again() {
         let mut clock = HostClock::default();
         clock.freeze(3, at(10), Duration::from_nanos(40));
-        clock.jump(at(20), Duration::from_nanos(100));
+        clock.jump(Duration::from_nanos(100));
         assert_eq!((clock.show(at(20)), clock.show(at(49))), (at(110), at(110)));
         assert_eq!(clock.show(at(50)), at(150));
         // What is due by the jump does not wait for the thaw, nor is it late.
@@ -129,6 +125,9 @@ mod tests {
         clock.delay(1, at(10), Duration::from_nanos(5), Duration::from_nanos(10));
         assert_eq!((clock.fires(at(15)), clock.fires(at(21))), (at(20), at(21)));
         assert_eq!(clock.fired(at(21), at(21)), None);
+        assert_eq!(clock.fired(at(15), at(20)), Some(1));
+        // It was set when it should have fired already.
+        assert_eq!(clock.fired(at(15), at(22)), None);
         clock.repair();
         assert_eq!(clock.fires(at(15)), at(15));
     }

@@ -39,7 +39,7 @@ impl<S: Storage> Simulation<S> {
                     return;
                 };
                 let shown = host.clock.show(at);
-                host.clock.jump(at, by);
+                host.clock.jump(by);
                 let deadline = host.endpoint.poll_timeout();
                 if deadline.is_some_and(|d| d > shown && d <= shown.after(by)) {
                     self.fabric.note_fault(fault, id);
