@@ -82,6 +82,8 @@ pub struct Script {
     story: Vec<String>,
     clc: VecDeque<(ConnId, ClcMessage)>,
     tcp: VecDeque<(ConnId, TcpCommand)>,
+    /// Connections on TCP whose peer may yet decline.
+    watching: Vec<ConnId>,
     llc: VecDeque<(LinkId, LlcMessage)>,
     cdc: VecDeque<(LinkId, Cdc)>,
     events: VecDeque<Event>,
@@ -143,6 +145,7 @@ impl Script {
             story: Vec::new(),
             clc: VecDeque::new(),
             tcp: VecDeque::new(),
+            watching: Vec::new(),
             llc: VecDeque::new(),
             cdc: VecDeque::new(),
             events: VecDeque::new(),
@@ -406,6 +409,11 @@ impl Script {
                 self.clc.push_back((conn, message));
             } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
                 self.note(format_args!("{conn} TCP {command:?}"));
+                if let TcpCommand::HandOver { watch_for_decline } = command
+                    && watch_for_decline
+                {
+                    self.watching.push(conn);
+                }
                 self.tcp.push_back((conn, command));
             } else if let Some(command) = self.next_command() {
                 self.execute(&command);
@@ -490,6 +498,13 @@ impl Script {
     /// no object in the endpoint's tables, nothing at the adapter.
     #[track_caller]
     pub fn end(mut self) {
+        self.run_out();
+        // Applications that fell back give their TCP connections up.
+        for conn in std::mem::take(&mut self.watching) {
+            if let Some(mut conn) = self.endpoint.conn(conn) {
+                conn.abort(self.now);
+            }
+        }
         self.run_out();
         let usage = self.endpoint.usage();
         if usage != Usage::default() {

@@ -137,6 +137,13 @@ impl World {
     pub fn end(mut self, sockets: &[SocketId]) {
         self.sim.run_for(LONG);
         for socket in sockets {
+            let state = self.sim.state(*socket);
+            if state.is_some_and(|state| state.carrier == Carrier::Tcp) {
+                self.sim.abort(*socket);
+            }
+        }
+        self.sim.run_for(LONG);
+        for socket in sockets {
             let state = self.sim.state(*socket).copied();
             let over = state.is_some_and(|s| {
                 s.closed.is_some() || s.carrier == Carrier::Tcp || s.conn.is_none()

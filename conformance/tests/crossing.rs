@@ -97,6 +97,49 @@ fn only_one_decline_is_swallowed() {
 }
 
 #[test]
+fn a_decline_may_take_as_long_as_tcp_takes_to_deliver_it() {
+    // The outage that cost the link costs TCP minutes as well.
+    //= CLC-064 test
+    let (mut s, conn) = declined();
+    s.wait(Duration::from_secs(86_400));
+    let decline = s.peer.decline();
+    check!(s, s.clc(conn, &decline), Next::Stop);
+    check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+    s.end();
+}
+
+#[test]
+fn an_application_that_gives_up_before_its_peer_wrote_leaves_nothing() {
+    let (mut s, conn) = declined();
+    check!(s, s.endpoint.usage().connections, 1);
+    let now = s.now;
+    s.endpoint.conn(conn).unwrap().abort(now);
+    s.run_out();
+    let watch_for_decline = false;
+    let command = TcpCommand::HandOver { watch_for_decline };
+    check!(s, s.expect_tcp(), (conn, command));
+    check!(s, s.endpoint.usage().connections, 0);
+}
+
+#[test]
+fn what_is_held_back_waits_for_the_rest_from_its_first_octet_on() {
+    let decline = Peer::octets(&Peer::default().decline());
+    let (mut s, conn) = declined();
+    s.wait(Duration::from_secs(3_600));
+    for octets in [1, 2, 9] {
+        let held = s.octets(conn, &decline[..octets]);
+        let total = if octets < 8 { 8 } else { 28 };
+        check!(s, held, Ok(ClcProgress::NeedMore { total }));
+        s.wait(Duration::from_secs(39));
+    }
+    s.wait(Duration::from_secs(3));
+    let watch_for_decline = false;
+    let command = TcpCommand::HandOver { watch_for_decline };
+    check!(s, s.expect_tcp(), (conn, command));
+    s.end();
+}
+
+#[test]
 fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
     // Two octets of an application that happens to speak EBCDIC, and no more.
     let ends: [fn(&mut Script, ConnId); 3] = [

@@ -6,6 +6,7 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::path::PathEvent;
+use smc_proto::time::Duration;
 use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
@@ -35,6 +36,41 @@ fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
         );
         s.end();
     }
+}
+
+#[test]
+fn a_founder_that_is_reset_takes_nobody_along() {
+    // The server counts the group as formed and lets others join, while the client
+    // still waits for an ADD LINK that does not come.
+    //= CLC-065 test
+    //= RMB-021 test
+    let mut s = Script::with(|config| config.elements_per_rmb = 3);
+    let (first, _) = s.client_confirms_link();
+    let joins = |s: &mut Script, rmb| {
+        let conn = s.connect();
+        s.expect_proposal(conn);
+        let accept = s.peer.subsequent(rmb);
+        s.accept(conn, accept);
+        let confirm = s.expect_confirm(conn);
+        s.expect_established(conn);
+        (conn, confirm.rmbe_index.0)
+    };
+    let (second, element) = joins(&mut s, 2);
+    check!(s, element, 2);
+    s.tcp(first, TcpEvent::PeerReset);
+    s.expect_closed(first, CloseReason::TcpReset);
+    s.expect_silence();
+    s.write(second, 5);
+    s.expect_cdc();
+    // The server may still write to the first element: it is nobody's.
+    check!(s, joins(&mut s, 3).1, 3);
+    s.wait(Duration::from_secs(3));
+    check!(
+        s,
+        (s.endpoint.usage().groups, s.endpoint.usage().links),
+        (1, 1)
+    );
+    s.end();
 }
 
 #[test]

@@ -76,6 +76,50 @@ fn delete_rkey_of_the_peer_while_confirm_rkey_is_out() {
     s.end();
 }
 
+#[test]
+fn a_confirm_rkey_that_was_written_before_a_link_came_up_costs_it_nothing() {
+    // It takes its time on link 2, while link 3 is agreed on over link 1.
+    //= LLC-066 test
+    //= LLC-069 test
+    //= RMB-010 test
+    let (mut s, _) = Script::server_adding_third();
+    s.peer_joins(1, 3, 3, &[1]);
+    s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1]));
+    let flags = s.over(2).expect_confirm_rkey_reply().flags;
+    check!(s, flags.is_empty(), true);
+    s.expect_silence();
+    check!(s, s.endpoint.usage().links, 3);
+    // Once the client has heard of the new link it tells of it.
+    s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1, 3]));
+    let flags = s.over(2).expect_confirm_rkey_reply().flags;
+    check!(s, flags.is_empty(), true);
+    check!(s, s.endpoint.usage().remote_rmbs, 2);
+    // Nothing is under way as long as that: now it says that link 3 is gone.
+    s.wait(Duration::from_secs(2));
+    s.over(2).send(Peer::confirm_rkey_on(2, 8, &[1]));
+    check!(s, s.over(1).expect_delete_link().link.0, 3);
+    s.over(2).expect_confirm_rkey_reply();
+    s.end();
+}
+
+#[test]
+fn a_servers_confirm_rkey_that_was_written_before_a_link_came_up_costs_it_nothing() {
+    //= LLC-066 test
+    //= LLC-069 test
+    let (mut s, _) = Script::client_joining_third();
+    s.peer_asks_continuations(1, 3, &[1]);
+    s.over(3).send(Peer::asks(3, 3));
+    s.over(3).expect_confirm_link_reply();
+    s.skip_hints();
+    // The server has not seen that answer yet.
+    s.over(1).send(Peer::confirm_rkey_on(1, 7, &[2]));
+    let flags = s.over(1).expect_confirm_rkey_reply().flags;
+    check!(s, flags.is_empty(), true);
+    s.expect_silence();
+    check!(s, s.endpoint.usage().links, 3);
+    s.end();
+}
+
 // ---- The client, whose CONFIRM RKEY is out ----------------------------------
 
 #[test]

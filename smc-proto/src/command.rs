@@ -321,7 +321,10 @@ pub enum TcpCommand {
         /// application octet: show received octets to `handle_clc` until it
         /// answers `Next::Stop` or `NotClc`, and give
         /// the application only what it did not consume. A second `HandOver`
-        /// without this tells that no Decline can come any more.
+        /// without this tells that no Decline can come any more. Until the first
+        /// octet, a FIN or a reset is told, the handle stays in use, unless
+        /// [`ConnMut::abort`](crate::endpoint::ConnMut::abort) tells that the
+        /// application has given the TCP connection up.
         watch_for_decline: bool,
     },
     /// The SMC connection ended in order: close the TCP connection (FIN).

@@ -113,9 +113,9 @@ pub struct Timeouts {
     pub add_link_request: Duration,
     /// For a Decline of the peer after an LLC timeout (Linux: 1 s).
     pub decline: Duration,
-    /// For a Decline that crossed ours, once both sides are on TCP: longer than
-    /// TCP takes to repeat a lost segment. Only octets that begin like one are
-    /// held back that long.
+    /// For the rest of a Decline that crossed ours, once both sides are on TCP and
+    /// octets arrived that begin like one: longer than TCP takes to repeat a lost
+    /// segment. For the first of its octets there is no limit.
     pub crossing_decline: Duration,
     /// Server: pause between the Confirm and CONFIRM LINK, because a Linux client
     /// listens to LLC only after its Confirm has left.

@@ -185,7 +185,10 @@ impl<S: Storage> Endpoint<S> {
     /// any the connection is declined.
     ///
     /// # Errors
-    /// [`OpenError::Full`]; the TCP connection is untouched.
+    /// [`OpenError::Full`]; the TCP connection is untouched. If both SYNs carried
+    /// the SMC option, the server expects a CLC message before anything else: send
+    /// a Decline ([`ClcMessage::Decline`](crate::wire::clc::ClcMessage)) before the
+    /// application's first octet (CLC-072).
     pub fn connect<'p>(
         &mut self,
         now: Instant,
@@ -200,7 +203,10 @@ impl<S: Storage> Endpoint<S> {
     /// Server: starts the rendezvous of a TCP connection that was accepted.
     ///
     /// # Errors
-    /// [`OpenError::Full`]; the TCP connection is untouched.
+    /// [`OpenError::Full`]; the TCP connection is untouched. If both SYNs carried
+    /// the SMC option, the client may propose: answer its Proposal with a Decline
+    /// ([`ClcMessage::Decline`](crate::wire::clc::ClcMessage)), or reset the TCP
+    /// connection.
     pub fn listen(&mut self, now: Instant, options: ConnOptions) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
         let index = engine.open(Role::Server, options, Paths::default())?;

@@ -197,6 +197,8 @@ pub(crate) struct IncomingRkey {
     pub(crate) carrier: u32,
     /// Entries that remain.
     pub(crate) left: u8,
+    /// Links that the peer knew of when it wrote the first message.
+    pub(crate) known: LinkSet,
 }
 
 /// Life of a link group.

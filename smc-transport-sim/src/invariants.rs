@@ -3,9 +3,10 @@
 //! exchanges and the events it reports.
 //!
 //! The numbers are those of the reliability goals. I2 (octets arrive as they
-//! left) is checked where applications read; I7, I8, I11 and I12 need whole
-//! hosts and are checked by the [simulation](crate::sim). I6 and I10 cannot be
-//! seen from outside.
+//! left) is checked where applications read; I7, I8 and I11 need whole hosts and
+//! are checked by the [simulation](crate::sim). Of I12 it is checked here that
+//! nobody falls back without a word; the two ends are put together by the
+//! [oracle](crate::oracle). I6 and I10 cannot be seen from outside.
 //!
 //! ```text
 //!   Simulation ── command, completion, CLC, event, steps ──▶ Invariants
@@ -125,6 +126,7 @@ impl Invariants {
     /// An engine sends a CLC message.
     pub fn on_clc_sent(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
         let now = self.now;
+        self.host(host).note_clc(conn, octets);
         if let Some(what) = self.host(host).clc_sent(now, conn, octets) {
             self.breach(host, Rule::Reuse, what);
         }
@@ -132,11 +134,20 @@ impl Invariants {
 
     /// An engine took a CLC message.
     pub fn on_clc_received(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
-        self.host(host).clc_received(conn, octets);
+        let given = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side));
+        let given = given.and_then(|(tcp, side)| self.element_of_peer(tcp, side));
+        self.host(host).note_clc(conn, octets);
+        self.host(host).clc_received(conn, octets, given);
     }
 
     /// An engine reported an event.
     pub fn on_event(&mut self, host: HostId, event: &Event) {
+        if let Event::FellBack { conn, .. } = *event
+            && self.host(host).falls_back_silently(conn)
+        {
+            let what = format!("{conn} falls back to TCP without a Decline");
+            self.breach(host, Rule::Agree, what);
+        }
         if let Err(what) = self.host(host).event(event) {
             self.breach(host, Rule::Terminal, what);
         }

@@ -180,7 +180,8 @@ impl ConnMut<'_> {
     }
 
     /// Ends one direction, or both in order. During the rendezvous one direction
-    /// is ended as soon as SMC-R carries the connection, both end it at once.
+    /// is ended as soon as SMC-R carries the connection, both end it at once. After
+    /// a fallback both end the watch for a Decline of the peer.
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
         self.engine.core.begin(now);
         if let (true, Shutdown::Read | Shutdown::Write) = (self.in_rendezvous(), how)
@@ -192,13 +193,26 @@ impl ConnMut<'_> {
             });
             return;
         }
+        if how == Shutdown::Both {
+            self.end_watch();
+        }
         self.end_rendezvous_or(|c, now, config| c.shutdown(now, &config.connection, how));
     }
 
-    /// Ends the connection at once.
+    /// Ends the connection at once, and after a fallback the watch for a Decline of
+    /// the peer.
     pub fn abort(&mut self, now: Instant) {
         self.engine.core.begin(now);
+        self.end_watch();
         self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
+    }
+
+    /// Nobody reads from the TCP connection any more.
+    fn end_watch(&mut self) {
+        let record = self.engine.connections.at(self.index);
+        if record.is_some_and(|record| record.phase == Phase::Watching) {
+            self.engine.give_up_watching(self.index);
+        }
     }
 
     fn in_rendezvous(&self) -> bool {

@@ -289,15 +289,29 @@ impl Engine<'_> {
     }
 
     fn return_element(&mut self, conn: u32, index: u32, element: u8) {
+        //= RMB-021
+        //= RMB-022
+        self.part_with_element(conn, index, |buffer| buffer.return_element(element));
+    }
+
+    /// Gives nobody the RMB element of a connection any more: its peer may write to
+    /// it until the RMB is withdrawn.
+    //= RMB-021
+    pub(crate) fn lose_element(&mut self, conn: u32) {
+        if let Some(record) = self.connections.at_mut(conn) {
+            let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
+            self.part_with_element(conn, rmb.buffer, Buffer::lose_element);
+        }
+    }
+
+    fn part_with_element(&mut self, conn: u32, index: u32, part: impl FnOnce(&mut Buffer)) {
         let now = self.now();
         let idle = self.core.config.timeouts.rmb_idle;
         self.take_back_ism(conn, index);
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
-        //= RMB-021
-        //= RMB-022
-        buffer.return_element(element);
+        part(buffer);
         if buffer.waiter == conn {
             buffer.waiter = NONE;
         }

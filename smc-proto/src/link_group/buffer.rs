@@ -292,6 +292,12 @@ impl Buffer {
         Some(index)
     }
 
+    /// Does without an element from here on: the peer was told of it, and nobody will
+    /// hear when the peer is done with it.
+    pub(crate) fn lose_element(&mut self) {
+        self.users = self.users.saturating_sub(1);
+    }
+
     /// Takes an element back. What an RMB's element holds is never shown to
     /// another connection: it is zeroed first (RMB-016, SEC-008).
     //= RMB-016

@@ -79,6 +79,9 @@ pub struct Link {
     /// Requests of a client outside any exchange that wait to be sent here.
     pub(crate) free_flowing: FreeFlowing,
     pub(crate) last_received: Instant,
+    /// Until then a request of the peer may arrive that it wrote before it knew of
+    /// this link.
+    pub(crate) new_until: Instant,
     pub(crate) test: TestLinkState,
     links: [Links; 3],
 }
@@ -174,6 +177,7 @@ impl Link {
             large: None,
             free_flowing: FreeFlowing::empty(),
             last_received: now,
+            new_until: Instant::ZERO,
             test: TestLinkState::Idle,
             links: [Links::UNLINKED; 3],
         }
@@ -182,6 +186,7 @@ impl Link {
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.peer, self.mtu, self.qpn, self.links).hash(hasher);
         now.since(self.last_received).hash(hasher);
+        self.new_until.since(now).hash(hasher);
         (
             self.group,
             self.position,

@@ -62,8 +62,9 @@ impl Engine<'_> {
             record.end = Some(End::FellBack(why));
             self.drop_handshake(handshake);
             self.core.statistics.ended(End::FellBack(why));
-            let until = self.now().after(self.core.config.timeouts.crossing_decline);
-            self.connections.set_deadline(conn, Some(until));
+            // Nothing is held back yet, so nothing hurries: TCP may take as long
+            // as it likes to deliver the first octets, a Decline or not.
+            self.connections.set_deadline(conn, None);
             self.notify(conn, Pending::END);
             self.release(conn);
         } else {
@@ -71,19 +72,43 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the group that a connection was founding, if it was.
+    /// Ends the group that a connection was founding, if it was. One that others are
+    /// established in by now stays: their server counts it as formed, and only this
+    /// side still waits, for a second link.
     //= CLC-065
     pub(crate) fn leave_founded_group(&mut self, conn: u32, reason: CloseReason) {
         let Some(group) = self.connections.at(conn).map(|record| record.group) else {
             return;
         };
-        if let Some(g) = self.groups.at_mut(group)
+        let carries_others = self.carries_connections(group);
+        if carries_others
+            && let Some(g) = self.groups.at_mut(group)
+            && g.founder == conn
+        {
+            g.founder = NONE;
+            self.lose_element(conn);
+        } else if let Some(g) = self.groups.at_mut(group)
             && g.founder == conn
         {
             g.founder = NONE;
             //= CLC-066
             self.end_group(group, reason, Fallback::Reset);
         }
+    }
+
+    /// Whether a connection of a group is established.
+    fn carries_connections(&mut self, group: u32) -> bool {
+        let mut next = self.groups.at(group).and_then(|g| g.members.first());
+        while let Some(conn) = next {
+            self.step();
+            let record = self.connections.at(conn);
+            if record.is_some_and(|record| record.phase == Phase::Active) {
+                return true;
+            }
+            let members = self.groups.at(group).map(|g| g.members);
+            next = members.and_then(|members| members.next(&mut self.connections, conn));
+        }
+        false
     }
 
     /// Gives back what a connection in rendezvous holds of its group.

@@ -234,18 +234,18 @@ impl Engine<'_> {
     /// After our Decline: swallows one Decline that crossed it, and nothing else.
     ///
     /// Only octets that begin like a Decline are held back, and only until there
-    /// are 28 of them; everything else is the application's at once.
+    /// are 28 of them or they have waited long enough for the rest; everything
+    /// else is the application's at once.
+    //= CLC-064
     fn watch(&mut self, index: u32, octets: &[u8]) -> ClcProgress {
         let progress = match ClcHeader::parse(octets) {
             Err(ClcParseError::TooShort { .. }) if begins_like_clc(octets) => {
-                return ClcProgress::NeedMore {
-                    total: HEADER_LENGTH,
-                };
+                return self.hold_back(index, HEADER_LENGTH);
             }
             Ok(header) if header.kind == ClcKind::Decline => {
                 let length = usize::from(header.length);
                 match octets.get(..length).map(ClcMessage::parse) {
-                    None => return ClcProgress::NeedMore { total: length },
+                    None => return self.hold_back(index, length),
                     Some(Ok((ClcMessage::Decline(_), len))) => {
                         count(&mut self.core.statistics.clc_received);
                         ClcProgress::Consumed {
@@ -260,6 +260,16 @@ impl Engine<'_> {
         };
         self.stop_watching(index);
         progress
+    }
+
+    /// Waits for the rest of what may be a Decline. The time for that begins with
+    /// its first octet, and no further one prolongs it.
+    fn hold_back(&mut self, index: u32, total: usize) -> ClcProgress {
+        if self.connections.deadline(index).is_none() {
+            let until = self.now().after(self.core.config.timeouts.crossing_decline);
+            self.connections.set_deadline(index, Some(until));
+        }
+        ClcProgress::NeedMore { total }
     }
 
     /// No Decline will come any more. Octets held back because they began like

@@ -56,12 +56,27 @@ pub(super) fn draw(
         }
     };
     let tied = operation(kind, random);
-    let action = action(kind, tied.is_some(), random);
+    let mut action = action(kind, tied.is_some(), random);
     let trigger = match tied {
-        Some(operation) => Trigger::Nth {
-            operation,
-            number: 1 + number(random, operation),
-        },
+        // Short, and again and again: so it strikes in every phase.
+        Some(operation) if may_repeat(kind, operation) && random.below(2) == 0 => {
+            action = shortened(action, random);
+            Trigger::Chance {
+                operation,
+                per_million: 10_000 * (1 + random.below(9) as u32),
+            }
+        }
+        Some(operation) => {
+            if let (FaultAction::HoldCompletions(time), Operation::ConnectQueuePair) =
+                (&mut action, operation)
+            {
+                *time = between(random, 4, 6);
+            }
+            Trigger::Nth {
+                operation,
+                number: 1 + number(random, operation),
+            }
+        }
         None => {
             let later = random.below(ACTIVE.as_micros() as u64);
             Trigger::At(now.after(Duration::from_micros(later)))
@@ -75,14 +90,45 @@ pub(super) fn draw(
     }
 }
 
+/// Whether a run bears many of a kind, and many of them have something to strike.
+const fn may_repeat(kind: FaultKind, operation: Operation) -> bool {
+    match kind {
+        FaultKind::HoldCompletions => !matches!(operation, Operation::ConnectQueuePair),
+        FaultKind::Refuse | FaultKind::Busy | FaultKind::FreezeClock | FaultKind::LateTimers => {
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The same for so short a time that what it strikes still goes on when it ends.
+fn shortened(action: FaultAction, random: &mut Random) -> FaultAction {
+    let time = between(random, 1, 4);
+    match action {
+        FaultAction::Busy(_) => FaultAction::Busy(time),
+        FaultAction::FreezeClock(_) => FaultAction::FreezeClock(time),
+        FaultAction::HoldCompletions(_) => FaultAction::HoldCompletions(time),
+        FaultAction::LateTimers { .. } => FaultAction::LateTimers {
+            by: time,
+            time: between(random, 3, 7),
+        },
+        other => other,
+    }
+}
+
 /// How many operations of a kind came before the one that is struck. There are
-/// some hundreds of the data path in a run, and some tens of the others.
+/// some hundreds of the data path in a run, some tens of those on buffers, and a
+/// few of the others.
 fn number(random: &mut Random, operation: Operation) -> u64 {
     match operation {
         Operation::Write | Operation::Send | Operation::Sent => random.below(200),
         Operation::TcpOctet => random.below(1_000),
         Operation::SendLlc => random.below(24),
-        Operation::SendDeleteLink => random.below(3),
+        Operation::SendDeleteLink | Operation::SendTestLink => random.below(3),
+        Operation::SendRkey => random.below(8),
+        Operation::CreateQueuePair | Operation::ConnectQueuePair | Operation::ActivateQueuePair => {
+            random.below(10)
+        }
         _ => random.below(60),
     }
 }
@@ -98,13 +144,15 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         Operation::RegisterBuffer,
         Operation::ClearElement,
     ];
-    const ANY: [Operation; 7] = [
+    const ANY: [Operation; 9] = [
         Operation::AnyControl,
         Operation::Write,
         Operation::Send,
         Operation::SendLlc,
         Operation::SendLlc,
         Operation::SendDeleteLink,
+        Operation::SendRkey,
+        Operation::SendTestLink,
         Operation::Sent,
     ];
     let tied = random.below(2) == 0;
@@ -115,6 +163,11 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         FaultKind::LoseCompletions if tied => Some(Operation::Sent),
         FaultKind::LoseCompletions => Some(one_of(random, &ANY, Operation::Sent)),
         FaultKind::TcpReset if tied => Some(Operation::TcpOctet),
+        // The first message may come before the queue pair is ready to send, but
+        // not at once.
+        FaultKind::HoldCompletions if tied && random.below(2) == 0 => {
+            Some(Operation::ConnectQueuePair)
+        }
         _ if tied => Some(one_of(random, &ANY, Operation::Send)),
         _ => None,
     }

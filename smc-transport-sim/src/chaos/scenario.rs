@@ -139,6 +139,14 @@ fn config(instance: u16, mac: Mac, random: &mut Random) -> Config {
     config.timeouts.group_idle_server = Duration::from_secs(20);
     config.timeouts.group_idle_client = Duration::from_secs(22);
     config.timeouts.rmb_idle = Duration::from_secs(5);
+    // By default idle groups end before their links are tested. Tested after
+    // milliseconds, idle links are while others carry data.
+    let tested = [30_000, 30_000, 30_000, 30_000, 5_000, 5_000, 400, 20][random.below(8) as usize];
+    config.timeouts.keepalive = Duration::from_millis(tested);
+    if tested < 1_000 {
+        config.timeouts.group_idle_server = Duration::from_secs(2);
+        config.timeouts.group_idle_client = Duration::from_millis(2_200);
+    }
     config
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::capture::follow::items;
 use crate::capture::reader::CaptureReader;
 use crate::capture::writer::CaptureWriter;
 use crate::fault::{FaultKind, Phase};
@@ -78,6 +79,22 @@ fn a_replay_is_the_same_run_with_its_messages() {
     let octets = file.0.lock().unwrap().clone();
     let frames = CaptureReader::new(octets.as_slice()).unwrap();
     assert!(frames.count() > messages.len());
+}
+
+#[test]
+fn what_a_run_sends_is_read_from_its_capture_without_a_fault() {
+    // Some hosts have no room for all their connections, some connections fall
+    // back and go on over TCP, some are reset while they do.
+    for seed in 0..16 {
+        let file = Shared::default();
+        let capture = CaptureWriter::new(file.clone()).unwrap();
+        replay(seed, 0, Some(capture)).unwrap();
+        let octets = file.0.lock().unwrap().clone();
+        for item in items(CaptureReader::new(octets.as_slice()).unwrap()) {
+            let item = item.unwrap();
+            assert!(!item.content.is_malformed(), "seed {seed}: {item:?}");
+        }
+    }
 }
 
 #[test]

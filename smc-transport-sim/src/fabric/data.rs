@@ -4,8 +4,7 @@ use smc_proto::command::Segment;
 use smc_proto::id::WrId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::CDC_TYPE;
-use smc_proto::wire::llc::kind::DELETE_LINK;
-use smc_proto::wire::llc::v2::kind::DELETE_LINK as DELETE_LINK_V2;
+use smc_proto::wire::llc::{kind, v2};
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
@@ -72,15 +71,13 @@ impl Fabric {
             return self.violation(host, format!("{operation:?} on no queue pair"));
         };
         let operation = match payload.first() {
-            Some(&(DELETE_LINK | DELETE_LINK_V2)) if operation == Operation::Send => {
-                Operation::SendDeleteLink
-            }
-            Some(&kind) if operation == Operation::Send && kind != CDC_TYPE => Operation::SendLlc,
+            Some(&kind) if operation == Operation::Send => send_of(kind),
             _ => operation,
         };
         let struck = self.plan.strike(host, operation, &mut self.random);
-        // What strikes at a DELETE LINK strikes while a link is being deleted.
-        let begins = operation == Operation::SendDeleteLink;
+        // What strikes at a DELETE LINK strikes while a link is being deleted, and
+        // what strikes at a CONFIRM RKEY while RKeys are exchanged.
+        let begins = matches!(operation, Operation::SendDeleteLink | Operation::SendRkey);
         if begins {
             self.watch_posted(id, work, &payload);
         }
@@ -292,5 +289,20 @@ impl Fabric {
             self.plan.note(fault, phase);
         }
         true
+    }
+}
+
+/// The operation that posting a message of this type is.
+const fn send_of(message: u8) -> Operation {
+    match message {
+        CDC_TYPE => Operation::Send,
+        kind::DELETE_LINK | v2::kind::DELETE_LINK => Operation::SendDeleteLink,
+        kind::CONFIRM_RKEY
+        | kind::CONFIRM_RKEY_CONTINUATION
+        | kind::DELETE_RKEY
+        | v2::kind::CONFIRM_RKEY
+        | v2::kind::DELETE_RKEY => Operation::SendRkey,
+        kind::TEST_LINK | v2::kind::TEST_LINK => Operation::SendTestLink,
+        _ => Operation::SendLlc,
     }
 }

@@ -244,7 +244,7 @@ impl Fabric {
         if !host.held.is_on(now) {
             return now;
         }
-        if let Some(fault) = host.held.hit(now) {
+        if let Some(fault) = host.held.hit_in(now, phase) {
             self.plan.note(fault, phase);
         }
         host.held.until()

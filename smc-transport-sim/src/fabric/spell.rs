@@ -4,12 +4,16 @@ use std::hash::{Hash, Hasher};
 
 use smc_proto::time::{Duration, Instant};
 
+use crate::fault::Phase;
+
 /// Until when a fault lasts, and whether it was noted that it hit something.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spell {
     until: Instant,
     fault: usize,
     noted: bool,
+    /// The phases in which it was noted, a bit for each.
+    phases: u16,
 }
 
 impl Spell {
@@ -18,6 +22,7 @@ impl Spell {
         until: Instant::ZERO,
         fault: 0,
         noted: true,
+        phases: u16::MAX,
     };
 
     pub(super) fn new(fault: usize, now: Instant, time: Duration) -> Self {
@@ -25,6 +30,7 @@ impl Spell {
             until: now.after(time),
             fault,
             noted: false,
+            phases: 0,
         }
     }
 
@@ -50,6 +56,16 @@ impl Spell {
     /// The fault, if it lasts and hits something for the first time.
     pub(super) fn hit(&mut self, now: Instant) -> Option<usize> {
         (self.is_on(now) && !std::mem::replace(&mut self.noted, true)).then_some(self.fault)
+    }
+
+    /// The fault, if it lasts and hits something for the first time in this phase:
+    /// one that strikes a whole host may do so in several.
+    pub(super) fn hit_in(&mut self, now: Instant, phase: Phase) -> Option<usize> {
+        let bit = 1 << phase as u16;
+        let first = self.phases & bit == 0;
+        self.phases |= bit;
+        self.noted = true;
+        (self.is_on(now) && first).then_some(self.fault)
     }
 
     /// The fault, if its end is just now and shows for the first time that it

@@ -280,11 +280,14 @@ impl Fabric {
         let Some(group) = self.watch.group_mut(id) else {
             return;
         };
-        group.data = group.data.max(now.after(RECENT));
+        let recent = group.data.max(now.after(RECENT));
         if let Work::Write { .. } = work {
+            group.data = recent;
             return;
         }
+        // LLC messages that belong to no exchange, TEST LINK, are no data either.
         if let Ok(cdc) = Cdc::parse(payload) {
+            group.data = recent;
             if !cdc.connection_flags.is_empty() {
                 group.closing = now.after(RECENT);
             }

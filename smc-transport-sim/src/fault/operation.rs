@@ -69,6 +69,11 @@ pub enum Operation {
     SendLlc,
     /// Posting a SEND that carries DELETE LINK.
     SendDeleteLink,
+    /// Posting a SEND that carries CONFIRM RKEY, one of its CONTINUATIONs or DELETE
+    /// RKEY.
+    SendRkey,
+    /// Posting a SEND that carries TEST LINK.
+    SendTestLink,
     /// A SEND about to be reported as sent.
     Sent,
     /// Registering a DMB.
@@ -97,6 +102,8 @@ impl Operation {
                 | Self::Send
                 | Self::SendLlc
                 | Self::SendDeleteLink
+                | Self::SendRkey
+                | Self::SendTestLink
                 | Self::Sent
                 | Self::TcpOctet
                 | Self::Move
@@ -105,9 +112,12 @@ impl Operation {
     }
 
     pub(super) fn matches(self, happened: Self) -> bool {
+        let llc = matches!(
+            happened,
+            Self::SendLlc | Self::SendDeleteLink | Self::SendRkey | Self::SendTestLink
+        );
         self == happened
             || (self == Self::AnyControl && happened.is_control())
-            || (self == Self::Send && matches!(happened, Self::SendLlc | Self::SendDeleteLink))
-            || (self == Self::SendLlc && happened == Self::SendDeleteLink)
+            || (llc && matches!(self, Self::Send | Self::SendLlc))
     }
 }

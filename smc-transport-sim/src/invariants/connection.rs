@@ -4,8 +4,10 @@ use smc_proto::config::ConnectionConfig;
 use smc_proto::id::{BufferId, LinkId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
-use smc_proto::wire::types::{Cursor, RToken};
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::Cursor;
 
+use crate::fabric::HostId;
 use crate::tcp::{Side, TcpId};
 
 /// Place of a connection in an RMB.
@@ -20,11 +22,15 @@ pub(super) struct Element {
 pub(super) struct ConnLedger {
     pub(super) tcp: TcpId,
     pub(super) side: Side,
+    /// This side and the peer exchange CLC messages.
+    pub(super) spoke_clc: bool,
+    /// One of these was a Decline.
+    pub(super) declined: bool,
     pub(super) established: bool,
     pub(super) terminal: bool,
     pub(super) own: Option<Element>,
-    /// Place of the connection in the peer's RMB, as the peer told it.
-    pub(super) peer_own: Option<(RToken, u8)>,
+    /// The peer's host and the element there, once the peer told of it.
+    pub(super) peer_own: Option<(HostId, Element)>,
     /// The peer sent its last CDC message: it writes no more.
     pub(super) peer_done: bool,
     /// This side posted its last CDC message.
@@ -57,6 +63,8 @@ impl ConnLedger {
         Self {
             tcp,
             side,
+            spoke_clc: false,
+            declined: false,
             established: false,
             terminal: false,
             own: None,
@@ -70,6 +78,12 @@ impl ConnLedger {
             peer_read: 0,
             blind: false,
         }
+    }
+
+    /// A CLC message of this connection was sent or taken.
+    pub(super) fn note_clc(&mut self, message: &ClcMessage) {
+        self.spoke_clc = true;
+        self.declined |= matches!(message, ClcMessage::Decline(_));
     }
 
     /// Whether the peer may still write to the element. After an abort nobody

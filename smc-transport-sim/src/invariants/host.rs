@@ -11,6 +11,7 @@ use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
 use super::reading::Reading;
+use crate::fabric::HostId;
 use crate::tcp::{Side, TcpId};
 
 #[derive(Clone, Debug, Default)]
@@ -90,6 +91,22 @@ impl HostLedger {
         }
     }
 
+    /// A CLC message of a connection was sent or taken.
+    pub(super) fn note_clc(&mut self, conn: ConnId, octets: &[u8]) {
+        if let Ok((message, _)) = ClcMessage::parse(octets)
+            && let Some(c) = self.conns.get_mut(&conn)
+        {
+            c.note_clc(&message);
+        }
+    }
+
+    /// I12: who spoke of SMC-R falls back to TCP only by a Decline, its own or the
+    /// peer's, or the peer would go on with SMC-R.
+    pub(super) fn falls_back_silently(&self, conn: ConnId) -> bool {
+        let c = self.conns.get(&conn);
+        c.is_some_and(|c| c.spoke_clc && !c.declined)
+    }
+
     /// The peer agreed not to write to these RMBs any more.
     pub(super) fn withdrawn(&mut self, rkeys: &[RKey]) {
         for buffer in self.buffers.values_mut() {
@@ -98,18 +115,24 @@ impl HostLedger {
         }
     }
 
-    pub(super) fn clc_received(&mut self, conn: ConnId, octets: &[u8]) {
+    /// A CLC message arrived; `given` is the element in which the peer receives.
+    /// Its RToken does not name it: it has one for each link.
+    pub(super) fn clc_received(
+        &mut self,
+        conn: ConnId,
+        octets: &[u8],
+        given: Option<(HostId, Element)>,
+    ) {
         if let Ok((ClcMessage::Accept(peer) | ClcMessage::Confirm(peer), _)) =
             ClcMessage::parse(octets)
         {
             self.by_peer_token.insert(peer.alert_token.0, conn);
             // A peer that gives its element to another connection is done with the
             // one that had it, whatever of its last words is still on its way.
-            let given = Some((peer.rtoken, peer.rmbe_index.0));
             for (other, ledger) in &mut self.conns {
                 if *other == conn {
                     ledger.peer_own = given;
-                } else if ledger.peer_own == given {
+                } else if given.is_some() && ledger.peer_own == given {
                     ledger.peer_done = true;
                 }
             }

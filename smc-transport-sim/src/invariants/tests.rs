@@ -3,12 +3,16 @@
 
 use smc_proto::command::{BufferKind, RdmaCommand, Segment};
 use smc_proto::config::Config;
-use smc_proto::event::CloseReason;
+use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
-use smc_proto::wire::types::{AlertToken, BufferSize, Cursor, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::{
+    AlertToken, BufferSize, Cursor, DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken,
+    RmbeIndex,
+};
 
 use super::*;
 use crate::completion::Completion;
@@ -357,9 +361,48 @@ fn an_element_that_was_cleared_too_early_is_given_to_nobody() {
     }
 }
 
-fn accept(rtoken: smc_proto::wire::types::RToken) -> Vec<u8> {
-    use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH};
-    use smc_proto::wire::types::{Psn, Qpn, RmbeIndex};
+/// A peer that was reset before it established a connection gives the element of
+/// it to the next one, which may name it by the key of another link.
+#[test]
+fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
+    let mut world = World::new();
+    let (host, peer) = (world.host, world.target.host);
+    let of = |world: &World, host: HostId| {
+        let conns = world.ledger.hosts[&host].conns.iter();
+        let mut conns = conns.map(|(id, c)| (c.tcp, *id)).collect::<Vec<_>>();
+        conns.sort_unstable();
+        <[_; 2]>::try_from(conns).unwrap().map(|(_, conn)| conn)
+    };
+    let ([_, next], [had, given]) = (of(&world, host), of(&world, peer));
+    // The peer's element has a key for another link too.
+    let own = world.ledger.hosts[&peer].conns[&had].own.unwrap();
+    let rtoken = RToken {
+        rkey: RKey(0xfeed),
+        address: 0x5000,
+    };
+    let mut links = world.ledger.hosts[&peer].links.keys().copied();
+    let registered = &world.ledger.hosts[&peer].buffers[&own.buffer].registered;
+    let link = links.find(|link| !registered.contains_key(link)).unwrap();
+    let buffer = own.buffer;
+    let completion = Completion::BufferRegistered {
+        buffer,
+        link,
+        rtoken,
+    };
+    world.ledger.on_completion(peer, &completion);
+    // There its connection ends, here nothing is known of that.
+    let reason = CloseReason::CloseTimeout;
+    let closed = Event::Closed { conn: had, reason };
+    world.ledger.on_event(peer, &closed);
+    let message = accept(rtoken);
+    world.ledger.on_clc_sent(peer, given, &message);
+    world.ledger.on_clc_received(host, next, &message);
+    let (buffer, link) = (world.rmb, world.link);
+    world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+    assert_eq!(world.broken(), []);
+}
+
+fn accept(rtoken: RToken) -> Vec<u8> {
     let message = ClcMessage::Accept(AcceptConfirm {
         first_contact: false,
         peer_id: PeerId::new(1, port(1).mac),
@@ -448,6 +491,40 @@ fn each_connection_ends_once_and_then_is_silent() {
         world.ledger.on_event(host, &Event::Closed { conn, reason });
     }
     world.expect(Rule::Terminal, "after the last event");
+}
+
+#[test]
+fn nobody_falls_back_to_tcp_without_a_word() {
+    let fell_back = |conn| Event::FellBack {
+        conn,
+        why: FallbackReason {
+            code: DiagnosisCode::LINK_READY,
+            peer_diagnosis: None,
+        },
+    };
+    let mut world = World::new();
+    let (host, conn) = (world.host, world.conn);
+    world.ledger.on_event(host, &fell_back(conn));
+    world.expect(Rule::Agree, "falls back to TCP without a Decline");
+    let decline = ClcMessage::Decline(Decline {
+        version: ClcVersion::V1,
+        out_of_sync: false,
+        peer_id: PeerId::new(1, port(1).mac),
+        diagnosis: DiagnosisCode::LINK_READY,
+        os: PeerOs::UNKNOWN,
+    });
+    let mut octets = [0; MAX_LENGTH];
+    let length = decline.emit(&mut octets).unwrap();
+    for sent in [true, false] {
+        let mut world = World::new();
+        if sent {
+            world.ledger.on_clc_sent(host, conn, &octets[..length]);
+        } else {
+            world.ledger.on_clc_received(host, conn, &octets[..length]);
+        }
+        world.ledger.on_event(host, &fell_back(conn));
+        assert_eq!(world.broken(), []);
+    }
 }
 
 #[test]

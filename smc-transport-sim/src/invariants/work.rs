@@ -5,6 +5,7 @@ use smc_proto::id::{ConnId, LinkId, WrId};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::LlcMessage;
 
+use super::connection::{ConnLedger, Element};
 use super::host::{BufferLedger, LinkLedger};
 use super::{Invariants, Rule};
 use crate::completion::{Completion, OwnedCompletion};
@@ -91,8 +92,13 @@ impl Invariants {
             return;
         };
         let (tcp, side) = (c.tcp, c.side);
-        let own = self.peer_element(target.host, tcp, side);
-        let Some((buffer, offset, size)) = own else {
+        let own = self.element_at(target.host, tcp, side);
+        let Some(Element {
+            buffer,
+            offset,
+            size,
+        }) = own
+        else {
             if let Some(c) = self.host(host).conns.get_mut(&conn) {
                 c.blind = true;
             }
@@ -100,7 +106,10 @@ impl Invariants {
         };
         let place = target.offset.checked_sub(u64::from(offset));
         let fits = |place: &u64| place + u64::from(length) <= u64::from(size);
-        let Some(place) = place.filter(fits).filter(|_| buffer == target.buffer) else {
+        let Some(place) = place
+            .filter(fits)
+            .filter(|_| BufferKey::from(buffer) == target.buffer)
+        else {
             let what = format!("{conn} writes outside of its peer's element: {target:?}");
             return self.breach(host, Rule::Granted, what);
         };
@@ -131,10 +140,15 @@ impl Invariants {
     }
 
     /// Element of the other end of a connection, if it is at that host.
-    fn peer_element(&self, peer: HostId, tcp: TcpId, side: Side) -> Option<(BufferKey, u32, u32)> {
-        let other = |c: &&super::connection::ConnLedger| c.tcp == tcp && c.side != side;
-        let own = self.hosts.get(&peer)?.conns.values().find(other)?.own?;
-        Some((own.buffer.into(), own.offset, own.size))
+    fn element_at(&self, peer: HostId, tcp: TcpId, side: Side) -> Option<Element> {
+        let other = |c: &&ConnLedger| c.tcp == tcp && c.side != side;
+        self.hosts.get(&peer)?.conns.values().find(other)?.own
+    }
+
+    /// Element of the other end of a connection, and the host that has it.
+    pub(super) fn element_of_peer(&self, tcp: TcpId, side: Side) -> Option<(HostId, Element)> {
+        let mut hosts = self.hosts.keys();
+        hosts.find_map(|peer| Some((*peer, self.element_at(*peer, tcp, side)?)))
     }
 
     pub(super) fn link(&mut self, host: HostId, link: LinkId) -> &mut LinkLedger {
@@ -224,11 +238,7 @@ impl Invariants {
     /// Octets of the ring that a connection writes into, once its peer has one.
     fn peer_ring(&mut self, host: HostId, conn: ConnId) -> Option<u32> {
         let (tcp, side) = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side))?;
-        let hosts: Vec<_> = self.hosts.keys().copied().collect();
-        hosts
-            .into_iter()
-            .find_map(|peer| self.peer_element(peer, tcp, side))
-            .map(|(_, _, size)| size)
+        Some(self.element_of_peer(tcp, side)?.1.size)
     }
 
     fn receive(&mut self, host: HostId, cdc: &Cdc) {

@@ -13,7 +13,7 @@ pub(super) struct HostClock {
     frozen: Option<(Instant, Instant)>,
     late_by: Duration,
     late_until: Instant,
-    /// The fault that froze it or makes it late, until it showed an effect.
+    /// The fault that froze it or makes it late.
     fault: Option<usize>,
 }
 
@@ -34,13 +34,17 @@ impl HostClock {
             at = due.after(self.late_by);
         }
         match self.frozen {
-            Some((_, until)) if at < until => until,
+            Some((shown, until)) if at < until && deadline > shown => until,
             _ => at,
         }
     }
 
+    /// It jumps; one that stands still does so farther ahead.
     pub(super) fn jump(&mut self, by: Duration) {
         self.ahead = self.ahead.saturating_add(by);
+        if let Some((shown, _)) = &mut self.frozen {
+            *shown = shown.after(by);
+        }
     }
 
     pub(super) fn freeze(&mut self, fault: usize, now: Instant, time: Duration) {
@@ -53,11 +57,10 @@ impl HostClock {
         self.fault = Some(fault);
     }
 
-    /// A timer for this deadline fired now: the fault, if it was later than it
-    /// should be, for the first time.
-    pub(super) fn fired(&mut self, deadline: Instant, now: Instant) -> Option<usize> {
-        let late = now.after(self.ahead) > deadline;
-        self.fault.take_if(|_| late)
+    /// A timer for this deadline fired now: the fault, if it was held up until now.
+    pub(super) fn fired(&self, deadline: Instant, now: Instant) -> Option<usize> {
+        let late = now.after(self.ahead) > deadline && self.fires(deadline) == now;
+        self.fault.filter(|_| late)
     }
 
     /// The clock shows the right time, but never an earlier one than before, and
@@ -99,7 +102,21 @@ mod tests {
         assert_eq!((clock.show(at(30)), clock.show(at(50))), (at(10), at(50)));
         assert_eq!((clock.fires(at(20)), clock.fires(at(60))), (at(50), at(60)));
         assert_eq!(clock.fired(at(20), at(50)), Some(3));
-        assert_eq!(clock.fired(at(20), at(50)), None);
+        assert_eq!(clock.fired(at(50), at(50)), None);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_jumps_at_once_and_stands_still_again() {
+        let mut clock = HostClock::default();
+        clock.freeze(3, at(10), Duration::from_nanos(40));
+        clock.jump(Duration::from_nanos(100));
+        assert_eq!((clock.show(at(20)), clock.show(at(49))), (at(110), at(110)));
+        assert_eq!(clock.show(at(50)), at(150));
+        // What is due by the jump does not wait for the thaw, nor is it late.
+        assert!(clock.fires(at(110)) <= at(20));
+        assert_eq!(clock.fired(at(110), at(20)), None);
+        assert_eq!(clock.fires(at(111)), at(50));
+        assert_eq!(clock.fired(at(111), at(50)), Some(3));
     }
 
     #[test]
@@ -108,6 +125,9 @@ mod tests {
         clock.delay(1, at(10), Duration::from_nanos(5), Duration::from_nanos(10));
         assert_eq!((clock.fires(at(15)), clock.fires(at(21))), (at(20), at(21)));
         assert_eq!(clock.fired(at(21), at(21)), None);
+        assert_eq!(clock.fired(at(15), at(20)), Some(1));
+        // It was set when it should have fired already.
+        assert_eq!(clock.fired(at(15), at(22)), None);
         clock.repair();
         assert_eq!(clock.fires(at(15)), at(15));
     }

@@ -163,6 +163,7 @@ impl<S: Storage> Simulation<S> {
             // No slot is free. A client that was told of SMC in the SYN-ACK may
             // propose it: until it says something the server says nothing.
             Err(_) if smc && side == Side::Server => socket.clc = Clc::Refusing,
+            Err(_) if smc => self.refuse_to_propose(index),
             // The connection is what it was, plain TCP.
             Err(_) => {
                 socket.state.carrier = Carrier::Tcp;

@@ -1,5 +1,5 @@
-//! A server whose engine has no room for a connection that its TCP already
-//! promised to the client.
+//! A host whose engine has no room for a connection for which the SYNs already
+//! promised SMC.
 
 use smc_proto::storage::Storage;
 use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
@@ -10,6 +10,15 @@ use super::{Carrier, Simulation};
 use crate::describe::{self, Stream};
 
 impl<S: Storage> Simulation<S> {
+    /// A client declines in place of the Proposal: its application's octets, where
+    /// the server expects that message, would end the connection (CLC-072).
+    pub(super) fn refuse_to_propose(&mut self, index: usize) {
+        if let Some(socket) = self.sockets.get_mut(index) {
+            (socket.clc, socket.state.carrier) = (Clc::Over, Carrier::Tcp);
+            self.decline_for_want_of_room(index);
+        }
+    }
+
     /// Answers a Proposal with Decline, in the name of the engine. A client that
     /// declines by itself needs no answer, and one that does neither is on TCP.
     pub(super) fn refuse_proposal(&mut self, index: usize) {
@@ -26,19 +35,28 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         self.fabric.tcp_consume(tcp, side, length);
-        let host = self.hosts.get(usize::from(socket.host.0));
-        if let (ClcMessage::Proposal(_), Some(host)) = (message, host) {
-            let decline = ClcMessage::Decline(Decline {
-                version: ClcVersion::V1,
-                out_of_sync: false,
-                peer_id: host.endpoint.config().peer_id,
-                diagnosis: DiagnosisCode::MEMORY,
-                os: PeerOs::UNKNOWN,
-            });
-            let mut octets = [0; MAX_LENGTH];
-            let length = decline.emit(&mut octets).unwrap_or(0);
-            let octets = octets.get(..length).unwrap_or_default();
-            self.fabric.tcp_send(tcp, side, octets);
+        if let ClcMessage::Proposal(_) = message {
+            self.decline_for_want_of_room(index);
         }
+    }
+
+    fn decline_for_want_of_room(&mut self, index: usize) {
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let Some(host) = self.hosts.get(usize::from(socket.host.0)) else {
+            return;
+        };
+        let decline = ClcMessage::Decline(Decline {
+            version: ClcVersion::V1,
+            out_of_sync: false,
+            peer_id: host.endpoint.config().peer_id,
+            diagnosis: DiagnosisCode::MEMORY,
+            os: PeerOs::UNKNOWN,
+        });
+        let mut octets = [0; MAX_LENGTH];
+        let length = decline.emit(&mut octets).unwrap_or(0);
+        let octets = octets.get(..length).unwrap_or_default();
+        self.fabric.tcp_send(socket.tcp, socket.side, octets);
     }
 }

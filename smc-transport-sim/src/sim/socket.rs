@@ -208,14 +208,15 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         let now = self.host_now(socket.host);
-        match socket.state.conn {
-            Some(conn) if socket.state.carrier != Carrier::Tcp => {
-                let host = self.hosts.get_mut(usize::from(socket.host.0));
-                if let Some(mut conn) = host.and_then(|host| host.endpoint.conn(conn)) {
-                    conn.abort(now);
-                }
+        let state = &socket.state;
+        if let Some(conn) = state.conn {
+            let host = self.hosts.get_mut(usize::from(socket.host.0));
+            if let Some(mut conn) = host.and_then(|host| host.endpoint.conn(conn)) {
+                conn.abort(now);
             }
-            _ => self.fabric.tcp_reset(socket.tcp, socket.side),
+        }
+        if state.conn.is_none() || state.carrier == Carrier::Tcp {
+            self.fabric.tcp_reset(socket.tcp, socket.side);
         }
     }
 

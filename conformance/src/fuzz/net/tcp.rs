@@ -41,8 +41,8 @@ impl Net {
                 if first {
                     self.tcp[at].streams[side].sent.extend(GREETING);
                 } else {
-                    // A Decline that took longer than the watch is not told from
-                    // application octets.
+                    // A Decline whose rest took longer than the watch is not told
+                    // from application octets.
                     self.tcp[at].disturbed = true;
                 }
                 self.feed(at, side);

@@ -23,6 +23,7 @@ struct Stream {
     server_start: Option<u32>,
     to_server: Direction,
     to_client: Direction,
+    reset: bool,
     /// Last frame of the connection.
     last: Moment,
 }
@@ -49,6 +50,9 @@ impl TcpFollower {
         if segment.flags.syn {
             self.handshake(at, segment, items);
         }
+        if segment.flags.reset {
+            self.reset(segment);
+        }
         if segment.payload.is_empty() && segment.missing == 0 {
             return;
         }
@@ -58,6 +62,17 @@ impl TcpFollower {
             stream.data(at, segment, true, to_server, items);
         } else if let Some(stream) = self.streams.get_mut(&to_client) {
             stream.data(at, segment, false, to_client, items);
+        }
+    }
+
+    /// A connection that was reset carries nothing more, whatever is still seen of
+    /// it; a message that it cut off stays unfinished.
+    fn reset(&mut self, segment: &TcpSegment<'_>) {
+        let (source, destination) = (segment.source, segment.destination);
+        for ends in [(source, destination), (destination, source)] {
+            if let Some(stream) = self.streams.get_mut(&ends) {
+                stream.reset = true;
+            }
         }
     }
 
@@ -145,6 +160,7 @@ impl TcpFollower {
                 server_start: None,
                 to_server: Direction::new(self.limits.stream_octets),
                 to_client: Direction::new(self.limits.stream_octets),
+                reset: false,
                 last: at,
             },
         );
@@ -199,6 +215,9 @@ impl Stream {
         ends: Ends,
         items: &mut Vec<Item>,
     ) {
+        if self.reset {
+            return;
+        }
         let path = self.path(ends, to_server);
         // If the server's SYN-ACK is not in the capture, its option is not
         // known either; then only what looks like CLC is taken for CLC.

@@ -8,6 +8,8 @@ use smc_proto::wire::types::{
 };
 
 use super::super::follow::Limits;
+use super::super::frame::{Frame, parse_frame};
+use super::super::reader::CapturedFrame;
 use super::super::writer::Direction::{ToClient, ToServer};
 use super::{MAC, Writer, flow, follow, follow_with, frames, gid, told};
 
@@ -220,6 +222,29 @@ fn without_the_option_on_both_sides_there_is_no_clc() {
     });
     let told = told(&follow(&frames));
     assert_eq!(told, [(1, SYN.to_owned()), (6, SYN_ACK.to_owned())]);
+}
+
+#[test]
+fn a_connection_that_was_reset_holds_no_messages_any_more() {
+    // The other end had not heard of it yet and goes on, first with a Decline.
+    let frames = frames(|writer| {
+        handshake(writer);
+        let flow = flow(9);
+        writer.tcp_data(1, &flow, ToServer, &proposal()).unwrap();
+        writer.tcp_reset(2, &flow, ToServer).unwrap();
+        writer.tcp_data(3, &flow, ToClient, &decline()).unwrap();
+        writer.tcp_data(4, &flow, ToClient, b"octets").unwrap();
+    });
+    let items = follow(&frames);
+    assert!(!items.iter().any(|item| item.content.is_malformed()));
+    assert_eq!(items.len(), 3, "{:?}", told(&items));
+    // Its numbers go on where they were.
+    let numbers = |frame: &CapturedFrame| match parse_frame(frame.link, &frame.octets) {
+        Frame::Tcp(segment) => (segment.sequence, segment.acknowledgement),
+        _ => panic!("no TCP"),
+    };
+    let (reset, after) = (numbers(&frames[4]), numbers(&frames[5]));
+    assert_eq!(after, (reset.1, reset.0));
 }
 
 #[test]

@@ -204,9 +204,8 @@ impl<W: Write> CaptureWriter<W> {
             reset: true,
             ..TcpFlags::default()
         };
-        self.segment(time, flow, direction, flags, &[], &[])?;
-        self.flows.remove(&key(flow));
-        Ok(())
+        // The numbers are kept: the other end may still be sending.
+        self.segment(time, flow, direction, flags, &[], &[])
     }
 
     /// A segment whose numbers the caller keeps, cut at the maximum segment

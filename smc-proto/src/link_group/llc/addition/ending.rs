@@ -64,6 +64,12 @@ impl Engine<'_> {
         let group = link.group;
         self.arm_keepalive(index);
         if self.groups.at(group).is_some_and(|g| g.is_active()) {
+            // A request that was not answered in this time its sender has given up,
+            // together with the link that carried it.
+            let until = self.now().after(self.core.config.timeouts.llc_reply);
+            if let Some(link) = self.links.at_mut(index) {
+                link.new_until = until;
+            }
             self.tell_links(group);
         }
     }

@@ -33,6 +33,7 @@ impl Engine<'_> {
             return;
         }
         let position = self.links.at(link).map_or(0, |l| l.position);
+        let known = self.links_known_to_peer(group);
         let rmb = self.learn_rtoken(group, position, message.rtoken);
         let left = message
             .other_links
@@ -43,6 +44,7 @@ impl Engine<'_> {
                 rmb,
                 carrier: link,
                 left,
+                known,
             };
             if let Some(g) = self.groups.at_mut(group) {
                 g.incoming_rkey = (left > 0).then_some(incoming);
@@ -54,7 +56,7 @@ impl Engine<'_> {
         if let Some(rmb) = rmb
             && left == 0
         {
-            self.on_rmb_announced(group, rmb);
+            self.on_rmb_announced(group, rmb, known);
         }
     }
 
@@ -82,7 +84,7 @@ impl Engine<'_> {
         }
         self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
         if left == 0 {
-            self.on_rmb_announced(group, incoming.rmb);
+            self.on_rmb_announced(group, incoming.rmb, incoming.known);
         }
     }
 
@@ -110,10 +112,24 @@ impl Engine<'_> {
         }
     }
 
-    /// An announcement is complete: a link the peer did not name is one it does
-    /// not have any more.
+    /// Links of which the peer knew for certain when it wrote what arrives now.
+    /// Links do not keep the order among them: what it wrote on one before it heard
+    /// of a new link may arrive after the new link is in use.
+    //= LLC-066
+    fn links_known_to_peer(&self, group: u32) -> LinkSet {
+        let now = self.now();
+        let mut known = LinkSet::EMPTY;
+        for (_, link) in self.select_links(group, |l| l.is_active() && l.new_until <= now) {
+            known.insert(link.position);
+        }
+        known
+    }
+
+    /// An announcement is complete: a link the peer knew of and did not name is one
+    /// it does not have any more. Of newer links it will tell by itself.
     //= LLC-069
-    fn on_rmb_announced(&mut self, group: u32, rmb: u32) {
+    fn on_rmb_announced(&mut self, group: u32, rmb: u32, known: LinkSet) {
+        let known = known.and(self.links_known_to_peer(group));
         let told = self
             .remote_rmbs
             .at(rmb)
@@ -122,7 +138,7 @@ impl Engine<'_> {
             let omitted = self
                 .links
                 .at(index)
-                .is_some_and(|l| l.is_active() && !told.contains(l.position));
+                .is_some_and(|l| known.contains(l.position) && !told.contains(l.position));
             if omitted {
                 self.lose_link(index);
             }
