@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of the engine - codecs, cursors, connections, tables - on a
-# big-endian machine: s390x under qemu's user emulation.
+# Runs the tests of the engine - codecs, cursors, connections, tables - and the
+# contract of ISM devices on a big-endian machine: s390x under qemu's user emulation.
 #
 #   conformance/s390x.sh [arguments of the test programs]
 #
@@ -79,3 +79,5 @@ else
 fi
 
 cargo test "${build_std[@]}" "${target_flag[@]}" --locked -p smc-proto --lib --target $target -- "$@"
+# What ISM devices promise, on each of them.
+cargo test "${build_std[@]}" "${target_flag[@]}" --locked -p smc-transport-ism --test contract --target $target -- "$@"

@@ -130,9 +130,15 @@ impl SharedRegion {
     }
 
     /// Reads a CDC message once, each cursor in one piece, before all that follows.
+    ///
+    /// The peer may be writing the next one. It writes from the front, so this reads from
+    /// the back: a flag such as "sending done", behind the producer cursor, is never seen
+    /// without the cursor it was written with.
+    //= SHM-024
     pub(crate) fn read_cdc(&self, offset: u32) -> Result<Cdc, IsmError> {
         let mut cdc = [0; CDC_LEN];
-        for (unit, octets) in self.cdc_units(offset)?.iter().zip(cdc.as_chunks_mut().0) {
+        let units = self.cdc_units(offset)?.iter();
+        for (unit, octets) in units.zip(cdc.as_chunks_mut().0).rev() {
             *octets = unit.load(Ordering::Acquire).to_ne_bytes();
         }
         Ok(cdc)
@@ -208,8 +214,8 @@ mod tests {
 
     use rustix::fs::{MemfdFlags, SealFlags};
 
-    use super::{BellsOf, SharedRegion, punch};
-    use crate::device::IsmError;
+    use super::{BellsOf, Ordering, SharedRegion, punch};
+    use crate::device::{CDC_LEN, IsmError};
 
     #[test]
     fn two_mappings_are_one_memory() {
@@ -224,6 +230,31 @@ mod tests {
         assert_eq!(ours.copy_in(8190, &[0; 3]), Err(IsmError::Bounds));
         assert_eq!(ours.copy_out(u32::MAX, &mut [0; 2]), Err(IsmError::Bounds));
         assert!(ours.word(8192).is_err() && ours.word(2).is_err() && ours.word(8188).is_ok());
+    }
+
+    //= SHM-024 test
+    #[test]
+    fn flags_are_never_ahead_of_their_cursor() {
+        let (ours, fd) = SharedRegion::create(4096, false).unwrap();
+        let theirs = SharedRegion::open(&fd, 4096, true).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 1..400_000_u64 {
+                    let mut cdc = [0; CDC_LEN];
+                    for unit in cdc.as_chunks_mut::<8>().0 {
+                        *unit = turn.to_ne_bytes();
+                    }
+                    theirs.write_cdc(0, &cdc).unwrap();
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                let cdc = ours.read_cdc(0).unwrap();
+                let turns = cdc.as_chunks().0.iter().map(|u| u64::from_ne_bytes(*u));
+                assert!(turns.is_sorted_by(|front, back| front >= back));
+            }
+        });
     }
 
     #[test]
