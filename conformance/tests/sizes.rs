@@ -62,11 +62,11 @@ fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 400),
         ("Slot<Handshake>", HANDSHAKE, 928),
-        ("Slot<LinkGroup>", GROUP, 624),
+        ("Slot<LinkGroup>", GROUP, 632),
         ("Slot<Link>", LINK, 1112),
         ("Slot<Buffer>", BUFFER, 256),
         ("Slot<RemoteRmb>", REMOTE, 184),
-        ("group of 255 connections", FULL_GROUP, 281192),
+        ("group of 255 connections", FULL_GROUP, 281224),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

@@ -24,13 +24,13 @@ pub(crate) fn offer(
     }
     let (had_v1, has_subnets) = (allowed.intersects(Offers::V1), options.subnets.is_some());
     if !has_subnets {
-        allowed -= Offers::V1;
+        allowed.remove(Offers::V1);
     }
     if !options.ipv4 || !has_eids(config) {
-        allowed -= Offers::SMCR_V2;
+        allowed.remove(Offers::SMCR_V2);
     }
     if !has_eids(config) && config.v2.seid.is_none() {
-        allowed -= Offers::SMCD_V2;
+        allowed.remove(Offers::SMCD_V2);
     }
     let serves = |path: &LocalPath, version| {
         let offer = match version {

@@ -226,7 +226,8 @@ fn each_reason_of_the_server_has_its_code() {
     let old = IsmPath { v2: false, ..ism() };
     let v1 = || vec![rnic(RoceVersion::V1)];
     let v2 = || vec![rnic(RoceVersion::V2)];
-    let cases: [(Code, &Config, Proposal, Vec<LocalPath>, &[IsmPath]); 18] = [
+    type Case<'a> = (Code, &'a Config, Proposal, Vec<LocalPath>, &'a [IsmPath]);
+    let cases: [Case<'_>; 18] = [
         (
             Code::PEER_NO_SMC,
             &own,
