@@ -195,7 +195,7 @@ fn one_seed_shows_its_messages_and_writes_its_frames() {
             .filter_map(|record| record["frame"].as_u64())
             .collect();
         let mut malformed = tshark_fields(&capture, &["_ws.malformed"]);
-        malformed.retain(|frame, _| !offers.contains(&u64::from(*frame)));
+        malformed.retain(|frame, _| !offers.contains(frame));
         assert!(malformed.is_empty(), "{malformed:?}");
     }
 }
