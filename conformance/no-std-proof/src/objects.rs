@@ -393,7 +393,9 @@ fn path(input: &mut Input, sink: &mut Sink) {
         attaches: input.bit(),
     };
     sink.hashed(&ism, &ism);
-    sink.debug(&Paths::default());
+    let nothing = Paths::default();
+    #[allow(clippy::clone_on_copy)]
+    sink.debug(&nothing.clone());
     sink.debug(&Paths::from(&[path]));
     sink.value(&path.lan, &path.lan);
     sink.ordered(&path.lan, &LanId::default());

@@ -6,6 +6,7 @@ use core::fmt::{Binary, LowerHex, Octal, UpperHex};
 use core::hash::Hash;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use smc_proto::config::Offers;
 use smc_proto::connection::Notices;
 use smc_proto::wire::BufferTooSmall;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -233,6 +234,7 @@ any! {
         6 => LlcMessage::TestLink(TestLink::any(i)),
         _ => LlcMessage::DeleteRkey(DeleteRkey::any(i)),
     };
+    Offers: |i| Offers::from_bits_truncate(i.octet());
     BufferTooSmall: |i| BufferTooSmall { needed: i.u64() as usize };
 }
 
@@ -370,6 +372,7 @@ pub fn wire(input: &mut Input, sink: &mut Sink) {
     flags!(
         sink,
         input,
+        Offers,
         ProducerFlags,
         ConnectionFlags,
         ConfirmLinkFlags,

@@ -8,7 +8,7 @@ pub const MAX_UEIDS: usize = 4;
 bitflags::bitflags! {
     /// Technologies in their versions, as an endpoint may offer and accept them.
     /// What it really offers for a connection depends on its paths and EIDs.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Offers: u8 {
         /// SMC-R as in RFC 7609.
         const SMCR_V1 = 1;
