@@ -81,8 +81,8 @@ fn run(seed: u64) -> [u32; 3] {
             }
             (14, Some(end)) => pair.sim.finish(end),
             (15, Some(end)) => pair.sim.close(end),
-            (16, Some(end)) if seed % 3 == 0 => pair.sim.abort(end),
-            (17, _) if seed % 5 == 0 && !removed => {
+            (16, Some(end)) if seed.is_multiple_of(3) => pair.sim.abort(end),
+            (17, _) if seed.is_multiple_of(5) && !removed => {
                 removed = true;
                 pair.sim.fabric().remove_ism(pair.client, DEVICE);
             }
