@@ -24,9 +24,10 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T], other: T) -> T {
 }
 
 /// Kinds that take effect in some phase only seldom, drawn more often.
-const RARE: [FaultKind; 12] = [
+const RARE: [FaultKind; 16] = [
     FaultKind::AcknowledgeAndLose,
     FaultKind::FewReceives,
+    FaultKind::FreezeClock,
     FaultKind::FreezeClock,
     FaultKind::FreezeClock,
     FaultKind::FreezeClock,
@@ -35,6 +36,9 @@ const RARE: [FaultKind; 12] = [
     FaultKind::LateTimers,
     FaultKind::LoseCompletions,
     FaultKind::Refuse,
+    FaultKind::Refuse,
+    FaultKind::Refuse,
+    FaultKind::TcpSplit,
     FaultKind::TcpSplit,
     FaultKind::WithholdReceives,
 ];
