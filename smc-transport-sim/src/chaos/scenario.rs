@@ -143,7 +143,7 @@ fn config(instance: u16, mac: Mac, random: &mut Random) -> Config {
     config.timeouts.rmb_idle = Duration::from_secs(5);
     // By default idle groups end before their links are tested. Tested after
     // milliseconds, idle links are while others carry data.
-    let tested = [30_000, 30_000, 30_000, 30_000, 5_000, 5_000, 400, 20][random.below(8) as usize];
+    let tested = [30_000, 30_000, 30_000, 5_000, 5_000, 400, 20, 20][random.below(8) as usize];
     config.timeouts.keepalive = Duration::from_millis(tested);
     if tested < 1_000 {
         config.timeouts.group_idle_server = Duration::from_secs(2);

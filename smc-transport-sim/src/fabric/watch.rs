@@ -41,6 +41,8 @@ pub(super) struct Watch {
     pub(super) group_of: BTreeMap<QueuePairId, u32>,
     pub(super) links: Vec<LinkRecord>,
     pub(super) link_of: BTreeMap<QueuePairId, usize>,
+    /// Queue pairs that a fault harmed before they were a link.
+    harmed_early: BTreeMap<QueuePairId, Instant>,
     harmed_hosts: Vec<HostHarm>,
     lost_writes: BTreeSet<(HostId, WorkOwner)>,
     lost_tokens: BTreeSet<(HostId, u32)>,
@@ -80,6 +82,7 @@ impl Watch {
         self.groups.insert(group, watch);
         self.group_of.insert(id, group);
         self.link_of.remove(&id);
+        self.harmed_early.remove(&id);
     }
 
     /// Two queue pairs belong to one group: that of the first one.
@@ -196,6 +199,9 @@ impl Fabric {
         let record = self.watch.link_of.get(&id).copied();
         if let Some(record) = record.and_then(|record| self.watch.links.get_mut(record)) {
             record.harmed.get_or_insert(now);
+        } else {
+            // What was refused for it then it lacks later.
+            self.watch.harmed_early.entry(id).or_insert(now);
         }
     }
 
@@ -246,7 +252,9 @@ impl Fabric {
         {
             let number = self.watch.links.len();
             let hosts = [id.host, peer.host];
-            let record = LinkRecord::new(FabricGroup(group), hosts, self.queue.now());
+            let mut record = LinkRecord::new(FabricGroup(group), hosts, self.queue.now());
+            let early = [id, peer].map(|end| self.watch.harmed_early.remove(&end));
+            record.harmed = early.into_iter().flatten().min();
             self.watch.links.push(record);
             self.watch.link_of.insert(id, number);
             self.watch.link_of.insert(peer, number);

@@ -1,13 +1,14 @@
 //! Ports, RNICs and hosts that go and come back.
 
+use smc_proto::command::BufferKind;
 use smc_proto::completion::LinkFailure;
 use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
 
 use super::world::*;
 use crate::completion::Completion;
-use crate::fabric::{Fabric, FabricConfig, HostId, HostNews, QueuePairKey};
-use crate::fault::{FaultAction, FaultPlan, PortSelector, TcpFate, Trigger};
+use crate::fabric::{BufferKey, Fabric, FabricConfig, HostId, HostNews, QueuePairKey};
+use crate::fault::{FaultAction, FaultPlan, Operation, PortSelector, TcpFate, Trigger};
 use crate::tcp::{SmcOption, TcpNews};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -182,4 +183,31 @@ fn a_host_that_is_away_resets_who_calls() {
     let notices: Vec<_> = std::iter::from_fn(|| world.fabric.next_tcp_notice(peer)).collect();
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0].news, TcpNews::Reset);
+}
+
+#[test]
+fn what_a_link_was_refused_before_it_came_up_harms_it_all_the_same() {
+    let mut world = World::created(FabricConfig::default(), 1);
+    let (host, further) = (world.hosts[0], BufferKey(30));
+    let kind = BufferKind::Send;
+    world
+        .fabric
+        .allocate_buffer(host, further, kind, 1, ELEMENT);
+    world.run();
+    let refused = Trigger::Nth {
+        operation: Operation::RegisterBuffer,
+        number: 1,
+    };
+    let plan = FaultPlan::none().with(refused, host, FaultAction::Refuse);
+    world.fabric.set_faults(plan);
+    world.fabric.register_buffer(host, further, LINK);
+    world.run();
+    for side in [0, 1] {
+        world.connect(side, world.address_of(1 - side));
+    }
+    world.run();
+    let [link] = world.fabric.links() else {
+        panic!("{:?}", world.fabric.links());
+    };
+    assert!(link.harmed.is_some_and(|at| at < link.up));
 }
