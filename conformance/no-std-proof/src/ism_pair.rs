@@ -55,7 +55,7 @@ pub struct IsmPair {
 /// How the device of an end is known.
 pub const fn gid(number: u8) -> IsmGid {
     IsmGid {
-        gid: 0x1000 + number as u64,
+        gid: 0x1000 | number as u64,
         gid_ext: 5,
         chid: Chid::LOOPBACK,
     }
