@@ -219,8 +219,7 @@ impl Engine<'_> {
         //= CLC-046
         if decline.out_of_sync
             && let Some(group) = group
-            //= D-056
-            && self.way_of(group).is_none()
+            && self.is_lost_with(group)
         {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
@@ -230,6 +229,18 @@ impl Engine<'_> {
             peer_diagnosis: Some(decline.diagnosis),
         };
         self.fall_back(index, why, false);
+    }
+
+    /// Whether the word of one connection in rendezvous is enough to give its group up.
+    /// Who speaks for a device of SMC-D cannot be told, so that connections which are
+    /// carried are not ended by it.
+    //= D-056
+    fn is_lost_with(&self, group: u32) -> bool {
+        self.way_of(group).is_none()
+            || self
+                .groups
+                .at(group)
+                .is_some_and(|g| g.connection_count <= 1)
     }
 
     /// After our Decline: swallows one Decline that crossed it, and nothing else.
