@@ -7,6 +7,7 @@ use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
+use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, EYE_CATCHER_SMCD};
 use smc_proto::wire::types::DiagnosisCode;
 
 const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\nand a little more";
@@ -40,6 +41,36 @@ fn a_crossing_decline_is_swallowed_however_it_is_cut() {
         );
         check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
         s.end();
+    }
+}
+
+#[test]
+fn a_crossing_decline_of_either_eye_catcher_and_version_is_swallowed_however_it_is_cut() {
+    //= V2-004 test
+    //= V2-070 test
+    for version in [ClcVersion::V1, ClcVersion::V2] {
+        let ClcMessage::Decline(decline) = Peer::default().decline() else {
+            panic!("a Decline");
+        };
+        let mut decline = Peer::octets(&ClcMessage::Decline(Decline { version, ..decline }));
+        let end = decline.len();
+        decline[..4].copy_from_slice(&EYE_CATCHER_SMCD);
+        decline[end - 4..].copy_from_slice(&EYE_CATCHER_SMCD);
+        for cut in 1..end {
+            let (mut s, conn) = declined();
+            let held = s.octets(conn, &decline[..cut]);
+            let total = if cut < 8 { 8 } else { end };
+            check!(s, held, Ok(ClcProgress::NeedMore { total }));
+            let all = [&decline[..], GET].concat();
+            let (len, next) = (end, Next::Stop);
+            check!(
+                s,
+                s.octets(conn, &all),
+                Ok(ClcProgress::Consumed { len, next })
+            );
+            check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+            s.end();
+        }
     }
 }
 

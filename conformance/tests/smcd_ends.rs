@@ -4,11 +4,12 @@
 use conformance::smcd::{DEVICE, Pair, Setup};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
+use smc_proto::config::Offers;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc_ism::Endianness;
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
-use smc_proto::wire::types::DiagnosisCode;
+use smc_proto::wire::types::{Chid, DiagnosisCode};
 use smc_transport_sim::fault::{Fault, FaultAction, FaultPlan, Operation, Trigger};
 use smc_transport_sim::sim::{Carrier, SocketId};
 
@@ -90,6 +91,8 @@ fn the_end_of_a_group_is_told_once_and_ends_the_other_side() {
     pair.assert_all_gone();
     let trace = pair.sim.trace().to_string();
     assert_eq!(trace.matches("group shutdown").count(), 1, "{trace}");
+    // In version 2 the VLAN by which the peer knows the group is not ours to know.
+    assert!(trace.contains("(group shutdown) vlan 0x0fff"), "{trace}");
 }
 
 #[test]
@@ -150,13 +153,13 @@ fn events_of_a_peer_are_understood() {
     assert_eq!((code, info.kind), (TEST, EventInfo::RESPONSE));
     assert_eq!(info.group, *b"abcd");
     assert_eq!(engine.poll_ism(now, DEVICE), None);
-    // Other codes, VLANs and devices are nothing to us.
+    // Other codes are nothing to us.
     engine.handle_ism(now, event(0x42, 0x1fff, EventInfo::REQUEST));
-    engine.handle_ism(now, event(SHUTDOWN, 7, EventInfo::REQUEST));
     pair.run(SECOND);
     assert_eq!(closed(&pair, far), None);
+    // A group of version 2 has no VLAN; its peer names that of a TCP connection.
     let engine = pair.sim.endpoint(server).unwrap();
-    engine.handle_ism(now, event(SHUTDOWN, 0x0fff, EventInfo::REQUEST));
+    engine.handle_ism(now, event(SHUTDOWN, 7, EventInfo::REQUEST));
     pair.run(Duration::from_secs(61));
     assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
     let trace = pair.sim.trace().to_string();
@@ -165,6 +168,38 @@ fn events_of_a_peer_are_understood() {
     pair.sim.write(near, b"anybody there?");
     pair.run(SECOND);
     assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
+}
+
+#[test]
+fn a_group_of_version_1_ends_with_its_own_vlan_only() {
+    //= D-054 test
+    for (vlan, ends) in [(7, false), (0x1fff, false), (0, true), (0x0fff, true)] {
+        let mut pair = Setup {
+            chid: Chid(0x07c1),
+            offers: Offers::SMCD_V1,
+            ..Setup::new(true)
+        }
+        .build();
+        let [_, far] = pair.connect();
+        let peer = pair.sim.wires().ism_devices(pair.client)[0].gid;
+        let info = EventInfo {
+            group: *b"abcd",
+            vlan,
+            kind: EventInfo::REQUEST,
+        };
+        let shutdown = IsmCompletion::Event {
+            device: DEVICE,
+            peer,
+            code: SHUTDOWN,
+            info: info.bits(Endianness::NATIVE),
+        };
+        let now = pair.sim.now();
+        let server = pair.server;
+        pair.sim.endpoint(server).unwrap().handle_ism(now, shutdown);
+        pair.run(Duration::from_secs(61));
+        let expected = ends.then_some(CloseReason::LinksLost);
+        assert_eq!(closed(&pair, far), expected, "{vlan:04x}");
+    }
 }
 
 #[test]

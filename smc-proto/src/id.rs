@@ -51,7 +51,7 @@ handle! {
     BufferId "buffer";
 }
 
-/// An RNIC of this host, numbered by the embedder from 0 to
+/// An RNIC or ISM device of this host, numbered together by the embedder from 0 to
 /// [`MAX_DEVICES`](crate::config::MAX_DEVICES) - 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct DeviceId(pub u8);

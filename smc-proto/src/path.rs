@@ -139,7 +139,7 @@ impl IsmPath {
     }
 }
 
-/// A change of a port or an RNIC.
+/// A change of a port or a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum PathEvent {
     /// The port lost its carrier; its links fail.
@@ -152,9 +152,9 @@ pub enum PathEvent {
     /// The port has carrier, again or for the first time: groups on its LAN may
     /// use it for a further link.
     PortUp(LocalPath),
-    /// The RNIC is gone; its links fail.
+    /// The RNIC or ISM device is gone; its links or groups fail.
     DeviceRemoved {
-        /// The RNIC.
+        /// The device.
         device: DeviceId,
     },
 }

@@ -218,7 +218,8 @@ impl Engine<'_> {
             && buffer.memory == Memory::Present
             && buffer.waiter == NONE
             && !buffer.clean.is_empty()
-            && buffer.ism.is_none_or(IsmBuffer::is_free)
+            // A binding that is under way is still one to the DMB of before.
+            && buffer.ism.is_none_or(|ism| ism.is_free() && !buffer.is_busy())
             && match buffer.kind {
                 BufferKind::Rmb => buffer.agreement == Agreement::Confirmed,
                 BufferKind::Send => true,

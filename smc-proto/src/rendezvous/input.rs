@@ -11,7 +11,8 @@ use crate::event::{CloseReason, FallbackReason};
 use crate::link_group::Fallback;
 use crate::stats::count;
 use crate::wire::clc::{
-    ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, HEADER_LENGTH, Proposal,
+    ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, EYE_CATCHER, EYE_CATCHER_SMCD,
+    HEADER_LENGTH, Proposal,
 };
 use crate::wire::types::DiagnosisCode;
 
@@ -120,7 +121,7 @@ impl Engine<'_> {
             State::Declining { crossing: true, .. } => None,
             // This side has the word. A Decline is understood all the same: the
             // peer lost patience, and expects plain TCP (CLC-047).
-            _ if begins_like_clc(octets) => None,
+            _ if begins_like_decline(octets) => None,
             _ => {
                 self.reset(index, CloseReason::PeerMisbehaved);
                 return Err(ClcError::OutOfTurn);
@@ -218,8 +219,7 @@ impl Engine<'_> {
         //= CLC-046
         if decline.out_of_sync
             && let Some(group) = group
-            //= D-056
-            && self.way_of(group).is_none()
+            && self.is_lost_with(group)
         {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
@@ -231,15 +231,27 @@ impl Engine<'_> {
         self.fall_back(index, why, false);
     }
 
+    /// Whether the word of one connection in rendezvous is enough to give its group up.
+    /// Who speaks for a device of SMC-D cannot be told, so that connections which are
+    /// carried are not ended by it.
+    //= D-056
+    fn is_lost_with(&self, group: u32) -> bool {
+        self.way_of(group).is_none()
+            || self
+                .groups
+                .at(group)
+                .is_some_and(|g| g.connection_count <= 1)
+    }
+
     /// After our Decline: swallows one Decline that crossed it, and nothing else.
     ///
-    /// Only octets that begin like a Decline are held back, and only until there
-    /// are 28 of them or they have waited long enough for the rest; everything
-    /// else is the application's at once.
+    /// Only octets that begin like a Decline are held back, and only until it is
+    /// whole or they have waited long enough for the rest; everything else is the
+    /// application's at once.
     //= CLC-064
     fn watch(&mut self, index: u32, octets: &[u8]) -> ClcProgress {
         let progress = match ClcHeader::parse(octets) {
-            Err(ClcParseError::TooShort { .. }) if begins_like_clc(octets) => {
+            Err(ClcParseError::TooShort { .. }) if begins_like_decline(octets) => {
                 return self.hold_back(index, HEADER_LENGTH);
             }
             Ok(header) if header.kind == ClcKind::Decline => {
@@ -332,9 +344,11 @@ fn needed(octets: &[u8]) -> usize {
     ClcHeader::parse(octets).map_or(HEADER_LENGTH, |header| usize::from(header.length))
 }
 
-fn begins_like_clc(octets: &[u8]) -> bool {
-    let pattern = crate::wire::clc::EYE_CATCHER
-        .iter()
-        .chain(&[ClcKind::Decline as u8]);
-    octets.iter().zip(pattern).all(|(have, want)| have == want)
+/// Whether octets may be the beginning of a Decline, with either eye catcher.
+//= V2-004
+fn begins_like_decline(octets: &[u8]) -> bool {
+    [EYE_CATCHER, EYE_CATCHER_SMCD].iter().any(|eye_catcher| {
+        let pattern = eye_catcher.iter().chain(&[ClcKind::Decline as u8]);
+        octets.iter().zip(pattern).all(|(have, want)| have == want)
+    })
 }

@@ -1,15 +1,18 @@
 //! Ports that go while a rendezvous counts on them.
 
-use super::State;
+use super::{Handshake, Side, State};
+use crate::config::Offers;
 use crate::engine::Engine;
 use crate::id::DeviceId;
 use crate::link_group::Role;
+use crate::path::IsmPath;
+use crate::version::SmcVersion;
 use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
-    /// Takes ports that are gone off the candidates of every rendezvous. Who has
-    /// the word and no port left declines; a client that waits for the Accept
-    /// goes on waiting (CLC-049).
+    /// Takes ports and devices that are gone off the candidates of every rendezvous.
+    /// Who has the word and nothing left to offer declines; a client that waits for
+    /// the Accept goes on waiting (CLC-049).
     //= CLC-049
     //= RENDEZVOUS-015
     pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
@@ -34,13 +37,45 @@ impl Engine<'_> {
             if proposed.is_some() && h.paths.first().copied() != proposed {
                 h.paths.clear();
             }
-            let lost_all = h.paths.is_empty() && before > 0;
-            let has_word = matches!(h.state, State::Proposing | State::Queued);
+            let lost_all = match h.state {
+                State::Proposing => {
+                    h.withdraw_offers(port.is_none().then_some(device));
+                    h.offers.is_empty()
+                }
+                State::Queued => h.paths.is_empty() && before > 0,
+                _ => false,
+            };
             self.step();
-            if lost_all && has_word {
+            if lost_all {
+                let code = match before {
+                    0 => DiagnosisCode::NO_SMCD_DEVICE,
+                    _ => DiagnosisCode::NO_SMCR_DEVICE,
+                };
                 self.unqueue(index);
-                self.decline(index, DiagnosisCode::NO_SMCR_DEVICE, false);
+                self.decline(index, code, false);
             }
         }
+    }
+}
+
+impl Handshake {
+    /// Client, before its Proposal: offers only what the ports and devices that are
+    /// left serve.
+    //= V2-136
+    fn withdraw_offers(&mut self, removed: Option<DeviceId>) {
+        if let Side::Client { ism, .. } = &mut self.side {
+            let mut left = heapless::Vec::new();
+            for path in ism.iter().filter(|path| removed != Some(path.device)) {
+                let _ = left.push(*path);
+            }
+            *ism = left;
+        }
+        let has_ism = |fits: fn(&IsmPath) -> bool| self.ism().iter().any(fits);
+        let mut served = Offers::empty();
+        served.set(Offers::SMCR_V1, self.path_for(SmcVersion::V1).is_some());
+        served.set(Offers::SMCR_V2, self.path_for(SmcVersion::V2).is_some());
+        served.set(Offers::SMCD_V1, has_ism(|path| path.pnet_match));
+        served.set(Offers::SMCD_V2, has_ism(|path| path.v2));
+        self.offers &= served;
     }
 }

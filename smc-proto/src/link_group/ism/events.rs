@@ -2,7 +2,7 @@
 
 use super::super::{Fallback, GroupKind, LinkGroup};
 use super::{IsmWay, Lower, same_device};
-use crate::command::IsmCommand;
+use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
 use crate::engine::Engine;
 use crate::event::CloseReason;
@@ -22,7 +22,8 @@ impl Engine<'_> {
         match (code, info.kind) {
             //= D-051
             (SHUTDOWN, _) => self.end_ways(|way| {
-                let concerned = info.vlan == ANY_VLAN || vlan_of(way) == info.vlan;
+                let vlan = vlan_of(way);
+                let concerned = vlan == ANY_VLAN || info.vlan == ANY_VLAN || vlan == info.vlan;
                 way.device == device && same_device(way.peer, peer) && concerned
             }),
             (TEST, EventInfo::REQUEST) => {
@@ -71,7 +72,9 @@ impl Engine<'_> {
         let alone = !(0..self.groups.capacity()).any(|other| {
             self.step();
             other != group
-                && self.way_of(other) == Some(way)
+                && self
+                    .way_of(other)
+                    .is_some_and(|o| o.device == way.device && same_device(o.peer, way.peer))
                 && self.groups.at(other).is_some_and(|g| !g.is_ending())
         });
         let link = self.groups.at(group).map(LinkGroup::first_link);
@@ -114,7 +117,12 @@ impl Engine<'_> {
     }
 }
 
-/// How an event names the VLAN of a group.
+/// How an event names the VLAN of a group. In version 2 a group has none, and Linux
+/// names it by that of the TCP connection of its first contact: any is meant then.
+//= D-054
 fn vlan_of(way: &IsmWay) -> u16 {
-    way.vlan.unwrap_or(0)
+    match way.vlan {
+        Some(ISM_VLAN_V2) => ANY_VLAN,
+        vlan => vlan.unwrap_or(0),
+    }
 }

@@ -1,0 +1,109 @@
+//! Ports and devices that go between `connect` and the Proposal: what is left is
+//! offered, and nothing else.
+
+use smc_proto::config::{Config, Offers};
+use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::id::{DeviceId, LanId};
+use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion, Route};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, OfferedPath, Proposal, Subnets};
+use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, Gid, IsmGid, Mac, Mtu, PeerId};
+
+const NOW: Instant = Instant::from_nanos(1);
+/// The port that both versions of SMC-R prefer, one of version 1, and ISM.
+const BOTH: DeviceId = DeviceId(0);
+const OLD: DeviceId = DeviceId(1);
+const ISM: DeviceId = DeviceId(2);
+
+fn rnic(device: DeviceId, roce: RoceVersion) -> LocalPath {
+    LocalPath {
+        device,
+        port: 1,
+        gid_index: 0,
+        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, device.0]),
+        mac: Mac([2, 0, 0, 0, 0, device.0]),
+        mtu: Mtu::M1024,
+        lan: LanId(0),
+        subnet_match: true,
+        roce,
+        route: Route::Direct,
+    }
+}
+
+/// What a client says first after these devices went.
+fn says_without(gone: &[DeviceId]) -> ClcMessage {
+    let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
+    config.offers = Offers::SMCR | Offers::SMCD_V2;
+    config.v2.ueids.push(Eid::user("COMMON").unwrap()).unwrap();
+    let mut client = Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)));
+    let rnics = [
+        rnic(BOTH, RoceVersion::V2),
+        rnic(BOTH, RoceVersion::V1),
+        rnic(OLD, RoceVersion::V1),
+    ];
+    let ism = [IsmPath {
+        device: ISM,
+        gid: IsmGid {
+            gid: 1,
+            gid_ext: 0,
+            chid: Chid(0x07c1),
+        },
+        pnet_match: false,
+        reaches_v1: false,
+        v2: true,
+        reaches: None,
+        attaches: true,
+    }];
+    let paths = Paths {
+        rnics: &rnics,
+        ism: &ism,
+    };
+    let options = ConnOptions::new(Subnets::default());
+    client.connect(NOW, options, paths).unwrap();
+    for device in gone {
+        let event = PathEvent::DeviceRemoved { device: *device };
+        client.handle_path(NOW, event);
+    }
+    let mut octets = [0; MAX_LENGTH];
+    let (_, length) = client.poll_clc(NOW, &mut octets).unwrap().unwrap();
+    ClcMessage::parse(&octets[..length]).unwrap().0
+}
+
+fn proposal_without(gone: &[DeviceId]) -> Proposal {
+    match says_without(gone) {
+        ClcMessage::Proposal(proposal) => proposal,
+        other => panic!("{gone:?}: {other}"),
+    }
+}
+
+#[test]
+fn what_is_left_is_offered_and_nothing_else() {
+    //= V2-136 test
+    for (gone, v1, v2) in [
+        (&[][..], OfferedPath::SmcR, Some(OfferedPath::Both)),
+        (&[ISM], OfferedPath::SmcR, Some(OfferedPath::SmcR)),
+        (&[BOTH], OfferedPath::SmcR, Some(OfferedPath::SmcD)),
+        (&[BOTH, ISM], OfferedPath::SmcR, None),
+        (&[BOTH, OLD], OfferedPath::Neither, Some(OfferedPath::SmcD)),
+    ] {
+        let proposal = proposal_without(gone);
+        let offer = proposal.v2_offer.as_ref();
+        let found = (proposal.v1, offer.map(|offer| offer.path));
+        assert_eq!(found, (v1, v2), "{gone:?}");
+        let devices = offer.map_or(0, |offer| offer.smcd.devices.iter().count());
+        assert_eq!(devices, usize::from(v2.is_some_and(OfferedPath::has_smcd)));
+    }
+}
+
+#[test]
+fn nothing_left_is_a_decline() {
+    let ClcMessage::Decline(decline) = says_without(&[BOTH, OLD, ISM]) else {
+        panic!("a Decline");
+    };
+    assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
+    let ClcMessage::Decline(decline) = says_without(&[ISM, BOTH, OLD]) else {
+        panic!("a Decline");
+    };
+    assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCR_DEVICE);
+}
