@@ -388,33 +388,6 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
     });
 }
 
-//= SHM-021 test
-#[test]
-fn registering_for_ever_uses_nothing_up() {
-    let (mut one, mut two) = joined();
-    let possessions = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        (
-            std::fs::read_dir("/proc/self/fd").unwrap().count(),
-            maps.matches("smc-d").count(),
-        )
-    };
-    let before = possessions();
-    for _ in 0..500 {
-        let (dmb, remote) = attached(&mut one, &mut two);
-        one.move_data(remote, 0, 0, &[1; LEN as usize]).unwrap();
-        two.unregister_dmb(dmb).unwrap();
-        one.detach_dmb(remote).unwrap();
-    }
-    while one.wait(Some(Duration::ZERO)).unwrap().is_some() {}
-    // Other tests of this process open and map meanwhile, but not hundreds.
-    let after = possessions();
-    assert!(
-        after.0 < before.0 + 100 && after.1 < before.1 + 200,
-        "{before:?} {after:?}"
-    );
-}
-
 /// A report made on the way to sleep was once overtaken by the next one, so that a
 /// cursor seemed to go back.
 #[test]
