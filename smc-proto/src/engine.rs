@@ -290,6 +290,16 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Takes a link off the list of its device.
+    pub(crate) fn unlist_link(&mut self, index: u32) {
+        let Some(device) = self.links.at(index).map(|l| l.path.device) else {
+            return;
+        };
+        if let Some(list) = self.core.devices.get_mut(usize::from(device.0)) {
+            list.links.remove(&mut self.links, index);
+        }
+    }
+
     /// Lets the rendezvous of a connection look at the world again.
     pub(crate) fn wake(&mut self, connection: u32) {
         if let Some(Phase::Rendezvous(handshake)) =

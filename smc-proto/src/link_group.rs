@@ -44,6 +44,7 @@ mod allocation;
 mod buffer;
 mod completions;
 mod dropping;
+mod each;
 mod failure;
 mod ism;
 mod keepalive;

@@ -35,3 +35,15 @@ impl fmt::Display for BufferTooSmall {
 }
 
 impl core::error::Error for BufferTooSmall {}
+
+/// Lets `write` fill the first `needed` octets of `buffer`, if there are as many.
+fn emit_exactly<'a, T>(
+    needed: usize,
+    buffer: &'a mut [u8],
+    write: impl FnOnce(&'a mut [u8]) -> Option<T>,
+) -> Result<usize, BufferTooSmall> {
+    match buffer.get_mut(..needed).and_then(write) {
+        Some(_) => Ok(needed),
+        None => Err(BufferTooSmall { needed }),
+    }
+}

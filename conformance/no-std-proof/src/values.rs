@@ -432,6 +432,9 @@ fn messages(input: &mut Input, sink: &mut Sink) {
         let (message, _) = pair::<LlcMessage>(input, sink);
         sink.octets(&message.emit());
         keep((message.kind(), message.is_reply()));
+        if let Some(message) = message.to_v2() {
+            keep((message.kind(), message.is_reply()));
+        }
     }
     let (confirm, _) = pair::<ConfirmLink>(input, sink);
     keep(confirm.announces_no_eye_catcher());

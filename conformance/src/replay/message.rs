@@ -2,9 +2,7 @@
 
 use core::fmt;
 
-use smc_proto::wire::llc::v2::{
-    AddLinkExtension, AddLinkV2, DeleteRkeyV2, LLC_V2_MAX_LENGTH, LlcMessageV2,
-};
+use smc_proto::wire::llc::v2::{AddLinkExtension, LLC_V2_MAX_LENGTH, LlcMessageV2};
 use smc_proto::wire::llc::{LlcMessage, RTokenPair};
 use smc_transport_sim::llc;
 
@@ -65,27 +63,17 @@ impl Llc {
         if !self.v2 {
             return self.message.emit().to_vec();
         }
-        let message = match &self.message {
-            LlcMessage::ConfirmLink(m) => LlcMessageV2::ConfirmLink(*m),
-            LlcMessage::AddLink(m) => LlcMessageV2::AddLink(AddLinkV2 {
-                link: *m,
-                extension: self.pairs.as_ref().map(|pairs| AddLinkExtension {
-                    direct: self.direct,
-                    target_gid: m.gid,
-                    rtokens: pairs.as_slice().into(),
-                }),
-            }),
-            LlcMessage::DeleteLink(m) => LlcMessageV2::DeleteLink(*m),
-            LlcMessage::ConfirmRkey(m) => LlcMessageV2::ConfirmRkey(m.clone()),
-            LlcMessage::TestLink(m) => LlcMessageV2::TestLink(*m),
-            LlcMessage::DeleteRkey(m) => LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
-                reply: m.reply,
-                flags: m.flags,
-                unknown: 0,
-                rkeys: m.rkeys.as_slice().into(),
-            }),
-            other => unreachable!("{other} is no message of version 2"),
-        };
+        let mut message = self
+            .message
+            .to_v2()
+            .unwrap_or_else(|| unreachable!("{} is no message of version 2", self.message));
+        if let LlcMessageV2::AddLink(add_link) = &mut message {
+            add_link.extension = self.pairs.as_ref().map(|pairs| AddLinkExtension {
+                direct: self.direct,
+                target_gid: add_link.link.gid,
+                rtokens: pairs.as_slice().into(),
+            });
+        }
         let mut octets = vec![0; LLC_V2_MAX_LENGTH];
         let length = message.emit(&mut octets).expect("the longest fits");
         octets.truncate(length);

@@ -93,19 +93,6 @@ impl Engine<'_> {
         self.offer_group(group);
     }
 
-    /// Does something with every buffer of a group; it may take that one away.
-    pub(crate) fn each_buffer(&mut self, group: u32, mut act: impl FnMut(&mut Self, u32)) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            act(self, index);
-        }
-    }
-
     /// Gives a connection a spare buffer, or asks for a new one.
     pub(crate) fn acquire_buffer(
         &mut self,

@@ -35,11 +35,9 @@ impl Engine<'_> {
         self.unhash_link(link);
         let remembered = self.remember_link(link);
         let Some(l) = self.links.at(link) else { return };
-        let (group, position, device) = (l.group, l.position, usize::from(l.path.device.0));
+        let (group, position) = (l.group, l.position);
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
-        if let Some(device) = self.core.devices.get_mut(device) {
-            device.links.remove(&mut self.links, link);
-        }
+        self.unlist_link(link);
         self.links.set_deadline(link, None);
         if let Some(g) = self.groups.at_mut(group) {
             g.other_port = port.or(g.other_port);

@@ -207,22 +207,13 @@ impl Engine<'_> {
 
     /// The connection of a group that uses an element of the peer's RMB.
     pub(crate) fn user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) -> u32 {
-        let Some(members) = self.groups.at(group).map(|g| g.members) else {
-            return NONE;
-        };
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.core.steps = self.core.steps.wrapping_add(1);
-            if conn != except
-                && self
+        let uses = |engine: &mut Self, conn| {
+            conn != except
+                && engine
                     .connections
                     .at(conn)
                     .is_some_and(|r| r.remote.rmb == rmb && (index == 0 || r.remote.index == index))
-            {
-                return conn;
-            }
-            next = members.next(&mut self.connections, conn);
-        }
-        NONE
+        };
+        self.find_member(group, uses).unwrap_or(NONE)
     }
 }

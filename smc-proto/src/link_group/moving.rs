@@ -17,23 +17,17 @@ impl Engine<'_> {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
-        let Some(members) = self.groups.at(group).map(|g| g.members) else {
-            return;
-        };
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            let Some(record) = self.connections.at(conn).filter(|r| r.link == link) else {
-                continue;
+        self.each_member(group, |engine, conn| {
+            let Some(record) = engine.connections.at(conn).filter(|r| r.link == link) else {
+                return;
             };
             match record.phase {
                 Phase::Active | Phase::Ended if record.connection.is_some() => {
-                    self.move_connection(conn, group, link);
+                    engine.move_connection(conn, group, link);
                 }
-                _ => self.move_handshake(conn),
+                _ => engine.move_handshake(conn),
             }
-        }
+        });
     }
 
     /// A link leaves: rendezvous on it have nothing under way there, and must not
@@ -44,21 +38,15 @@ impl Engine<'_> {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
-        let Some(members) = self.groups.at(group).map(|g| g.members) else {
-            return;
-        };
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            let concerned = self
+        self.each_member(group, |engine, conn| {
+            let concerned = engine
                 .connections
                 .at(conn)
                 .is_some_and(|r| r.link == link && matches!(r.phase, Phase::Rendezvous(_)));
             if concerned {
-                self.move_handshake(conn);
+                engine.move_handshake(conn);
             }
-        }
+        });
     }
 
     /// Another link for a rendezvous; if its word is due, one that it can name.

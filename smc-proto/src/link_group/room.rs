@@ -71,23 +71,17 @@ impl Engine<'_> {
     /// the first one that waits may ask again. When it has its RMB, it is the turn of
     /// the next.
     pub(crate) fn wake_for_rmb(&mut self, group: u32) {
-        let Some(g) = self.groups.at(group).filter(|g| g.rmb_awaited) else {
+        if !self.groups.at(group).is_some_and(|g| g.rmb_awaited) {
             return;
-        };
-        let members = g.members;
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            let waits = self.connections.at(conn).is_some_and(|record| {
-                matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer == NONE
-            });
-            if waits {
-                self.wake(conn);
-                return;
-            }
         }
-        if let Some(g) = self.groups.at_mut(group) {
+        let waits = |engine: &mut Self, conn| {
+            engine.connections.at(conn).is_some_and(|record| {
+                matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer == NONE
+            })
+        };
+        if let Some(conn) = self.find_member(group, waits) {
+            self.wake(conn);
+        } else if let Some(g) = self.groups.at_mut(group) {
             g.rmb_awaited = false;
         }
     }

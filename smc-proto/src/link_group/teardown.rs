@@ -54,7 +54,7 @@ impl Engine<'_> {
         g.founder = NONE;
         g.addition = super::Addition::IDLE;
         g.add_wish = super::AddWish::NONE;
-        let (members, links) = (g.members, g.links);
+        let links = g.links;
         if was_active && g.connection_count > 0 {
             count(&mut self.core.statistics.groups_lost);
         }
@@ -66,22 +66,19 @@ impl Engine<'_> {
                 l.shut();
             }
         }
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            match self.connections.at(conn).map(|record| record.phase) {
-                Some(Phase::Rendezvous(_)) => self.wake(conn),
+        self.each_member(group, |engine, conn| {
+            match engine.connections.at(conn).map(|record| record.phase) {
+                Some(Phase::Rendezvous(_)) => engine.wake(conn),
                 // One that ended may still wait to send its last CDC message.
                 Some(Phase::Active | Phase::Ended) => {
-                    self.with_connection(conn, |connection, now, config| {
+                    engine.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
-                    self.release(conn);
+                    engine.release(conn);
                 }
-                _ => self.release(conn),
+                _ => engine.release(conn),
             }
-        }
+        });
         while let Some(handshake) = self.groups.at(group).and_then(|g| g.queued.first()) {
             self.unqueue(handshake);
             self.core.wakes.push_back(&mut self.handshakes, handshake);
@@ -156,24 +153,19 @@ impl Engine<'_> {
     }
 
     pub(crate) fn retire_buffers(&mut self, group: u32) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
-            return;
-        };
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.step();
-            next = list.next(&mut self.buffers, index);
-            if next.is_none() && self.planted(PlantedBug::LeakBuffer) {
-                break;
+        let last = self.groups.at(group).and_then(|g| g.buffers.last());
+        self.each_buffer(group, |engine, index| {
+            if Some(index) == last && engine.planted(PlantedBug::LeakBuffer) {
+                return;
             }
-            if let Some(buffer) = self.buffers.at_mut(index) {
+            if let Some(buffer) = engine.buffers.at_mut(index) {
                 buffer.retired = true;
-                self.buffers.set_deadline(index, None);
+                engine.buffers.set_deadline(index, None);
             }
-            self.list_spare(index);
-            self.drop_absent_buffer(index);
-            self.poke_buffer(index);
-        }
+            engine.list_spare(index);
+            engine.drop_absent_buffer(index);
+            engine.poke_buffer(index);
+        });
     }
 
     /// Removes a buffer that never got memory, or gave it back.

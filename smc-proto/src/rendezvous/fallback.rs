@@ -98,17 +98,11 @@ impl Engine<'_> {
 
     /// Whether a connection of a group is established.
     fn carries_connections(&mut self, group: u32) -> bool {
-        let mut next = self.groups.at(group).and_then(|g| g.members.first());
-        while let Some(conn) = next {
-            self.step();
-            let record = self.connections.at(conn);
-            if record.is_some_and(|record| record.phase == Phase::Active) {
-                return true;
-            }
-            let members = self.groups.at(group).map(|g| g.members);
-            next = members.and_then(|members| members.next(&mut self.connections, conn));
-        }
-        false
+        let is_active = |engine: &mut Self, conn| {
+            let record = engine.connections.at(conn);
+            record.is_some_and(|record| record.phase == Phase::Active)
+        };
+        self.find_member(group, is_active).is_some()
     }
 
     /// Gives back what a connection in rendezvous holds of its group.

@@ -1,6 +1,36 @@
-//! Lists as text.
+//! Lists: read, and told as text.
 
 use core::fmt;
+
+use nom::Parser as _;
+use zerocopy::FromBytes;
+
+/// The first `count` entries of fixed layout in `octets`, of which there are at most `N`;
+/// `None` if the octets end before.
+pub(super) fn entries<R: FromBytes, T, const N: usize>(
+    octets: &[u8],
+    count: usize,
+    entry: impl Fn(R) -> T,
+) -> Option<heapless::Vec<T, N>> {
+    let count = count.min(N);
+    let entry = nom::combinator::map_opt(
+        nom::bytes::complete::take(size_of::<R>()),
+        |octets: &[u8]| R::read_from_bytes(octets).ok().map(&entry),
+    );
+    let list: nom::IResult<&[u8], _> = nom::multi::fold_many_m_n(
+        count,
+        count,
+        entry,
+        heapless::Vec::new,
+        |mut list, entry| {
+            // No more than there is room for are asked for.
+            let _ = list.push(entry);
+            list
+        },
+    )
+    .parse(octets);
+    list.ok().map(|(_, list)| list)
+}
 
 /// Prints a list in brackets.
 pub(super) struct List<'a, T>(pub(super) &'a [T]);

@@ -30,6 +30,8 @@ pub use entries::{LinkRToken, MAX_OTHER_LINKS, MAX_OTHER_LINKS_V2, RTokenPair};
 pub use error::LlcParseError;
 pub use test_link::TestLink;
 
+use v2::{AddLinkV2, DeleteRkeyV2, LlcMessageV2};
+
 /// Length of every version-1 LLC message, in octets.
 //= LLC-001
 pub const LLC_LENGTH: usize = 44;
@@ -133,6 +135,30 @@ impl LlcMessage {
             kind::TEST_LINK => Self::TestLink(TestLink::decode(octets)),
             kind::DELETE_RKEY => Self::DeleteRkey(DeleteRkey::decode(octets)?),
             _ => return Err(LlcParseError::UnknownMandatory { kind }),
+        })
+    }
+
+    /// The same in version 2, ADD LINK without an extension; `None` for CONTINUATIONs,
+    /// of which version 2 has none.
+    //= V2-160
+    #[must_use]
+    pub fn to_v2(&self) -> Option<LlcMessageV2<'_>> {
+        Some(match self {
+            Self::ConfirmLink(message) => LlcMessageV2::ConfirmLink(*message),
+            Self::AddLink(message) => LlcMessageV2::AddLink(AddLinkV2 {
+                link: *message,
+                extension: None,
+            }),
+            Self::DeleteLink(message) => LlcMessageV2::DeleteLink(*message),
+            Self::ConfirmRkey(message) => LlcMessageV2::ConfirmRkey(message.clone()),
+            Self::TestLink(message) => LlcMessageV2::TestLink(*message),
+            Self::DeleteRkey(message) => LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+                reply: message.reply,
+                flags: message.flags,
+                unknown: 0,
+                rkeys: message.rkeys.as_slice().into(),
+            }),
+            Self::AddLinkContinuation(_) | Self::ConfirmRkeyContinuation(_) => return None,
         })
     }
 

@@ -31,11 +31,7 @@ impl Engine<'_> {
             if let Some(command) = self.next_way_command(link) {
                 return Some(command);
             }
-            self.core
-                .devices
-                .get_mut(slot)?
-                .links
-                .remove(&mut self.links, link);
+            self.unlist_link(link);
         }
         None
     }

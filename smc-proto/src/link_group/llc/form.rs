@@ -84,29 +84,13 @@ impl Engine<'_> {
         if !self.links.at(link).is_some_and(|l| l.is_v2()) {
             return message.emit();
         }
-        emit_short(&match message {
-            LlcMessage::ConfirmLink(m) => LlcMessageV2::ConfirmLink(*m),
-            // What is not a rejection goes out as a large message.
-            //= V2-156
-            LlcMessage::AddLink(m) => LlcMessageV2::AddLink(AddLinkV2 {
-                link: *m,
-                extension: None,
-            }),
-            LlcMessage::DeleteLink(m) => LlcMessageV2::DeleteLink(*m),
-            LlcMessage::ConfirmRkey(m) => LlcMessageV2::ConfirmRkey(m.clone()),
-            LlcMessage::TestLink(m) => LlcMessageV2::TestLink(*m),
-            //= V2-160
-            LlcMessage::DeleteRkey(m) => LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
-                reply: m.reply,
-                flags: m.flags,
-                unknown: 0,
-                rkeys: m.rkeys.as_slice().into(),
-            }),
+        // An ADD LINK that is not a rejection goes out as a large message.
+        //= V2-156
+        match message.to_v2() {
+            Some(message) => emit_short(&message),
             // There are none in version 2: three links at most have no more to tell.
-            LlcMessage::AddLinkContinuation(_) | LlcMessage::ConfirmRkeyContinuation(_) => {
-                return message.emit();
-            }
-        })
+            None => message.emit(),
+        }
     }
 }
 

@@ -112,42 +112,31 @@ impl Engine<'_> {
         else {
             return false;
         };
-        let Some(members) = self.groups.at(group).map(|g| g.members) else {
-            return false;
-        };
         let mut remembered = false;
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            if let Some(Phase::Rendezvous(handshake)) = self.connections.at(conn).map(|r| r.phase)
-                && let Some(h) = self.handshakes.at_mut(handshake)
+        self.each_member(group, |engine, conn| {
+            if let Some(Phase::Rendezvous(handshake)) = engine.connections.at(conn).map(|r| r.phase)
+                && let Some(h) = engine.handshakes.at_mut(handshake)
                 && h.state == State::AwaitingConfirm
             {
                 let [newest, _] = h.former;
                 h.former = [Some(FormerLink { peer, position }), newest];
                 remembered = true;
             }
-        }
+        });
         remembered
     }
 
     /// Whether a rendezvous of a group remembers a link at this position.
     pub(crate) fn is_remembered(&mut self, group: u32, position: u8) -> bool {
-        let Some(members) = self.groups.at(group).map(|g| g.members) else {
-            return false;
-        };
-        let mut next = members.first();
-        while let Some(conn) = next {
-            self.step();
-            next = members.next(&mut self.connections, conn);
-            if let Some(Phase::Rendezvous(handshake)) = self.connections.at(conn).map(|r| r.phase)
-                && let Some(h) = self.handshakes.at(handshake)
-                && h.former.iter().flatten().any(|f| f.position == position)
+        let remembers = |engine: &mut Self, conn| {
+            if let Some(Phase::Rendezvous(handshake)) = engine.connections.at(conn).map(|r| r.phase)
+                && let Some(h) = engine.handshakes.at(handshake)
             {
-                return true;
+                h.former.iter().flatten().any(|f| f.position == position)
+            } else {
+                false
             }
-        }
-        false
+        };
+        self.find_member(group, remembers).is_some()
     }
 }

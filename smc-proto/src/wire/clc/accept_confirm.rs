@@ -14,6 +14,7 @@ use super::{
     ACCEPT_CONFIRM_LENGTH, ACCEPT_CONFIRM_V2_LENGTH, BufferTooSmall, ClcHeader, ClcKind,
     ClcParseError, ClcVersion, EYE_CATCHER, FirstContactExtension, GidList,
 };
+use crate::wire::emit_exactly;
 use crate::wire::types::{
     AlertToken, BufferSize, Eid, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
 };
@@ -149,13 +150,9 @@ impl AcceptConfirm {
 
     pub(super) fn emit(&self, kind: ClcKind, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.encoded_len(kind);
-        let written = buffer
-            .get_mut(..needed)
-            .and_then(|buffer| self.write(kind, needed as u16, buffer));
-        match written {
-            Some(_) => Ok(needed),
-            None => Err(BufferTooSmall { needed }),
-        }
+        emit_exactly(needed, buffer, |buffer| {
+            self.write(kind, needed as u16, buffer)
+        })
     }
 
     fn write<'a>(&self, kind: ClcKind, length: u16, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {

@@ -1,6 +1,5 @@
 //! Reading and writing a message part by part.
 
-use nom::Parser as _;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{ClcHeader, ClcKind, ClcParseError};
@@ -54,26 +53,7 @@ impl<'a> Parts<'a> {
     ) -> Result<heapless::Vec<T, N>, ClcParseError> {
         let count = usize::from(count).min(N);
         let octets = self.take(count.saturating_mul(size_of::<R>()) as u16)?;
-        let entry = nom::combinator::map_opt(
-            nom::bytes::complete::take(size_of::<R>()),
-            |octets: &[u8]| R::read_from_bytes(octets).ok().map(&entry),
-        );
-        let list: nom::IResult<&[u8], _> = nom::multi::fold_many_m_n(
-            count,
-            count,
-            entry,
-            heapless::Vec::new,
-            |mut list, entry| {
-                // No more than there is room for are asked for.
-                let _ = list.push(entry);
-                list
-            },
-        )
-        .parse(octets);
-        match list {
-            Ok((_, list)) => Ok(list),
-            Err(_) => Err(self.disagree()),
-        }
+        crate::wire::list::entries(octets, count, entry).ok_or_else(|| self.disagree())
     }
 
     fn disagree(&self) -> ClcParseError {

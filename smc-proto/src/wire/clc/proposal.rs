@@ -15,6 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::header::RawHeader;
 use super::parts::{Parts, put};
 use super::{BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER};
+use crate::wire::emit_exactly;
 use crate::wire::types::{Chid, Gid, IsmGid, Mac, PeerId};
 
 mod ism_gids;
@@ -201,13 +202,7 @@ impl Proposal {
 
     pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.encoded_len();
-        let written = buffer
-            .get_mut(..needed)
-            .and_then(|buffer| self.write(needed as u16, buffer));
-        match written {
-            Some(_) => Ok(needed),
-            None => Err(BufferTooSmall { needed }),
-        }
+        emit_exactly(needed, buffer, |buffer| self.write(needed as u16, buffer))
     }
 
     /// Writes the parts and returns what is left of `buffer`, which has the

@@ -13,6 +13,7 @@ use super::{
     BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER_SMCD,
     FirstContactExtension, SMCD_ACCEPT_CONFIRM_LENGTH, SMCD_ACCEPT_CONFIRM_V2_LENGTH,
 };
+use crate::wire::emit_exactly;
 use crate::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid};
 
 /// Contents of an Accept or of a Confirm of SMC-D.
@@ -121,13 +122,9 @@ impl SmcdAcceptConfirm {
 
     pub(super) fn emit(&self, kind: ClcKind, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.encoded_len();
-        let written = buffer
-            .get_mut(..needed)
-            .and_then(|buffer| self.write(kind, needed as u16, buffer));
-        match written {
-            Some(_) => Ok(needed),
-            None => Err(BufferTooSmall { needed }),
-        }
+        emit_exactly(needed, buffer, |buffer| {
+            self.write(kind, needed as u16, buffer)
+        })
     }
 
     fn write<'a>(&self, kind: ClcKind, length: u16, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {

@@ -2,14 +2,11 @@
 
 use core::fmt;
 
-use nom::bytes::complete::take;
-use nom::combinator::map_opt;
-use nom::multi::fold_many_m_n;
-use nom::{IResult, Parser as _};
 use zerocopy::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::LlcParseError;
+use crate::wire::list;
 use crate::wire::types::{Gid, LinkNumber, RKey, RToken};
 
 /// Most links an RMB is announced for beside the one that carries the
@@ -136,23 +133,8 @@ impl Entry for RKey {
 /// The entries at the start of `octets`: as many as are left to tell, but no
 /// more than fit one message.
 pub(super) fn parse<E: Entry, const N: usize>(octets: &[u8], left: u8) -> heapless::Vec<E, N> {
-    let count = usize::from(left).min(N);
-    let entry = map_opt(take(size_of::<E::Raw>()), |octets: &[u8]| {
-        E::Raw::read_from_bytes(octets).ok().map(E::from_raw)
-    });
-    let list: IResult<&[u8], _> = fold_many_m_n(
-        count,
-        count,
-        entry,
-        heapless::Vec::new,
-        |mut list, entry| {
-            let _ = list.push(entry);
-            list
-        },
-    )
-    .parse(octets);
     // The area has room for N entries, so that this cannot fail.
-    list.map(|(_, list)| list).unwrap_or_default()
+    list::entries(octets, usize::from(left), E::from_raw).unwrap_or_default()
 }
 
 /// The octets of the entries, zero where there are none.

@@ -6,9 +6,9 @@ use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Entries, LLC_LENGTH, LLC_V2_MAX_LENGTH, LlcParseError, version_2};
-use crate::wire::BufferTooSmall;
 use crate::wire::llc::{AddLink, RTokenPair};
 use crate::wire::types::{AddLinkRejectReason, Gid};
+use crate::wire::{BufferTooSmall, emit_exactly};
 
 /// Contents of an ADD LINK of version 2.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,11 +87,7 @@ impl<'a> AddLinkV2<'a> {
     }
 
     pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let needed = self.encoded_len();
-        match buffer.get_mut(..needed).and_then(|all| self.write(all)) {
-            Some(()) => Ok(needed),
-            None => Err(BufferTooSmall { needed }),
-        }
+        emit_exactly(self.encoded_len(), buffer, |all| self.write(all))
     }
 
     /// Writes to `buffer`, which has the right length.

@@ -75,17 +75,7 @@ impl<'a> DeleteRkeyV2<'a> {
             unknown: self.unknown,
             reserved_6: [0; 2],
         };
-        let place = buffer
-            .get_mut(..needed)
-            .and_then(|all| all.split_at_mut_checked(size_of::<RawDeleteRkey>()));
-        let Some((head, entries)) = place else {
-            return Err(BufferTooSmall { needed });
-        };
-        // The head is as long as its octets.
-        let _ = raw.write_to(head);
-        entries.fill(0);
-        self.rkeys.write(entries);
-        Ok(needed)
+        self.rkeys.emit_behind(&raw, needed, buffer)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use core::fmt;
 
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::wire::list::list;
 use crate::wire::llc::entries::Entry;
+use crate::wire::{BufferTooSmall, emit_exactly};
 
 /// Entries of a message: RTokens, keys or GIDs.
 ///
@@ -56,6 +57,23 @@ impl<'a, T: Entry> Entries<'a, T> {
     #[must_use]
     pub const fn iter(&self) -> EntriesIter<'a, T> {
         EntriesIter(self.0)
+    }
+
+    /// Writes a message of `needed` octets: a head, these entries, zeros.
+    pub(super) fn emit_behind(
+        &self,
+        head: &(impl IntoBytes + Immutable),
+        needed: usize,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        emit_exactly(needed, buffer, |all| {
+            let (front, entries) = all.split_at_mut_checked(size_of_val(head))?;
+            // The front is as long as the head.
+            let _ = head.write_to(front);
+            entries.fill(0);
+            self.write(entries);
+            Some(())
+        })
     }
 
     /// Writes the first entries, as many as `buffer` has room for.

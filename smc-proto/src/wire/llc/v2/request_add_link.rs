@@ -74,17 +74,7 @@ impl<'a> RequestAddLink<'a> {
             count: self.count(),
             reserved_25: [0; 3],
         };
-        let place = buffer
-            .get_mut(..needed)
-            .and_then(|all| all.split_at_mut_checked(size_of::<RawRequestAddLink>()));
-        let Some((head, entries)) = place else {
-            return Err(BufferTooSmall { needed });
-        };
-        // The head is as long as its octets.
-        let _ = raw.write_to(head);
-        entries.fill(0);
-        self.gids.write(entries);
-        Ok(needed)
+        self.gids.emit_behind(&raw, needed, buffer)
     }
 }
 

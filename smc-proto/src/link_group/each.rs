@@ -1,0 +1,44 @@
+//! Walks over what belongs to a group.
+
+use crate::engine::Engine;
+
+impl Engine<'_> {
+    /// Does something with every connection of a group; it may take that one out.
+    pub(crate) fn each_member(&mut self, group: u32, mut act: impl FnMut(&mut Self, u32)) {
+        self.find_member(group, |engine, conn| {
+            act(engine, conn);
+            false
+        });
+    }
+
+    /// The first connection of a group of which this holds; asking may take that one out.
+    pub(crate) fn find_member(
+        &mut self,
+        group: u32,
+        mut holds: impl FnMut(&mut Self, u32) -> bool,
+    ) -> Option<u32> {
+        let members = self.groups.at(group)?.members;
+        let mut next = members.first();
+        while let Some(conn) = next {
+            self.step();
+            next = members.next(&mut self.connections, conn);
+            if holds(self, conn) {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    /// Does something with every buffer of a group; it may take that one away.
+    pub(crate) fn each_buffer(&mut self, group: u32, mut act: impl FnMut(&mut Self, u32)) {
+        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+            return;
+        };
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.step();
+            next = list.next(&mut self.buffers, index);
+            act(self, index);
+        }
+    }
+}
