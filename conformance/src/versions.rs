@@ -9,7 +9,7 @@ use smc_proto::time::Duration;
 use smc_proto::version::{SmcVersion, Terms};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
-use smc_transport_sim::fault::{FaultAction, FaultPlan, PortSelector, Trigger};
+use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, PortSelector, Trigger};
 use smc_transport_sim::sim::{Carrier, Driven, Policy, Simulation, SocketId};
 
 /// Both ends of a connection.
@@ -190,6 +190,14 @@ impl MeetingWorld {
     /// The second ports of both hosts lose their carrier for a while.
     pub fn second_ports_down(&mut self, time: Duration) {
         self.ports_down(1, time);
+    }
+
+    /// The server's RNICs refuse one registration, the one with this number.
+    pub fn server_refuses_registration(&mut self, number: u64) {
+        let operation = Operation::RegisterBuffer;
+        let at = Trigger::Nth { operation, number };
+        let plan = FaultPlan::none().with(at, Some(self.hosts[1]), FaultAction::Refuse);
+        self.sim.fabric().set_faults(plan);
     }
 
     fn ports_down(&mut self, rnic: u8, time: Duration) {

@@ -112,6 +112,50 @@ fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
 }
 
 #[test]
+fn an_rmb_that_the_peer_announces_again_is_the_one_it_was() {
+    //= LLC-080 test
+    //= FAILOVER-021 test
+    // The answer was lost with its link, so the peer did not tell of the RMB when it
+    // added the next one, but announces it once more, over that.
+    let (mut s, _, _) = Script::two_link_client();
+    s.over(1).send(Peer::confirm_rkey_on(1, 7, &[2]));
+    s.over(1).expect_confirm_rkey_reply();
+    s.break_link(1);
+    s.skip();
+    s.over(2)
+        .send(Peer::delete_link_with(DeleteLinkFlags::empty(), 1, false));
+    s.skip();
+    s.peer_adds(2, 3, 1, &[1]);
+    s.skip_hints();
+    s.over(3).send(Peer::confirm_rkey_on(3, 7, &[2]));
+    s.over(3).expect_confirm_rkey_reply();
+    check!(s, s.endpoint.usage().remote_rmbs, 2);
+    // A connection whose Accept names it by the older link can go to the newer one.
+    let conn = s.connect();
+    s.expect_proposal(conn);
+    let (gid, mac) = Peer::port(2);
+    let accept = AcceptConfirm {
+        qpn: Peer::qpn_of(2),
+        gid,
+        mac,
+        rtoken: Peer::rtoken_on(2, 7),
+        ..s.peer.subsequent(7)
+    };
+    s.accept(conn, accept);
+    let own = LlcMessage::ConfirmRkey(s.over(2).expect_confirm_rkey());
+    s.over(2).send(Peer::reply_to(&own));
+    s.expect_confirm(conn);
+    s.expect_established(conn);
+    s.break_link(2);
+    s.skip();
+    s.writes.clear();
+    s.write(conn, 10);
+    s.over(3).expect_cdc();
+    check!(s, s.writes[0].0, Peer::rtoken_on(3, 7).rkey.0);
+    s.end();
+}
+
+#[test]
 fn a_connection_is_not_given_a_link_that_is_still_being_added() {
     let mut s = Script::client().rnics(2);
     let (first, _) = s.client_confirms_link();

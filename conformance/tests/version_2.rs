@@ -187,3 +187,23 @@ fn connections_survive_the_loss_of_a_link_in_version_2() {
     }
     world.end();
 }
+
+#[test]
+fn memory_that_an_offered_link_refuses_costs_the_offer_only() {
+    //= FAILOVER-021 test
+    // The server registers its memory on the second link before it offers that, since
+    // the offer tells of the RMBs: first the RMB, then the send buffer.
+    for registration in [3, 4] {
+        let mut world = Meeting::new().rnics(2).build();
+        world.server_refuses_registration(registration);
+        let ends = world.open();
+        assert_eq!(world.links(), [1, 1]);
+        world.run(Duration::from_secs(60));
+        assert_eq!(world.links(), [2, 2], "it was offered again");
+        world.first_ports_down(Duration::from_secs(5));
+        world.exchange(ends, 300_000);
+        world.is_well();
+        world.finish(ends);
+        world.end();
+    }
+}

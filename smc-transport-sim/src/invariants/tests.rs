@@ -9,6 +9,7 @@ use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{
     AlertToken, BufferSize, Cursor, DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken,
     RmbeIndex,
@@ -400,6 +401,46 @@ fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
     let (buffer, link) = (world.rmb, world.link);
     world.command(RdmaCommand::DeregisterBuffer { buffer, link });
     assert_eq!(world.broken(), []);
+}
+
+/// A peer that was reset before it established a connection says no last word of it,
+/// but withdraws the RMB.
+#[test]
+fn a_peer_that_withdraws_the_rmb_of_an_ended_connection_is_done_with_it() {
+    for ended in [false, true] {
+        let mut world = World::new();
+        let peer = world.target.host;
+        let (tcp, side, own) = {
+            let c = &world.ledger.hosts[&world.host].conns[&world.conn];
+            (c.tcp, c.side, c.peer_own.unwrap().1)
+        };
+        let ledger = &world.ledger.hosts[&peer];
+        let mut ends = ledger.conns.iter();
+        let end = ends.find(|(_, c)| c.tcp == tcp && c.side != side);
+        let conn = *end.unwrap().0;
+        let mut registered = ledger.buffers[&own.buffer].registered.values();
+        let rkeys = registered.next().map(|rtoken| rtoken.rkey).into_iter();
+        let message = DeleteRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            error_mask: 0,
+            rkeys: rkeys.collect(),
+        };
+        if ended {
+            let reason = CloseReason::RendezvousFailed;
+            let closed = Event::Closed { conn, reason };
+            world.ledger.on_event(peer, &closed);
+        }
+        let payload = LlcMessage::DeleteRkey(message).emit().to_vec();
+        let (buffer, link) = (world.rmb, world.link);
+        let completion = Completion::Received { link, payload };
+        world.ledger.on_completion(world.host, &completion);
+        world.command(RdmaCommand::DeregisterBuffer { buffer, link });
+        match ended {
+            true => assert_eq!(world.broken(), []),
+            false => world.expect(Rule::Reuse, "may write"),
+        }
+    }
 }
 
 fn accept(rtoken: RToken) -> Vec<u8> {

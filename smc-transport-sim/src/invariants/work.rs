@@ -4,6 +4,7 @@ use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::id::{ConnId, LinkId, WrId};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
 use super::host::{BufferLedger, LinkLedger};
@@ -188,10 +189,11 @@ impl Invariants {
             Completion::Received { ref payload, .. } => {
                 if let Ok(cdc) = Cdc::parse(payload) {
                     self.receive(host, &cdc);
-                } else if let Some(LlcMessage::DeleteRkey(reply)) = llc::read(payload)
-                    && reply.reply
-                {
-                    self.host(host).withdrawn(&reply.rkeys);
+                } else if let Some(LlcMessage::DeleteRkey(message)) = llc::read(payload) {
+                    match message.reply {
+                        true => self.host(host).withdrawn(&message.rkeys),
+                        false => self.peer_withdraws(host, &message.rkeys),
+                    }
                 }
             }
             Completion::BufferAllocated { buffer } | Completion::ElementCleared { buffer, .. } => {
@@ -220,6 +222,34 @@ impl Invariants {
                 self.host(host).buffers.remove(&buffer);
             }
             Completion::EyeCatcherDamaged { .. } => {}
+        }
+    }
+
+    /// A peer whose end of a connection is over and that withdraws the RMB it had
+    /// there is done with it: it may have been reset before it was established, and
+    /// then says no other last word.
+    fn peer_withdraws(&mut self, host: HostId, rkeys: &[RKey]) {
+        let over = |c: &ConnLedger| {
+            let (peer, own) = c.peer_own?;
+            let ledger = self.hosts.get(&peer)?;
+            let buffer = ledger.buffers.get(&own.buffer)?;
+            let named = |known: &RToken| rkeys.contains(&known.rkey);
+            let mut ends = ledger.conns.values();
+            let ended = ends.any(|end| end.tcp == c.tcp && end.side != c.side && end.terminal);
+            (ended && buffer.registered.values().any(named)).then_some(())
+        };
+        let Some(ledger) = self.hosts.get(&host) else {
+            return;
+        };
+        let conns = ledger.conns.iter();
+        let done: Vec<ConnId> = conns
+            .filter(|(_, c)| over(c).is_some())
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in done {
+            if let Some(c) = self.host(host).conns.get_mut(&conn) {
+                c.peer_done = true;
+            }
         }
     }
 

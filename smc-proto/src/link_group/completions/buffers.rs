@@ -142,7 +142,7 @@ impl Engine<'_> {
             .copied()
             .unwrap_or(NONE);
         match self.links.at(link).map(|l| l.standing) {
-            Some(Standing::Adding) if self.addition(group).link == link => {
+            Some(Standing::Offered | Standing::Adding) if self.addition(group).link == link => {
                 self.lose_addition(group);
                 false
             }

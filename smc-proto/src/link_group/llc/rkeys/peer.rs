@@ -1,6 +1,6 @@
 //! The peer's RMBs, as it announces and withdraws them.
 
-use super::super::super::{IncomingRkey, LinkSet, Role};
+use super::super::super::{IncomingRkey, LinkSet, Role, remote_rmb};
 use super::super::Flow;
 use super::super::form::emit_short;
 use crate::engine::Engine;
@@ -8,7 +8,7 @@ use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
 use crate::wire::llc::{
     ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
 };
-use crate::wire::types::RKey;
+use crate::wire::types::{RKey, RToken};
 
 /// Keys that an answer to DELETE RKEY of 44 octets can repeat.
 const REPEATED: usize = 9;
@@ -34,7 +34,9 @@ impl Engine<'_> {
         }
         let position = self.links.at(link).map_or(0, |l| l.position);
         let known = self.links_known_to_peer(group);
-        let rmb = self.learn_rtoken(group, position, message.rtoken);
+        let rmb = self
+            .learned_before(group, link, &message)
+            .or_else(|| self.learn_rtoken(group, position, message.rtoken));
         let left = message
             .other_links
             .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
@@ -100,16 +102,52 @@ impl Engine<'_> {
     /// unknown ones nothing can be kept.
     fn learn_entries(&mut self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) {
         for entry in entries {
-            let position = self
-                .select_links(group, |l| l.number == entry.link && l.is_known())
-                .find(|(index, _)| *index != carrier)
-                .map(|(_, l)| l.position);
-            if let Some(position) = position
+            if let Some(position) = self.entry_position(group, carrier, entry)
                 && let Some(rmb) = self.remote_rmbs.at_mut(rmb)
             {
                 rmb.set_rtoken(position, entry.rtoken);
             }
         }
+    }
+
+    /// Where the link stands that an entry is for, if it is a known one and another
+    /// than the one that carries the message.
+    fn entry_position(&self, group: u32, carrier: u32, entry: &LinkRToken) -> Option<u8> {
+        self.select_links(group, |l| l.number == entry.link && l.is_known())
+            .find(|(index, _)| *index != carrier)
+            .map(|(_, l)| l.position)
+    }
+
+    /// The RMB of an announcement, if it has no RToken yet on the link that carries it,
+    /// but is known on one that an entry names. The peer says it again when it did not
+    /// hear the answer to the first time, because the link failed that carried that; as
+    /// an RMB of its own it would leave those who know the first one on one link only.
+    //= LLC-080
+    fn learned_before(&mut self, group: u32, carrier: u32, message: &ConfirmRkey) -> Option<u32> {
+        let over = self.links.at(carrier)?.position;
+        let list = self.groups.at(group)?.remote_rmbs;
+        let known = |engine: &mut Self, position, rtoken: RToken| {
+            let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
+            let rmb = remote_rmb::find(pool, &list, position, rtoken.rkey, steps);
+            let same = engine.remote_rmbs.at(rmb)?.rtoken(position) == Some(rtoken);
+            same.then_some(rmb)
+        };
+        if known(self, over, message.rtoken).is_some() {
+            return None;
+        }
+        for entry in &message.others {
+            let Some(position) = self.entry_position(group, carrier, entry) else {
+                continue;
+            };
+            if let Some(rmb) = known(self, position, entry.rtoken)
+                && let Some(remote) = self.remote_rmbs.at_mut(rmb)
+                && remote.rtoken(over).is_none()
+            {
+                remote.set_rtoken(over, message.rtoken);
+                return Some(rmb);
+            }
+        }
+        None
     }
 
     /// Links of which the peer knew for certain when it wrote what arrives now.
