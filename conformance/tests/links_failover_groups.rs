@@ -3,10 +3,11 @@
 
 use conformance::check;
 use conformance::script::{Kind, Peer, Script};
+use smc_proto::command::TcpCommand;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::time::Duration;
-use smc_proto::wire::cdc::ProducerFlags;
+use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
 
 const F: ProducerFlags = ProducerFlags::FAILOVER_VALIDATION;
 
@@ -118,15 +119,23 @@ fn a_server_that_hears_of_a_failure_moves_its_own_side_too() {
 fn a_connection_whose_rmb_the_other_link_does_not_reach_ends_and_others_go_on() {
     //= FAILOVER-021 test
     //= RMB-010 test
+    //= ABORT-015 test
     // The second connection's RMB was never announced for link 2.
     let (mut s, first, _) = Script::two_link_server();
-    let (second, _) = s.server_joins(2);
+    let (second, token) = s.server_joins(2);
     s.break_link(1);
     s.skip_delete_requests();
-    let events = s.take_events();
-    let reason = CloseReason::LinksLost;
-    let lost = |conn| events.contains(&Event::Closed { conn, reason });
-    check!(s, (lost(first), lost(second)), (false, true));
+    check!(s, s.take_events(), vec![Event::Readable { conn: second }]);
+    check!(s, s.expect_tcp(), (second, TcpCommand::Reset));
+    s.skip();
+    let link = s.link_no(2);
+    s.send_cdc(
+        link,
+        Peer::cdc_flags(token, 1, ConnectionFlags::ABNORMAL_CLOSE),
+    );
+    s.expect_closed(second, CloseReason::LinksLost);
+    s.write(first, 5);
+    s.over(2).expect_cdc();
     s.end();
 }
 

@@ -3,8 +3,12 @@
 
 use conformance::check;
 use conformance::script::{Kind, Peer, Script};
+use smc_proto::command::TcpCommand;
+use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
+use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::AlertToken;
 
 #[test]
 fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
@@ -54,7 +58,10 @@ fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
 #[test]
 fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_yet() {
     //= FAILOVER-021 test
-    // D8, D9: it came while the link was added, and the RNIC is slow.
+    //= ABORT-015 test
+    //= RMB-021 test
+    // D8, D9: it came while the link was added, and the RNIC is slow. Over the link
+    // it can still tell its end, and its element waits for the peer's.
     let mut s = Script::with(|config| {
         config.max_links = 3;
         config.elements_per_rmb = 255;
@@ -73,15 +80,27 @@ fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_ye
     s.over(1).expect_continuation();
     s.adapter.hold = Some(Kind::Register);
     s.adapter.hold_link = Some(s.link_no(3));
-    let (late, _) = s.server_joins(2);
+    let (late, token) = s.server_joins(2);
     s.over(1).send(Peer::continuation(1, 3, &[1, 2], true));
     s.over(3).expect_confirm_link();
     s.over(3).send(Peer::confirms(3, 3));
     s.break_link(1);
+    s.skip();
     s.break_link(2);
+    s.over(3).expect_cdc();
+    let words = [s.over(3).expect_cdc(), s.over(3).expect_cdc()];
+    for word in words {
+        check!(s, word.alert_token, AlertToken(0xa000_0002));
+        check!(s, word.connection_flags, ConnectionFlags::ABNORMAL_CLOSE);
+    }
+    check!(s, s.expect_tcp(), (late, TcpCommand::Reset));
     s.skip();
     s.write(first, 5);
     s.over(3).expect_cdc();
+    check!(s, s.endpoint.conn(late).is_some(), true);
+    s.over(3)
+        .send_cdc(Peer::cdc_flags(token, 1, ConnectionFlags::ABNORMAL_CLOSE));
+    s.expect_closed(late, CloseReason::LinksLost);
     check!(s, s.endpoint.conn(late).is_some(), false);
     s.end();
 }

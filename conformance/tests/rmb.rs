@@ -2,6 +2,7 @@
 
 use conformance::check;
 use conformance::script::{Peer, Script};
+use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::ConnectionFlags;
@@ -287,5 +288,29 @@ fn a_peer_may_announce_an_rmb_before_a_connection_needs_it() {
     );
     // This side asks for no RMB that nobody needs (MAY, not used).
     check!(s, s.adapter.registrations().count(), 4);
+    s.end();
+}
+
+#[test]
+fn an_element_that_an_accept_named_waits_for_its_rmb_if_nobody_confirmed() {
+    //= RMB-021 test
+    let mut s = Script::with(|config| {
+        config.elements_per_rmb = 3;
+        config.timeouts.rmb_idle = Duration::from_secs(10);
+    });
+    s.server_first_contact();
+    // One that declined will not write.
+    let (declined, accept) = s.server_accepts();
+    check!(s, accept.rmbe_index.0, 2);
+    let no = s.peer.decline();
+    let _ = s.clc(declined, &no);
+    s.skip();
+    // A Confirm may have crossed the reset, and data may follow it.
+    let (gone, accept) = s.server_accepts();
+    check!(s, accept.rmbe_index.0, 2);
+    s.tcp(gone, TcpEvent::PeerReset);
+    s.expect_closed(gone, CloseReason::TcpReset);
+    let (_, accept) = s.server_accepts();
+    check!(s, accept.rmbe_index.0, 3);
     s.end();
 }

@@ -163,7 +163,9 @@ impl From<CloseCause> for CloseReason {
             CloseCause::Fatal(FatalCause::EyeCatcherDamaged) => Self::EyeCatcherDamaged,
             CloseCause::Fatal(FatalCause::DataLost) => Self::DataLost,
             CloseCause::Fatal(FatalCause::RmbeConflict) => Self::RmbeConflict,
-            CloseCause::Fatal(FatalCause::LinkLost | FatalCause::AccessRefused) => Self::LinksLost,
+            CloseCause::Fatal(
+                FatalCause::LinkLost | FatalCause::MemoryOutOfReach | FatalCause::AccessRefused,
+            ) => Self::LinksLost,
         }
     }
 }

@@ -220,6 +220,7 @@ fn spans(sink: &mut Sink, spans: Spans) {
 fn fatal(input: &mut Input) -> FatalCause {
     input.one_of(&[
         FatalCause::LinkLost,
+        FatalCause::MemoryOutOfReach,
         FatalCause::RmbeConflict,
         FatalCause::EyeCatcherDamaged,
         FatalCause::DataLost,

@@ -182,6 +182,12 @@ impl Connection {
         }
     }
 
+    /// Whether the application closed or aborted the connection.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let cause = self.close.cause;
+        self.close.full || matches!(cause, Some(CloseCause::Aborted | CloseCause::UnreadData))
+    }
+
     fn may_receive(&self) -> Result<(), ApiMisuse> {
         //= ABORT-004
         match self.close.cause {

@@ -8,6 +8,9 @@ use core::fmt;
 pub enum FatalCause {
     /// No link to the peer is left.
     LinkLost,
+    /// There are links to the peer, but none on which its RMB can be written and the
+    /// local send buffer is registered.
+    MemoryOutOfReach,
     /// The peer gave its RMB element to another connection while we believed this
     /// one to hold it (RFC 7609 4.4.2).
     RmbeConflict,
@@ -77,6 +80,7 @@ impl fmt::Display for FatalCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LinkLost => "no link left",
+            Self::MemoryOutOfReach => "no link left that reaches its memory",
             Self::RmbeConflict => "RMB element claimed by another connection",
             Self::EyeCatcherDamaged => "eye catcher damaged",
             Self::DataLost => "data lost in failover",

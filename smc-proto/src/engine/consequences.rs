@@ -57,6 +57,12 @@ impl Engine<'_> {
         if notices.contains(Notices::WRITABLE) {
             pending |= Pending::WRITABLE;
         }
+        // That it is over is told when the peer is through with it as well; that reads
+        // fail, now.
+        //= ABORT-004
+        if notices.contains(Notices::RESET) && self.is_still_used(index) {
+            pending |= Pending::READABLE;
+        }
         //= URG-008
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
             pending |= Pending::URGENT;
@@ -76,6 +82,14 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether the application has not ended a connection itself.
+    fn is_still_used(&self, index: u32) -> bool {
+        let record = self.connections.at(index);
+        record
+            .and_then(|record| record.connection.as_ref())
+            .is_some_and(|connection| !connection.is_given_up())
+    }
+
     /// The connection reached CLOSED: its token is void, its slot waits for work
     /// under way and for events to be polled.
     //= CLOSE-027
@@ -93,6 +107,10 @@ impl Engine<'_> {
             .map_or(CloseReason::Normal, CloseReason::from);
         record.phase = Phase::Ended;
         record.end = Some(End::Closed(reason));
+        // Of what could be done before, nothing can be any more.
+        record
+            .notices
+            .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT);
         self.core.statistics.closed(reason);
         self.notify(index, Pending::END);
         self.release(index);
@@ -107,6 +125,9 @@ impl Engine<'_> {
             return;
         }
         if let Phase::Rendezvous(handshake) = record.phase {
+            if matches!(end, End::Closed(_)) {
+                self.keep_promised_element(handshake);
+            }
             self.drop_handshake(handshake);
         }
         if let Some(record) = self.connections.at_mut(index) {

@@ -74,17 +74,13 @@ impl Engine<'_> {
             return;
         };
         let target = self.link_for_connection(group, remote.rmb, &[send_buffer]);
+        if target == NONE {
+            self.strand_connection(conn, group);
+            return;
+        }
         let old = self.links.at(from).map_or(0, |l| l.position);
         let new = self.links.at(target).map_or(0, |l| l.position);
         self.assign_link(conn, target);
-        if target == NONE {
-            self.with_connection(conn, |connection, now, config| {
-                connection.on_link_changed(now, &config.connection);
-                connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
-            });
-            self.release(conn);
-            return;
-        }
         if let Some(rmb) = self.remote_rmbs.at(remote.rmb)
             && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
             && let Some(record) = self.connections.at_mut(conn)
@@ -96,6 +92,25 @@ impl Engine<'_> {
         count(&mut self.core.statistics.failovers);
         self.with_connection(conn, |connection, now, config| {
             connection.on_link_changed(now, &config.connection);
+        });
+        self.release(conn);
+    }
+    /// No link is left that reaches the memory of both sides. Messages need none: as
+    /// long as there is any link the peer is told, and its element is kept for what it
+    /// still writes.
+    //= ABORT-015
+    //= RMB-021
+    fn strand_connection(&mut self, conn: u32, group: u32) {
+        let messenger = self.link_for_connection(group, NONE, &[]);
+        self.assign_link(conn, messenger);
+        let cause = if messenger == NONE {
+            FatalCause::LinkLost
+        } else {
+            FatalCause::MemoryOutOfReach
+        };
+        self.with_connection(conn, |connection, now, config| {
+            connection.on_link_changed(now, &config.connection);
+            connection.on_fatal(now, &config.connection, cause);
         });
         self.release(conn);
     }

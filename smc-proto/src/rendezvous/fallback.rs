@@ -19,6 +19,10 @@ impl Engine<'_> {
         };
         let crossing = h.state == State::Forming;
         let conn = h.conn;
+        self.keep_promised_element(handshake);
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
         h.state = State::Declining {
             code,
             out_of_sync,
@@ -103,6 +107,17 @@ impl Engine<'_> {
             record.is_some_and(|record| record.phase == Phase::Active)
         };
         self.find_member(group, is_active).is_some()
+    }
+
+    /// A rendezvous ends without the peer's word. If our Accept named an RMB element the
+    /// peer may have confirmed and write to it already, so nobody else gets it.
+    //= RMB-021
+    pub(crate) fn keep_promised_element(&mut self, handshake: u32) {
+        if let Some(h) = self.handshakes.at(handshake)
+            && h.state == State::AwaitingConfirm
+        {
+            self.lose_element(h.conn);
+        }
     }
 
     /// Gives back what a connection in rendezvous holds of its group.
