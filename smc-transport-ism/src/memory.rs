@@ -23,6 +23,15 @@ use crate::doorbell::Bells;
 /// The file system of plain memory files.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
+/// The unit of a CDC message that has the consumer cursor and the flags.
+const FLAGS: usize = 2;
+
+/// The producer flags of that unit, octet 22 of the message.
+const PRODUCER_FLAGS: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0xff, 0]);
+
+/// Most looks at a CDC message that changes.
+const LOOKS: u32 = 4;
+
 /// A mapping of shared memory, readable, and writable unless it was made from a
 /// peer's bells.
 #[derive(Debug)]
@@ -121,25 +130,41 @@ impl SharedRegion {
     }
 
     /// Writes a CDC message, each cursor in one piece, after all that was moved before.
+    //= SHM-024
     pub(crate) fn write_cdc(&self, offset: u32, cdc: &Cdc) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;
-        for (unit, octets) in units.iter().zip(cdc.as_chunks().0) {
-            unit.store(u64::from_ne_bytes(*octets), Ordering::Release);
+        let new = cdc.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
+        if let Some(flags) = units.get(FLAGS) {
+            let stands = flags.load(Ordering::Relaxed);
+            let ends = stands & PRODUCER_FLAGS & !new.clone().nth(FLAGS).unwrap_or_default();
+            if ends != 0 {
+                flags.store(stands & !ends, Ordering::Release);
+            }
+        }
+        for (unit, new) in units.iter().zip(new) {
+            unit.store(new, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Reads a CDC message once, each cursor in one piece, before all that follows.
+    /// Reads a CDC message, each cursor in one piece, before all that follows.
     ///
     /// The peer may be writing the next one. It writes from the front, so this reads from
     /// the back: a flag such as "sending done", behind the producer cursor, is never seen
-    /// without the cursor it was written with.
+    /// without the cursor it was written with. If the flags change meanwhile, it looks
+    /// again; a peer that changes them all the time gets what it wrote.
     //= SHM-024
     pub(crate) fn read_cdc(&self, offset: u32) -> Result<Cdc, IsmError> {
         let mut cdc = [0; CDC_LEN];
-        let units = self.cdc_units(offset)?.iter();
-        for (unit, octets) in units.zip(cdc.as_chunks_mut().0).rev() {
-            *octets = unit.load(Ordering::Acquire).to_ne_bytes();
+        let units = self.cdc_units(offset)?;
+        for _ in 0..LOOKS {
+            for (unit, octets) in units.iter().zip(cdc.as_chunks_mut().0).rev() {
+                *octets = unit.load(Ordering::Acquire).to_ne_bytes();
+            }
+            let (then, now) = (cdc.as_chunks().0.get(FLAGS), units.get(FLAGS));
+            if then.copied() == now.map(|unit| unit.load(Ordering::Acquire).to_ne_bytes()) {
+                break;
+            }
         }
         Ok(cdc)
     }
@@ -257,6 +282,40 @@ mod tests {
         });
     }
 
+    //= SHM-024 test
+    #[test]
+    fn no_newer_cursor_is_seen_under_flags_that_ended_before_it() {
+        const U: u8 = 0x20;
+        let (ours, fd) = SharedRegion::create(4096, false).unwrap();
+        let theirs = SharedRegion::open(&fd, 4096, true).unwrap();
+        let seen = std::sync::atomic::AtomicU64::new(0);
+        let turns = 100_000_u64;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Each tenth is urgent: the next one waits until it was seen.
+                for turn in 1..=turns {
+                    let mut cdc = [0; CDC_LEN];
+                    cdc[8..16].copy_from_slice(&turn.to_ne_bytes());
+                    cdc[22] = if turn % 10 == 0 { U } else { 0 };
+                    theirs.write_cdc(0, &cdc).unwrap();
+                    while cdc[22] == U && seen.load(Ordering::Acquire) < turn {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut last = 0;
+            while last < turns {
+                let cdc = ours.read_cdc(0).unwrap();
+                last = u64::from_ne_bytes(cdc[8..16].try_into().unwrap());
+                // A mark may come behind its cursor, never with another one.
+                assert!(cdc[22] == 0 || last % 10 == 0, "{last}");
+                if cdc[22] == U {
+                    seen.store(last, Ordering::Release);
+                }
+            }
+        });
+    }
+
     #[test]
     fn what_could_fail_when_accessed_is_not_mapped() {
         let memfd = |flags| rustix::fs::memfd_create("x", flags | MemfdFlags::CLOEXEC).unwrap();
@@ -287,6 +346,8 @@ mod tests {
         let (ours, fd) = SharedRegion::create(8192, false).unwrap();
         ours.copy_in(0, &[9; 8192]).unwrap();
         punch(&fd, 8192).unwrap();
+        // The compiler does not know that this changed the memory.
+        std::hint::black_box(ours.address());
         let mut octets = [1; 8192];
         ours.copy_out(0, &mut octets).unwrap();
         assert_eq!(octets, [0; 8192]);

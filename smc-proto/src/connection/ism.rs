@@ -11,9 +11,12 @@
 //! ```
 
 use super::close::CloseState;
-use super::{CdcOutcome, CloseCause, Connection, FatalCause, NotifyRecord, PeerMisbehaved};
+use super::{
+    CdcOutcome, CloseCause, Connection, FatalCause, Notices, NotifyRecord, PeerMisbehaved,
+};
 use crate::config::ConnectionConfig;
 use crate::time::Instant;
+use crate::wire::cdc::ProducerFlags;
 use crate::wire::cdc_ism::CdcIsm;
 
 impl Connection {
@@ -43,11 +46,31 @@ impl Connection {
     //= D-043
     //= D-046
     pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
+        let before = (self.rx.peer_flags, self.rx.received.total);
         let outcome = self.on_cdc(now, cfg, &cdc.numbered(self.rx.sequence.wrapping_add(1)));
+        if outcome == CdcOutcome::Applied {
+            self.note_late_mark(before);
+        }
         if self.tx.release_consumed() {
             self.note_writable();
         }
         outcome
+    }
+
+    /// The producer cursor was seen before the flags that were written with it: what it
+    /// published turns out to have been urgent, unless that is read already.
+    //= D-047
+    fn note_late_mark(&mut self, (flags, received): (ProducerFlags, u64)) {
+        let rx = &mut self.rx;
+        let marked = rx.peer_flags.difference(flags);
+        if marked.contains(ProducerFlags::URGENT_PRESENT)
+            && rx.received.total == received
+            && rx.consumed.total < received
+        {
+            rx.urgent.arrive(received);
+            self.notices
+                .insert(Notices::URGENT | Notices::URGENT_PENDING);
+        }
     }
 
     /// The head of the DMB is something else than a CDC message.

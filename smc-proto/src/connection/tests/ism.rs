@@ -7,7 +7,7 @@ use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
 use crate::wire::cdc::Cdc;
-use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
+use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER, CdcIsm, Endianness};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::vec;
@@ -240,8 +240,9 @@ fn space_in_the_peers_ring_comes_back_when_the_peer_has_read() {
 
 #[test]
 fn an_urgent_octet_is_found_at_every_position() {
-    for attached in [true, false] {
-        for begin in 0..8 {
+    //= D-047 test
+    for (attached, begin) in (0..8).flat_map(|begin| [(true, begin), (false, begin)]) {
+        for flags_come_late in [false, true] {
             let mut pair = Pair::new([8; 2], [attached; 2], 8);
             pair.send(0, begin);
             pair.run();
@@ -250,6 +251,16 @@ fn an_urgent_octet_is_found_at_every_position() {
             // Two ordinary octets, of which the last one is made urgent by a commit.
             pair.send(0, 2);
             pair.sides[0].conn.tx.urgent.next = pair.sides[0].conn.tx.produced;
+            if flags_come_late {
+                let before = pair.sides[1].dmb[CONSUMER].to_vec();
+                pair.poll(0, 10);
+                let whole = pair.sides[1].dmb[CONSUMER].to_vec();
+                pair.sides[1].dmb[CONSUMER].copy_from_slice(&before);
+                pair.look(1, true);
+                assert!(!pair.sides[1].notices.contains(Notices::URGENT));
+                pair.sides[1].dmb[CONSUMER].copy_from_slice(&whole);
+                pair.sides[1].signalled = true;
+            }
             pair.run();
             assert!(pair.sides[1].notices.contains(Notices::URGENT));
             let urgent = pair.sides[1].conn.urgent().expect("it is there");
