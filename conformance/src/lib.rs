@@ -3,6 +3,7 @@
 pub mod direct;
 pub mod fuzz;
 pub mod layout;
+pub mod ledger;
 pub mod replay;
 pub mod rig;
 pub mod script;

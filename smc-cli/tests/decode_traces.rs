@@ -124,8 +124,6 @@ fn the_captures_of_version_2_hold_these_messages() {
 /// The octets of an LLC message of version 2 as Linux on a little-endian machine
 /// sends it.
 fn little_endian(mut octets: Vec<u8>) -> Vec<u8> {
-    //= V2-151 test
-    //= V2-155 test
     octets.swap(1, 2);
     if octets[0] == 0x22 && octets.len() > 44 {
         octets[71] = 0;
@@ -133,6 +131,8 @@ fn little_endian(mut octets: Vec<u8>) -> Vec<u8> {
     octets
 }
 
+//= V2-151 test
+//= V2-155 test
 #[test]
 fn every_message_of_a_kernel_is_emitted_octet_for_octet() {
     let all = CAPTURES.into_iter().chain(CAPTURES_V2);

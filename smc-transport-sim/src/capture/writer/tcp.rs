@@ -11,7 +11,6 @@ use crate::capture::frame::{EthernetPath, TcpFlags, TcpSegment, emit_tcp};
 
 /// Maximum segment size 1460 as on plain Ethernet, two no-operations to fill
 /// up four octets, and the SMC option.
-//= TCPOPT-002
 const SYN_OPTIONS: [u8; 12] = [2, 4, 0x05, 0xb4, 1, 1, 0xfe, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 
 /// One end of a TCP connection.

@@ -1,0 +1,84 @@
+//! What is proven about the engine, and by what.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use conformance::ledger::{self, Ledger, Row};
+
+/// What is proven about the engine, and by what.
+#[derive(Parser)]
+#[command(name = "conformance", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Each requirement with the lines that decide it and the tests that prove it.
+    ///
+    /// Requirements are the numbered statements of docs/rfc7609.md, docs/smc-v2.md,
+    /// docs/smc-d.md and docs/shared-memory.md. The exit status is 1 if one of them
+    /// has no line or no test, and no exception either.
+    Ledger(Selection),
+    /// Each defect and attack of docs/regressions.md with the tests against it.
+    ///
+    /// The exit status is 1 if one of them has no test.
+    Regressions(Selection),
+}
+
+#[derive(Args)]
+struct Selection {
+    /// IDs, or the beginnings of some: CLC, CLC-014, V2-2.
+    ids: Vec<String>,
+    /// Only what is missing.
+    #[arg(long)]
+    open: bool,
+    /// JSON in place of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Selection {
+    fn has(&self, row: &Row) -> bool {
+        let id = &row.statement.id;
+        let named = self.ids.is_empty() || self.ids.iter().any(|each| id.starts_with(each));
+        named && (!self.open || row.missing().next().is_some())
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let (selection, regressions) = match &cli.command {
+        Command::Ledger(selection) => (selection, false),
+        Command::Regressions(selection) => (selection, true),
+    };
+    let ledger = match Ledger::read(&ledger::repository()) {
+        Ok(ledger) => ledger,
+        Err(unreadable) => {
+            eprintln!("conformance: {unreadable}");
+            return ExitCode::from(2);
+        }
+    };
+    let rows = ledger.rows.iter();
+    let rows: Vec<&Row> = rows
+        .filter(|row| row.is_regression() == regressions && selection.has(row))
+        .collect();
+    let text = if selection.json {
+        format!("{:#}", ledger::json(&rows))
+    } else {
+        ledger::table(&rows)
+    };
+    // Whoever reads a pipe may have seen enough.
+    let _ = writeln!(io::stdout().lock(), "{text}");
+    for fault in &ledger.faults {
+        eprintln!("conformance: {fault}");
+    }
+    let open = rows.iter().filter(|row| row.missing().next().is_some());
+    let open = open.count();
+    if open > 0 {
+        eprintln!("conformance: {open} without code or test");
+    }
+    ExitCode::from(u8::from(open > 0 || !ledger.faults.is_empty()))
+}
