@@ -108,6 +108,7 @@ fn a_link_that_fails_after_a_subsequent_accept_breaks_the_connection() {
 
 #[test]
 fn a_failed_link_resets_its_connections_and_tells_the_applications() {
+    //= CLOSE-041 test
     //= RENDEZVOUS-058 test
     //= LINK-036 test
     //= KEEPALIVE-005 test

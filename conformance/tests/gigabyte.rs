@@ -170,6 +170,7 @@ fn place(d: &Direction, octet: u64) -> u64 {
 
 #[test]
 fn a_gibibyte_arrives_octet_for_octet() {
+    //= SEC-004 test
     let pattern = Pattern::new();
     let mut moved = 0;
     for client in 0..6 {

@@ -6,6 +6,8 @@ use smc_proto::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
 #[test]
 fn a_server_with_two_rnics_and_a_client_with_two_make_a_symmetric_group() {
+    //= RENDEZVOUS-027 test
+    //= RENDEZVOUS-034 test
     //= LLC-018 test
     //= LLC-019 test
     //= LLC-026 test
@@ -38,6 +40,7 @@ fn a_server_with_two_rnics_and_a_client_with_two_make_a_symmetric_group() {
 
 #[test]
 fn a_client_with_two_rnics_and_a_server_with_two_make_a_symmetric_group() {
+    //= RENDEZVOUS-034 test
     //= LLC-022 test
     //= LLC-023 test
     //= LLC-037 test
@@ -68,6 +71,7 @@ fn a_client_with_two_rnics_and_a_server_with_two_make_a_symmetric_group() {
 
 #[test]
 fn offered_the_same_server_rnic_a_client_without_a_spare_one_rejects() {
+    //= RENDEZVOUS-031 test
     //= LLC-020 test
     //= LINK-005 test
     //= LINK-007 test
@@ -130,6 +134,7 @@ fn offered_another_server_rnic_a_client_without_a_spare_one_takes_an_asymmetric_
 
 #[test]
 fn a_server_with_one_rnic_offers_it_again_and_a_client_with_two_makes_it_a_link() {
+    //= RENDEZVOUS-027 test
     //= LINK-005 test
     //= LINK-008 test
     let mut s = Script::server();
@@ -259,6 +264,7 @@ fn offers_that_lead_nowhere_are_rejected() {
 
 #[test]
 fn a_third_link_that_makes_the_group_symmetric_retires_the_asymmetric_one() {
+    //= V2-213 test
     //= LINK-009 test
     //= LINK-010 test
     //= LLC-044 test

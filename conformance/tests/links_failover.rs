@@ -164,6 +164,7 @@ fn a_validation_of_what_never_arrived_resets_the_connection_alone() {
 
 #[test]
 fn each_side_picks_its_own_link() {
+    //= CDC-032 test
     //= FAILOVER-001 test
     //= FAILOVER-023 test
     let (mut s, conn, token) = Script::two_link_server();

@@ -156,6 +156,7 @@ fn an_element_in_a_known_rmb_of_the_server_is_no_first_contact() {
 
 #[test]
 fn an_unknown_link_on_subsequent_contact_is_declined_as_out_of_sync() {
+    //= RENDEZVOUS-010 test
     //= RENDEZVOUS-014 test
     //= CLC-045 test
     let mut s = Script::client();

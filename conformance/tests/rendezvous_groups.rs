@@ -33,6 +33,8 @@ fn a_full_group_gets_a_parallel_one() {
 
 #[test]
 fn another_client_or_vlan_is_another_group() {
+    //= V2-210 test
+    //= SEC-002 test
     //= RENDEZVOUS-001 test
     //= LINK-004 test
     let mut s = Script::server();

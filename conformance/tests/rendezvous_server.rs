@@ -231,3 +231,27 @@ fn a_subsequent_confirm_of_no_active_link_breaks_the_connection() {
         s.end();
     }
 }
+
+#[test]
+fn data_does_not_wait_for_an_exchange_that_is_slow() {
+    //= CDC-003 test
+    let mut s = Script::server();
+    let (conn, token) = s.server_first_contact();
+    // CONFIRM RKEY for the next connection, and no answer to it.
+    s.server_wants_rmb();
+    s.expect_confirm_rkey();
+    for sequence in 1..=5 {
+        s.write(conn, 10);
+        let (link, cdc) = s.expect_cdc();
+        check!(
+            s,
+            (cdc.sequence, cdc.producer.count),
+            (sequence, 10 * u32::from(sequence))
+        );
+        s.send_cdc(link, Peer::cdc(token, sequence, 7 * u32::from(sequence), 0));
+        check!(s, s.readable(conn), 7 * u32::from(sequence));
+        s.skip();
+    }
+    check!(s, s.poll_clc(), None);
+    s.end();
+}

@@ -103,6 +103,7 @@ fn several_connections_share_one_rmb_if_it_has_elements() {
 
 #[test]
 fn an_rmb_of_another_size_is_another_rmb() {
+    //= API-003 test
     //= RMB-003 test
     //= RMB-005 test
     //= RMB-013 test

@@ -253,6 +253,7 @@ fn an_unknown_link_is_answered_as_such_from_either_side() {
 
 #[test]
 fn a_clients_request_for_the_last_link_is_answered_by_the_servers_own() {
+    //= V2-193 test
     //= LLC-051 test
     //= LLC-052 test
     //= LLC-053 test
@@ -290,6 +291,7 @@ fn a_servers_deletion_without_an_answer_ends_all_the_same() {
 
 #[test]
 fn deleting_a_group_resets_its_connections_with_tcp_reset() {
+    //= CLOSE-038 test
     //= LINK-036 test
     //= TIMER-026 test
     let mut s = Script::server();

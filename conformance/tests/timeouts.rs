@@ -28,6 +28,7 @@ fn a_clc_message_that_does_not_come_ends_the_tcp_connection() {
 
 #[test]
 fn a_slow_loris_does_not_put_off_the_end() {
+    //= V2-083 test
     //= CLC-067 test
     //= CLC-068 test
     for waiting in Waiting::FOR_CLC {
@@ -64,6 +65,8 @@ fn an_embedder_that_never_answers_a_proposal_is_bounded_too() {
 
 #[test]
 fn without_confirm_link_the_client_falls_back() {
+    //= V2-083 test
+    //= V2-180 test
     //= RENDEZVOUS-017 test
     //= TIMER-002 test
     let (mut s, conn) = Waiting::ConfirmLink.reach();
@@ -157,6 +160,7 @@ fn an_add_link_that_comes_too_late_is_rejected_without_harm() {
 
 #[test]
 fn replies_that_come_too_late_are_dropped() {
+    //= V2-190 test
     let (mut s, conn) = Waiting::AddLinkReply.reach();
     s.wait(Duration::from_secs(2));
     s.expect_established(conn);
@@ -219,6 +223,7 @@ fn a_server_whose_confirm_rkey_is_not_answered_declines_in_place_of_the_accept()
 
 #[test]
 fn the_rendezvous_as_a_whole_has_an_end() {
+    //= V2-084 test
     //= CLC-067 test
     let (mut s, conn) = Waiting::AddLinkReply.reach_with(|config| {
         config.timeouts.llc_reply = Duration::from_secs(3600);

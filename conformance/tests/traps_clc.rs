@@ -45,6 +45,7 @@ fn decline(code: DiagnosisCode) -> ClcMessage {
 
 #[test]
 fn trap_02_smcr_is_zero_and_nothing_is_two() {
+    //= V2-001 test
     //= V2-002 test
     for (offers, octet) in [
         (Offers::SMCR_V2, 0x22),
@@ -85,6 +86,7 @@ fn trap_04_the_length_is_the_sum_of_the_parts() {
 
 #[test]
 fn trap_05_the_clients_address_is_that_of_its_proposal() {
+    //= V2-230 test
     //= V2-030 test
     //= V2-110 test
     // Ours names the same port in both.
@@ -117,6 +119,8 @@ fn trap_05_the_clients_address_is_that_of_its_proposal() {
 
 #[test]
 fn trap_06_a_client_without_identity_is_served_and_not_taken_for_another_one() {
+    //= V2-107 test
+    //= V2-210 test
     //= V2-023 test
     let mut rig = Rig::new(1, |_| {});
     rig.server_up();

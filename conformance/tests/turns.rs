@@ -10,6 +10,7 @@ use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::event::Event;
 use smc_proto::id::ConnId;
+use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::BufferSize;
@@ -106,6 +107,7 @@ proptest! {
 
 #[test]
 fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
+    //= CDC-026 test
     //= CDC-025 test
     let mut pair = Pair::new(1);
     let (a, b) = pair.open_with(options(), options());
@@ -127,6 +129,38 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
     assert_eq!(turn.writes[1].address + (12 << 10), turn.writes[0].address);
     assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
     assert_eq!(pair.hosts[0].endpoint.poll_rdma(now, DEVICE), None);
+}
+
+#[test]
+fn a_write_is_octets_at_an_address_and_a_send_behind_it_tells_of_it() {
+    //= CDC-002 test
+    //= CDC-024 test
+    let mut pair = Pair::new(1);
+    let (a, _) = pair.open_with(options(), options());
+    let now = pair.now;
+    pair.hosts[0].write(now, a, &[1, 2, 3]);
+    let engine = &mut pair.hosts[0].endpoint;
+    // All of a WRITE: a field for immediate data would have to be looked at here.
+    let Some(RdmaCommand::Write {
+        link: written_on,
+        conn,
+        buffer: _,
+        source,
+        rkey: _,
+        address: _,
+    }) = engine.poll_rdma(now, DEVICE)
+    else {
+        panic!("a WRITE was due");
+    };
+    assert_eq!(conn, a);
+    assert_eq!(source.iter().map(|part| part.length).sum::<u32>(), 3);
+    let Some(RdmaCommand::Send { link, payload, .. }) = engine.poll_rdma(now, DEVICE) else {
+        panic!("a SEND was due");
+    };
+    assert_eq!(link, written_on);
+    let cdc = Cdc::parse(&payload).expect("a CDC message");
+    assert_eq!((cdc.sequence, cdc.producer.count), (1, 3));
+    assert_eq!(engine.poll_rdma(now, DEVICE), None);
 }
 
 #[test]

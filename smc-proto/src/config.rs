@@ -212,10 +212,13 @@ impl Config {
 impl Timeouts {
     /// Defaults that fit a Linux peer.
     pub const DEFAULT: Self = Self {
+        //= V2-083
         clc_message: Duration::from_secs(6),
         rendezvous: Duration::from_secs(20),
         //= TIMER-005
+        //= V2-180
         confirm_link_request: Duration::from_secs(4),
+        //= TIMER-006
         llc_reply: Duration::from_secs(2),
         add_link_request: Duration::from_secs(3),
         decline: Duration::from_secs(1),

@@ -84,6 +84,7 @@ impl TokenKey {
     }
 
     /// The token of a use of a slot; 0 for one use in 2^32, which the caller skips.
+    //= CLC-037
     pub(crate) const fn seal(&self, index: u32, generation: u32) -> AlertToken {
         let plain = index | generation.unbounded_shl(self.index_bits);
         let [mut left, mut right] = halves(plain);

@@ -301,6 +301,7 @@ impl Handshake {
         until(Some(self.overall), now).hash(hasher);
     }
 
+    //= CLC-068
     fn next_deadline(&self) -> Instant {
         self.deadline
             .map_or(self.overall, |deadline| deadline.min(self.overall))

@@ -116,6 +116,7 @@ impl Bells {
 
     /// Begins a spell of sleep. After this, what the peers' bells said must be looked
     /// at once more before sleeping.
+    //= SHM-026
     pub(crate) fn park(&self) {
         self.parked.0.store(self.spell() | 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -142,6 +143,7 @@ pub(crate) struct Waker {
 
 impl Waker {
     /// Whether, after a ring, the listener sleeps and nobody has woken it.
+    //= SHM-026
     pub(crate) fn must_wake(&mut self, listener: &Bells) -> bool {
         fence(Ordering::SeqCst);
         let spell = listener.spell();

@@ -45,6 +45,7 @@ impl SharedRegion {
     pub(crate) fn create(len: u32, own_writes_only: bool) -> io::Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Since Linux 6.3 a file that can never be executed can be asked for.
+        //= SHM-031
         let fd = rustix::fs::memfd_create("smc-d", flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
         rustix::fs::ftruncate(&fd, u64::from(len))?;
@@ -72,6 +73,7 @@ impl SharedRegion {
         let plain = rustix::fs::fstatfs(fd).is_ok_and(|at| at.f_type as u64 == TMPFS_MAGIC);
         let whole =
             rustix::fs::fstat(fd).is_ok_and(|at| u64::try_from(at.st_size) == Ok(len.into()));
+        //= SHM-022
         if !(seals.contains(Self::SEALS) && plain && whole) {
             return Err(IsmError::Length);
         }

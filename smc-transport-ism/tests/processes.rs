@@ -265,6 +265,8 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 #[test]
 fn a_process_killed_at_any_point_leaves_nothing() {
+    //= SHM-029 test
+    //= SHM-031 test
     let _alone = alone();
     let mut server = Server::new();
     let before = possessions(&server);
@@ -391,6 +393,7 @@ fn a_server_killed_while_pairing_holds_nobody_up() {
 
 #[test]
 fn no_message_is_slept_through() {
+    //= SHM-026 test
     let _alone = alone();
     let mut server = Server::new();
     let mut child = spawn(&server.role("echo"), None);

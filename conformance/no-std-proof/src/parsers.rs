@@ -22,7 +22,14 @@ fn show(octets: &[u8], sink: &mut Sink) {
         Err(error) => sink.shown(&error, &error),
     }
     match ClcMessage::parse(octets) {
-        Ok((message, _)) => sink.display(&message),
+        Ok((message, _)) => {
+            if let ClcMessage::Proposal(proposal) = &message {
+                let (v4, v6) = (proposal.subnets.network, proposal.gid.0);
+                keep(proposal.subnets.contain(v4.into()));
+                keep(proposal.subnets.contain(v6.into()));
+            }
+            sink.display(&message);
+        }
         Err(error) => sink.shown(&error, &error),
     }
     match LlcMessage::parse(octets) {

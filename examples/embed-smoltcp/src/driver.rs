@@ -346,9 +346,7 @@ impl Host {
             Event::Proposed { conn } => {
                 let address = self.address;
                 let in_network = self.engine.proposal(conn).is_some_and(|proposal| {
-                    let host_bits = 32 - u32::from(proposal.subnets.prefix_length).min(32);
-                    let network = |a: Ipv4Address| u64::from(u32::from(a)) >> host_bits;
-                    network(proposal.subnets.network) == network(address)
+                    proposal.subnets.contain(core::net::IpAddr::V4(address))
                 });
                 let path = self.path.map(|path| LocalPath {
                     lan: smc_proto::id::LanId(0),

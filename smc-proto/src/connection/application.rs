@@ -45,6 +45,8 @@ impl Connection {
         if len > space {
             return Err(ApiMisuse::BeyondSpace { space });
         }
+        //= API-005
+        //= SEC-004
         self.tx.commit(len, space);
         self.arm_coalesce(now, cfg);
         Ok(len)

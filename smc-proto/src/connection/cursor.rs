@@ -144,6 +144,7 @@ impl Ring {
     pub(super) const fn advance(self, from: Position, octets: u32) -> Position {
         let count = from.cursor.count.wrapping_add(octets);
         //= CDC-017
+        //= RMB-020
         // A cursor that reaches the end stands at the base of the next lap: the
         // end itself is never on the wire (CDC-015).
         let wrapped = count >= self.end;

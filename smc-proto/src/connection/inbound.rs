@@ -101,6 +101,7 @@ impl Connection {
         //= CDC-008
         //= CDC-009
         //= FAILOVER-018
+        //= V2-217
         if !newer(cdc.sequence, self.rx.sequence) {
             self.counts.stale = self.counts.stale.wrapping_add(1);
             return CdcOutcome::Stale;

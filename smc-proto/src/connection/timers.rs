@@ -35,10 +35,12 @@ impl Timers {
         }
         if act.contains(Act::CLOSE_WAIT) {
             *self = Self::NONE;
+            //= TIMER-032
             self.close = now.after(cfg.close_wait);
         }
         if act.contains(Act::ABORT_WAIT) {
             *self = Self::NONE;
+            //= TIMER-033
             self.close = now.after(cfg.abort_wait);
         }
         if act.contains(Act::CLOSED) {

@@ -80,6 +80,7 @@ impl Connection {
     /// `address`, without immediate data (CDC-024) and without completion, and
     /// behind them a CDC message with completion. All of it has to be sent, in this
     /// order (CDC-023): the completion tells that the writes are done, too.
+    //= CDC-026
     #[inline(always)]
     pub fn next_turn(
         &mut self,

@@ -264,8 +264,11 @@ impl Engine<'_> {
                 let idle = match g.role {
                     _ if g.way().is_some() => timeouts.group_idle_server,
                     Role::Server => timeouts.group_idle_server,
+                    //= V2-216
                     Role::Client => timeouts.group_idle_client,
                 };
+                //= TIMER-030
+                //= TIMER-031
                 g.idle_deadline = Some(now.after(idle));
             }
             let deadline = g.next_deadline();

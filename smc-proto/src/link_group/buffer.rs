@@ -117,6 +117,7 @@ impl Buffer {
 
     /// First octet of an element (RMB-012).
     //= RMB-012
+    //= RMB-003
     pub(crate) fn element_offset(&self, index: u8) -> u32 {
         u32::from(index)
             .saturating_sub(1)
@@ -164,11 +165,14 @@ impl Buffer {
                 buffer,
                 kind: self.kind,
                 elements: self.elements,
+                //= RMB-004
                 element_size: self.size.octets(),
                 //= RMB-014
                 //= RMB-015
                 eye_catcher: eye_catcher && self.kind == BufferKind::Rmb,
             },
+            //= RMB-007
+            //= SEC-006
             Control::Register(_) => RdmaCommand::RegisterBuffer { buffer, link },
             Control::Clear(index) => RdmaCommand::ClearElement {
                 buffer,
@@ -224,6 +228,7 @@ impl Buffer {
                 Some(position) => Control::Deregister(position),
                 None => Control::Free,
             }),
+            //= RMB-017
             Memory::Present => match self.dirty.first() {
                 Some(index) => Some(Control::Clear(index)),
                 None => links

@@ -24,6 +24,7 @@ impl Engine<'_> {
     //= FAILOVER-003
     //= FAILOVER-024
     //= LLC-054
+    //= CLOSE-041
     pub(crate) fn fail_link(
         &mut self,
         link: u32,

@@ -31,6 +31,7 @@ impl Engine<'_> {
         }
         match l.test {
             _ if !l.is_usable() => None,
+            //= KEEPALIVE-002
             TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
             TestLinkState::Due { deadline } | TestLinkState::Sent { deadline, .. } => {
                 Some(deadline)

@@ -96,6 +96,7 @@ impl Engine<'_> {
     //= LINK-023
     //= V2-210
     //= V2-211
+    //= SEC-002
     pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
         let h = self.handshakes.at(handshake)?;
         let proposal = h.proposal()?;
@@ -167,6 +168,7 @@ impl Engine<'_> {
 
     /// The link of a group of this side as client that an Accept names.
     //= RENDEZVOUS-011
+    //= CLC-030
     pub(crate) fn find_client_link(
         &mut self,
         accept: &PeerEnd,

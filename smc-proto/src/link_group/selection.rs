@@ -37,6 +37,7 @@ impl Engine<'_> {
     }
 
     /// The link of a group with this number, unless it is only offered.
+    //= V2-161
     pub(crate) fn link_by_number(&self, group: u32, number: LinkNumber) -> u32 {
         self.select_links(group, |link| link.number == number && link.is_known())
             .next()
@@ -93,6 +94,7 @@ impl Engine<'_> {
                     buffer.is_none_or(|b| b.registered().contains(link.position))
                 })
             })
+            //= V2-213
             .min_by_key(|(_, link)| (link.asymmetric, link.connections))
             .map_or(NONE, |(index, _)| index)
     }
@@ -106,6 +108,7 @@ impl Engine<'_> {
         let g = self.groups.at(group)?;
         self.core
             .ports
+            //= LINK-006
             .on(g.lan, g.terms.version)
             .filter(|path| !self.is_parallel(group, path, peer))
             .filter_map(|path| {
@@ -167,6 +170,7 @@ impl Engine<'_> {
         if most < 2 {
             //= V2-184
             count(true).saturating_add(count(false)) < most
+        //= LINK-008
         } else if asymmetric {
             // It only stands in for a symmetric one.
             count(true) == 0 && count(false) < 2

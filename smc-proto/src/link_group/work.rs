@@ -81,6 +81,7 @@ impl Engine<'_> {
         if let Some(command) = self.next_large_command(link, id) {
             return Some(command);
         }
+        //= CDC-003
         self.start_turn(link)
     }
 
@@ -157,6 +158,7 @@ impl Engine<'_> {
         payload: [u8; 44],
     ) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
+        //= LLC-002
         let wr = state.in_flight.push(kind)?;
         if self.core.config.connection.planted(PlantedBug::ForgetSend) {
             state.in_flight.take_back();

@@ -29,6 +29,8 @@ impl Engine<'_> {
             .connections
             .insert(ConnectionRecord::new(NONE))
             .ok_or(OpenError::Full)?;
+        //= TCPOPT-010
+        //= TCPOPT-011
         if !negotiated {
             //= TCPOPT-008
             let why = FallbackReason {
@@ -138,6 +140,7 @@ impl Engine<'_> {
         h.version = version;
         let path = h.path_for(version);
         let route = path.map_or(Route::None, |path| path.route);
+        //= RENDEZVOUS-018
         let agreed = match version::accepted(&self.core.config, h.offers, accept, route) {
             Ok(agreed) => agreed,
             Err(code) => return self.decline(handshake, code, false),
@@ -155,6 +158,7 @@ impl Engine<'_> {
         h.deadline = None;
         // SEC-009: an element counts from 1.
         //= CLC-035
+        //= SEC-009
         if accept.rmbe_index.0 == 0 {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
@@ -181,6 +185,8 @@ impl Engine<'_> {
                     self.decline(handshake, code, false);
                 }
                 //= RENDEZVOUS-014
+                //= V2-072
+                //= V2-135
                 None => self.decline(handshake, DiagnosisCode::OUT_OF_SYNC, true),
             }
         }
@@ -215,6 +221,7 @@ impl Engine<'_> {
         }
         let formation = Formation::Preparing;
         let peer_id = accept.peer_id;
+        //= CLC-028
         let Some(group) = self.new_group(Role::Client, peer_id, vlan, path, terms, formation)
         else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
@@ -242,6 +249,8 @@ impl Engine<'_> {
                 gid: peer.gid,
                 mac: peer.mac,
             };
+            //= LINK-001
+            //= LINK-002
             state.bind(address, peer.mtu);
             state.goal = goal;
         }

@@ -97,6 +97,7 @@ impl Engine<'_> {
         if first_contact {
             count(&mut self.core.statistics.first_contacts);
         }
+        //= TCPOPT-009
         self.notify(conn, Pending::ESTABLISHED | Pending::WRITABLE);
         //= RENDEZVOUS-050
         //= CDC-033

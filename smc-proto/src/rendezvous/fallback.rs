@@ -159,6 +159,7 @@ impl Engine<'_> {
         let (conn, state) = (h.conn, h.state);
         match state {
             // Local work hangs: the peer still waits for our word, so it can be Decline.
+            //= V2-084
             State::Preparing => self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false),
             State::Queued => self.start_first_contact(handshake),
             //= CLC-069

@@ -140,6 +140,8 @@ impl Engine<'_> {
                 //= CLC-070
                 //= CLC-071
                 //= CLC-072
+                //= SEC-007
+                //= V2-271
                 self.reset(index, CloseReason::PeerMisbehaved);
                 Err(ClcError::Parse(error))
             }
@@ -149,6 +151,7 @@ impl Engine<'_> {
     /// Reads a message once all of it is there.
     //= CLC-014
     //= CLC-015
+    //= V2-080
     fn read_message(&self, octets: &[u8]) -> Result<Option<(ClcMessage, usize)>, ClcParseError> {
         if octets.len() < HEADER_LENGTH {
             return Ok(None);
@@ -171,6 +174,7 @@ impl Engine<'_> {
         match message {
             // A Decline may stand in place of any message (CLC-047).
             //= CLC-047
+            //= V2-074
             ClcMessage::Decline(decline) => {
                 self.on_decline(index, &decline);
                 Ok(Next::Stop)
@@ -213,6 +217,7 @@ impl Engine<'_> {
     /// The peer declined: plain TCP from the octet behind the Decline.
     //= CLC-050
     //= CLC-051
+    //= V2-270
     fn on_decline(&mut self, index: u32, decline: &Decline) {
         let group = self.connections.at(index).map(|record| record.group);
         //= CLC-045

@@ -37,6 +37,7 @@ impl Engine<'_> {
             if proposed.is_some() && h.paths.first().copied() != proposed {
                 h.paths.clear();
             }
+            //= CLC-048
             let lost_all = match h.state {
                 State::Proposing => {
                     h.withdraw_offers(port.is_none().then_some(device));

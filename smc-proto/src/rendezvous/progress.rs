@@ -158,9 +158,13 @@ impl Engine<'_> {
             return;
         };
         let config = &self.core.config;
+        //= RMB-005
+        //= RMB-032
+        //= API-003
         let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let group = self.connections.at(conn).map_or(NONE, |r| r.group);
+        //= RMB-011
         let got = match self.acquire_buffer(conn, group, BufferKind::Rmb, receive) {
             Acquired::Yes => self.acquire_buffer(conn, group, BufferKind::Send, send),
             other => other,
@@ -236,6 +240,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-038
     //= RENDEZVOUS-039
     //= RENDEZVOUS-056
+    //= V2-108
     fn prepared(&self, conn: u32, role: Role) -> Prepared {
         let Some(record) = self.connections.at(conn) else {
             return Prepared::NotYet;
@@ -290,6 +295,7 @@ impl Engine<'_> {
         match g.state {
             GroupState::Active => self.establish(handshake),
             GroupState::Forming(_) => {}
+            //= CLC-058
             GroupState::Ending(reason) => match g.decline {
                 Some(code) => self.decline(handshake, code, false),
                 //= CLC-063

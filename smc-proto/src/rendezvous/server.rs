@@ -54,6 +54,7 @@ impl Engine<'_> {
         let terms = negotiated.terms;
         h.agreed = negotiated;
         h.paths.clear();
+        //= CLC-033
         let way = |path: &LocalPath| match terms.version {
             SmcVersion::V1 => path.subnet_match,
             SmcVersion::V2 => path.route != Route::None,
@@ -87,6 +88,7 @@ impl Engine<'_> {
     /// starts one.
     //= RENDEZVOUS-001
     //= RENDEZVOUS-002
+    //= V2-107
     pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
         if self
             .handshakes
@@ -97,6 +99,7 @@ impl Engine<'_> {
         }
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
+                //= RENDEZVOUS-037
                 let link = self.link_for_connection(group, NONE, &[]);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = State::Preparing;

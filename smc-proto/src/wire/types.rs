@@ -176,6 +176,7 @@ impl Mtu {
     }
 }
 
+//= D-004
 impl BufferSize {
     /// 16 KiB, the smallest.
     pub const K16: Self = Self(0);
@@ -286,6 +287,7 @@ mod tests {
 
     #[test]
     fn buffer_size_codes_cover_16_kib_to_512_mib() {
+        //= D-004 test
         assert_eq!(BufferSize::K16.octets(), 16 << 10);
         assert_eq!(BufferSize::from_code(15).octets(), 512 << 20);
         assert_eq!(BufferSize::at_least(1), BufferSize::K16);

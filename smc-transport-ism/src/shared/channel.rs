@@ -177,6 +177,7 @@ impl Channel {
     }
 
     fn send(&mut self, waiting: Waiting) -> Result<bool, IsmError> {
+        //= SHM-028
         if self.backlog.len() >= BACKLOG {
             return Err(IsmError::Busy);
         }
@@ -284,6 +285,7 @@ impl Channel {
     fn wake(&self) {
         // No room means that messages wait there to be read: they wake it as well.
         // Any other failure shows when the channel is next looked at.
+        //= SHM-027
         let _ = self.socket.send(Message::Wake, None);
     }
 

@@ -35,6 +35,7 @@ impl IsmDevice for Device {
         }
         // A new file each time: it is zero, and who could write an earlier one cannot
         // write this one.
+        //= SHM-021
         let (region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
         let token = DmbToken(super::random().map_err(|error| system(&error))?);
         let own = OwnDmb {
@@ -46,6 +47,7 @@ impl IsmDevice for Device {
         self.slots = self.slots.max(key.0 + 1);
         let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
         match to.offer(key, token, len, fd) {
+            //= SHM-023
             Ok(true) => self.report_registered(key),
             Ok(false) => self.fall_behind(channel),
             Err(error) => {
@@ -231,6 +233,7 @@ impl Device {
     #[inline]
     pub(super) fn signalled(&self, channel: Key, ring: Ring) -> Option<IsmReport> {
         let (key, own) = self.dmbs.at_index(ring.slot)?;
+        //= SHM-025
         if own.channel != channel || ring_of(key) != ring {
             return None;
         }

@@ -77,6 +77,7 @@ impl Message {
     }
 
     /// The message in exactly these octets, if they are one.
+    //= SHM-020
     pub(super) fn parse(octets: &[u8]) -> Option<Self> {
         let octets: &[u8; MESSAGE_LEN] = octets.try_into().ok()?;
         let (units, _) = octets.as_chunks::<8>();

@@ -111,6 +111,7 @@ impl Greeting {
     fn begin(peer: Peer, fresh: bool, socket: Socket, gid: Gid128, now: Instant) -> Self {
         // What fails from here on no longer changes what was decided: without a
         // channel the peer is out of reach, and CLC declines.
+        //= SHM-014
         let begun = if fresh {
             Begun::begin(socket, gid).ok()
         } else {
@@ -162,6 +163,7 @@ impl Greeting {
 }
 
 /// The name at which the process of a listening socket is called.
+//= SHM-003
 fn name_of(cookie: u64) -> Vec<u8> {
     format!("smc-d.1.{cookie:016x}").into_bytes()
 }

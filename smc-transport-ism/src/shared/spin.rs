@@ -61,6 +61,7 @@ impl SpinBudget {
     }
 
     /// Looking found nothing in its time.
+    //= SHM-030
     pub(super) fn missed(&mut self) {
         self.budget /= 2;
         if self.budget < LEAST {
@@ -69,6 +70,7 @@ impl SpinBudget {
     }
 
     /// Time between two looks: whether it has a hole, and so looking must end.
+    //= SHM-030
     pub(super) fn was_interrupted(&mut self, between: Duration) -> bool {
         let hole = between > HOLE;
         if hole {
@@ -87,6 +89,7 @@ mod tests {
 
     #[test]
     fn looking_that_never_pays_ends_but_for_probes() {
+        //= SHM-030 test
         let mut spin = SpinBudget::new(2);
         let mut looked = Vec::new();
         for _ in 0..100 {
@@ -110,6 +113,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_left_alone_for_long() {
+        //= SHM-030 test
         let mut spin = SpinBudget::new(2);
         assert!(!spin.was_interrupted(HOLE));
         assert_eq!(spin.begin(), MOST);
@@ -120,6 +124,7 @@ mod tests {
 
     #[test]
     fn one_core_never_looks() {
+        //= SHM-030 test
         let mut spin = SpinBudget::new(1);
         for _ in 0..100 {
             assert_eq!(spin.begin(), Duration::ZERO);

@@ -355,6 +355,25 @@ fn an_event_loop_is_woken() {
     assert!(matches!(next(&mut two), IsmReport::Event(_)));
 }
 
+//= SHM-027 test
+#[test]
+fn a_full_socket_wakes_by_what_fills_it_and_stops_nobody() {
+    let (mut one, mut two) = joined();
+    let (_, remote) = attached(&mut one, &mut two);
+    let b = two.gid;
+    while two.poll().is_some() {}
+    assert!(two.park(), "nothing to report");
+    while one.signal_event(b, None, 1, 0).is_ok() {}
+    // There is no room for a wake, and who rings does not wait for any.
+    one.move_cdc(remote, 0, 0, &[5; 32], true).unwrap();
+    let polled = &mut [PollFd::new(&two, PollFlags::IN)];
+    let woken = rustix::event::poll(polled, Some(&Default::default())).unwrap();
+    assert_eq!(woken, 1, "what fills the socket wakes");
+    let heard = std::iter::from_fn(|| two.poll());
+    let rang = heard.filter(|report| matches!(report, IsmReport::Signalled { .. }));
+    assert_eq!(rang.count(), 1);
+}
+
 //= SHM-024 test
 #[test]
 fn cursors_are_never_torn_while_a_peer_scribbles() {

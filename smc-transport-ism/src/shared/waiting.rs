@@ -269,6 +269,7 @@ impl Device {
                         _ => {}
                     });
                 }
+                //= SHM-029
                 Arrival::End => return self.close(key),
             }
         }

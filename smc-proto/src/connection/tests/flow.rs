@@ -234,6 +234,7 @@ fn a_close_flushes_what_is_held_and_nodelay_holds_nothing() {
 
 #[test]
 fn a_peer_that_never_consumes_costs_one_send_buffer() {
+    //= API-005 test
     //= CDC-014 test
     for usable in 1..12 {
         for consumed in 0..usable {

@@ -23,6 +23,7 @@ impl DataPath<'_> {
         };
         l.last_received = now;
         let group = l.group;
+        //= CLC-001
         if payload.first() != Some(&CDC_TYPE) {
             return Rest::Llc(link.index);
         }
@@ -34,6 +35,7 @@ impl DataPath<'_> {
 
     /// A CDC message on any link of the group (CDC-032).
     //= CDC-032
+    //= V2-215
     #[inline(always)]
     fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
         let core = &mut *self.core;

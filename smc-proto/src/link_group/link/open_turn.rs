@@ -62,6 +62,7 @@ impl OpenTurn {
 
     /// What ends it.
     pub(crate) const fn send(&self) -> RdmaCommand {
+        //= CDC-002
         RdmaCommand::Send {
             link: self.turn.link,
             wr_id: self.turn.wr_id,

@@ -13,6 +13,7 @@ impl Engine<'_> {
     /// Ends a group in order: the server says so and frees its end once that
     /// left, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
+    //= CLOSE-038
     pub(crate) fn delete_group(&mut self, group: u32) {
         let Some(g) = self.groups.at(group) else {
             return;
@@ -111,6 +112,7 @@ impl Engine<'_> {
             GroupState::Forming(Formation::AwaitingAddLink | Formation::AddingSecond)
         ) && g.role == Role::Client
         {
+            //= CLC-062
             g.decline = None;
         }
         let Flow::DeleteGroup {

@@ -27,6 +27,7 @@ impl Engine<'_> {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
             //= LINK-035
+            //= V2-193
             (Role::Server, true) => self.delete_group(group),
             (Role::Client, false) => self.on_server_delete_link(link, group, request),
             (Role::Server, false) => self.on_client_delete_link(link, group, request),
@@ -246,6 +247,7 @@ impl Engine<'_> {
         if self.carrier(group, link) == NONE {
             self.delete_group(group);
         } else {
+            //= FAILOVER-022
             self.retire_link(link, DeleteLinkReason::OPERATOR);
         }
     }

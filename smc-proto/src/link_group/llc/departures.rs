@@ -76,6 +76,7 @@ impl Engine<'_> {
     }
 
     /// A link that works: another one, or the one to be deleted itself.
+    //= LLC-012
     fn departure_carrier(&self, group: u32, link: u32) -> u32 {
         match self.carrier(group, link) {
             NONE if self

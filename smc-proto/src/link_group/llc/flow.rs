@@ -105,6 +105,7 @@ impl Engine<'_> {
     //= LLCSER-004
     //= LLCSER-021
     pub(crate) fn start_flow(&mut self, group: u32) {
+        //= LLCSER-022
         if !self.takes_exchanges(group) || !self.is_between_exchanges(group) {
             return;
         }

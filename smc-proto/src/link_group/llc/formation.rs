@@ -88,6 +88,7 @@ impl Engine<'_> {
         let limits = g.terms.release.has_limits();
         Some(LlcMessage::ConfirmLink(ConfirmLink {
             reply,
+            //= V2-192
             flags: if config.eye_catcher {
                 ConfirmLinkFlags::empty()
             } else {

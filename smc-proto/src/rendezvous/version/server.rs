@@ -33,6 +33,7 @@ struct Open {
 /// Chooses in the order of deployed servers; the code to decline with, if nothing
 /// works, is that of the first reason found.
 //= V2-100
+//= CLC-008
 pub(crate) fn choose(
     config: &Config,
     proposed: &Proposed,

@@ -178,6 +178,9 @@ fn every_combination_of_offers_ends_on_the_best_common_one() {
 
 #[test]
 fn each_reason_of_the_server_has_its_code() {
+    //= D-030 test
+    //= V2-232 test
+    //= V2-028 test
     //= V2-101 test
     //= V2-103 test
     //= V2-104 test
@@ -367,6 +370,94 @@ fn release_and_limits_are_the_lower_of_both() {
             (100, 1)
         };
         assert_eq!((terms.max_connections, terms.max_links), expected);
+    }
+}
+
+#[test]
+fn the_system_eid_goes_before_user_eids_and_the_client_says_which_of_those() {
+    //= D-031 test
+    let chosen = |own: &Config, theirs: Option<Eid>, eids: &[&str]| {
+        let mut p = proposal(OfferedPath::Neither, OfferedPath::SmcD);
+        let offer = p.v2_offer.as_mut().unwrap();
+        offer.smcd.seid = theirs;
+        offer.eids = eids.iter().map(|text| eid(text)).collect();
+        let proposed = Proposed::new(&p, &own.v2);
+        let paths = Paths {
+            rnics: &[],
+            ism: &[ism()],
+        };
+        choose(own, &proposed, paths).map(|choice| match choice {
+            Choice::SmcD { negotiated, .. } => negotiated.eid,
+            Choice::SmcR(_) => panic!("SMC-D was due"),
+        })
+    };
+    let (here, there) = (Eid::system(1, 2), Eid::system(3, 4));
+    let mut own = config(&["FIRST", "SECOND"]);
+    own.v2.seid = Some(here);
+    let both = ["SECOND", "FIRST"];
+    assert_eq!(chosen(&own, Some(here), &both), Ok(here));
+    assert_eq!(chosen(&own, Some(here), &[]), Ok(here));
+    assert_eq!(chosen(&own, Some(there), &both), Ok(eid("SECOND")));
+    assert_eq!(chosen(&own, None, &both), Ok(eid("SECOND")));
+    assert_eq!(chosen(&own, Some(there), &["X"]), Err(Code::NO_DEVICE));
+    assert_eq!(chosen(&own, Some(there), &[]), Err(Code::NO_SEID));
+    own.v2.seid = None;
+    assert_eq!(chosen(&own, Some(here), &both), Ok(eid("SECOND")));
+}
+
+#[test]
+fn release_and_features_of_smcd_are_the_lower_of_both() {
+    //= D-036 test
+    for (theirs, ours, agreed) in [(0, 1, 0), (1, 0, 0), (1, 1, 1), (5, 1, 1)] {
+        for (offered, known) in [(1, 1), (1, 0), (0, 1), (3, 1)] {
+            let mut p = proposal(OfferedPath::Neither, OfferedPath::SmcD);
+            let offer = p.v2_offer.as_mut().unwrap();
+            offer.release = Release::new(theirs);
+            offer.features = FeatureMask::from_bits_retain(offered);
+            let mut own = config(&["COMMON"]);
+            own.v2.release = Release::new(ours);
+            own.v2.features = FeatureMask::from_bits_retain(known);
+            let paths = Paths {
+                rnics: &[],
+                ism: &[ism()],
+            };
+            let chosen = choose(&own, &Proposed::new(&p, &own.v2), paths);
+            let Ok(Choice::SmcD { negotiated, .. }) = chosen else {
+                panic!("SMC-D was due: {chosen:?}");
+            };
+            let terms = negotiated.terms;
+            assert_eq!(terms.release.number(), agreed);
+            let features = if agreed == 0 { 0 } else { offered & known };
+            assert_eq!(terms.features.bits(), features);
+        }
+    }
+}
+
+#[test]
+fn what_is_told_of_limits_is_what_can_be_told() {
+    //= V2-027 test
+    //= V2-214 test
+    let mut own = config(&[]);
+    for (wanted, told) in [(1, 16), (15, 16), (16, 16), (17, 17), (255, 255)] {
+        own.connections_per_group = wanted;
+        assert_eq!(own.told_connections(), told);
+    }
+    for (wanted, told) in [(0, 1), (1, 1), (2, 2), (3, 2), (8, 2)] {
+        own.max_links = wanted;
+        assert_eq!(own.told_links(), told);
+    }
+    // Bits that nobody has assigned survive reading and writing.
+    let mut p = proposal(OfferedPath::Neither, OfferedPath::SmcR);
+    for bits in [0, 1, 0x8000, 0xffff] {
+        p.v2_offer.as_mut().unwrap().features = FeatureMask::from_bits_retain(bits);
+        let mut octets = [0; crate::wire::clc::MAX_LENGTH];
+        let message = crate::wire::clc::ClcMessage::Proposal(p.clone());
+        let length = message.emit(&mut octets).unwrap();
+        let read = crate::wire::clc::ClcMessage::parse(&octets[..length]).unwrap();
+        let crate::wire::clc::ClcMessage::Proposal(read) = read.0 else {
+            panic!("a Proposal was due");
+        };
+        assert_eq!(read.v2_offer.unwrap().features.bits(), bits);
     }
 }
 

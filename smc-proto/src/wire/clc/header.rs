@@ -157,6 +157,7 @@ impl RawHeader {
             eye_catcher: EYE_CATCHER,
             kind: kind as u8,
             length: U16::new(length),
+            //= V2-001
             version_flags: (version.number() << 4) | (flags & 0x0f),
         }
     }

@@ -230,6 +230,7 @@ impl Proposal {
         };
         let mut rest = put(buffer, &fixed)?;
         if self.writes_ism() {
+            //= V2-022
             let ism = self.ism.filter(|_| self.v1.has_smcd()).unwrap_or_default();
             //= V2-024
             let subnets = if self.writes_subnets() {
@@ -244,6 +245,7 @@ impl Proposal {
                 gid: U64::new(ism.gid),
                 chid: U16::new(ism.chid.0),
                 v2_extension_offset: U16::new(offset as u16),
+                //= V2-007
                 vendor: [0; 8],
                 reserved: [0; 20],
             };

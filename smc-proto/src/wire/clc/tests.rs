@@ -100,6 +100,8 @@ fn with<const N: usize>(octets: &[u8], offset: usize, value: [u8; N]) -> Vec<u8>
 
 #[test]
 fn captured_messages_are_emitted_octet_for_octet() {
+    //= V2-025 test
+    //= D-011 test
     //= CLC-002 test
     //= CLC-003 test
     //= CLC-007 test
@@ -238,6 +240,9 @@ fn an_offer_of_version_2_is_told_and_its_version_1_part_usable() {
 
 #[test]
 fn every_type_and_version_is_judged_by_the_header() {
+    //= V2-001 test
+    //= V2-003 test
+    //= V2-005 test
     //= CLC-009 test
     let mut octets = p1();
     for kind in 0..=u8::MAX {
@@ -408,6 +413,52 @@ fn ipv6_prefixes_are_17_octets_each() {
             assert_eq!(prefix.length, 64);
         }
         assert_eq!(emit(&ClcMessage::Proposal(read)), octets);
+    }
+}
+
+#[test]
+fn an_address_is_in_a_network_if_all_its_bits_are() {
+    //= RENDEZVOUS-004 test
+    //= RENDEZVOUS-005 test
+    let of_ipv4 = |network: [u8; 4], prefix_length| Subnets {
+        network: network.into(),
+        prefix_length,
+        ipv6: heapless::Vec::new(),
+    };
+    let local = core::net::IpAddr::from([10, 1, 2, 3]);
+    for (network, length, expected) in [
+        ([10, 1, 2, 0], 24, true),
+        ([10, 1, 3, 0], 24, false),
+        ([10, 1, 3, 0], 23, true),
+        ([10, 1, 2, 3], 32, true),
+        ([10, 1, 2, 2], 32, false),
+        ([138, 1, 2, 3], 1, false),
+        // Host bits may be anything; no length and one that is too long are none.
+        ([10, 1, 2, 255], 24, true),
+        ([10, 1, 2, 3], 0, false),
+        ([10, 1, 2, 3], 33, false),
+        ([10, 1, 2, 3], 255, false),
+    ] {
+        let subnets = of_ipv4(network, length);
+        assert_eq!(subnets.contain(local), expected, "{subnets}");
+    }
+
+    let mut subnets = of_ipv4([10, 1, 2, 0], 24);
+    let local = |first: u16, last| core::net::IpAddr::from([first, 0, 0, 0, 0, 0, 0, last]);
+    assert!(!subnets.contain(local(0xfe80, 1)), "no prefix");
+    for (first, length) in [(0x2001, 16), (0xfe80, 128), (0xfd00, 0), (0xfc00, 129)] {
+        let address = [first, 0, 0, 0, 0, 0, 0, 1].into();
+        subnets.ipv6.push(Ipv6Prefix { address, length }).unwrap();
+    }
+    for (first, last, expected) in [
+        (0x2001, 7, true),
+        (0x2002, 7, false),
+        (0xfe80, 1, true),
+        (0xfe80, 2, false),
+        (0xfd00, 1, false),
+        (0xfc00, 1, false),
+    ] {
+        assert_eq!(subnets.contain(local(first, last)), expected, "{first:x}");
     }
 }
 

@@ -19,6 +19,7 @@ impl Chid {
 }
 
 /// An ISM device as its peers know it.
+//= D-001
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct IsmGid {
     /// GID of the device; of an emulated one the first 64 bits as sent.

@@ -233,6 +233,7 @@ impl Call {
                         continue;
                     }
                     let peer = Peer { gid, uid };
+                    //= SHM-013
                     let fresh = !(joined && is_joined(&peer));
                     //= SHM-010
                     if socket.send(Message::Go { fresh }, None).is_err() {

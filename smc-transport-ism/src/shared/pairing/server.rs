@@ -85,12 +85,14 @@ impl Rendezvous {
             return None;
         }
         self.take_calls();
+        //= SHM-002
         if self.callers.is_empty() {
             return None;
         }
         let (near, far) = ends(&accepted).ok()?;
         //= SHM-008
         let client = self.kernel.end(far, near).ok()??;
+        //= SHM-004
         let at = self.callers.iter().position(|caller| {
             caller
                 .announced
@@ -137,6 +139,7 @@ impl Rendezvous {
                 break;
             };
             if self.callers.len() >= MAX_CALLERS {
+                //= SHM-007
                 self.forget(swept);
                 swept = true;
             }
@@ -225,6 +228,7 @@ impl Answer {
                             received = socket.receive();
                         }
                     }
+                    //= SHM-001
                     let Received::Message(Message::Go { fresh }, None) = received else {
                         return Progress::Done(Outcome::Plain);
                     };

@@ -189,6 +189,7 @@ fn both_ends_pair_whatever_the_address() {
     }
 }
 
+//= SHM-004 test
 //= SHM-002 test
 #[test]
 fn a_plain_client_is_answered_at_once() {
@@ -361,6 +362,23 @@ fn giving_up_and_going_on_exclude_each_other() {
     assert!(is_plain(&done(answer.poll(late)).unwrap()));
     let outcome = done(call.poll(&tcp, |_| false, Instant::now()).unwrap());
     assert!(is_plain(&outcome.unwrap()));
+}
+
+//= SHM-014 test
+#[test]
+fn what_fails_behind_go_is_out_of_reach_and_not_plain() {
+    let mut world = World::new("127.0.0.1:0");
+    let (tcp, call) = world.connect(PATIENT);
+    let (_accepted, answer) = world.accept();
+    let mut call = call.unwrap();
+    let progress = call.poll(&tcp, |_| false, Instant::now()).unwrap();
+    assert!(done(progress).is_none(), "GO is sent, the channel awaited");
+    // The server ends before there is a channel.
+    drop(answer);
+    let outcome = call.finish(&tcp, |_| false).unwrap();
+    assert!(world.client.admit(paired(outcome)).is_err());
+    let gid = world.server.facts().gid;
+    assert!(!world.client.query_reach(gid, None));
 }
 
 //= SHM-012 test

@@ -41,6 +41,7 @@ impl Engine<'_> {
             return;
         }
         match state {
+            //= LLCSER-008
             GroupState::Active => {}
             GroupState::Forming(Formation::AwaitingAddLink) => {
                 self.set_formation(group, Formation::AddingSecond, None);
@@ -186,6 +187,7 @@ impl Engine<'_> {
         }
         let wait = timeouts.llc_reply;
         self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
+        //= RENDEZVOUS-034
         self.count_own_rmbs(group);
         self.reply(addition.carrier, &reply);
     }

@@ -102,6 +102,7 @@ impl Engine<'_> {
         if symmetric >= 2
             && let Some(index) = asymmetric
         {
+            //= V2-213
             self.retire_link(index, DeleteLinkReason::ASYMMETRIC_NOT_NEEDED);
         }
     }
@@ -208,6 +209,7 @@ impl Engine<'_> {
             .select_links(group, Link::is_unsettled)
             .next()
             .is_none();
+        //= RENDEZVOUS-030
         if settled {
             self.group_formed(group);
         }

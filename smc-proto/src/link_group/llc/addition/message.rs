@@ -33,6 +33,7 @@ pub(super) const fn port_only(
         reply: rejection.is_some(),
         rejection,
         mac: path.mac,
+        //= V2-191
         gid: path.gid,
         qpn: Qpn::new(0),
         link,

@@ -35,6 +35,7 @@ impl Engine<'_> {
         }
         let carrier = self.carrier(group, NONE);
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
+        //= LINK-005
         let path = self.spare_port(group, None).or_else(|| {
             self.links
                 .at(carrier)

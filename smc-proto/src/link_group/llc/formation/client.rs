@@ -20,6 +20,7 @@ impl Engine<'_> {
         let wait = timeouts
             .confirm_link_request
             .saturating_add(timeouts.decline);
+        //= V2-182
         self.set_formation(group, Formation::AwaitingConfirmLink, Some(wait));
     }
 
@@ -81,6 +82,7 @@ impl Engine<'_> {
             self.set_formation(group, Formation::AddingSecond, None);
         } else {
             let wait = self.core.config.timeouts.add_link_request;
+            //= TIMER-002
             self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
         }
         self.activate_link(link);

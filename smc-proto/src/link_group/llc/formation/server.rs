@@ -12,6 +12,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-020
     pub(crate) fn start_confirm_link(&mut self, group: u32) {
         let timeouts = self.core.config.timeouts;
+        //= V2-181
         let not_before = self.now().after(timeouts.confirm_link_delay);
         self.set_formation(
             group,

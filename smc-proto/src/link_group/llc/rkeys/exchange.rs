@@ -75,6 +75,7 @@ impl Engine<'_> {
     /// A refused CONFIRM RKEY is tried again, but not while links change.
     //= LLC-067
     pub(in super::super) fn retry_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+        //= LLCSER-017
         if self.addition(group).is_idle() {
             if let Some(g) = self.groups.at_mut(group) {
                 g.flow = Flow::Idle;
@@ -115,6 +116,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at(carrier) {
             left.remove(l.position);
         }
+        //= V2-189
         let other_links = left.len();
         let others = self.rtokens_for(group, buffer, &mut left);
         if let Some(g) = self.groups.at_mut(group) {
@@ -149,6 +151,7 @@ impl Engine<'_> {
         else {
             return;
         };
+        //= V2-190
         if link == carrier && self.own_rtoken(buffer, carrier) == Some(reply.rtoken) {
             self.on_rkey_answer(group, reply.flags);
         }

@@ -17,6 +17,7 @@ impl Engine<'_> {
     /// The peer announces an RMB.
     //= LLC-063
     //= LLCSER-005
+    //= V2-186
     pub(in super::super) fn on_confirm_rkey(
         &mut self,
         link: u32,
@@ -34,6 +35,7 @@ impl Engine<'_> {
         }
         let position = self.links.at(link).map_or(0, |l| l.position);
         let known = self.links_known_to_peer(group);
+        //= RMB-031
         let rmb = self
             .learned_before(group, link, &message)
             .or_else(|| self.learn_rtoken(group, position, message.rtoken));

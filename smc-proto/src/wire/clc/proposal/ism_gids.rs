@@ -144,6 +144,7 @@ mod tests {
 
     #[test]
     fn emulated_devices_take_two_entries_of_one_chid() {
+        //= D-001 test
         //= D-013 test
         //= D-002 test
         let mut list = IsmGidList::new();

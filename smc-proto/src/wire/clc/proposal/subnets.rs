@@ -1,7 +1,7 @@
 //! The IP networks in a Proposal: one IPv4 network, or IPv6 prefixes.
 
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -59,6 +59,29 @@ struct RawPrefix {
 const _: () = assert!(size_of::<RawPrefix>() == 17);
 
 impl Subnets {
+    /// Whether an address of this host is in one of the client's networks: the LAN
+    /// check of RFC 7609 3.5.1.2, whose outcome is [`LocalPath::subnet_match`].
+    ///
+    /// A length of 0, or one that no address has, is no network.
+    ///
+    /// [`LocalPath::subnet_match`]: crate::path::LocalPath::subnet_match
+    #[must_use]
+    pub fn contain(&self, address: IpAddr) -> bool {
+        match address {
+            //= RENDEZVOUS-004
+            IpAddr::V4(address) => {
+                let (own, network) = (address.to_bits(), self.network.to_bits());
+                let differs = u128::from(own ^ network) << 96;
+                matches!(self.prefix_length, 1..=32) && agrees(differs, self.prefix_length)
+            }
+            //= RENDEZVOUS-005
+            IpAddr::V6(address) => self.ipv6.iter().any(|prefix| {
+                let differs = address.to_bits() ^ prefix.address.to_bits();
+                matches!(prefix.length, 1..=128) && agrees(differs, prefix.length)
+            }),
+        }
+    }
+
     pub(super) fn parse(parts: &mut Parts<'_>) -> Result<Self, ClcParseError> {
         let raw: RawSubnets = parts.read()?;
         let count = raw.prefix_count;
@@ -101,6 +124,11 @@ impl Subnets {
         }
         Some(rest)
     }
+}
+
+/// Whether the first `length` bits are the same, 1 to 128 of them.
+fn agrees(differs: u128, length: u8) -> bool {
+    differs.leading_zeros() >= u32::from(length)
 }
 
 impl fmt::Display for Subnets {

@@ -45,6 +45,7 @@ fn cve_2024_49571_subnet_offset_and_prefix_count_are_bounded() {
 
 #[test]
 fn cve_2024_49568_version_2_offset_and_counts_are_bounded() {
+    //= V2-026 test
     let p2 = p2();
     for offset in 0..=u16::MAX {
         let result = proposal(&with(&p2, 50, offset.to_be_bytes()));
@@ -85,6 +86,7 @@ fn cve_2024_49568_version_2_offset_and_counts_are_bounded() {
 
 #[test]
 fn cve_2024_47408_smcd_extension_offset_is_bounded() {
+    //= V2-082 test
     let p2 = p2();
     for offset in 0..=u16::MAX {
         let result = proposal(&with(&p2, 94, offset.to_be_bytes()));

@@ -81,6 +81,7 @@ fn whole() -> Vec<Vec<u8>> {
 
 #[test]
 fn messages_of_version_2_read_as_one_line_and_are_emitted_octet_for_octet() {
+    //= D-003 test
     //= V2-050 test
     //= V2-052 test
     //= V2-053 test

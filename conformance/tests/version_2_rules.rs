@@ -1,0 +1,158 @@
+//! Version 2, where it differs from RFC 7609 by a number or a word (docs/smc-v2.md).
+
+use conformance::rig::Rig;
+use conformance::rig::linux::{QPN, add_link, confirm_link, extended, half, octets, proposal, rmb};
+use smc_proto::completion::{LinkFailure, RdmaCompletion};
+use smc_proto::event::Event;
+use smc_proto::id::ConnId;
+use smc_proto::time::Duration;
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
+use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{ConfirmLink, DeleteLink, DeleteLinkFlags};
+use smc_proto::wire::types::{DeleteLinkReason, DiagnosisCode, Eid, LinkNumber, Mtu, Qpn};
+
+/// Our next word on a connection that got this Accept.
+fn answer(rig: &mut Rig, accept: AcceptConfirm) -> (ConnId, ClcMessage) {
+    let conn = rig.connect();
+    let _ = rig.said();
+    rig.hear(conn, &ClcMessage::Accept(accept));
+    // A further RMB is announced first.
+    while rig.clc.is_empty()
+        && let Some((link, mut told)) = rig.llc.pop_front()
+    {
+        told[3] |= 0x80;
+        rig.receive(link, &told);
+    }
+    (conn, rig.said())
+}
+
+#[test]
+fn the_confirm_repeats_the_eid_whatever_it_is() {
+    //= V2-051 test
+    for eid in [Eid([0; 32]), Eid([0xff; 32]), Eid::user("ANOTHER").unwrap()] {
+        let mut rig = Rig::new(1, |_| {});
+        let mut accept = half();
+        accept.v2.as_mut().unwrap().eid = eid;
+        let (_, _, confirm) = rig.client_confirms(accept);
+        assert_eq!(confirm.v2.unwrap().eid, eid);
+    }
+}
+
+#[test]
+fn the_accept_tells_the_servers_mtu_and_the_confirm_the_lower_one() {
+    //= V2-058 test
+    let mtu = |code| Mtu::from_code(code);
+    for own in 1..=5 {
+        let mut rig = Rig::new(1, |_| {});
+        rig.paths[0].mtu = mtu(own);
+        let (_, accept) = rig.server_accepts(&proposal());
+        assert_eq!(accept.mtu, mtu(own));
+        for theirs in 1..=5 {
+            let mut rig = Rig::new(1, |_| {});
+            rig.paths[0].mtu = mtu(own);
+            let mut accept = half();
+            accept.mtu = mtu(theirs);
+            let (_, _, confirm) = rig.client_confirms(accept);
+            assert_eq!(confirm.mtu, mtu(own.min(theirs)), "{own} and {theirs}");
+        }
+    }
+}
+
+#[test]
+fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() {
+    //= V2-134 test
+    let mut rig = Rig::new(2, |_| {});
+    // Two links, of which the first one is lost.
+    let (_, link) = rig.client_answers();
+    rig.receive(link, &extended(add_link(false, LinkNumber(2), 1), &[]));
+    let _ = rig.told(link);
+    let second = rig.link(1);
+    let request = ConfirmLink {
+        qpn: Qpn::new(0x12),
+        mac: conformance::rig::mac(2, 1),
+        gid: conformance::rig::gid(2, 1),
+        ..confirm_link(false, LinkNumber(2))
+    };
+    rig.receive(second, &octets(&LlcMessageV2::ConfirmLink(request)));
+    assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
+    rig.llc.clear();
+    rig.endpoint.handle_rdma(
+        rig.now,
+        RdmaCompletion::LinkFailed {
+            link,
+            cause: LinkFailure::RetriesExhausted,
+            conn: None,
+        },
+    );
+    rig.pump();
+    // It tells the server, which deletes the link.
+    assert_eq!(rig.told(second)[0], 0x24);
+    let deletes = LlcMessageV2::DeleteLink(DeleteLink {
+        reply: false,
+        flags: DeleteLinkFlags::empty(),
+        link: LinkNumber(1),
+        reason: DeleteLinkReason::LOST_PATH,
+    });
+    rig.receive(second, &octets(&deletes));
+    assert_eq!(rig.told(second)[3] & 0x80, 0x80);
+    assert!(!rig.qps.contains_key(&link));
+
+    // An Accept that it said before names the lost link.
+    let mut named = half();
+    (named.first_contact, named.rtoken) = (false, rmb(2));
+    match answer(&mut rig, named) {
+        (_, ClcMessage::Decline(word)) => {
+            assert_eq!(word.diagnosis, DiagnosisCode::SERVER_LINK_UNKNOWN);
+            assert!(!word.out_of_sync);
+        }
+        (_, other) => panic!("{other}"),
+    }
+    assert_eq!(rig.endpoint.usage().groups, 1);
+    // And then it founds a group: there are two.
+    let mut founds = half();
+    founds.qpn = Qpn::new(0x77);
+    assert!(matches!(
+        answer(&mut rig, founds),
+        (_, ClcMessage::Confirm(_))
+    ));
+    assert_eq!(rig.endpoint.usage().groups, 2);
+    assert_ne!(founds.qpn, QPN);
+}
+
+#[test]
+fn zeros_in_place_of_the_keys_withdraw_an_rmb_all_the_same() {
+    //= V2-166 test
+    let mut rig = Rig::new(1, |_| {});
+    let (first, link) = rig.client_up();
+    let mut joins = half();
+    (joins.first_contact, joins.rtoken) = (false, rmb(2));
+    let (second, word) = answer(&mut rig, joins);
+    assert!(matches!(word, ClcMessage::Confirm(_)));
+    let held = rig.endpoint.usage().buffers;
+    let now = rig.now;
+    rig.endpoint.conn(second).expect("it lives").abort(now);
+    rig.pump();
+    let mut withdrawn = 0;
+    for _ in 0..300 {
+        rig.wait(Duration::from_secs(1));
+        while let Some((on, told)) = rig.llc.pop_front() {
+            let mut answer = vec![0; 44];
+            if told[0] == 0x29 {
+                withdrawn += 1;
+                (answer[0], answer[1], answer[4]) = (0x29, 44, told[4]);
+            } else {
+                answer.copy_from_slice(&told);
+            }
+            answer[3] |= 0x80;
+            rig.receive(on, &answer);
+        }
+    }
+    assert_eq!(withdrawn, 1, "once is enough");
+    assert_eq!(
+        rig.endpoint.usage().buffers,
+        held - 2,
+        "RMB and send buffer"
+    );
+    assert!(rig.endpoint.conn(first).is_some());
+    assert!(rig.qps.contains_key(&link));
+}
