@@ -317,6 +317,8 @@ proptest! {
         start in 0..3,
         acts in prop::collection::vec(act(), 1..60),
     ) {
+        //= CASE-D18 test
+        //= CASE-A12 test
         //= CLC-065 test
         //= SEC-009 test
         let [reset, eye_catcher, shared, aborts] = settings;

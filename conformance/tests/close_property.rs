@@ -116,6 +116,7 @@ proptest! {
         settings in any::<[bool; 2]>(),
         acts in prop::collection::vec(act(), 0..16),
     ) {
+        //= CASE-E02 test
         //= CLOSE-039 test
         //= TIMER-032 test
         //= TIMER-033 test

@@ -24,6 +24,7 @@ fn declined() -> (Script, ConnId) {
 
 #[test]
 fn a_crossing_decline_is_swallowed_however_it_is_cut() {
+    //= CASE-A06 test
     //= CLC-064 test
     let decline = Peer::octets(&Peer::default().decline());
     for cut in 1..decline.len() {
@@ -141,6 +142,7 @@ fn a_decline_may_take_as_long_as_tcp_takes_to_deliver_it() {
 
 #[test]
 fn an_application_that_gives_up_before_its_peer_wrote_leaves_nothing() {
+    //= CASE-B04 test
     let (mut s, conn) = declined();
     check!(s, s.endpoint.usage().connections, 1);
     let now = s.now;

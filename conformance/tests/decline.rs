@@ -73,6 +73,7 @@ fn a_server_without_a_device_or_in_another_subnet_declines() {
 
 #[test]
 fn a_reserved_mtu_is_declined_on_first_contact_only() {
+    //= CASE-G12 test
     //= CLC-039 test
     //= CLC-041 test
     //= CLC-074 test
@@ -123,6 +124,7 @@ fn an_element_index_of_zero_is_declined() {
 
 #[test]
 fn a_decline_in_any_state_means_plain_tcp_and_leaves_nothing() {
+    //= CASE-B05 test
     //= CLC-044 test
     //= CLC-050 test
     //= CLC-051 test
@@ -186,6 +188,7 @@ fn a_client_that_loses_patience_and_declines_is_on_plain_tcp() {
 
 #[test]
 fn out_of_sync_in_a_decline_ends_the_group_of_the_connection() {
+    //= CASE-A07 test
     //= CLC-045 test
     //= CLC-046 test
     for waiting in Waiting::ALL {
@@ -260,6 +263,7 @@ fn a_server_that_declines_a_confirm_watches_for_a_crossing_decline() {
 
 #[test]
 fn a_first_contact_that_fell_back_is_tried_anew() {
+    //= CASE-A11 test
     //= CLC-066 test
     let (mut s, conn) = Waiting::ConfirmLink.reach();
     let decline = s.peer.decline();

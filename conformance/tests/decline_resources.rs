@@ -7,6 +7,7 @@ use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
 fn every_full_table_makes_a_decline() {
+    //= CASE-B09 test
     //= CLC-054 test
     //= RMB-006 test
     type Shrink = fn(&mut Limits);

@@ -133,6 +133,7 @@ fn twice(shape: &Shape, firsts: &[Failure], seconds: &[Failure], most: usize) {
 
 #[test]
 fn a_second_link_of_three_fails_during_the_failover() {
+    //= CASE-D17 test
     //= FAILOVER-002 test
     //= FAILOVER-016 test
     let shape = Shape {

@@ -11,6 +11,7 @@ use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
 fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
+    //= CASE-A12 test
     //= CLC-052 test
     //= CLC-059 test
     //= CLC-060 test
@@ -75,6 +76,7 @@ fn a_founder_that_is_reset_takes_nobody_along() {
 
 #[test]
 fn a_broken_queue_pair_is_declined_before_the_point_of_no_return() {
+    //= CASE-G01 test
     //= CLC-063 test
     //= TIMER-004 test
     for waiting in Waiting::FOR_LLC {
@@ -108,7 +110,6 @@ fn a_link_that_fails_after_a_subsequent_accept_breaks_the_connection() {
 
 #[test]
 fn a_failed_link_resets_its_connections_and_tells_the_applications() {
-    //= CLOSE-041 test
     //= RENDEZVOUS-058 test
     //= LINK-036 test
     //= KEEPALIVE-005 test

@@ -33,6 +33,7 @@ fn expect_broken(mut s: Script, conn: ConnId, octets: &[u8]) {
 
 #[test]
 fn octets_that_are_no_clc_message_end_the_connection() {
+    //= CASE-G12 test
     //= CLC-004 test
     //= CLC-070 test
     //= CLC-071 test
@@ -107,6 +108,7 @@ fn anything_but_a_decline_in_the_llc_phase_ends_the_connection() {
 
 #[test]
 fn a_message_is_read_once_it_is_whole_and_no_octet_more() {
+    //= CASE-H10 test
     //= CLC-014 test
     //= CLC-015 test
     for waiting in Waiting::FOR_CLC {
@@ -193,6 +195,7 @@ fn octets_over_tcp_while_rdma_carries_the_connection_abort_it() {
 
 #[test]
 fn thousands_of_half_open_handshakes_leave_nothing() {
+    //= CASE-H09 test
     //= CLC-067 test
     let mut s = Script::server();
     for _ in 0..10 {

@@ -32,6 +32,8 @@ fn a_silent_link_is_tested_and_an_answer_keeps_it() {
 
 #[test]
 fn an_unanswered_test_ends_the_link_and_its_connections() {
+    //= CLOSE-041 test
+    //= CASE-H18 test
     //= KEEPALIVE-004 test
     //= KEEPALIVE-005 test
     //= TIMER-029 test
@@ -78,6 +80,8 @@ fn data_does_not_stand_for_the_answer() {
 
 #[test]
 fn an_answer_with_other_data_is_link_down() {
+    //= CASE-H18 test
+    //= CASE-G11 test
     //= LLC-076 test
     let mut s = Script::client();
     let (conn, _) = s.client_first_contact();

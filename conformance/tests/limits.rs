@@ -45,6 +45,7 @@ fn works(s: &mut Script, (link, conn, token): (LinkId, ConnId, AlertToken)) {
 
 #[test]
 fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
+    //= CASE-H14 test
     //= LLC-005 test
     //= LLC-075 test
     type Message = fn(u32) -> [u8; 44];
@@ -114,6 +115,7 @@ fn a_hundred_thousand_messages_leave_what_was_there() {
 
 #[test]
 fn a_burst_of_requests_nobody_could_answer_ends_that_link_only() {
+    //= CASE-H18 test
     //= LLC-079 test
     let (mut s, [flooded, other]) = two_groups();
     let now = s.now;
@@ -137,6 +139,7 @@ fn a_burst_of_requests_nobody_could_answer_ends_that_link_only() {
 
 #[test]
 fn a_token_of_another_group_names_nothing() {
+    //= CASE-H07 test
     //= CDC-005 test
     let (mut s, [one, other]) = two_groups();
     s.send_cdc(one.0, Peer::cdc(other.2, 1, 100, 0));
@@ -148,6 +151,8 @@ fn a_token_of_another_group_names_nothing() {
 
 #[test]
 fn unknown_and_old_tokens_are_dropped() {
+    //= CASE-H07 test
+    //= CASE-C06 test
     //= CDC-004 test
     //= CLC-037 test
     let mut s = Script::client();
@@ -177,6 +182,7 @@ fn unknown_and_old_tokens_are_dropped() {
 
 #[test]
 fn a_write_the_peer_refuses_is_blamed_on_its_connection() {
+    //= CASE-H05 test
     let (mut s, [one, other]) = two_groups();
     s.complete(RdmaCompletion::LinkFailed {
         link: one.0,
@@ -190,6 +196,8 @@ fn a_write_the_peer_refuses_is_blamed_on_its_connection() {
 
 #[test]
 fn completions_with_stale_handles_do_nothing() {
+    //= CASE-D11 test
+    //= CASE-C07 test
     let mut s = Script::client();
     let (conn, _) = s.client_first_contact();
     let link = s.link();
@@ -224,6 +232,7 @@ fn completions_with_stale_handles_do_nothing() {
 
 #[test]
 fn any_announced_buffer_size_only_changes_the_window() {
+    //= CASE-H06 test
     //= CLC-038 test
     for code in 0..=15 {
         let mut s = Script::client();
@@ -249,6 +258,7 @@ fn any_announced_buffer_size_only_changes_the_window() {
 
 #[test]
 fn a_peer_that_fills_its_group_leaves_room_for_others() {
+    //= CASE-H22 test
     //= RMB-001 test
     let (mut s, [hostile, other]) = two_groups();
     for rmb in 0..LIMITS.remote_rmbs as u32 {

@@ -164,6 +164,8 @@ fn a_server_with_two_rnics_and_a_client_with_one_make_an_asymmetric_link() {
 
 #[test]
 fn an_answer_that_would_make_a_parallel_link_is_undone_over_the_other_link() {
+    //= CASE-H16 test
+    //= CASE-G13 test
     //= LLC-029 test
     //= LINK-007 test
     let mut s = Script::server();
@@ -181,6 +183,7 @@ fn an_answer_that_would_make_a_parallel_link_is_undone_over_the_other_link() {
 
 #[test]
 fn an_answer_with_an_undefined_mtu_is_undone() {
+    //= CASE-H16 test
     //= LLC-025 test
     for code in [0, 6, 15] {
         let (mut s, conn, _) = Script::server_offers_second();
@@ -231,6 +234,8 @@ fn a_server_undoes_a_second_asymmetric_link() {
 
 #[test]
 fn offers_that_lead_nowhere_are_rejected() {
+    //= CASE-H16 test
+    //= CASE-D10 test
     //= LLC-024 test
     //= LINK-025 test
     type Spoil = fn(&mut smc_proto::wire::llc::AddLink);

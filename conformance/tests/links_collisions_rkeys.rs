@@ -176,6 +176,7 @@ fn a_servers_delete_link_while_the_clients_confirm_rkey_is_out() {
 
 #[test]
 fn delete_links_for_one_link_that_cross_are_one_deletion() {
+    //= CASE-H17 test
     //= LLCSER-020 test
     //= LLC-056 test
     let (mut s, own) = Script::server_deleting_third();

@@ -82,6 +82,7 @@ fn a_server_that_asks_to_confirm_sooner_than_counted_is_heard() {
 
 #[test]
 fn a_count_that_rises_or_stands_still_ends_the_new_link() {
+    //= CASE-G05 test
     //= LLC-041 test
     for counts in [
         &[1, 1][..],
@@ -115,6 +116,7 @@ fn a_count_that_rises_or_stands_still_ends_the_new_link() {
 
 #[test]
 fn a_client_that_never_ends_its_count_ends_the_new_link_for_the_server() {
+    //= CASE-D07 test
     //= LLC-041 test
     let mut s = server_of(8);
     s.port_up(2);

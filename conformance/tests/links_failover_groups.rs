@@ -15,8 +15,9 @@ const F: ProducerFlags = ProducerFlags::FAILOVER_VALIDATION;
 fn whatever_takes_a_link_its_connections_go_on() {
     //= FAILOVER-002 test
     //= FAILOVER-025 test
+    //= CASE-H24 test
     type Fail = fn(&mut Script);
-    let fails: [Fail; 5] = [
+    let fails: [Fail; 6] = [
         |s| s.break_link(1),
         |s| s.port_down(1),
         |s| s.remove_rnic(1),
@@ -29,6 +30,15 @@ fn whatever_takes_a_link_its_connections_go_on() {
             s.complete(RdmaCompletion::LinkFailed {
                 link,
                 cause: LinkFailure::PortDown,
+                conn: None,
+            });
+        },
+        // The peer posts no receives, until the RNIC gives up.
+        |s| {
+            let link = s.link_no(1);
+            s.complete(RdmaCompletion::LinkFailed {
+                link,
+                cause: LinkFailure::ReceiverNotReady,
                 conn: None,
             });
         },
@@ -74,6 +84,7 @@ fn without_another_link_every_connection_is_reset() {
 
 #[test]
 fn the_client_reports_the_server_deletes() {
+    //= CASE-G07 test
     //= FAILOVER-024 test
     //= LLC-054 test
     //= LLC-078 test
@@ -141,6 +152,7 @@ fn a_connection_whose_rmb_the_other_link_does_not_reach_ends_and_others_go_on() 
 
 #[test]
 fn writes_that_break_a_link_end_their_connection_only() {
+    //= CASE-H05 test
     //= FAILOVER-002 test
     let (mut s, good, _) = Script::two_link_client();
     s.over(1).send(Peer::confirm_rkey_on(1, 2, &[2]));
@@ -170,6 +182,7 @@ fn writes_that_break_a_link_end_their_connection_only() {
 
 #[test]
 fn more_connections_than_send_slots_move_at_once() {
+    //= CASE-D17 test
     //= FAILOVER-002 test
     //= FAILOVER-008 test
     let (mut s, first, _) = Script::two_link_client();

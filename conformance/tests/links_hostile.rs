@@ -34,6 +34,7 @@ fn not_above(s: &mut Script, before: Usage) {
 
 #[test]
 fn a_flood_of_requests_fails_its_link_and_no_other() {
+    //= CASE-H14 test
     // H14, H18. The replies are not sent meanwhile, as if the link were busy.
     let requests = [
         Peer::test_link(1, false),
@@ -106,6 +107,7 @@ fn hints_and_rejections_in_turn_cost_one_exchange_each() {
 
 #[test]
 fn a_storm_of_delete_link_converges() {
+    //= CASE-H17 test
     //= LLC-056 test
     // H17: a thousand requests, before and after each answer.
     for flags in [DeleteLinkFlags::ORDERLY, DeleteLinkFlags::empty()] {
@@ -153,6 +155,7 @@ fn a_peer_that_accepts_and_undoes_links_for_ever_holds_nothing() {
 
 #[test]
 fn confirm_rkey_beyond_255_rmbs_is_refused() {
+    //= CASE-H15 test
     //= LLC-063 test
     //= RMB-001 test
     // H15.
@@ -218,6 +221,7 @@ fn wrong_link_information_on_a_new_link_deletes_it_over_another_one() {
 
 #[test]
 fn another_offer_while_one_is_open_contradicts_it() {
+    //= CASE-D06 test
     //= LLC-079 test
     let (mut s, _, _) = Script::client_awaits_second();
     s.over(1).send(Peer::offer(2, 2));

@@ -102,6 +102,7 @@ fn states() -> Vec<Script> {
 
 #[test]
 fn every_message_in_every_state_once_twice_and_three_times() {
+    //= CASE-D05 test
     // D5, D6, D10, H16, H17.
     for state in states() {
         for message in everything() {
@@ -129,6 +130,7 @@ fn every_message_in_every_state_once_twice_and_three_times() {
 
 #[test]
 fn any_two_messages_in_any_state() {
+    //= CASE-D06 test
     // D3, D6, D8: the second one finds the first one's work under way.
     for state in states() {
         for first in everything() {
@@ -152,6 +154,7 @@ fn any_two_messages_in_any_state() {
 
 #[test]
 fn a_port_that_flaps_in_every_state_leaves_nothing() {
+    //= CASE-D13 test
     // D11, D12, D13, D16.
     for state in states() {
         for kind in [

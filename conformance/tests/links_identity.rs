@@ -119,6 +119,7 @@ fn an_element_is_written_by_the_engine_only_before_it_is_given_away() {
 
 #[test]
 fn an_element_is_free_again_when_both_are_done_with_it_or_the_wait_is_over() {
+    //= CASE-H04 test
     //= RMB-021 test
     //= RMB-022 test
     let mut s = Script::server();

@@ -79,6 +79,7 @@ fn server_with_waiting(waiting: usize) -> (Script, Vec<ConnId>, ConfirmRkey) {
 
 #[test]
 fn connections_that_wait_for_an_rmb_do_not_wait_for_a_further_link() {
+    //= CASE-D08 test
     //= LLCSER-002 test
     //= LLCSER-021 test
     //= RENDEZVOUS-038 test

@@ -198,6 +198,7 @@ fn a_port_on_another_lan_is_not_offered() {
 
 #[test]
 fn a_further_link_is_tried_again_after_pauses_that_double() {
+    //= CASE-G21 test
     //= LINK-048 test
     //= LINK-049 test
     //= LINK-050 test

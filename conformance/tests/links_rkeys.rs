@@ -208,6 +208,7 @@ fn a_refused_continuation_refuses_the_whole_announcement() {
 
 #[test]
 fn a_link_that_an_announcement_leaves_out_has_failed() {
+    //= CASE-G09 test
     //= LLC-069 test
     //= FAILOVER-003 test
     let (mut s, conn, _) = Script::two_link_client();

@@ -10,6 +10,7 @@ use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
 fn a_continuation_for_a_link_the_client_just_lost_costs_no_other_link() {
+    //= CASE-G07 test
     //= LLC-078 test
     let (mut s, conn) = Script::client_joining_third();
     s.port_down(3);
@@ -60,6 +61,7 @@ fn a_continuation_of_an_rmb_that_was_withdrawn_is_refused() {
 
 #[test]
 fn an_rmb_is_announced_once_it_is_registered_on_every_link() {
+    //= CASE-D08 test
     //= LLC-066 test
     //= LLC-069 test
     // Left out of an announcement, the new link would count as lost.

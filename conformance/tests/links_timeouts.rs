@@ -62,6 +62,7 @@ fn a_clients_delete_all_without_an_answer_tries_every_link() {
 
 #[test]
 fn a_servers_deletion_without_an_answer_is_repeated_on_a_survivor() {
+    //= CASE-G06 test
     //= TIMER-027 test
     let (mut s, _, _) = Script::many_link_server(3);
     s.break_link(3);
@@ -78,6 +79,7 @@ fn a_servers_deletion_without_an_answer_is_repeated_on_a_survivor() {
 
 #[test]
 fn a_servers_deletion_without_an_answer_on_the_last_link_resets_everything() {
+    //= CASE-G06 test
     //= TIMER-027 test
     let (mut s, conn, _) = Script::two_link_server();
     s.break_link(2);
@@ -108,6 +110,7 @@ fn a_servers_delete_all_that_does_not_leave_ends_all_the_same() {
 
 #[test]
 fn confirm_rkey_without_an_answer_fails_its_link_and_starts_again_on_another() {
+    //= CASE-D19 test
     //= TIMER-028 test
     //= LLC-080 test
     let (mut s, _, _) = Script::two_link_client();

@@ -14,6 +14,7 @@ const MILLI: Duration = Duration::from_millis(1);
 
 #[test]
 fn without_an_answer_to_add_link_the_new_link_is_deleted_and_tried_again_later() {
+    //= CASE-G04 test
     //= TIMER-015 test
     //= LINK-049 test
     let (mut s, _) = Script::server_adding_third();
@@ -34,6 +35,7 @@ fn without_an_answer_to_add_link_the_new_link_is_deleted_and_tried_again_later()
 
 #[test]
 fn a_carrier_on_which_neither_add_link_nor_delete_link_is_answered_has_failed() {
+    //= CASE-G04 test
     //= TIMER-015 test
     //= TIMER-027 test
     let (mut s, conn) = Script::server_adding_third();
@@ -122,6 +124,7 @@ fn a_first_contact_goes_on_with_one_link_if_the_client_falls_silent_in_the_excha
 
 #[test]
 fn a_client_whose_second_link_is_not_confirmed_asks_for_its_end_before_data_flows() {
+    //= CASE-G03 test
     //= TIMER-017 test
     //= RENDEZVOUS-029 test
     let (mut s, conn, _) = Script::client_awaits_second();

@@ -185,6 +185,8 @@ fn confirm_link_said_twice_is_answered_once() {
 
 #[test]
 fn every_type_is_handled_ignored_or_an_error() {
+    //= CASE-H19 test
+    //= CASE-G14 test
     //= LLC-004 test
     //= LLC-005 test
     //= LLC-006 test

@@ -58,6 +58,7 @@ fn try_as_server(s: &mut Script) -> bool {
 
 #[test]
 fn a_refused_command_of_the_first_contact_makes_a_decline() {
+    //= CASE-A11 test
     //= CLC-054 test
     //= CLC-065 test
     //= RENDEZVOUS-018 test
@@ -163,6 +164,7 @@ fn an_answer_that_never_comes_ends_the_rendezvous_and_nothing_is_lost() {
 
 #[test]
 fn an_answer_after_the_end_frees_what_it_brings() {
+    //= CASE-C08 test
     for kind in UP {
         for waiting in [Waiting::Accept, Waiting::SubsequentAccept] {
             let (mut s, conn) = waiting.reach();
@@ -186,6 +188,7 @@ fn an_answer_after_the_end_frees_what_it_brings() {
 
 #[test]
 fn a_refusal_after_the_end_leaves_nothing_either() {
+    //= CASE-C08 test
     for kind in Kind::CONTROL {
         for waiting in [Waiting::Accept, Waiting::SubsequentAccept] {
             let (mut s, conn) = waiting.reach();

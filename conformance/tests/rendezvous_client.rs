@@ -156,6 +156,7 @@ fn an_element_in_a_known_rmb_of_the_server_is_no_first_contact() {
 
 #[test]
 fn an_unknown_link_on_subsequent_contact_is_declined_as_out_of_sync() {
+    //= CASE-H13 test
     //= RENDEZVOUS-010 test
     //= RENDEZVOUS-014 test
     //= CLC-045 test
@@ -184,6 +185,8 @@ fn an_unknown_link_on_subsequent_contact_is_declined_as_out_of_sync() {
 
 #[test]
 fn first_contact_on_a_known_queue_pair_ends_the_stale_group() {
+    //= CASE-H25 test
+    //= CASE-H13 test
     //= RENDEZVOUS-012 test
     //= RENDEZVOUS-057 test
     let mut s = Script::client();
@@ -247,6 +250,7 @@ fn two_first_contacts_at_once_are_two_groups() {
 
 #[test]
 fn a_connection_may_join_a_group_that_only_the_server_holds_for_formed() {
+    //= CASE-A14 test
     // The server gave up waiting for the answer to ADD LINK a little before the
     // client gave up waiting for ADD LINK.
     //= RENDEZVOUS-039 test
@@ -313,6 +317,7 @@ fn the_client_may_write_as_soon_as_its_confirm_is_out() {
 
 #[test]
 fn a_client_of_a_full_table_is_told_so() {
+    //= CASE-B09 test
     let mut s = Script::client();
     for _ in 0..300 {
         s.connect();

@@ -55,6 +55,7 @@ fn another_client_or_vlan_is_another_group() {
 
 #[test]
 fn a_proposal_waits_for_the_group_that_is_being_formed() {
+    //= CASE-A14 test
     //= RENDEZVOUS-057 test
     let mut s = Script::server();
     let (first, _) = s.server_adds_link();
@@ -100,6 +101,7 @@ fn a_queued_proposal_founds_a_group_if_the_other_takes_too_long() {
 
 #[test]
 fn a_freed_element_is_cleared_and_used_again_without_asking() {
+    //= CASE-D20 test
     //= RMB-016 test
     //= SEC-008 test
     //= RENDEZVOUS-008 test

@@ -140,6 +140,7 @@ fn a_server_that_withdraws_the_rmb_it_gave_gets_a_decline() {
 
 #[test]
 fn a_rendezvous_whose_group_ends_says_so_at_once() {
+    //= CASE-D19 test
     //= CLC-054 test
     //= CLC-047 test
     for start in [server_about_to_accept, client_about_to_confirm] {

@@ -57,6 +57,7 @@ fn without_the_option_a_connection_is_plain_tcp_though_a_group_lives() {
 
 #[test]
 fn until_the_rendezvous_is_over_nobody_writes_or_reads() {
+    //= CASE-B07 test
     //= TCPOPT-009 test
     for waiting in Waiting::ALL {
         let (mut s, conn) = waiting.reach();
@@ -142,6 +143,7 @@ fn an_accept_names_a_port_that_is_on_the_lan_of_the_client() {
 
 #[test]
 fn behind_its_subsequent_confirm_a_client_does_not_decline() {
+    //= CASE-G01 test
     //= CLC-056 test
     let mut s = Script::client();
     s.client_first_contact();
@@ -158,6 +160,7 @@ fn behind_its_subsequent_confirm_a_client_does_not_decline() {
 
 #[test]
 fn behind_its_rejection_of_the_second_link_a_client_does_not_decline() {
+    //= CASE-G01 test
     //= CLC-061 test
     let mut s = Script::client();
     let (conn, _) = s.client_confirms_link();
@@ -170,6 +173,7 @@ fn behind_its_rejection_of_the_second_link_a_client_does_not_decline() {
 
 #[test]
 fn behind_its_acceptance_of_the_second_link_a_client_does_not_decline() {
+    //= CASE-G01 test
     //= CLC-062 test
     // Once before, and once behind CONFIRM LINK of the second link.
     for confirmed in [false, true] {

@@ -124,6 +124,7 @@ fn a_second_link_is_complete_before_data_flows() {
 
 #[test]
 fn a_second_link_that_fails_is_given_up_before_data_flows() {
+    //= CASE-G03 test
     //= RENDEZVOUS-030 test
     //= RENDEZVOUS-032 test
     //= TIMER-011 test

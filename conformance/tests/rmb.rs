@@ -12,6 +12,7 @@ use smc_proto::wire::types::{BufferSize, RKey, RToken, RmbeIndex};
 
 #[test]
 fn an_element_given_twice_ends_the_older_connection_without_a_write() {
+    //= CASE-G15 test
     //= RMB-023 test
     //= RMB-024 test
     //= RMB-025 test
@@ -40,6 +41,7 @@ fn an_element_given_twice_ends_the_older_connection_without_a_write() {
 
 #[test]
 fn the_server_checks_the_clients_element_the_same_way() {
+    //= CASE-G15 test
     //= RENDEZVOUS-042 test
     //= RMB-023 test
     let mut s = Script::server();
@@ -179,6 +181,7 @@ fn a_refused_delete_rkey_is_only_noted() {
 
 #[test]
 fn known_keys_are_deleted_and_unknown_ones_marked() {
+    //= CASE-G10 test
     //= LLC-071 test
     //= LLC-073 test
     let mut s = Script::client();
@@ -205,6 +208,7 @@ fn known_keys_are_deleted_and_unknown_ones_marked() {
 
 #[test]
 fn a_key_deleted_while_in_use_ends_its_connections() {
+    //= CASE-H15 test
     let mut s = Script::client();
     let (kept, _) = s.client_first_contact();
     let (cut, _) = s.client_joins(2);

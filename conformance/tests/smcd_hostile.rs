@@ -75,6 +75,7 @@ impl Attack {
 
 #[test]
 fn cursors_outside_the_ring_or_the_window_abort() {
+    //= CASE-C21 test
     //= D-046 test
     let far_away = [
         cursor(0, RING),
@@ -104,6 +105,7 @@ fn cursors_outside_the_ring_or_the_window_abort() {
 
 #[test]
 fn wraps_alone_do_not_pile_up() {
+    //= CASE-C21 test
     let mut attack = Attack::begin(true);
     // The application must not read, or the window opens as it should.
     attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
@@ -115,6 +117,7 @@ fn wraps_alone_do_not_pile_up() {
 
 #[test]
 fn a_cursor_that_goes_back_is_not_followed() {
+    //= CASE-C21 test
     let mut attack = Attack::begin(true);
     attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
     attack.say(cursor(0, 100), cursor(0, 0));
@@ -187,6 +190,7 @@ fn octets_behind_the_end_are_not_taken() {
 
 #[test]
 fn a_peer_that_shrank_its_dmb_is_not_written_past() {
+    //= CASE-H06 test
     // It says 16 KiB and has less: the device refuses to bind, and both know.
     let mut pair = Setup::new(true).build();
     let (near, far) = pair.sim.connect(pair.client, pair.server);

@@ -98,6 +98,7 @@ fn a_group_carries_further_connections_in_both_directions() {
 
 #[test]
 fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
+    //= CASE-H04 test
     //= D-057 test
     let mut pair = Setup::new(false).build();
     let [near, far] = pair.connect();

@@ -73,6 +73,7 @@ fn rings_of_any_sizes_carry_a_stream_both_ways() {
 
 #[test]
 fn writes_of_any_size_carry_a_stream() {
+    //= CASE-C13 test
     //= CLOSE-037 test
     for size in [
         1,
@@ -202,6 +203,7 @@ fn an_abort_of_either_side_ends_both() {
 
 #[test]
 fn declines_that_cross_at_any_distance_reach_no_application() {
+    //= CASE-A06 test
     // The client gives up waiting for its RNIC when the server gives up waiting
     // for CONFIRM LINK, a little earlier or later (reliability A6).
     //= CLC-051 test

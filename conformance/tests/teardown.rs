@@ -230,6 +230,7 @@ fn an_answer_sent_before_is_no_proof_that_the_deletion_was_answered() {
 
 #[test]
 fn an_unknown_link_is_answered_as_such_from_either_side() {
+    //= CASE-G08 test
     //= LLC-055 test
     //= LLC-056 test
     let mut client = Script::client();

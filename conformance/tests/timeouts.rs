@@ -28,6 +28,8 @@ fn a_clc_message_that_does_not_come_ends_the_tcp_connection() {
 
 #[test]
 fn a_slow_loris_does_not_put_off_the_end() {
+    //= CASE-H09 test
+    //= CASE-A04 test
     //= V2-083 test
     //= CLC-067 test
     //= CLC-068 test
@@ -65,6 +67,7 @@ fn an_embedder_that_never_answers_a_proposal_is_bounded_too() {
 
 #[test]
 fn without_confirm_link_the_client_falls_back() {
+    //= CASE-G02 test
     //= V2-083 test
     //= V2-180 test
     //= RENDEZVOUS-017 test
@@ -91,6 +94,7 @@ fn without_the_confirm_link_reply_the_server_falls_back() {
 
 #[test]
 fn by_the_rfc_silence_on_confirm_link_breaks_tcp() {
+    //= CASE-G02 test
     //= TIMER-008 test
     //= TIMER-010 test
     for waiting in [Waiting::ConfirmLink, Waiting::ConfirmLinkReply] {
@@ -121,6 +125,7 @@ fn the_client_waits_longer_for_confirm_link_than_the_server_for_its_reply() {
 
 #[test]
 fn without_add_link_the_group_lives_with_one_link() {
+    //= CASE-G21 test
     //= LINK-048 test
     //= LLC-027 test
     for (waiting, seconds) in [(Waiting::AddLink, 3), (Waiting::AddLinkReply, 2)] {
@@ -223,6 +228,7 @@ fn a_server_whose_confirm_rkey_is_not_answered_declines_in_place_of_the_accept()
 
 #[test]
 fn the_rendezvous_as_a_whole_has_an_end() {
+    //= CASE-G16 test
     //= V2-084 test
     //= CLC-067 test
     let (mut s, conn) = Waiting::AddLinkReply.reach_with(|config| {

@@ -41,6 +41,7 @@ fn confirm_rkey(rtoken: RToken) -> Vec<u8> {
 
 #[test]
 fn trap_01_lengths_and_counts_have_the_order_of_the_peers_machine() {
+    //= CASE-D04 test
     //= V2-151 test
     //= V2-155 test
     // All the peer says in these tests is little-endian.

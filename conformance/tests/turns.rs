@@ -81,6 +81,7 @@ proptest! {
     fn turns_and_steps_lead_to_the_same(
         actions in prop::collection::vec((0..2_usize, 0..3_usize, action()), 1..200),
     ) {
+        //= CASE-C13 test
         //= CDC-023 test
         //= CDC-031 test
         let mut turns = Pair::new(3);

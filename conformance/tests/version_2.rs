@@ -43,6 +43,7 @@ fn by_server(code: Code) -> (Outcome, Outcome) {
 
 #[test]
 fn every_pair_of_offers_ends_on_the_best_common_version() {
+    //= CLC-008 test
     //= V2-100 test
     //= V2-101 test
     //= V2-130 test

@@ -240,3 +240,43 @@ fn words_about_a_group_that_is_gone_are_ignored() {
     check!(s, s.adapter.asked(Kind::DestroyQp), 1);
     s.end();
 }
+
+#[test]
+fn a_last_word_waits_for_a_free_slot_and_is_not_lost() {
+    //= CASE-E07 test
+    type Way = (fn(&mut Script, ConnId), ConnectionFlags);
+    let ways: [Way; 2] = [
+        (
+            |s, conn| s.on(conn, |c, now| c.shutdown(now, Shutdown::Both)),
+            C,
+        ),
+        (|s, conn| s.on(conn, |c, now| c.abort(now)), A),
+    ];
+    for (end, flag) in ways {
+        let mut s = Script::client();
+        let (conn, _) = s.client_first_contact();
+        let others: Vec<_> = (2..40).map(|rmb| s.client_joins(rmb).0).collect();
+        s.skip();
+        // No SEND completes, and all slots of the link are taken.
+        s.adapter.hold = Some(Kind::Send);
+        for other in &others {
+            s.write(*other, 1);
+        }
+        let mut sent = 0;
+        while s.poll_cdc_over(1).is_some() {
+            sent += 1;
+        }
+        check!(s, sent < others.len(), true);
+        end(&mut s, conn);
+        check!(s, s.poll_cdc_over(1).is_none(), true);
+        s.release();
+        let mut last = None;
+        while let Some(cdc) = s.poll_cdc_over(1) {
+            if cdc.connection_flags.contains(flag) {
+                last = Some(cdc.alert_token);
+            }
+        }
+        check!(s, last, Some(s.peer.accept(1).alert_token));
+        s.end();
+    }
+}

@@ -138,6 +138,7 @@ mod tests {
 
     #[test]
     fn tokens_open_to_their_slot_and_differ_between_uses() {
+        //= CASE-H26 test
         //= CLC-037 test
         let mut random = Random::new(7);
         let key = TokenKey::new(&mut random, 1000);
@@ -153,6 +154,7 @@ mod tests {
 
     #[test]
     fn neighbouring_slots_do_not_have_neighbouring_tokens() {
+        //= CASE-H26 test
         //= CLC-037 test
         let mut random = Random::new(1);
         let key = TokenKey::new(&mut random, 256);

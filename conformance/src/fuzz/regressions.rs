@@ -53,6 +53,7 @@ fn until_pending(solo: &mut Solo, wanted: impl Fn(&RdmaCommand) -> bool) -> usiz
 
 #[test]
 fn a_registration_refused_after_the_end_of_its_group_is_not_waited_for() {
+    //= CASE-C08 test
     let mut solo = Solo::new(0);
     solo.open(false);
     let register = |c: &RdmaCommand| matches!(c, RdmaCommand::RegisterBuffer { .. });
@@ -121,6 +122,7 @@ fn a_link_lost_after_an_abort_resets_tcp_once() {
 
 #[test]
 fn a_closed_connection_with_a_message_unsent_ends_with_its_group() {
+    //= CASE-E07 test
     let (mut solo, conn) = established();
     // The peer's abort, and the link is lost before ours could be sent.
     let mut abort = [0; 44];
@@ -137,6 +139,7 @@ fn a_closed_connection_with_a_message_unsent_ends_with_its_group() {
 
 #[test]
 fn no_event_follows_the_last_one() {
+    //= CASE-B05 test
     let (mut solo, conn) = established();
     let now = solo.side.now;
     let shutdown = |solo: &mut Solo, how| {

@@ -287,6 +287,7 @@ mod tests {
 
     #[test]
     fn buffer_size_codes_cover_16_kib_to_512_mib() {
+        //= CASE-D21 test
         //= D-004 test
         assert_eq!(BufferSize::K16.octets(), 16 << 10);
         assert_eq!(BufferSize::from_code(15).octets(), 512 << 20);

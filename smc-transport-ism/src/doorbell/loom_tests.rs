@@ -64,6 +64,7 @@ impl Shared {
 
 #[test]
 fn no_ring_is_slept_through() {
+    //= CASE-C09 test
     loom::model(|| {
         let shared = Shared::new();
         let ringer = Arc::clone(&shared);

@@ -374,6 +374,7 @@ fn a_full_socket_wakes_by_what_fills_it_and_stops_nobody() {
     assert_eq!(rang.count(), 1);
 }
 
+//= CASE-H03 test
 //= SHM-024 test
 #[test]
 fn cursors_are_never_torn_while_a_peer_scribbles() {

@@ -78,6 +78,7 @@ pub(crate) fn a_flood_of_events_is_refused_not_lost<L: Lab>() {
 }
 
 pub(crate) fn cve_2026_74690_exit_is_told_after_all_before_it<L: Lab>() {
+    //= CASE-C17 test
     let [mut leaving, mut two, mut three] = L::devices();
     let (gid, to) = (leaving.facts().gid, two.facts().gid);
     let (dmb, _, remote) = joined(&mut leaving, &mut two, 16384);

@@ -7,6 +7,7 @@ use crate::lab::{Lab, cdc, joined, octets};
 const LEN: u32 = 16384;
 
 pub(crate) fn moves_stay_inside_the_dmb<L: Lab>() {
+    //= CASE-C16 test
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for (offset, len) in [
@@ -50,6 +51,7 @@ pub(crate) fn moves_stay_inside_the_dmb<L: Lab>() {
 }
 
 pub(crate) fn bug_dibs_lengths_are_added_in_64_bits<L: Lab>() {
+    //= CASE-C16 test
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for offset in [u32::MAX, u32::MAX - 4095, u32::MAX - 7, 1 << 31] {
@@ -129,6 +131,7 @@ pub(crate) fn octets_arrive_where_they_were_sent<L: Lab>() {
 }
 
 pub(crate) fn a_dmb_is_zero_when_announced<L: Lab>() {
+    //= CASE-D20 test
     let [mut mover, mut owner] = L::devices();
     for round in 0..50 {
         let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);

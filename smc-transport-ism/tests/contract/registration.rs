@@ -118,6 +118,7 @@ pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
 }
 
 pub(crate) fn nothing_works_on_what_is_gone<L: Lab>() {
+    //= CASE-C18 test
     let [mut mover, mut owner] = L::devices();
     let (dmb, token, remote) = joined(&mut mover, &mut owner, 16384);
     mover.detach_dmb(remote).unwrap();

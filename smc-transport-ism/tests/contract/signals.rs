@@ -70,6 +70,7 @@ pub(crate) fn elements_are_told_apart<L: Lab>() {
 }
 
 pub(crate) fn bug_smcd_a_dmb_taken_away_is_silent<L: Lab>() {
+    //= CASE-C18 test
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     let (other, _, kept) = joined(&mut mover, &mut owner, LEN);
@@ -82,6 +83,7 @@ pub(crate) fn bug_smcd_a_dmb_taken_away_is_silent<L: Lab>() {
 }
 
 pub(crate) fn cve_2026_74513_moves_in_flight_harm_no_later_dmb<L: Lab>() {
+    //= CASE-C17 test
     let [mut mover, mut owner] = L::devices();
     for _ in 0..40 {
         let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);

@@ -13,6 +13,9 @@ use crate::oracle::Outcome;
 /// `SMC_SEEDS` sets the number of seeds, 40 otherwise.
 #[test]
 fn whatever_fails_every_connection_ends_as_it_must() {
+    //= CASE-C14 test
+    //= CASE-C12 test
+    //= CASE-C07 test
     let seeds = std::env::var("SMC_SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok())

@@ -136,6 +136,7 @@ fn without_the_option_the_connection_is_plain_tcp() {
 
 #[test]
 fn after_a_decline_the_connection_is_plain_tcp() {
+    //= CASE-B07 test
     for split in [TcpSplit::Whole, TcpSplit::Every(1), TcpSplit::Random(9)] {
         let (mut simulation, client, server) = pair(4);
         let decline = Some(DiagnosisCode::CONFIGURATION);

@@ -92,6 +92,8 @@ fn data_and_close_in_order_then_both_sides_may_finish_tcp() {
 
 #[test]
 fn close_waits_for_data_and_turns_into_an_abort_after_the_linger_time() {
+    //= CASE-H20 test
+    //= CASE-E04 test
     //= CLOSE-004 test
     //= CLOSE-005 test
     //= CLOSE-019 test
@@ -117,6 +119,7 @@ fn close_waits_for_data_and_turns_into_an_abort_after_the_linger_time() {
 
 #[test]
 fn close_with_unread_data_is_an_abort_and_shutdown_of_writing_is_not() {
+    //= CASE-G18 test
     //= CLOSE-003 test
     //= CLOSE-008 test
     //= ABORT-005 test
@@ -146,6 +149,7 @@ fn close_with_unread_data_is_an_abort_and_shutdown_of_writing_is_not() {
 
 #[test]
 fn the_peers_close_before_everything_was_delivered_is_an_abort() {
+    //= CASE-G17 test
     //= CLOSE-015 test
     //= CLOSE-022 test
     let mut pair = Pair::of(8);
@@ -182,6 +186,8 @@ fn a_completion_reported_after_the_answer_to_it_is_no_pending_data() {
 
 #[test]
 fn waits_on_the_peer_are_bounded_only_after_the_full_close() {
+    //= CASE-H23 test
+    //= CASE-G19 test
     //= CLOSE-025 test
     //= CLOSE-031 test
     //= CLOSE-039 test
@@ -209,6 +215,7 @@ fn waits_on_the_peer_are_bounded_only_after_the_full_close() {
 
 #[test]
 fn stranded_close_of_a_peer_without_echo_ends_by_our_timer() {
+    //= CASE-E06 test
     //= ABORT-003 test
     //= ABORT-017 test
     // One side writes an octet; the other shuts down writing and closes with it

@@ -62,6 +62,7 @@ fn positions_move_as_totals_do() {
 
 #[test]
 fn every_pair_of_cursors_is_judged_as_totals_are() {
+    //= CASE-H01 test
     //= CDC-018 test
     //= CDC-019 test
     //= CDC-021 test

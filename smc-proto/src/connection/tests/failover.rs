@@ -172,6 +172,7 @@ fn a_lost_close_is_repeated_and_a_completed_one_is_the_last_word() {
 
 #[test]
 fn late_completions_of_the_old_link_count_for_nothing() {
+    //= CASE-D11 test
     let mut pair = Pair::of(8);
     pair.send(0, 8, false);
     pair.poll(0);

@@ -1,6 +1,8 @@
 //! Window, consumer updates and coalescing, with the figures of RFC 7609 4.5, 4.7.
 
-use super::harness::{Pair, take_turn};
+use std::vec::Vec;
+
+use super::harness::{Pair, octet, take_turn};
 use crate::connection::window::update_due;
 use crate::connection::*;
 use crate::time::{Duration, Instant};
@@ -21,6 +23,7 @@ fn rfc_pair(send_buffer: u32) -> Pair {
 
 #[test]
 fn the_examples_for_a_buffer_of_64k() {
+    //= CASE-G20 test
     //= FLOW-004 test
     //= FLOW-005 test
     //= FLOW-006 test
@@ -38,6 +41,7 @@ fn the_examples_for_a_buffer_of_64k() {
 
 #[test]
 fn a_blocked_or_asking_writer_gets_every_octet_reported() {
+    //= CASE-G20 test
     //= FLOW-011 test
     //= FLOW-012 test
     assert!(update_due(1_000, 999, 1, true));
@@ -234,6 +238,7 @@ fn a_close_flushes_what_is_held_and_nodelay_holds_nothing() {
 
 #[test]
 fn a_peer_that_never_consumes_costs_one_send_buffer() {
+    //= CASE-H20 test
     //= API-005 test
     //= CDC-014 test
     for usable in 1..12 {
@@ -253,6 +258,43 @@ fn a_peer_that_never_consumes_costs_one_send_buffer() {
                 Err(ApiMisuse::BeyondSpace { space: 0 })
             );
             assert_eq!(pair.sides[0].last_cdc().producer_flags, B);
+        }
+    }
+}
+
+#[test]
+fn looking_and_reading_are_the_same_at_every_place_of_the_ring() {
+    //= CASE-C11 test
+    for base in [0, 4] {
+        let ring = Ring::new(base, base + 8).expect("a ring");
+        for start in 0..8 {
+            for len in 1..=8 {
+                for read in 0..=len {
+                    let mut pair = Pair::new(ring, ring, 8);
+                    pair.send(0, start, false);
+                    pair.run();
+                    pair.recv(1, start);
+                    pair.run();
+                    pair.send(0, len, false);
+                    pair.run();
+                    let look = |pair: &Pair| -> Vec<u8> {
+                        let side = &pair.sides[1];
+                        let spans = side.conn.readable();
+                        let octets = spans.iter().flat_map(|span| {
+                            let from = span.offset as usize;
+                            side.rmbe[from..from + span.len as usize].to_vec()
+                        });
+                        octets.collect()
+                    };
+                    let seen = look(&pair);
+                    assert_eq!(look(&pair), seen, "looking changes nothing");
+                    let sent = (start..start + len).map(|n| octet(n.into()));
+                    assert!(seen.iter().copied().eq(sent));
+                    // `recv` compares what it reads with what was sent.
+                    assert_eq!(pair.recv(1, read), read);
+                    assert_eq!(look(&pair), seen[read as usize..]);
+                }
+            }
         }
     }
 }

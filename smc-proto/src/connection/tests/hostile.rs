@@ -55,6 +55,8 @@ fn refused(conn: &mut Connection, cdc: &Cdc) -> PeerMisbehaved {
 
 #[test]
 fn counts_outside_the_ring_are_refused() {
+    //= CASE-H01 test
+    //= CASE-C01 test
     use PeerMisbehaved::*;
     for base in [0, 4] {
         let end = base + 16;
@@ -81,6 +83,7 @@ fn counts_outside_the_ring_are_refused() {
 
 #[test]
 fn a_wrap_count_alone_grants_one_ring_and_no_more() {
+    //= CASE-C02 test
     let mut conn = victim(0, 16, 16);
     let first = cdc(1, (1, 0), (0, 0));
     assert_eq!(conn.on_cdc(NOW, &CFG, &first), CdcOutcome::Applied);
@@ -116,6 +119,7 @@ fn a_wrap_count_alone_grants_one_ring_and_no_more() {
 
 #[test]
 fn the_wrap_count_itself_wraps() {
+    //= CASE-C02 test
     let mut pair = Pair::of(4);
     for side in [0, 1] {
         for position in [
@@ -143,6 +147,8 @@ fn the_wrap_count_itself_wraps() {
 
 #[test]
 fn a_peer_that_acknowledges_more_than_it_got_is_refused() {
+    //= CASE-H01 test
+    //= CASE-C03 test
     use PeerMisbehaved::*;
     let hostile = cdc(1, (0, 0), (0, 1));
     assert_eq!(
@@ -174,6 +180,7 @@ fn a_peer_that_acknowledges_more_than_it_got_is_refused() {
 
 #[test]
 fn a_backward_cursor_is_left_alone_and_counted_up_to_one_ring() {
+    //= CASE-H02 test
     let mut conn = victim(0, 16, 16);
     assert_eq!(
         conn.on_cdc(NOW, &CFG, &cdc(1, (0, 9), (0, 0))),
@@ -198,6 +205,7 @@ fn a_backward_cursor_is_left_alone_and_counted_up_to_one_ring() {
 
 #[test]
 fn forged_updates_never_make_a_counter_negative() {
+    //= CASE-C04 test
     // Small rings, every wrap and count in each of several messages: whatever is
     // accepted keeps both counters within their buffers.
     for base in [0, 4] {
@@ -233,6 +241,8 @@ fn forged_updates_never_make_a_counter_negative() {
 
 #[test]
 fn sequence_numbers_decide_what_is_stale() {
+    //= CASE-H02 test
+    //= CASE-C19 test
     //= CDC-006 test
     //= CDC-008 test
     //= CDC-009 test

@@ -188,6 +188,8 @@ fn an_abort_replaces_a_close_that_is_not_out_and_follows_none_that_is() {
 
 #[test]
 fn a_closed_connection_ignores_everything() {
+    //= CASE-C14 test
+    //= CASE-C06 test
     //= CLOSE-027 test
     let mut pair = Pair::of(8);
     let (now, cfg) = (pair.now, pair.cfg);
@@ -210,6 +212,7 @@ fn a_closed_connection_ignores_everything() {
 
 #[test]
 fn rings_of_different_sizes_run_at_full_rate_both_ways() {
+    //= CASE-C05 test
     //= FLOW-001 test
     let small = Ring::new(0, 16 << 10).unwrap();
     let large = Ring::new(0, 512 << 10).unwrap();

@@ -146,6 +146,7 @@ proptest! {
         inline in any::<bool>(),
         actions in prop::collection::vec(action(), 0..160),
     ) {
+        //= CASE-E01 test
         //= CLOSE-028 test
         //= CLOSE-029 test
         //= ABORT-011 test

@@ -15,6 +15,7 @@ fn pair(base: u32, usable: u32, inline: bool) -> Pair {
 
 #[test]
 fn an_urgent_octet_at_every_place_inline_and_out_of_line() {
+    //= CASE-C20 test
     //= URG-001 test
     //= URG-002 test
     //= URG-006 test
@@ -115,6 +116,7 @@ fn a_closed_window_announces_urgent_data_before_it_comes() {
 
 #[test]
 fn several_urgent_octets_come_one_after_the_other() {
+    //= CASE-C20 test
     //= URG-005 test
     for inline in [false, true] {
         let mut pair = pair(0, 8, inline);

@@ -573,6 +573,7 @@ fn the_server_wants_its_terms_repeated() {
 
 #[test]
 fn what_a_client_offers_follows_from_its_facts() {
+    //= CASE-A09 test
     //= V2-031 test
     //= V2-032 test
     //= V2-136 test

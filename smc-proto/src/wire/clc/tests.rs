@@ -298,6 +298,7 @@ fn both_eye_catchers_are_verified_in_every_message() {
 
 #[test]
 fn every_truncation_names_what_is_needed_and_nothing_behind_is_read() {
+    //= CASE-H10 test
     //= CLC-014 test
     //= CLC-015 test
     for octets in samples() {
@@ -317,6 +318,7 @@ fn every_truncation_names_what_is_needed_and_nothing_behind_is_read() {
 
 #[test]
 fn bug_6_12_48_reserved_bits_are_accepted_and_not_kept() {
+    //= CASE-A10 test
     //= CLC-005 test
     //= CLC-006 test
     // Octet and mask of what is reserved, ranges as single octets.

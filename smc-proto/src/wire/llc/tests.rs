@@ -131,6 +131,7 @@ fn captured_messages_read_as_one_line_and_are_emitted_octet_for_octet() {
 
 #[test]
 fn every_type_and_size_is_told_apart() {
+    //= CASE-H19 test
     //= LLC-001 test
     //= LLC-004 test
     //= LLC-005 test
@@ -170,6 +171,7 @@ fn every_type_and_size_is_told_apart() {
 
 #[test]
 fn counts_are_bounded_whatever_they_say() {
+    //= CASE-D02 test
     //= LLC-036 test
     //= LLC-061 test
     //= LLC-062 test

@@ -207,6 +207,7 @@ mod tests {
 
     #[test]
     fn codes_of_nobody_survive() {
+        //= CASE-A16 test
         //= V2-073 test
         let code = DiagnosisCode(0x1234_5678);
         assert_eq!(format!("{code}"), "0x12345678");

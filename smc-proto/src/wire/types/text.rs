@@ -223,6 +223,7 @@ mod tests {
 
     #[test]
     fn a13_names_without_an_end_or_with_zeros_are_32_octets() {
+        //= CASE-A13 test
         //= V2-054 test
         let full = Hostname::new("a-host-name-of-more-than-thirty-two-octets");
         assert_eq!(format!("{full}"), "a-host-name-of-more-than-thirty-");

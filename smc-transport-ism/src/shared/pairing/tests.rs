@@ -381,6 +381,31 @@ fn what_fails_behind_go_is_out_of_reach_and_not_plain() {
     assert!(!world.client.query_reach(gid, None));
 }
 
+//= SHM-004 test
+//= CASE-B08 test
+#[test]
+fn a_connection_that_stands_already_is_plain() {
+    let mut world = World::new("127.0.0.1:0");
+    let to = world.address();
+    let tcp = TcpStream::connect(to).unwrap();
+    let (_accepted, answer) = world.accept();
+    assert!(answer.is_none(), "nobody called before");
+    // A call that comes late is about a connection that is somebody's already.
+    let gid = world.client.facts().gid;
+    let quick = Patience {
+        grace: SOON,
+        ..PATIENT
+    };
+    let call = Call::announce(&tcp, to, gid, quick).unwrap();
+    let outcome = call.unwrap().finish(&tcp, |_| false).unwrap();
+    assert!(is_plain(&outcome));
+    // And whoever connects next is not taken for it.
+    let plain = TcpStream::connect(to).unwrap();
+    let (_accepted, answer) = world.accept();
+    assert!(answer.is_none());
+    drop(plain);
+}
+
 //= SHM-012 test
 #[test]
 fn a_client_that_withdraws_is_plain() {

@@ -64,6 +64,7 @@ fn without_carrier_a_connection_is_plain_tcp_until_the_port_is_back() {
 
 #[test]
 fn a_host_that_crashed_is_another_peer_with_the_same_addresses() {
+    //= CASE-H25 test
     for tcp in [TcpFate::Reset, TcpFate::TimeOut(2 * SECOND)] {
         let (mut simulation, client, server) = pair(23);
         simulation.check_invariants();

@@ -4,6 +4,9 @@ use super::*;
 
 #[test]
 fn cve_2024_49571_subnet_offset_and_prefix_count_are_bounded() {
+    //= CASE-H11 test
+    //= CASE-A05 test
+    //= CASE-A01 test
     let (p1, p2) = (p1(), p2());
     //= CLC-012 test
     //= CLC-024 test
@@ -45,6 +48,9 @@ fn cve_2024_49571_subnet_offset_and_prefix_count_are_bounded() {
 
 #[test]
 fn cve_2024_49568_version_2_offset_and_counts_are_bounded() {
+    //= CASE-H11 test
+    //= CASE-A05 test
+    //= CASE-A02 test
     //= V2-026 test
     let p2 = p2();
     for offset in 0..=u16::MAX {
@@ -86,6 +92,8 @@ fn cve_2024_49568_version_2_offset_and_counts_are_bounded() {
 
 #[test]
 fn cve_2024_47408_smcd_extension_offset_is_bounded() {
+    //= CASE-A05 test
+    //= CASE-A03 test
     //= V2-082 test
     let p2 = p2();
     for offset in 0..=u16::MAX {
@@ -105,6 +113,7 @@ fn cve_2024_47408_smcd_extension_offset_is_bounded() {
 
 #[test]
 fn cve_2024_57791_a_length_no_message_has_is_refused_by_its_header() {
+    //= CASE-A04 test
     let (p1, p2, accept, decline) = (p1(), p2(), hex(ACCEPT), hex(DECLINE_V2));
     //= CLC-010 test
     //= CLC-011 test

@@ -213,6 +213,7 @@ fn messages() -> impl Strategy<Value = ClcMessage> {
 proptest! {
     #[test]
     fn bug_ec33f2e5a2d0_what_is_emitted_parses_to_the_same(message in messages()) {
+        //= CASE-A09 test
         //= CLC-010 test
         //= CLC-011 test
         //= CLC-036 test

@@ -150,6 +150,7 @@ fn either_eye_catcher_is_taken_at_either_end() {
 
 #[test]
 fn a15_every_length_reads_what_the_flags_announce_or_is_an_error() {
+    //= CASE-A15 test
     //= V2-055 test
     //= D-025 test
     for octets in whole() {
@@ -199,6 +200,7 @@ fn every_truncation_asks_for_the_rest() {
 
 #[test]
 fn the_number_of_gids_in_a_confirm_is_bounded_by_its_length() {
+    //= CASE-H11 test
     //= V2-053 test
     let octets = confirm_v2();
     for count in 0..=u8::MAX {
@@ -281,6 +283,7 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
 
 #[test]
 fn a10_reserved_octets_of_version_2_are_ignored_and_not_sent() {
+    //= CASE-A10 test
     //= V2-007 test
     let accept: Vec<usize> = [51, 60]
         .into_iter()

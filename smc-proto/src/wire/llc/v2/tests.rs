@@ -137,6 +137,7 @@ fn every_message_reads_as_one_line_and_is_emitted_octet_for_octet() {
 
 #[test]
 fn the_length_is_good_if_either_order_makes_it_44() {
+    //= CASE-D04 test
     //= V2-151 test
     for octets in made() {
         let read = LlcMessageV2::parse(&octets);
@@ -209,6 +210,7 @@ fn every_truncation_is_an_error_or_a_shorter_list() {
 
 #[test]
 fn the_count_of_rtokens_is_sent_in_both_octets_and_not_believed() {
+    //= CASE-D04 test
     //= V2-155 test
     let octets = made().swap_remove(1);
     let read = LlcMessageV2::parse(&octets);
@@ -246,6 +248,7 @@ fn the_count_of_rtokens_is_sent_in_both_octets_and_not_believed() {
 
 #[test]
 fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
+    //= CASE-D02 test
     //= V2-158 test
     //= V2-159 test
     //= V2-160 test
