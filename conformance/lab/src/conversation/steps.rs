@@ -168,13 +168,26 @@ impl<C: Conversation> Talk<'_, C> {
         let end = Instant::now() + self.patience;
         while Instant::now() < end {
             match self.connection.receive(&mut octets) {
-                Ok(0) => return Err("the end of the stream in place of a reset".to_owned()),
+                Ok(0) => return self.broken(),
                 Ok(count) => self.received += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
                 Err(error) => return Err(told(&error)),
             }
         }
         Err("no reset came".to_owned())
+    }
+
+    /// Linux tells a reader that slept of an abort as of the end of the stream. What
+    /// tells them apart is that nothing can be sent any more.
+    fn broken(&mut self) -> Result<(), String> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+        match self.connection.send(&[0]) {
+            Ok(_) => Err("the end of the stream in place of a reset".to_owned()),
+            Err(error) => match error.kind() {
+                BrokenPipe | ConnectionReset | NotConnected => Ok(()),
+                _ => Err(told(&error)),
+            },
+        }
     }
 }
 

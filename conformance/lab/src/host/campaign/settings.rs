@@ -14,6 +14,7 @@ pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
         Setting::ClientWithoutDevice => pair.client.adjust(Adjustment::RemoveRdma(RDMA.into())),
         Setting::ServerWithoutDevice => pair.server.adjust(Adjustment::RemoveRdma(RDMA.into())),
         Setting::ClientWithoutUeid => pair.client.adjust(Adjustment::FlushUeids),
+        Setting::ServerWithoutUeid => pair.server.adjust(Adjustment::FlushUeids),
         Setting::OtherUeids => {
             pair.server.adjust(Adjustment::FlushUeids)?;
             pair.server.adjust(Adjustment::AddUeid(OTHER_UEID.into()))
@@ -28,6 +29,7 @@ pub(super) fn undo(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
         Setting::ClientWithoutDevice => pair.client.adjust(device()),
         Setting::ServerWithoutDevice => pair.server.adjust(device()),
         Setting::ClientWithoutUeid => pair.client.adjust(Adjustment::AddUeid(UEID.into())),
+        Setting::ServerWithoutUeid => pair.server.adjust(Adjustment::AddUeid(UEID.into())),
         Setting::OtherUeids => {
             pair.server.adjust(Adjustment::FlushUeids)?;
             pair.server.adjust(Adjustment::AddUeid(UEID.into()))
