@@ -14,6 +14,9 @@ use crate::netlink::smc::{self, SocketView};
 use crate::orders::{Answer, Engagement, Family, Held, Role};
 use crate::scenarios::Connections;
 
+/// How often the kernel is asked about a socket that it does not tell of.
+const VIEWS: usize = 20;
+
 pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
     let held = match engagement.role {
         Role::Client => connect_all(engagement),
@@ -100,10 +103,18 @@ fn talk(connection: Connection, engagement: &Engagement) -> io::Result<Held> {
     })
 }
 
+/// The kernel's view of a socket. While others come and go a dump may miss one.
 fn view(inode: u64) -> io::Result<Option<SocketView>> {
-    Ok(smc::sockets()?
-        .into_iter()
-        .find(|socket| socket.inode == inode))
+    for _ in 0..VIEWS {
+        let found = smc::sockets()?
+            .into_iter()
+            .find(|socket| socket.inode == inode);
+        if found.is_some() {
+            return Ok(found);
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(None)
 }
 
 fn failed(error: &io::Error) -> Held {
