@@ -1,0 +1,67 @@
+//! What one end of a connection does, step by step, over whatever carries it.
+
+mod steps;
+
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use steps::{Outcome, hold};
+
+/// One step. Octets are those of the end's [`Pattern`](crate::pattern::Pattern), and
+/// each step goes on where the one before ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Sends this many octets.
+    Send(u64),
+    /// Receives this many octets of the peer's.
+    Receive(u64),
+    /// Sends as many as it receives, both at once.
+    Exchange(u64),
+    /// Sends this many octets and receives them again.
+    Echoed(u64),
+    /// Returns what comes, up to the end of the stream.
+    Echo,
+    /// Sends one urgent octet.
+    SendUrgent,
+    /// Receives the urgent octet, and then the octets before it, as many as given.
+    ReceiveUrgent(u64),
+    /// Ends the own stream.
+    Shutdown,
+    /// Expects the end of the peer's stream.
+    End,
+    /// Expects that the connection was reset.
+    Reset,
+    /// Does nothing for these milliseconds.
+    Pause(u64),
+}
+
+/// A connection that steps are carried out on. Waits are bounded by the implementer.
+pub trait Conversation: Sync {
+    /// Sends some octets.
+    ///
+    /// # Errors
+    /// Of the connection.
+    fn send(&self, octets: &[u8]) -> io::Result<usize>;
+    /// Receives some octets; none at the end of the stream.
+    ///
+    /// # Errors
+    /// Of the connection.
+    fn receive(&self, octets: &mut [u8]) -> io::Result<usize>;
+    /// Sends one urgent octet.
+    ///
+    /// # Errors
+    /// Of the connection.
+    fn send_urgent(&self, octet: u8) -> io::Result<()>;
+    /// Waits for an urgent octet.
+    ///
+    /// # Errors
+    /// Of the connection.
+    fn receive_urgent(&self, patience: Duration) -> io::Result<u8>;
+    /// Ends the own stream.
+    ///
+    /// # Errors
+    /// Of the connection.
+    fn shutdown(&self) -> io::Result<()>;
+}

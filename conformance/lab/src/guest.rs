@@ -1,0 +1,105 @@
+//! The first process of a guest: it boots, and then does what it is told.
+
+mod boot;
+mod jobs;
+mod sockets;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::system::{RebootCommand, reboot};
+
+use crate::netlink::smc::Smc;
+use crate::netlink::{rdma, route};
+use crate::orders::{Adjustment, Answer, Order};
+
+/// Where answers go; each is one line.
+#[derive(Clone, Debug)]
+pub(crate) struct Desk {
+    port: Arc<Mutex<File>>,
+}
+
+impl Desk {
+    pub(crate) fn say(&self, answer: &Answer) {
+        let line = serde_json::to_string(answer).unwrap_or_default();
+        let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody is left to be told of a broken port but the console.
+        if let Err(error) = writeln!(port, "{line}") {
+            eprintln!("smc-lab-guest: answering: {error}");
+        }
+    }
+}
+
+/// Boots, obeys orders, and switches the machine off.
+///
+/// # Errors
+/// If the guest did not come up.
+pub fn run() -> io::Result<()> {
+    let port = boot::boot()?;
+    let orders = BufReader::new(port.try_clone()?);
+    let desk = Desk {
+        port: Arc::new(Mutex::new(port)),
+    };
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    desk.say(&Answer::Ready {
+        kernel: kernel.trim().to_owned(),
+    });
+    for line in orders.lines() {
+        match serde_json::from_str(&line?) {
+            Ok(Order::PowerOff) => break,
+            Ok(order) => obey(&desk, order),
+            Err(error) => eprintln!("smc-lab-guest: an order: {error}"),
+        }
+    }
+    rustix::fs::sync();
+    reboot(RebootCommand::PowerOff)?;
+    Ok(())
+}
+
+fn obey(desk: &Desk, order: Order) {
+    match order {
+        Order::Adjust(adjustment) => {
+            desk.say(&Answer::Adjusted(
+                adjust(&adjustment).map_err(|error| format!("{adjustment:?}: {error}")),
+            ));
+        }
+        Order::Hold(engagement) => {
+            let desk = desk.clone();
+            thread::spawn(move || jobs::hold(&desk, &engagement));
+        }
+        Order::Run { command, limit } => {
+            let desk = desk.clone();
+            thread::spawn(move || jobs::run(&desk, &command, limit));
+        }
+        Order::Count => {
+            let counts = Smc::open().and_then(|smc| smc.counts());
+            desk.say(&Answer::Counted(counts.map_err(|error| error.to_string())));
+        }
+        Order::PowerOff => {}
+    }
+}
+
+fn adjust(adjustment: &Adjustment) -> io::Result<()> {
+    match adjustment {
+        Adjustment::Address(interface, address, prefix) => {
+            route::add_address(interface, *address, *prefix)?;
+            route::set_up(interface, true)
+        }
+        Adjustment::Link(interface, up) => route::set_up(interface, *up),
+        Adjustment::AddRdma(device, interface) => rdma::add(device, interface),
+        Adjustment::RemoveRdma(device) => rdma::remove(device),
+        Adjustment::AddUeid(ueid) => {
+            let smc = Smc::open()?;
+            smc.add_ueid(ueid)?;
+            // Its own dump is the proof that it was taken.
+            match smc.ueids()?.contains(ueid) {
+                true => Ok(()),
+                false => Err(io::Error::other("the kernel does not list it")),
+            }
+        }
+        Adjustment::FlushUeids => Smc::open()?.flush_ueids(),
+        Adjustment::Sysctl(path, value) => std::fs::write(format!("/proc/sys/{path}"), value),
+    }
+}

@@ -1,0 +1,175 @@
+//! Conversations held, and programs run.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddrV4;
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Desk;
+use super::sockets::{Connection, Listener};
+use crate::conversation;
+use crate::netlink::smc::{self, SocketView};
+use crate::orders::{Answer, Engagement, Family, Held, Role};
+use crate::scenarios::Connections;
+
+/// How often the kernel is asked about a socket that it does not tell of.
+const VIEWS: usize = 20;
+
+pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
+    let held = match engagement.role {
+        Role::Client => connect_all(engagement),
+        Role::Server => accept_all(desk, engagement),
+    };
+    let held = held.unwrap_or_else(|error| vec![failed(&error)]);
+    desk.say(&Answer::Held(held));
+}
+
+fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {
+    let address = SocketAddrV4::new(engagement.address, engagement.port);
+    let patience = Duration::from_millis(engagement.patience);
+    let connect = || Connection::open(engagement.family, address, engagement.buffers, patience);
+    match engagement.connections {
+        Connections::InTurn(count) => {
+            Ok((0..count).map(|_| result(connect(), engagement)).collect())
+        }
+        Connections::AtOnce(count) => {
+            // None may end before all have begun.
+            let all = Barrier::new(usize::try_from(count).unwrap_or(1));
+            Ok(thread::scope(|scope| {
+                let one = |_| {
+                    scope.spawn(|| {
+                        let connection = connect();
+                        all.wait();
+                        result(connection, engagement)
+                    })
+                };
+                let threads: Vec<_> = (0..count).map(one).collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or_else(panicked))
+                    .collect()
+            }))
+        }
+    }
+}
+
+fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
+    let address = SocketAddrV4::new(engagement.address, engagement.port);
+    let patience = Duration::from_millis(engagement.patience);
+    let count = engagement.connections.count();
+    let backlog = i32::try_from(count).unwrap_or(i32::MAX);
+    let listener = Listener::new(engagement.family, address, backlog, engagement.buffers)?;
+    desk.say(&Answer::Listening);
+    Ok(thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for _ in 0..count {
+            let connection = listener.accept(patience);
+            let lost = connection.is_err();
+            threads.push(scope.spawn(|| result(connection, engagement)));
+            if lost {
+                break;
+            }
+        }
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(panicked))
+            .collect()
+    }))
+}
+
+fn result(connection: io::Result<Connection>, engagement: &Engagement) -> Held {
+    connection
+        .and_then(|connection| talk(connection, engagement))
+        .unwrap_or_else(|error| failed(&error))
+}
+
+fn talk(connection: Connection, engagement: &Engagement) -> io::Result<Held> {
+    let view = match engagement.family {
+        Family::Smc => view(connection.inode()?)?,
+        Family::Tcp => None,
+    };
+    let patience = Duration::from_millis(engagement.patience);
+    let began = Instant::now();
+    let outcome = conversation::hold(&connection, engagement.role, &engagement.steps, patience);
+    let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Ok(Held {
+        view,
+        transcript: outcome.transcript,
+        difference: outcome.difference,
+        moved: outcome.moved,
+        micros,
+    })
+}
+
+/// The kernel's view of a socket. While others come and go a dump may miss one.
+fn view(inode: u64) -> io::Result<Option<SocketView>> {
+    for _ in 0..VIEWS {
+        let found = smc::sockets()?
+            .into_iter()
+            .find(|socket| socket.inode == inode);
+        if found.is_some() {
+            return Ok(found);
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(None)
+}
+
+fn failed(error: &io::Error) -> Held {
+    Held {
+        view: None,
+        transcript: Vec::new(),
+        difference: Some(format!("no connection: {error}")),
+        moved: (0, 0),
+        micros: 0,
+    }
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Held {
+    failed(&io::Error::other("the guest's thread panicked"))
+}
+
+/// Runs a program of the share; its output goes out line by line.
+pub(super) fn run(desk: &Desk, command: &[String], limit: u64) {
+    let ended = run_to_end(desk, command, Duration::from_millis(limit));
+    desk.say(&Answer::Ended(ended.unwrap_or_else(|error| {
+        desk.say(&Answer::Printed(format!("{command:?}: {error}")));
+        None
+    })));
+}
+
+fn run_to_end(desk: &Desk, command: &[String], limit: Duration) -> io::Result<Option<i32>> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let end = Instant::now() + limit;
+    thread::scope(|scope| {
+        scope.spawn(|| stdout.map(|stream| print(desk, stream)));
+        scope.spawn(|| stderr.map(|stream| print(desk, stream)));
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status.code());
+            }
+            if Instant::now() > end {
+                child.kill()?;
+                child.wait()?;
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    })
+}
+
+fn print(desk: &Desk, stream: impl Read) {
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        desk.say(&Answer::Printed(line));
+    }
+}

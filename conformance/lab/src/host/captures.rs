@@ -1,0 +1,56 @@
+//! What was on the wire: decoded by ourselves, and by tshark.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::tools::{find, text};
+use super::{Trouble, failed};
+
+/// Frames that tshark calls malformed for no fault of SMC's: it reads an ADD LINK of
+/// version 2 that carries keys beyond its end.
+const KNOWN: &str = "smc.add.link.rkey_count";
+
+/// Judges a capture. The decoded messages are written beside it.
+///
+/// # Errors
+/// The inner one is what is malformed, the outer one that it could not be told.
+pub(crate) fn judge(capture: &Path) -> Result<Result<(), String>, Trouble> {
+    let arguments: Vec<OsString> = vec!["smcx".into(), "decode".into(), capture.into()];
+    let (mut lines, mut problems) = (Vec::new(), Vec::new());
+    let status = smcx::run(arguments, &mut lines, &mut problems);
+    let decoded = capture.with_extension("smcx.txt");
+    fs::write(&decoded, &lines).map_err(failed(decoded.display()))?;
+    if status != 0 {
+        let sentence = String::from_utf8_lossy(&problems).trim().to_owned();
+        return Ok(Err(format!("the capture, by smcx: {sentence}")));
+    }
+    match malformed_by_tshark(capture)? {
+        Some(frame) => Ok(Err(format!(
+            "the capture, by tshark: malformed frame {frame}"
+        ))),
+        None => Ok(Ok(())),
+    }
+}
+
+/// The first malformed frame, as tshark tells it.
+fn malformed_by_tshark(capture: &Path) -> Result<Option<String>, Trouble> {
+    let Some(tshark) = find("tshark") else {
+        return Ok(None);
+    };
+    let filter = format!("_ws.malformed && !({KNOWN})");
+    let frames = text(
+        Command::new(tshark)
+            .args([
+                "--disable-protocol",
+                "rpcordma",
+                "--disable-heuristic",
+                "eth_over_ib",
+                "-r",
+            ])
+            .arg(capture)
+            .args(["-Y", &filter]),
+    )?;
+    Ok(frames.lines().next().map(str::to_owned))
+}

@@ -1,0 +1,105 @@
+//! Whether what both ends tell is what was expected.
+
+use crate::netlink::smc::Carried;
+use crate::orders::Held;
+use crate::scenarios::{Expected, Scenario};
+
+/// The first difference, if there is one.
+pub(crate) fn difference(scenario: &Scenario, client: &[Held], server: &[Held]) -> Option<String> {
+    let (client_carried, server_carried) = match scenario.expected {
+        Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
+        Expected::Tcp(client, server) => {
+            let tcp = |(reason, peer)| Carried::Tcp(reason, peer);
+            (client.map(tcp), server.map(tcp))
+        }
+    };
+    end("client", scenario, client, client_carried)
+        .or_else(|| end("server", scenario, server, server_carried))
+        .or_else(|| octets(client, server))
+}
+
+fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>) -> Option<String> {
+    for (number, held) in all.iter().enumerate() {
+        let carried = held.view.as_ref().map(|view| view.carried);
+        let told = carried.map(|carried| carried.to_string());
+        let told = told.unwrap_or_else(|| "no SMC socket".to_owned());
+        if let Some(difference) = &held.difference {
+            return Some(format!(
+                "{name}, connection {number} ({told}): {difference}"
+            ));
+        }
+        if carried != expected {
+            let wanted = expected.map_or("no SMC socket".to_owned(), |carried| carried.to_string());
+            return Some(format!(
+                "{name}, connection {number}: {told} in place of {wanted}"
+            ));
+        }
+    }
+    let count = usize::try_from(scenario.connections.count()).unwrap_or(usize::MAX);
+    (all.len() != count).then(|| format!("{name}: {} of {count} connections", all.len()))
+}
+
+/// Everything that one end sent the other received, unless it was meant to be lost.
+fn octets(client: &[Held], server: &[Held]) -> Option<String> {
+    let sum = |all: &[Held]| {
+        all.iter().fold((0, 0), |sum, held| {
+            (sum.0 + held.moved.0, sum.1 + held.moved.1)
+        })
+    };
+    let ((up, got_down), (down, got_up)) = (sum(client), sum(server));
+    (got_up > up || got_down > down)
+        .then(|| format!("more octets than were sent: {got_up} of {up}, {got_down} of {down}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+    use crate::netlink::smc::{Carried, SocketView};
+    use crate::orders::Held;
+    use crate::scenarios::SCENARIOS;
+
+    fn held(carried: Carried) -> Held {
+        let view = SocketView {
+            inode: 1,
+            state: 1,
+            carried,
+            link: Some(1),
+        };
+        Held {
+            view: Some(view),
+            transcript: Vec::new(),
+            difference: None,
+            moved: (5, 5),
+            micros: 1,
+        }
+    }
+
+    #[test]
+    fn another_carrier_a_difference_and_a_missing_connection_are_told() {
+        let scenario = &SCENARIOS[0];
+        let good = [held(Carried::SmcR)];
+        assert_eq!(difference(scenario, &good, &good), None);
+        let tcp = [held(Carried::Tcp(0x0301_0000, 0))];
+        assert_eq!(
+            difference(scenario, &good, &tcp).unwrap(),
+            "server, connection 0: TCP 0x03010000 in place of SMC-R"
+        );
+        let mut broken = good.clone();
+        broken[0].difference = Some("End: an octet".to_owned());
+        assert_eq!(
+            difference(scenario, &broken, &good).unwrap(),
+            "client, connection 0 (SMC-R): End: an octet"
+        );
+        assert_eq!(
+            difference(scenario, &good, &[]).unwrap(),
+            "server: 0 of 1 connections"
+        );
+        let mut more = good.clone();
+        more[0].moved = (5, 6);
+        assert!(
+            difference(scenario, &good, &more)
+                .unwrap()
+                .starts_with("more octets")
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Results: a table to read, and JUnit XML for machines.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+
+/// One scenario's result.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// Who is the client and who the server.
+    pub direction: String,
+    /// The version of SMC that was configured.
+    pub version: String,
+    /// What carried it and how fast, or the first difference.
+    pub result: Result<String, String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The table.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["scenario", "direction", "version", "result", "seconds", ""]);
+    for row in rows {
+        let (result, details) = match &row.result {
+            Ok(details) => ("pass", details),
+            Err(difference) => ("FAIL", difference),
+        };
+        let seconds = format!("{:.1}", row.took.as_secs_f64());
+        table.add_row([
+            row.scenario,
+            &row.direction,
+            &row.version,
+            result,
+            &seconds,
+            details,
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// The same as JUnit has it.
+#[must_use]
+pub fn junit(rows: &[Row]) -> String {
+    let failures = rows.iter().filter(|row| row.result.is_err()).count();
+    let seconds: f64 = rows.iter().map(|row| row.took.as_secs_f64()).sum();
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        xml,
+        "<testsuite name=\"smc-lab\" tests=\"{}\" failures=\"{failures}\" time=\"{seconds:.3}\">",
+        rows.len()
+    );
+    for row in rows {
+        let _ = write!(
+            xml,
+            "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
+            escaped(&format!("{}.{}", row.direction, row.version)),
+            escaped(row.scenario),
+            row.took.as_secs_f64(),
+        );
+        let _ = match &row.result {
+            Ok(_) => writeln!(xml, "/>"),
+            Err(difference) => writeln!(
+                xml,
+                "><failure message=\"{}\"/></testcase>",
+                escaped(difference)
+            ),
+        };
+    }
+    xml.push_str("</testsuite>\n");
+    xml
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML has no way to write most of these at all.
+            control if control.is_control() => escaped.push(' '),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Row, junit, table};
+
+    #[test]
+    fn a_difference_is_in_the_table_and_well_formed_in_the_xml() {
+        let row = |result| Row {
+            scenario: "echo",
+            direction: "kernel to kernel".into(),
+            version: "v2".into(),
+            result,
+            took: Duration::from_millis(1_500),
+        };
+        let rows = [row(Ok("SMC-R".into())), row(Err("1 < 2 & \"3\"\n".into()))];
+        let text = table(&rows);
+        assert!(text.contains("pass") && text.contains("FAIL") && text.contains("1 < 2"));
+        let xml = junit(&rows);
+        assert!(xml.contains("tests=\"2\" failures=\"1\" time=\"3.000\""));
+        assert!(xml.contains("message=\"1 &lt; 2 &amp; &quot;3&quot; \""));
+    }
+}

@@ -1,0 +1,7 @@
+//! What is configured in the kernel's SMC, and its own view of it.
+
+mod generic;
+mod view;
+
+pub use generic::Smc;
+pub use view::{Carried, SocketView, sockets};

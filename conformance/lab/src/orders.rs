@@ -1,0 +1,141 @@
+//! What the laboratory tells a guest, and what the guest answers: one JSON value a line
+//! over a virtio serial port.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::Step;
+use crate::netlink::smc::SocketView;
+use crate::scenarios::Connections;
+
+/// The name of the serial port that carries both.
+pub const PORT_NAME: &str = "smc-lab";
+
+/// What a guest is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Change the guest's network or its SMC; answered by [`Answer::Adjusted`].
+    Adjust(Adjustment),
+    /// Hold conversations; answered by [`Answer::Listening`] by a server, and by
+    /// [`Answer::Held`] at the end.
+    Hold(Engagement),
+    /// Run a program of the share; answered by [`Answer::Printed`] for each line, and
+    /// [`Answer::Ended`].
+    Run {
+        /// The path in the guest, and the arguments.
+        command: Vec<String>,
+        /// Milliseconds after which it is killed.
+        limit: u64,
+    },
+    /// Tell what SMC counted; answered by [`Answer::Counted`].
+    Count,
+    /// Switch the machine off.
+    PowerOff,
+}
+
+/// A change of a guest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Adjustment {
+    /// An address, with the length of the subnet's prefix, and the interface up.
+    Address(String, Ipv4Addr, u8),
+    /// An interface up or down.
+    Link(String, bool),
+    /// A soft-RoCE device of this name on this interface.
+    AddRdma(String, String),
+    /// That device goes.
+    RemoveRdma(String),
+    /// A user-defined EID for SMC version 2.
+    AddUeid(String),
+    /// None is left.
+    FlushUeids,
+    /// A file below `/proc/sys`, and its value.
+    Sysctl(String, String),
+}
+
+/// Which end of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// The one that connects.
+    Client,
+    /// The one that accepts.
+    Server,
+}
+
+/// Which kind of socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Family {
+    /// The kernel's AF_SMC.
+    Smc,
+    /// TCP alone.
+    Tcp,
+}
+
+/// One end's part of a scenario.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Engagement {
+    /// Which end.
+    pub role: Role,
+    /// What socket.
+    pub family: Family,
+    /// The server's address.
+    pub address: Ipv4Addr,
+    /// The server's port.
+    pub port: u16,
+    /// How many connections.
+    pub connections: Connections,
+    /// Send and receive buffers, in octets, or as the kernel likes.
+    pub buffers: Option<u32>,
+    /// What is done on each.
+    pub steps: Vec<Step>,
+    /// Milliseconds that any one wait may last.
+    pub patience: u64,
+}
+
+/// What a guest says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is up.
+    Ready {
+        /// The kernel's release.
+        kernel: String,
+    },
+    /// The adjustment is made, or why not.
+    Adjusted(Result<(), String>),
+    /// A server accepts connections now.
+    Listening,
+    /// The conversations are over.
+    Held(Vec<Held>),
+    /// A program wrote a line.
+    Printed(String),
+    /// A program ended with this status; none if it was killed.
+    Ended(Option<i32>),
+    /// What SMC counted.
+    Counted(Result<Counts, String>),
+}
+
+/// How a conversation went.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Held {
+    /// The socket, as the kernel's SMC sees it; none of a TCP socket.
+    pub view: Option<SocketView>,
+    /// A line for each step.
+    pub transcript: Vec<String>,
+    /// The first difference from what was expected.
+    pub difference: Option<String>,
+    /// Octets sent and received.
+    pub moved: (u64, u64),
+    /// Microseconds from the first step to the last.
+    pub micros: u64,
+}
+
+/// What the kernel's SMC counted since it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Handshakes that failed with an error, as client and as server.
+    pub handshake_errors: (u64, u64),
+    /// Connections that fell back: whether as a server, the reason, how many.
+    pub fallbacks: Vec<(bool, u32, u16)>,
+    /// Link groups of SMC-R: identity, type, connections.
+    pub link_groups: Vec<(u32, u8, u32)>,
+}

@@ -1,0 +1,466 @@
+//! What is tried: data, in the order in which it is tried.
+
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::Step;
+
+/// Reasons of a fallback, as Linux numbers them.
+pub mod reason {
+    /// The peer's SYN or SYN-ACK had no SMC option.
+    pub const PEER_WITHOUT_SMC: u32 = 0x0301_0000;
+    /// No RDMA device for this connection; of Linux also no UEID in common.
+    pub const NO_DEVICE: u32 = 0x0303_0000;
+    /// No SMC-R device for what the peer offers.
+    pub const NO_SMC_R_DEVICE: u32 = 0x0303_0002;
+    /// A socket option that SMC cannot carry.
+    pub const UNSUPPORTED_OPTION: u32 = 0x0306_0000;
+    /// The peer declined.
+    pub const PEER_DECLINED: u32 = 0x0500_0000;
+}
+
+/// How many connections a scenario has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Connections {
+    /// So many, each after the end of the one before.
+    InTurn(u32),
+    /// So many, all open at the same time.
+    AtOnce(u32),
+}
+
+impl Connections {
+    /// How many.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        match self {
+            Self::InTurn(count) | Self::AtOnce(count) => count,
+        }
+    }
+}
+
+/// What differs from two hosts with SMC-R version 2 and a UEID in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Nothing.
+    Usual,
+    /// The client is a TCP socket.
+    TcpClient,
+    /// The server is a TCP socket.
+    TcpServer,
+    /// The client has no RDMA device.
+    ClientWithoutDevice,
+    /// The server has no RDMA device.
+    ServerWithoutDevice,
+    /// The client has no UEID.
+    ClientWithoutUeid,
+    /// The server has no UEID.
+    ServerWithoutUeid,
+    /// The server has another UEID than the client.
+    OtherUeids,
+    /// Buffers of the client and the server, in octets.
+    Buffers(u32, u32),
+}
+
+/// What should carry the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// SMC-R, at both ends.
+    SmcR,
+    /// TCP: the reasons and those heard from the peer, of the client and the server.
+    /// An end whose socket is one of TCP has none.
+    Tcp(Option<(u32, u32)>, Option<(u32, u32)>),
+}
+
+/// How long a campaign takes that has a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Campaign {
+    /// Minutes.
+    Quick,
+    /// As long as it takes.
+    Full,
+}
+
+/// Something that is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// A name without blanks.
+    pub name: &'static str,
+    /// The shortest campaign that has it.
+    pub campaign: Campaign,
+    /// How many connections.
+    pub connections: Connections,
+    /// What is special.
+    pub setting: Setting,
+    /// What the client does.
+    pub client: &'static [Step],
+    /// What the server does.
+    pub server: &'static [Step],
+    /// What carries it.
+    pub expected: Expected,
+    /// Seconds that one wait may last.
+    pub patience: u64,
+    /// What goes wrong when Linux receives, as kernel against kernel shows: the fault
+    /// is not ours then. It is expected, and its absence is a difference.
+    pub linux_fails: Option<&'static str>,
+}
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+const USUAL: Scenario = Scenario {
+    name: "",
+    campaign: Campaign::Quick,
+    connections: Connections::InTurn(1),
+    setting: Setting::Usual,
+    client: &[],
+    server: &[],
+    expected: Expected::SmcR,
+    patience: 20,
+    linux_fails: None,
+};
+
+/// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
+const SIZES: [Step; 64] = {
+    let mut steps = [Step::End; 64];
+    let mut k = 0;
+    let mut next = 0;
+    while k <= 18 {
+        let size = 1_u64 << k;
+        // 2^0 - 1 octets are none to wait for.
+        if k > 0 {
+            steps[next] = Step::Echoed(size - 1);
+            next += 1;
+        }
+        steps[next] = Step::Echoed(size);
+        steps[next + 1] = Step::Echoed(size + 1);
+        next += 2;
+        k += 1;
+    }
+    steps[next] = Step::Echoed(64 * KIB - 64);
+    steps[next + 1] = Step::Echoed(64 * KIB + 64);
+    next += 2;
+    while next < 62 {
+        // Odd sizes move every later one to other places of the ring.
+        steps[next] = Step::Echoed(1_000 + 7_919 * next as u64);
+        next += 1;
+    }
+    steps[62] = Step::Shutdown;
+    steps
+};
+
+const ECHO: &[Step] = &[Step::Echo, Step::Shutdown];
+const GREETING: &[Step] = &[Step::Echoed(3 * KIB), Step::Shutdown, Step::End];
+
+/// All that is tried.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "echo-sizes",
+        client: &SIZES,
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
+        name: "stream-4m-up",
+        client: &[Step::Send(4 * MIB), Step::Shutdown, Step::End],
+        server: &[Step::Receive(4 * MIB), Step::End, Step::Shutdown],
+        ..USUAL
+    },
+    Scenario {
+        name: "stream-4m-down",
+        client: &[Step::Receive(4 * MIB), Step::End, Step::Shutdown],
+        server: &[Step::Send(4 * MIB), Step::Shutdown, Step::End],
+        ..USUAL
+    },
+    Scenario {
+        name: "stream-4m-both",
+        client: &[Step::Exchange(4 * MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(4 * MIB), Step::Shutdown, Step::End],
+        ..USUAL
+    },
+    Scenario {
+        name: "half-close-client-first",
+        client: &[
+            Step::Send(10_000),
+            Step::Shutdown,
+            Step::Receive(200_000),
+            Step::End,
+        ],
+        server: &[
+            Step::Receive(10_000),
+            Step::End,
+            Step::Send(200_000),
+            Step::Shutdown,
+        ],
+        ..USUAL
+    },
+    Scenario {
+        name: "half-close-server-first",
+        client: &[
+            Step::Receive(10_000),
+            Step::End,
+            Step::Send(200_000),
+            Step::Shutdown,
+        ],
+        server: &[
+            Step::Send(10_000),
+            Step::Shutdown,
+            Step::Receive(200_000),
+            Step::End,
+        ],
+        ..USUAL
+    },
+    Scenario {
+        name: "close-unread-at-server",
+        client: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
+        server: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
+        ..USUAL
+    },
+    Scenario {
+        name: "close-unread-at-client",
+        client: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
+        server: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-to-server",
+        client: &[
+            Step::Send(100),
+            Step::SendUrgent,
+            Step::Receive(1),
+            Step::Send(1),
+            Step::SendUrgent,
+            Step::Receive(1),
+            Step::Send(5_000),
+            Step::Shutdown,
+            Step::End,
+        ],
+        server: &[
+            Step::ReceiveUrgent(100),
+            Step::Send(1),
+            Step::ReceiveUrgent(1),
+            Step::Send(1),
+            Step::Receive(5_000),
+            Step::End,
+            Step::Shutdown,
+        ],
+        ..USUAL
+    },
+    Scenario {
+        // Linux's sender waits until the urgent octet was consumed, and its receiver
+        // consumes it with the octets behind it: if there are none before, never.
+        name: "urgent-alone-to-server",
+        client: &[
+            Step::SendUrgent,
+            Step::Receive(1),
+            Step::Send(5_000),
+            Step::Shutdown,
+        ],
+        server: &[
+            Step::ReceiveUrgent(0),
+            Step::Send(1),
+            Step::Receive(5_000),
+            Step::End,
+        ],
+        patience: 3,
+        linux_fails: Some("Send(5000): sending octet 1: "),
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-to-client",
+        client: &[
+            Step::ReceiveUrgent(1_000),
+            Step::Send(1),
+            Step::Receive(70_000),
+            Step::End,
+        ],
+        server: &[
+            Step::Send(1_000),
+            Step::SendUrgent,
+            Step::Receive(1),
+            Step::Send(70_000),
+            Step::Shutdown,
+            Step::End,
+        ],
+        ..USUAL
+    },
+    Scenario {
+        name: "slow-reader",
+        client: &[Step::Send(MIB), Step::Shutdown, Step::End],
+        server: &[
+            Step::Receive(1),
+            Step::Pause(1_500),
+            Step::Receive(MIB / 2),
+            Step::Pause(1_500),
+            Step::Receive(MIB / 2 - 1),
+            Step::End,
+            Step::Shutdown,
+        ],
+        ..USUAL
+    },
+    Scenario {
+        name: "buffers-16k-512k",
+        setting: Setting::Buffers(16 * 1024, 512 * 1024),
+        client: &[Step::Exchange(MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(MIB), Step::Shutdown, Step::End],
+        ..USUAL
+    },
+    Scenario {
+        name: "buffers-512k-16k",
+        setting: Setting::Buffers(512 * 1024, 16 * 1024),
+        client: &[Step::Exchange(MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(MIB), Step::Shutdown, Step::End],
+        ..USUAL
+    },
+    Scenario {
+        name: "in-turn-30",
+        connections: Connections::InTurn(30),
+        client: GREETING,
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
+        name: "in-turn-500",
+        campaign: Campaign::Full,
+        connections: Connections::InTurn(500),
+        client: GREETING,
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
+        name: "at-once-300",
+        campaign: Campaign::Full,
+        connections: Connections::AtOnce(300),
+        client: GREETING,
+        server: ECHO,
+        patience: 120,
+        ..USUAL
+    },
+    Scenario {
+        name: "stream-64m-both",
+        campaign: Campaign::Full,
+        client: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        name: "idle-beyond-test-link",
+        campaign: Campaign::Full,
+        client: &[
+            Step::Echoed(1_000),
+            Step::Pause(70_000),
+            Step::Echoed(1_000),
+            Step::Shutdown,
+        ],
+        server: ECHO,
+        patience: 100,
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-tcp-client",
+        setting: Setting::TcpClient,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(None, Some((reason::PEER_WITHOUT_SMC, 0))),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-tcp-server",
+        setting: Setting::TcpServer,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(Some((reason::PEER_WITHOUT_SMC, 0)), None),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-client-without-device",
+        setting: Setting::ClientWithoutDevice,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::NO_DEVICE, 0)),
+            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-server-without-device",
+        setting: Setting::ServerWithoutDevice,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::NO_SMC_R_DEVICE)),
+            Some((reason::NO_SMC_R_DEVICE, 0)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-client-without-ueid",
+        setting: Setting::ClientWithoutUeid,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::NO_DEVICE, 0)),
+            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-other-ueids",
+        setting: Setting::OtherUeids,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
+            Some((reason::NO_DEVICE, 0)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-server-without-ueid",
+        setting: Setting::ServerWithoutUeid,
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
+            Some((reason::NO_DEVICE, 0)),
+        ),
+        ..USUAL
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{SCENARIOS, SIZES};
+    use crate::conversation::Step;
+
+    #[test]
+    fn names_are_unique_and_fit_for_file_names() {
+        let names: BTreeSet<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), SCENARIOS.len());
+        let fit = |name: &str| {
+            name.bytes()
+                .all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+        };
+        assert!(names.iter().all(|name| fit(name)));
+    }
+
+    #[test]
+    fn what_one_end_sends_the_other_receives() {
+        for scenario in SCENARIOS
+            .iter()
+            .filter(|scenario| scenario.server.contains(&Step::Echo))
+        {
+            let own = |step: &Step| !matches!(step, Step::Send(_) | Step::Receive(_));
+            assert!(scenario.client.iter().all(own), "{}", scenario.name);
+        }
+        assert_eq!(
+            SIZES
+                .iter()
+                .filter(|step| matches!(step, Step::Echoed(_)))
+                .count(),
+            62
+        );
+    }
+}
