@@ -31,6 +31,9 @@ pub mod binding;
 mod locking;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod network;
+pub mod paths;
+pub mod pnet;
 pub mod ports;
 #[cfg(feature = "rdma")]
 pub mod rdma;

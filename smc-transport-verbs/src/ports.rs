@@ -5,6 +5,8 @@ use std::fmt;
 use smc_proto::path::RoceVersion;
 use smc_proto::wire::types::{Gid, Mtu};
 
+use crate::pnet::PnetId;
+
 /// A port of an RNIC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
@@ -18,6 +20,8 @@ pub struct Port {
     pub ethernet: bool,
     /// MTU of its packets' payload.
     pub mtu: Mtu,
+    /// Its physical network, as the hardware says.
+    pub pnet: Option<PnetId>,
     /// Its GIDs; places that hold none are left out.
     pub gids: Vec<GidEntry>,
 }

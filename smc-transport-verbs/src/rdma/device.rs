@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use smc_proto::wire::types::{Psn, Qpn, RKey, RToken};
@@ -9,6 +10,7 @@ use smc_proto::wire::types::{Psn, Qpn, RKey, RToken};
 use super::Unavailable;
 use super::sys::{Channel, Context, DeviceList, QueuePair, Region};
 use crate::memory::Memory;
+use crate::pnet::PnetId;
 use crate::ports::Port;
 use crate::rnic::{
     Access, Connect, DeviceEvent, Piece, PostError, QueuePairFacts, QueuePairSpec, Rnic, RnicError,
@@ -59,6 +61,7 @@ impl RoceDevice {
 
     fn list_ports(&self) -> io::Result<Vec<Port>> {
         let gids = self.context.gids()?;
+        let path = Path::new("/sys/class/infiniband").join(&self.name);
         let port = |port: u8| {
             let attributes = self.context.port(port)?;
             let mine = gids.iter().filter(|(of, _)| *of == port);
@@ -68,6 +71,7 @@ impl RoceDevice {
                 active: attributes.active,
                 ethernet: attributes.ethernet,
                 mtu: attributes.mtu,
+                pnet: PnetId::of_hardware(&path, usize::from(port - 1)),
                 gids: mine.map(|(_, gid)| *gid).collect(),
             })
         };
