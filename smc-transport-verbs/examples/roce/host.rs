@@ -21,16 +21,16 @@ use smc_transport_verbs::binding::{Binding, PathNews};
 use smc_transport_verbs::rdma::RoceDevice;
 
 /// How an end finds the paths of a connection.
-pub trait FindPaths {
+pub(crate) trait FindPaths {
     /// Those of a client, or of a server to which this was proposed.
     fn paths(&self, proposed: Option<Proposed>) -> Vec<LocalPath>;
     /// Those of a port that has its carrier again.
     fn port(&self, device: DeviceId, port: u8) -> Vec<LocalPath>;
 }
 
-pub struct Host<F> {
-    pub engine: Endpoint<Owned>,
-    pub binding: Binding<RoceDevice>,
+pub(crate) struct Host<F> {
+    pub(crate) engine: Endpoint<Owned>,
+    pub(crate) binding: Binding<RoceDevice>,
     finder: F,
     tcp: TcpStream,
     conn: ConnId,
@@ -46,7 +46,7 @@ fn other(what: impl Into<String>) -> io::Error {
 }
 
 impl<F: FindPaths> Host<F> {
-    pub fn new(
+    pub(crate) fn new(
         config: Config,
         binding: Binding<RoceDevice>,
         finder: F,
@@ -227,7 +227,7 @@ impl<F: FindPaths> Host<F> {
     }
 
     /// Goes on until `done` has something to say.
-    pub fn until<T>(
+    pub(crate) fn until<T>(
         &mut self,
         mut done: impl FnMut(&mut Self) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
@@ -246,12 +246,12 @@ impl<F: FindPaths> Host<F> {
     }
 
     /// Waits for the connection.
-    pub fn establish(&mut self) -> io::Result<()> {
+    pub(crate) fn establish(&mut self) -> io::Result<()> {
         self.until(|host| Ok(host.established.then_some(())))
     }
 
     /// Writes what there is room for.
-    pub fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let now = self.now();
         let Some(mut conn) = self.engine.conn(self.conn) else {
             return Err(other("the connection is gone"));
@@ -263,7 +263,7 @@ impl<F: FindPaths> Host<F> {
     }
 
     /// Reads what there is; `None` at the end.
-    pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let now = self.now();
         let id = self.conn;
         let Some(mut conn) = self.engine.conn(id) else {
@@ -276,7 +276,7 @@ impl<F: FindPaths> Host<F> {
     }
 
     /// Ends a direction, or both.
-    pub fn shutdown(&mut self, how: Shutdown) {
+    pub(crate) fn shutdown(&mut self, how: Shutdown) {
         let now = self.now();
         if let Some(mut conn) = self.engine.conn(self.conn) {
             conn.shutdown(now, how);
@@ -284,7 +284,7 @@ impl<F: FindPaths> Host<F> {
     }
 
     /// Waits for the end.
-    pub fn close(&mut self) -> io::Result<CloseReason> {
+    pub(crate) fn close(&mut self) -> io::Result<CloseReason> {
         self.shutdown(Shutdown::Both);
         loop {
             self.turn()?;

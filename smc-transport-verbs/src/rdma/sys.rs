@@ -161,7 +161,8 @@ impl Context {
 
     /// The GIDs of all ports, with the port of each.
     pub(super) fn gids(&self) -> io::Result<Vec<(u8, GidEntry)>> {
-        const MOST: usize = 4096;
+        // What fits into a request: its length has 16 bits.
+        const MOST: usize = 2047;
         let mut entries: Vec<ibv::ibv_gid_entry> = Vec::with_capacity(MOST);
         // SAFETY: the context is open; there is room for `MOST` entries of the size that
         // is told.
