@@ -24,6 +24,8 @@ use smc_transport_verbs::rdma::RoceDevice;
 pub(crate) trait FindPaths {
     /// Those of a client, or of a server to which this was proposed.
     fn paths(&self, proposed: Option<Proposed>) -> Vec<LocalPath>;
+    /// Those of all ports.
+    fn ports(&self) -> Vec<LocalPath>;
     /// Those of a port that has its carrier again.
     fn port(&self, device: DeviceId, port: u8) -> Vec<LocalPath>;
 }
@@ -59,6 +61,10 @@ impl<F: FindPaths> Host<F> {
         let storage = Owned::new(Limits::for_connections(8));
         let mut engine = Endpoint::new(config, u64::from_ne_bytes(seed), storage);
         let now = Instant::from_nanos(0);
+        // A group may have further links over ports that the connection does not use.
+        for path in finder.ports() {
+            engine.handle_path(now, PathEvent::PortUp(path));
+        }
         let conn = match client {
             true => engine.connect(now, options, &finder.paths(None)),
             false => engine.listen(now, options),
@@ -82,9 +88,10 @@ impl<F: FindPaths> Host<F> {
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Everything that can be done now.
-    fn turn(&mut self) -> io::Result<()> {
+    /// Everything that can be done now: whether there was anything.
+    fn turn(&mut self) -> io::Result<bool> {
         self.look_at_tcp();
+        let mut busy = false;
         loop {
             let now = self.now();
             if self.engine.poll_timeout().is_some_and(|at| at <= now) {
@@ -117,8 +124,9 @@ impl<F: FindPaths> Host<F> {
                 any = true;
             }
             if !any {
-                return Ok(());
+                return Ok(busy);
             }
+            busy = true;
         }
     }
 
@@ -233,10 +241,14 @@ impl<F: FindPaths> Host<F> {
     ) -> io::Result<T> {
         loop {
             self.turn()?;
-            if let Some(result) = done(self)? {
-                // What that led to goes out before anything else.
-                self.turn()?;
+            let result = done(self)?;
+            // What that led to goes out before anything else.
+            let busy = self.turn()?;
+            if let Some(result) = result {
                 return Ok(result);
+            }
+            if busy {
+                continue;
             }
             if let Some(reason) = self.closed {
                 return Err(other(format!("the connection ended: {reason}")));

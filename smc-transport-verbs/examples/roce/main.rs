@@ -170,8 +170,28 @@ impl FindPaths for Finder {
         }
     }
 
+    fn ports(&self) -> Vec<LocalPath> {
+        let mut surroundings = self.surroundings.borrow_mut();
+        let all = surroundings.ports().iter();
+        let all: Vec<_> = all.map(|(device, port)| (*device, port.port)).collect();
+        let paths = all
+            .into_iter()
+            .flat_map(|(device, port)| surroundings.port(device, port));
+        paths.collect()
+    }
+
     fn port(&self, device: DeviceId, port: u8) -> Vec<LocalPath> {
-        self.surroundings.borrow_mut().port(device, port)
+        let mut surroundings = self.surroundings.borrow_mut();
+        if let Ok(network) = Network::read() {
+            surroundings.set_network(network);
+        }
+        // It is listed anew: its GIDs and its state may be others now.
+        let name = surroundings.ports().iter().find(|(of, _)| *of == device);
+        let name = name.map(|(_, port)| port.device.clone());
+        if let Some(Ok(ports)) = name.map(|name| RoceDevice::open(&name)?.ports()) {
+            surroundings.set_ports(device, ports);
+        }
+        surroundings.port(device, port)
     }
 }
 
