@@ -63,8 +63,8 @@ pub struct Binding<R: Rnic> {
     ready: VecDeque<u32>,
     /// Batches taken since the RNICs were last asked which queues have something.
     batches: u32,
-    /// A message that waits for those before it on other links.
-    held: Option<Held>,
+    /// Messages that wait for those before them on other links.
+    held: VecDeque<Held>,
     news: VecDeque<PathNews>,
     errands: Errands<R>,
     /// The last message that was reported.
@@ -130,7 +130,7 @@ impl<R: Rnic> Binding<R> {
             answers: VecDeque::new(),
             ready: VecDeque::new(),
             batches: 0,
-            held: None,
+            held: VecDeque::new(),
             news: VecDeque::new(),
             errands,
             payload: vec![0; LARGEST].into(),

@@ -36,12 +36,12 @@ impl<R: Rnic> Binding<R> {
     /// Looks at a completion, or takes some from a queue.
     pub(super) fn work(&mut self) -> Progress {
         let Some(place) = self.ready.front().copied() else {
-            return match self.held.take() {
+            return match self.held.pop_front() {
                 Some(held) => self.release(held),
                 None => Progress::None,
             };
         };
-        let holding = self.held.is_some();
+        let holding = !self.held.is_empty();
         let Some((id, link)) = self.links.at_mut(place) else {
             self.ready.pop_front();
             return Progress::Some;
@@ -134,7 +134,7 @@ impl<R: Rnic> Binding<R> {
             link.fail(&rnic, LinkFailure::Other, None);
         }
         let octets = self.payload.get(..length)?;
-        if is_validation(octets) && self.held.is_none() {
+        if is_validation(octets) {
             let octets = octets.into();
             self.hold(Held { link: id, octets });
             return None;
@@ -145,14 +145,19 @@ impl<R: Rnic> Binding<R> {
     /// A failover validation tells of messages on another link: it is reported after
     /// everything that has come there, and nothing of its own link before it.
     fn hold(&mut self, held: Held) {
-        self.ready.clear();
-        let mut others = Vec::new();
-        for (id, link) in self.links.iter_mut() {
-            link.queued = id != held.link;
-            if link.queued {
-                others.push(id);
-            }
+        let first = self.held.is_empty();
+        let place = held.link.index();
+        self.held.push_back(held);
+        self.ready.retain(|ready| *ready != place);
+        if let Some((_, link)) = self.links.at_mut(place) {
+            link.queued = false;
         }
+        if !first {
+            // What came before is taken in already.
+            return;
+        }
+        let others = self.links.iter().map(|(id, _)| id);
+        let others: Vec<_> = others.filter(|id| id.index() != place).collect();
         for id in others {
             let Some(rnic) = self.rnic_of(id) else {
                 continue;
@@ -160,17 +165,18 @@ impl<R: Rnic> Binding<R> {
             if let Some(link) = self.links.get_mut(id) {
                 // A queue has no more than was posted, and nothing is posted meanwhile.
                 while link.take_batch(&rnic) && link.polled.len() <= 8 * BATCH {}
-                self.ready.push_back(id.index());
             }
+            self.wake(id.index());
         }
-        self.held = Some(held);
     }
 
     /// Reports what was held.
     fn release(&mut self, held: Held) -> Progress {
-        // Queues that were left alone meanwhile may have something.
-        let all: Vec<_> = self.links.iter().map(|(id, _)| id.index()).collect();
-        all.into_iter().for_each(|place| self.wake(place));
+        if self.held.is_empty() {
+            // Queues that were left alone meanwhile may have something.
+            let all: Vec<_> = self.links.iter().map(|(id, _)| id.index()).collect();
+            all.into_iter().for_each(|place| self.wake(place));
+        }
         let length = held.octets.len();
         if let Some(into) = self.payload.get_mut(..length) {
             into.copy_from_slice(&held.octets);

@@ -78,7 +78,7 @@ impl DeviceEvent {
     pub const fn of(code: u32, port: u8, token: u32) -> Option<Self> {
         Some(match code {
             // A completion queue is one queue pair's.
-            0..=3 | 7 => Self::QueuePairBroken { token },
+            0..=3 => Self::QueuePairBroken { token },
             8 => Self::Removed,
             9 => Self::PortUp { port },
             10 => Self::PortDown { port },
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(of(1), Some(DeviceEvent::QueuePairBroken { token: 9 }));
         assert_eq!(of(8), Some(DeviceEvent::Removed));
         // Established, drained, and what a newer kernel may tell.
-        for code in [4, 5, 16, 99] {
+        for code in [4, 5, 7, 16, 99] {
             assert_eq!(of(code), None, "{code}");
         }
     }
