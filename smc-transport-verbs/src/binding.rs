@@ -1,0 +1,309 @@
+//! RNICs as the engine's: commands in, completions out, and octets to and from the
+//! buffers that the engine names.
+//!
+//! One [`Binding`] has all RNICs of an endpoint, because its buffers are memory that
+//! several of them use, and because failover asks for an order between their queues.
+//!
+//! ```text
+//!   carry_out: until the engine wants nothing more        poll: until there is nothing
+//!
+//!   poll_data ── DataTurn ───┐                     ┌─ answers that are due already
+//!   poll_rdma ── RdmaCommand ┤                     ├─ queue pairs with completions
+//!                            ▼                     ├─ errands: what took its time
+//!         links, buffers, chained work requests    └─ news of ports and devices
+//! ```
+//!
+//! To wait for something to poll, wait until the binding's descriptor is readable. It
+//! need not be parked: a completion queue is armed again before it is polled.
+
+mod buffers;
+mod control;
+mod data;
+mod errands;
+mod events;
+mod link;
+mod receives;
+mod sends;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll;
+use smc_proto::command::{DataTurn, RdmaCommand};
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::config::MAX_DEVICES;
+use smc_proto::endpoint::Endpoint;
+use smc_proto::id::{DeviceId, LinkId};
+use smc_proto::storage::Storage;
+use smc_proto::time::Instant;
+
+use crate::rnic::{Rnic, RnicError};
+use buffers::Buffers;
+use errands::Errands;
+use link::Link;
+use receives::LARGEST;
+use slots::Slots;
+
+pub use events::PathNews;
+
+/// The RNICs of an endpoint.
+pub struct Binding<R: Rnic> {
+    rnics: [Option<Bound<R>>; MAX_DEVICES],
+    buffers: Buffers<R>,
+    /// Behind what is registered with them, which is dropped first.
+    links: Slots<LinkId, Link<R>>,
+    /// Answers that are due already.
+    answers: VecDeque<RdmaCompletion<'static>>,
+    /// Links whose completion queues may have something, by their places.
+    ready: VecDeque<u32>,
+    /// Batches taken since the RNICs were last asked which queues have something.
+    batches: u32,
+    /// Messages that wait for those before them on other links.
+    held: VecDeque<Held>,
+    news: VecDeque<PathNews>,
+    errands: Errands<R>,
+    /// The last message that was reported.
+    payload: Box<[u8]>,
+    /// The last command that an RNIC refused, and why.
+    refusal: Option<RnicError>,
+    inline: u32,
+    poller: OwnedFd,
+}
+
+/// An RNIC with its number.
+struct Bound<R> {
+    rnic: Arc<R>,
+    removed: bool,
+}
+
+/// What was found in a completion queue and is not reported yet.
+struct Held {
+    link: LinkId,
+    octets: Box<[u8]>,
+}
+
+/// Octets that are sent inline if the RNIC can.
+const INLINE: u32 = 128;
+
+/// Batches of completions after which the RNICs are asked again, however much there is
+/// to do for the queues that are known.
+const PATIENCE: u32 = 4;
+
+/// What [`Binding::poll`] has found.
+enum Found {
+    Answer(RdmaCompletion<'static>),
+    /// A message, in `payload`.
+    Message {
+        link: LinkId,
+        length: usize,
+    },
+}
+
+/// What came of a step.
+enum Progress {
+    Found(Found),
+    /// Something, but nothing to report.
+    Some,
+    /// There is nothing to do.
+    None,
+}
+
+impl<R: Rnic> Binding<R> {
+    /// Without any RNIC yet.
+    ///
+    /// # Errors
+    /// The system's, if it has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let errands = Errands::new()?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&poller, errands.as_fd(), data, epoll::EventFlags::IN)?;
+        Ok(Self {
+            rnics: [const { None }; MAX_DEVICES],
+            links: Slots::default(),
+            buffers: Buffers::default(),
+            answers: VecDeque::new(),
+            ready: VecDeque::new(),
+            batches: 0,
+            held: VecDeque::new(),
+            news: VecDeque::new(),
+            errands,
+            payload: vec![0; LARGEST].into(),
+            refusal: None,
+            inline: INLINE,
+            poller,
+        })
+    }
+
+    /// Sends nothing inline, as RNICs that cannot do it.
+    #[must_use]
+    pub fn without_inline(mut self) -> Self {
+        self.inline = 0;
+        self
+    }
+
+    /// Binds an RNIC to its number at the endpoint. One that was removed may come back
+    /// under its old number once nothing of it is left.
+    ///
+    /// # Errors
+    /// If there is no such number, if it is taken, or if the system has no descriptors
+    /// left.
+    pub fn add(&mut self, device: DeviceId, rnic: R) -> io::Result<()> {
+        let in_use = self.links.iter().any(|(_, link)| link.device == device);
+        let Some(place) = self.rnics.get_mut(usize::from(device.0)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if in_use || place.as_ref().is_some_and(|bound| !bound.removed) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        for fd in [rnic.completions_fd(), rnic.events_fd()] {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&self.poller, fd, data, epoll::EventFlags::IN)?;
+        }
+        let rnic = Arc::new(rnic);
+        let removed = false;
+        *place = Some(Bound { rnic, removed });
+        Ok(())
+    }
+
+    /// An RNIC.
+    #[must_use]
+    pub fn rnic(&self, device: DeviceId) -> Option<&R> {
+        let bound = self.rnics.get(usize::from(device.0))?.as_ref()?;
+        Some(&bound.rnic)
+    }
+
+    /// The numbers of the RNICs.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceId> + use<R> {
+        let mut taken = [false; MAX_DEVICES];
+        for (taken, rnic) in taken.iter_mut().zip(&self.rnics) {
+            *taken = rnic.is_some();
+        }
+        // There are at most 16.
+        (0..MAX_DEVICES as u8)
+            .zip(taken)
+            .filter_map(|(number, taken)| taken.then_some(DeviceId(number)))
+    }
+
+    /// Why an RNIC last refused a command; the engine was told that it did.
+    #[must_use]
+    pub fn last_refusal(&self) -> Option<&RnicError> {
+        self.refusal.as_ref()
+    }
+
+    /// How many queue pairs and buffers there are.
+    #[must_use]
+    pub fn usage(&self) -> (usize, usize) {
+        (self.links.iter().count(), self.buffers.count())
+    }
+
+    /// Executes everything that the engine wants of the RNICs: whether there was
+    /// anything.
+    pub fn carry_out<S: Storage>(&mut self, engine: &mut Endpoint<S>, now: Instant) -> bool {
+        let mut any = false;
+        for device in self.devices() {
+            let mut turn = DataTurn::EMPTY;
+            loop {
+                if engine.poll_data(now, device, &mut turn) {
+                    self.execute_turn(&turn);
+                } else if let Some(command) = engine.poll_rdma(now, device) {
+                    self.execute_from(engine, device, command);
+                } else {
+                    break;
+                }
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn execute_from<S: Storage>(
+        &mut self,
+        engine: &mut Endpoint<S>,
+        device: DeviceId,
+        command: RdmaCommand,
+    ) {
+        let RdmaCommand::SendLarge { link, wr_id, .. } = command else {
+            return self.execute(device, command);
+        };
+        let mut octets = [0; LARGEST];
+        // There is always room for one.
+        let length = engine.emit_llc(link, wr_id, &mut octets).unwrap_or(0);
+        let message = octets.get(..length).unwrap_or_default();
+        self.send_large(link, wr_id, message);
+    }
+
+    /// What the RNICs have to tell the engine next.
+    pub fn poll(&mut self) -> Option<RdmaCompletion<'_>> {
+        Some(match self.find()? {
+            Found::Answer(answer) => answer,
+            Found::Message { link, length } => RdmaCompletion::Received {
+                link,
+                payload: self.payload.get(..length).unwrap_or_default(),
+            },
+        })
+    }
+
+    fn find(&mut self) -> Option<Found> {
+        loop {
+            if let Some(answer) = self.answers.pop_front() {
+                return Some(Found::Answer(answer));
+            }
+            if self.batches >= PATIENCE {
+                self.look();
+            }
+            match self.work() {
+                Progress::Found(found) => return Some(found),
+                Progress::Some => {}
+                Progress::None => {
+                    if !self.look() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks everybody whether there is something new.
+    fn look(&mut self) -> bool {
+        self.batches = 0;
+        let mut any = self.take_errands();
+        for place in 0..MAX_DEVICES {
+            let Some(bound) = self.rnics.get(place).and_then(Option::as_ref) else {
+                continue;
+            };
+            let rnic = bound.rnic.clone();
+            while let Some(token) = rnic.next_ready() {
+                self.wake(token);
+                any = true;
+            }
+            while let Some(event) = rnic.next_event() {
+                // There are at most 16.
+                self.on_event(DeviceId(place as u8), event);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The completion queue of a link may have something.
+    fn wake(&mut self, place: u32) {
+        if let Some((_, link)) = self.links.at_mut(place)
+            && !std::mem::replace(&mut link.queued, true)
+        {
+            self.ready.push_back(place);
+        }
+    }
+}
+
+impl<R: Rnic> AsFd for Binding<R> {
+    /// Readable when there may be something to poll.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poller.as_fd()
+    }
+}

@@ -1,0 +1,405 @@
+//! Two engines, each with RNICs that one fabric joins, and nothing between them but a
+//! queue of CLC octets.
+
+mod fabric;
+
+use std::time::Duration as Time;
+
+use smc_proto::command::{QpAddress, RdmaCommand};
+use smc_proto::completion::{LinkFailure, RdmaCompletion};
+use smc_proto::config::{Config, Offers};
+use smc_proto::connection::Shutdown;
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::id::{ConnId, DeviceId, LanId};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
+use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, Psn, Qpn};
+
+use super::{Binding, PathNews};
+use crate::rnic::DeviceEvent;
+use fabric::{Fabric, SoftRnic};
+
+struct Side {
+    number: u8,
+    engine: Endpoint<Owned>,
+    binding: Binding<SoftRnic>,
+    conn: Option<ConnId>,
+    inbox: Vec<u8>,
+    events: Vec<Event>,
+    roce: RoceVersion,
+}
+
+impl Side {
+    fn new(fabric: &Fabric, number: u8, how: &How) -> Self {
+        let mut config = Config::new(PeerId::new(u16::from(number), Mac([number; 6])));
+        config.offers = match how.roce {
+            RoceVersion::V1 => Offers::SMCR_V1,
+            RoceVersion::V2 => Offers::SMCR_V2,
+        };
+        config.eye_catcher = how.eye_catcher;
+        config.timeouts.confirm_link_delay = Duration::ZERO;
+        config.v2.ueids.push(Eid::user("TEST").unwrap()).unwrap();
+        let storage = Owned::new(Limits::for_connections(8));
+        let mut binding = Binding::new().unwrap();
+        for device in 0..how.rnics {
+            let rnic = fabric.rnic(how.inline);
+            binding.add(DeviceId(device), rnic).unwrap();
+        }
+        Self {
+            number,
+            engine: Endpoint::new(config, number.into(), storage),
+            binding,
+            conn: None,
+            inbox: Vec::new(),
+            events: Vec::new(),
+            roce: how.roce,
+        }
+    }
+
+    fn paths(&self) -> Vec<LocalPath> {
+        let path = |device: DeviceId| LocalPath {
+            device,
+            port: 1,
+            gid_index: 0,
+            gid: Gid([
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0xff,
+                0xff,
+                10,
+                0,
+                device.0,
+                self.number,
+            ]),
+            mac: Mac([2, 0, 0, 0, device.0, self.number]),
+            mtu: Mtu::M1024,
+            lan: LanId(0),
+            subnet_match: true,
+            roce: self.roce,
+            route: Route::Direct,
+        };
+        self.binding.devices().map(path).collect()
+    }
+
+    /// Everything that this side can do now; the octets it sends.
+    fn turn(&mut self, now: Instant) -> Vec<u8> {
+        let mut sent = Vec::new();
+        if let Some(conn) = self.conn
+            && !self.inbox.is_empty()
+            && let ClcProgress::Consumed { len, .. } =
+                self.engine.handle_clc(now, conn, &self.inbox).unwrap()
+        {
+            self.inbox.drain(..len);
+        }
+        loop {
+            self.engine.handle_timeout(now);
+            let mut octets = [0; MAX_LENGTH];
+            if let Some((_, len)) = self.engine.poll_clc(now, &mut octets).unwrap() {
+                sent.extend_from_slice(&octets[..len]);
+            } else if self.binding.carry_out(&mut self.engine, now) {
+            } else if let Some(completion) = self.binding.poll() {
+                self.engine.handle_rdma(now, completion);
+            } else if let Some(PathNews::Lost(event)) = self.binding.poll_path() {
+                self.engine.handle_path(now, event);
+            } else if let Some(event) = self.engine.poll_event() {
+                self.events.push(event);
+                if let Event::Proposed { conn } = event {
+                    let paths = self.paths();
+                    self.engine.accept(now, conn, &paths).unwrap();
+                }
+            } else if self.engine.poll_tcp().is_none() {
+                return sent;
+            }
+        }
+    }
+
+    fn write(&mut self, now: Instant, octets: &[u8]) -> usize {
+        let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
+        let fill = |space: &_| self.binding.fill(space, octets).unwrap();
+        conn.write(now, fill).unwrap() as usize
+    }
+
+    fn read(&mut self, now: Instant, most: usize) -> Vec<u8> {
+        let mut octets = vec![0; most];
+        let id = self.conn.unwrap();
+        let mut conn = self.engine.conn(id).unwrap();
+        let take = |readable: &_| self.binding.take(id, readable, &mut octets).unwrap();
+        let len = conn.read(now, take).unwrap();
+        octets.truncate(len as usize);
+        octets
+    }
+
+    fn told(&self, event: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(event)
+    }
+
+    fn closed(&self) -> Option<CloseReason> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(*reason),
+            _ => None,
+        })
+    }
+}
+
+/// How two sides are made.
+struct How {
+    rnics: u8,
+    inline: u32,
+    roce: RoceVersion,
+    eye_catcher: bool,
+}
+
+const PLAIN: How = How {
+    rnics: 1,
+    inline: 64,
+    roce: RoceVersion::V2,
+    eye_catcher: false,
+};
+
+struct Pair {
+    fabric: Fabric,
+    sides: [Side; 2],
+    now: Instant,
+}
+
+impl Pair {
+    fn new(how: &How) -> Self {
+        let fabric = Fabric::default();
+        let sides = [1, 2].map(|number| Side::new(&fabric, number, how));
+        let now = Instant::from_nanos(1);
+        Self { fabric, sides, now }
+    }
+
+    /// A client of the first side.
+    fn connect(&mut self) {
+        let options = ConnOptions::new(Subnets::default());
+        let [client, server] = &mut self.sides;
+        let paths = client.paths();
+        let conn = client.engine.connect(self.now, options.clone(), &paths);
+        client.conn = Some(conn.unwrap());
+        server.conn = Some(server.engine.listen(self.now, options).unwrap());
+        self.settle();
+    }
+
+    fn connected(how: &How) -> Self {
+        let mut pair = Self::new(how);
+        pair.connect();
+        pair.until(|sides| {
+            let up = |event: &Event| matches!(event, Event::Established { .. });
+            sides.iter().all(|side| side.told(up))
+        });
+        pair
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            for at in 0..2 {
+                let sent = self.sides[at].turn(self.now);
+                self.sides[1 - at].inbox.extend(sent);
+            }
+        }
+    }
+
+    /// Lets time go by until something holds: in the world too, where errands run.
+    fn until(&mut self, holds: impl Fn(&[Side; 2]) -> bool) {
+        for _ in 0..2000 {
+            self.settle();
+            if holds(&self.sides) {
+                return;
+            }
+            self.now = self.now.after(Duration::from_millis(1));
+            std::thread::sleep(Time::from_millis(1));
+        }
+        for side in &self.sides {
+            eprintln!("{:?} {:?}", side.events, side.binding.last_refusal());
+        }
+        panic!("it does not come about");
+    }
+
+    /// Octets go from one side to the other, with `meanwhile` once at half of them.
+    fn carry(&mut self, from: usize, len: usize, mut meanwhile: impl FnMut(&mut Self)) {
+        let message: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
+        let (mut written, mut read, mut half) = (0, Vec::new(), false);
+        while read.len() < len {
+            written += self.sides[from].write(self.now, &message[written..]);
+            if written > len / 2 && !std::mem::replace(&mut half, true) {
+                meanwhile(self);
+            }
+            self.settle();
+            read.extend(self.sides[1 - from].read(self.now, 10_007));
+            self.settle();
+            self.now = self.now.after(Duration::from_millis(1));
+        }
+        assert!(read == message);
+    }
+}
+
+#[test]
+fn octets_cross_in_both_versions_inline_or_not_with_eye_catchers_or_not() {
+    for roce in [RoceVersion::V1, RoceVersion::V2] {
+        for (inline, eye_catcher) in [(0, false), (64, true), (1024, false)] {
+            let how = How {
+                inline,
+                roce,
+                eye_catcher,
+                ..PLAIN
+            };
+            let mut pair = Pair::connected(&how);
+            pair.carry(0, 300_000, |_| {});
+            pair.carry(1, 40, |_| {});
+            pair.carry(1, 300_000, |_| {});
+            for side in &mut pair.sides {
+                let conn = side.conn.unwrap();
+                let mut conn = side.engine.conn(conn).unwrap();
+                conn.shutdown(pair.now, Shutdown::Both);
+            }
+            pair.settle();
+            for side in &pair.sides {
+                assert_eq!(side.closed(), Some(CloseReason::Normal));
+            }
+            // Idle buffers, then the group, go back to the device in their time.
+            for _ in 0..100 {
+                pair.now = pair.now.after(Duration::from_secs(10));
+                pair.settle();
+            }
+            for side in &mut pair.sides {
+                assert_eq!(side.binding.usage(), (0, 0));
+                assert!(side.binding.last_refusal().is_none());
+            }
+            assert_eq!(pair.fabric.usage(), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_turn_takes_one_doorbell() {
+    let mut pair = Pair::connected(&PLAIN);
+    let before = pair.fabric.doorbells();
+    pair.sides[0].write(pair.now, b"one WRITE and one SEND");
+    let Side {
+        engine, binding, ..
+    } = &mut pair.sides[0];
+    assert!(binding.carry_out(engine, pair.now));
+    assert_eq!(pair.fabric.doorbells(), before + 1);
+}
+
+#[test]
+fn connections_move_to_the_other_rnic_and_lose_no_octet() {
+    for cut in 0..2 {
+        let mut pair = Pair::connected(&How { rnics: 2, ..PLAIN });
+        pair.until(|sides| {
+            let links = |side: &Side| {
+                let up = |event: &&Event| matches!(event, Event::LinkUp { .. });
+                side.events.iter().filter(up).count() == 2
+            };
+            sides.iter().all(links)
+        });
+        pair.carry(0, 400_000, |pair| {
+            // The client's first or second, and with it its peer at the server.
+            pair.fabric.cut(cut);
+            pair.fabric.cut(cut + 2);
+        });
+        let down = |event: &Event| matches!(event, Event::LinkDown { .. });
+        assert!(pair.sides.iter().all(|side| side.told(down)));
+        pair.carry(1, 100_000, |_| {});
+    }
+}
+
+#[test]
+fn a_port_without_carrier_is_told_of_and_a_device_that_goes_ends_its_links() {
+    let mut pair = Pair::connected(&PLAIN);
+    let client = &mut pair.sides[0];
+    pair.fabric.tell(0, DeviceEvent::PortChanged { port: 1 });
+    pair.fabric.tell(0, DeviceEvent::PortChanged { port: 1 });
+    assert!(client.binding.poll().is_none());
+    let device = DeviceId(0);
+    let changed = PathNews::Changed { device, port: 1 };
+    assert_eq!(client.binding.poll_path(), Some(changed));
+    assert_eq!(client.binding.poll_path(), None);
+
+    pair.fabric.tell(0, DeviceEvent::Removed);
+    let failed = client.binding.poll();
+    let cause = LinkFailure::DeviceRemoved;
+    assert!(
+        matches!(failed, Some(RdmaCompletion::LinkFailed { cause: why, .. }) if why == cause),
+        "{failed:?}"
+    );
+    let removed = PathEvent::DeviceRemoved { device };
+    let news = client.binding.poll_path();
+    assert_eq!(news, Some(PathNews::Lost(removed)));
+    client.engine.handle_path(pair.now, removed);
+    pair.settle();
+    assert_eq!(pair.sides[0].closed(), Some(CloseReason::LinksLost));
+    for _ in 0..100 {
+        pair.now = pair.now.after(Duration::from_secs(10));
+        pair.settle();
+    }
+    // All of it was taken down, and the place is free.
+    let client = &mut pair.sides[0];
+    assert_eq!(client.binding.usage(), (0, 0));
+    let again = pair.fabric.rnic(0);
+    client.binding.add(device, again).unwrap();
+    let again = pair.fabric.rnic(0);
+    assert!(client.binding.add(device, again).is_err());
+}
+
+#[test]
+fn memory_that_may_not_be_locked_leads_to_tcp_and_the_limit_is_named() {
+    let mut pair = Pair::new(&PLAIN);
+    // Enough for the messages of both sides, not for buffers.
+    pair.fabric.lock_at_most(100_000);
+    pair.connect();
+    pair.until(|sides| {
+        let fell = |event: &Event| matches!(event, Event::FellBack { .. });
+        sides.iter().all(|side| side.told(fell))
+    });
+    let why = pair.sides.iter().find_map(|side| {
+        side.events.iter().find_map(|event| match event {
+            Event::FellBack { why, .. } if why.code == DiagnosisCode::MEMORY => Some(side),
+            _ => None,
+        })
+    });
+    let refusal = why.unwrap().binding.last_refusal().unwrap();
+    assert!(refusal.is_memory_limit());
+    assert!(refusal.to_string().contains("ulimit -l"), "{refusal}");
+}
+
+#[test]
+fn a_peer_that_is_slow_to_find_keeps_nobody_waiting() {
+    let mut pair = Pair::connected(&PLAIN);
+    pair.fabric.connect_slowly(Time::from_millis(300));
+    let side = &mut pair.sides[0];
+    let up = |event: &Event| match event {
+        Event::LinkUp { link, .. } => Some(*link),
+        _ => None,
+    };
+    let link = side.events.iter().find_map(up).unwrap();
+    let peer = QpAddress {
+        qpn: Qpn::new(2),
+        psn: Psn::new(0),
+        gid: Gid::default(),
+        mac: Mac::default(),
+    };
+    // The same queue pair to the same peer once more: the device does not mind.
+    let again = RdmaCommand::ConnectQp {
+        link,
+        peer,
+        mtu: Mtu::M1024,
+        hop_limit: 1,
+    };
+    side.binding.execute(DeviceId(0), again);
+    let begun = std::time::Instant::now();
+    pair.carry(0, 100_000, |_| {});
+    assert!(begun.elapsed() < Time::from_millis(300));
+}

@@ -1,0 +1,136 @@
+//! Posting work and taking its completions.
+
+use std::io;
+use std::mem::{MaybeUninit, zeroed};
+
+use rdma_sys as ibv;
+
+use super::{QueuePair, Region, checked};
+use crate::rnic::{MAX_CHAIN, Piece, SendRequest, Source, Status, Work, WorkCompletion};
+
+impl QueuePair {
+    pub(in crate::rdma) fn post_receive(
+        &self,
+        number: u64,
+        into: Piece<'_, Region>,
+    ) -> io::Result<()> {
+        let (mut pieces, count) = into.region.pieces(into.segments)?;
+        let mut request = ibv::ibv_recv_wr {
+            wr_id: number,
+            next: std::ptr::null_mut(),
+            sg_list: pieces.as_mut_ptr(),
+            num_sge: count,
+        };
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: the queue pair exists; the request names pieces that lie within a
+        // registered region and is read before the call returns.
+        checked(unsafe { ibv::ibv_post_recv(self.raw(), &raw mut request, &raw mut bad) })
+    }
+
+    /// Posts requests; if not all, how many were.
+    pub(in crate::rdma) fn post_send(
+        &self,
+        requests: &[SendRequest<'_, Region>],
+    ) -> Result<(), (usize, io::Error)> {
+        // SAFETY: numbers and null pointers, for which zero is valid.
+        let mut chain: [ibv::ibv_send_wr; MAX_CHAIN] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut pieces: [[ibv::ibv_sge; 2]; MAX_CHAIN] = unsafe { zeroed() };
+        if requests.is_empty() || requests.len() > MAX_CHAIN {
+            return Err((0, io::ErrorKind::InvalidInput.into()));
+        }
+        let places = chain.iter_mut().zip(&mut pieces);
+        for (request, (place, pieces)) in requests.iter().zip(places) {
+            let (count, inline) = match &request.source {
+                Source::Fetched(piece) => {
+                    let found = piece.region.pieces(piece.segments);
+                    let (found, count) = found.map_err(|error| (0, error))?;
+                    *pieces = found;
+                    (count, false)
+                }
+                Source::Inline(piece) => {
+                    let found = piece.region.host_pieces(piece.segments);
+                    let (found, count) = found.map_err(|error| (0, error))?;
+                    *pieces = found;
+                    (count, true)
+                }
+                Source::Octets(octets) => {
+                    let length = u32::try_from(octets.len());
+                    let length = length.map_err(|_| (0, io::ErrorKind::InvalidInput.into()))?;
+                    let [piece, _] = pieces;
+                    piece.addr = octets.as_ptr() as u64;
+                    piece.length = length;
+                    (1, true)
+                }
+            };
+            let total = pieces.iter().take(count as usize);
+            let total = total.fold(0u32, |sum, piece| sum.saturating_add(piece.length));
+            if inline && total > self.inline() {
+                return Err((0, io::ErrorKind::InvalidInput.into()));
+            }
+            use ibv::ibv_send_flags as flag;
+            let mut flags = if inline { flag::IBV_SEND_INLINE.0 } else { 0 };
+            place.wr_id = request.number;
+            place.sg_list = pieces.as_mut_ptr();
+            place.num_sge = count;
+            place.opcode = match request.work {
+                Work::Write { rkey, address } => {
+                    place.wr.rdma = ibv::rdma_t {
+                        remote_addr: address,
+                        rkey,
+                    };
+                    ibv::ibv_wr_opcode::IBV_WR_RDMA_WRITE
+                }
+                Work::Send => {
+                    flags |= flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
+                    ibv::ibv_wr_opcode::IBV_WR_SEND
+                }
+            };
+            place.send_flags = flags;
+        }
+        let first = chain.as_mut_ptr();
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: `first` and its successors up to the number of requests are elements
+        // of one array, each chained to the next. The queue pair exists. Pieces lie
+        // within registered regions; those that are taken inline lie in this process and
+        // are alive until the call returns, as are the requests. How far the device came
+        // is a pointer into the same array.
+        unsafe {
+            for at in 1..requests.len() {
+                (*first.add(at - 1)).next = first.add(at);
+            }
+            checked(ibv::ibv_post_send(self.raw(), first, &raw mut bad))
+        }
+        .map_err(|error| {
+            let posted = (bad as usize).saturating_sub(first as usize);
+            let posted = posted / size_of::<ibv::ibv_send_wr>();
+            (posted.min(requests.len() - 1), error)
+        })
+    }
+
+    pub(in crate::rdma) fn poll(&self, into: &mut [WorkCompletion]) -> usize {
+        const MOST: usize = 32;
+        let mut found: [MaybeUninit<ibv::ibv_wc>; MOST] = [const { MaybeUninit::uninit() }; MOST];
+        let room = into.len().min(MOST);
+        // SAFETY: the queue exists; there is room for `room` completions.
+        let count = unsafe {
+            let queue = self.completions();
+            ibv::ibv_poll_cq(queue, room as i32, found.as_mut_ptr().cast())
+        };
+        // Less than none is an error: the device is gone, which an event tells.
+        let count = usize::try_from(count).unwrap_or(0).min(room);
+        for (into, found) in into.iter_mut().zip(found.iter().take(count)) {
+            // SAFETY: the call wrote so many. Of one that failed, the number and the
+            // status are valid.
+            *into = unsafe {
+                let found = found.as_ptr();
+                WorkCompletion {
+                    number: (*found).wr_id,
+                    status: Status::of((*found).status),
+                    length: (*found).byte_len,
+                }
+            };
+        }
+        count
+    }
+}
