@@ -7,7 +7,7 @@ use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::AlertToken;
+use smc_proto::wire::types::{AlertToken, Qpn};
 
 /// Messages of a flood.
 const FLOOD: u32 = 100_000;
