@@ -7,31 +7,12 @@ use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{AlertToken, PeerId, Qpn};
+use smc_proto::wire::types::{AlertToken, Qpn};
 
 /// Messages of a flood.
 const FLOOD: u32 = 100_000;
 /// Most steps one message may take. RKeys are looked for among at most 255.
 const STEPS: u32 = 2_100;
-
-/// A client with two groups to two peers: links and connections of both.
-fn two_groups() -> (Script, [(LinkId, ConnId, AlertToken); 2]) {
-    let mut s = Script::client();
-    let mut made = Vec::new();
-    for number in 0..2u8 {
-        s.peer.id = PeerId::new(number.into(), s.peer.mac);
-        s.peer.qpn = Qpn::new(0x100 * (u32::from(number) + 1));
-        let (conn, confirm) = s.client_confirms();
-        let link = s.adapter.links().last().expect("a queue pair");
-        s.send_on(link, s.peer.confirm_link());
-        s.expect_confirm_link_reply();
-        s.send_on(link, s.peer.add_link());
-        s.expect_add_link_rejection();
-        s.expect_established(conn);
-        made.push((link, conn, confirm.alert_token));
-    }
-    (s, [made[0], made[1]])
-}
 
 /// The other group still works, whatever happened to the first.
 #[track_caller]
@@ -70,7 +51,7 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
         }),
     ];
     for (name, message) in floods {
-        let (mut s, [flooded, other]) = two_groups();
+        let (mut s, [flooded, other]) = Script::two_groups();
         let mut most = 0;
         for n in 0..FLOOD / 10 {
             let payload = message(n);
@@ -100,7 +81,7 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
 
 #[test]
 fn a_hundred_thousand_messages_leave_what_was_there() {
-    let (mut s, [flooded, other]) = two_groups();
+    let (mut s, [flooded, other]) = Script::two_groups();
     let before = s.endpoint.usage();
     let payload = Peer::test_link(1, false).emit();
     for _ in 0..FLOOD {
@@ -117,7 +98,7 @@ fn a_hundred_thousand_messages_leave_what_was_there() {
 fn a_burst_of_requests_nobody_could_answer_ends_that_link_only() {
     //= CASE-H18 test
     //= LLC-079 test
-    let (mut s, [flooded, other]) = two_groups();
+    let (mut s, [flooded, other]) = Script::two_groups();
     let now = s.now;
     for n in 0..64 {
         let payload = Peer::test_link(n, false).emit();
@@ -141,7 +122,7 @@ fn a_burst_of_requests_nobody_could_answer_ends_that_link_only() {
 fn a_token_of_another_group_names_nothing() {
     //= CASE-H07 test
     //= CDC-005 test
-    let (mut s, [one, other]) = two_groups();
+    let (mut s, [one, other]) = Script::two_groups();
     s.send_cdc(one.0, Peer::cdc(other.2, 1, 100, 0));
     check!(s, s.readable(other.1), 0);
     check!(s, s.endpoint.statistics().cdc_unknown, 1);
@@ -183,7 +164,7 @@ fn unknown_and_old_tokens_are_dropped() {
 #[test]
 fn a_write_the_peer_refuses_is_blamed_on_its_connection() {
     //= CASE-H05 test
-    let (mut s, [one, other]) = two_groups();
+    let (mut s, [one, other]) = Script::two_groups();
     s.complete(RdmaCompletion::LinkFailed {
         link: one.0,
         cause: LinkFailure::RemoteAccess,
@@ -260,7 +241,7 @@ fn any_announced_buffer_size_only_changes_the_window() {
 fn a_peer_that_fills_its_group_leaves_room_for_others() {
     //= CASE-H22 test
     //= RMB-001 test
-    let (mut s, [hostile, other]) = two_groups();
+    let (mut s, [hostile, other]) = Script::two_groups();
     for rmb in 0..LIMITS.remote_rmbs as u32 {
         s.send_on(hostile.0, Peer::confirm_rkey(rmb));
     }
@@ -272,7 +253,7 @@ fn a_peer_that_fills_its_group_leaves_room_for_others() {
 
 #[test]
 fn a_send_that_never_completes_stalls_only_its_link() {
-    let (mut s, [stalled, other]) = two_groups();
+    let (mut s, [stalled, other]) = Script::two_groups();
     s.adapter.hold = Some(Kind::Send);
     for n in 0..40 {
         s.send_on(stalled.0, Peer::test_link(n, false));

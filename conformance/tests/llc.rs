@@ -224,6 +224,36 @@ fn every_type_is_handled_ignored_or_an_error() {
 }
 
 #[test]
+fn every_type_at_every_length_costs_its_link_at_most() {
+    //= CASE-H19 test
+    //= CASE-H10 test
+    let (start, [flooded, other]) = Script::two_groups();
+    for kind in 0..=255u8 {
+        for have in 0..=64usize {
+            let mut s = start.clone();
+            let mut octets = [0; 64];
+            (octets[0], octets[1]) = (kind, 44);
+            s.send_raw(flooded.0, &octets[..have]);
+            if s.endpoint.last_steps() > 2_100 {
+                s.fail(format_args!("type {kind}, {have} octets"));
+            }
+            let groups = s.endpoint.usage().groups;
+            // What is too short for its type is never taken for a message.
+            let is_known = matches!(kind, 1..=4 | 6..=9 | 0xfe);
+            let is_optional = have > 0 && (0x80..=0xbf).contains(&kind);
+            if is_optional {
+                check!(s, (kind, have, groups), (kind, have, 2));
+            } else if !is_known || have < 44 {
+                check!(s, (kind, have, groups), (kind, have, 1));
+            }
+            s.skip();
+            s.send_cdc(other.0, Peer::cdc(other.2, 1, 9, 0));
+            check!(s, s.readable(other.1), 9);
+        }
+    }
+}
+
+#[test]
 fn a_wrong_length_octet_is_link_down() {
     //= LLC-001 test
     for length in [0, 43, 45, 255] {

@@ -8,7 +8,9 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::llc::v2::LlcMessageV2;
-use smc_proto::wire::llc::{ConfirmLink, DeleteLink, DeleteLinkFlags};
+use smc_proto::wire::llc::{
+    ConfirmLink, ConfirmRkey, DeleteLink, DeleteLinkFlags, RTokenPair, RkeyFlags,
+};
 use smc_proto::wire::types::{DeleteLinkReason, DiagnosisCode, Eid, LinkNumber, Mtu, Qpn};
 
 /// Our next word on a connection that got this Accept.
@@ -155,4 +157,52 @@ fn zeros_in_place_of_the_keys_withdraw_an_rmb_all_the_same() {
     );
     assert!(rig.endpoint.conn(first).is_some());
     assert!(rig.qps.contains_key(&link));
+}
+
+#[test]
+fn keys_are_not_refused_while_links_change() {
+    //= V2-186 test
+    //= V2-187 test
+    // ADD LINK is out when the client announces an RMB.
+    let mut rig = Rig::new(2, |_| {});
+    let (_, link, offer) = rig.server_offers();
+    let Ok(LlcMessageV2::AddLink(offer)) = LlcMessageV2::parse(&offer) else {
+        panic!("ADD LINK was due");
+    };
+    let announces = |over: u32| {
+        octets(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
+            reply: false,
+            flags: RkeyFlags::empty(),
+            rtoken: rmb(over),
+            other_links: 0,
+            others: Default::default(),
+        }))
+    };
+    let refused = RkeyFlags::NEGATIVE.bits();
+    rig.receive(link, &announces(2));
+    let told = rig.told(link);
+    assert_eq!((told[0], told[3] & refused), (0x26, 0), "taken");
+
+    // It takes the link, and tells of that RMB there as well; while CONFIRM LINK is
+    // out it announces one more.
+    let known = [1, 2].map(|number| RTokenPair {
+        reference: rmb(number).rkey,
+        new: rmb(number + 0x80),
+    });
+    rig.receive(link, &extended(add_link(true, offer.link.link, 1), &known));
+    let second = rig.link(1);
+    let asked = rig.told(second);
+    rig.receive(link, &announces(3));
+    let told = rig.told(link);
+    assert_eq!((told[0], told[3] & refused), (0x26, 0), "taken");
+    let reply = ConfirmLink {
+        qpn: Qpn::new(0x12),
+        mac: conformance::rig::mac(2, 1),
+        gid: conformance::rig::gid(2, 1),
+        ..confirm_link(true, LinkNumber(asked[29]))
+    };
+    rig.receive(second, &octets(&LlcMessageV2::ConfirmLink(reply)));
+    assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
+    assert_eq!(rig.endpoint.usage().remote_rmbs, 3);
+    assert_eq!(rig.qps.len(), 2, "nothing was lost by it");
 }

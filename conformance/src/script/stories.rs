@@ -1,9 +1,9 @@
 //! Whole conversations, for tests about what comes after them.
 
-use smc_proto::id::ConnId;
+use smc_proto::id::{ConnId, LinkId};
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::AlertToken;
+use smc_proto::wire::types::{AlertToken, PeerId, Qpn};
 
 use super::{Peer, Script};
 
@@ -35,6 +35,28 @@ impl Script {
         self.expect_add_link_rejection();
         self.expect_established(conn);
         (conn, confirm.alert_token)
+    }
+
+    /// A client with two groups to two peers: links and connections of both, with
+    /// their alert tokens.
+    #[must_use]
+    #[track_caller]
+    pub fn two_groups() -> (Self, [(LinkId, ConnId, AlertToken); 2]) {
+        let mut s = Self::client();
+        let mut made = Vec::new();
+        for number in 0..2u8 {
+            s.peer.id = PeerId::new(number.into(), s.peer.mac);
+            s.peer.qpn = Qpn::new(0x100 * (u32::from(number) + 1));
+            let (conn, confirm) = s.client_confirms();
+            let link = s.adapter.links().last().expect("a queue pair");
+            s.send_on(link, s.peer.confirm_link());
+            s.expect_confirm_link_reply();
+            s.send_on(link, s.peer.add_link());
+            s.expect_add_link_rejection();
+            s.expect_established(conn);
+            made.push((link, conn, confirm.alert_token));
+        }
+        (s, [made[0], made[1]])
     }
 
     /// A further connection of a client, whose new RMB the peer agrees to.

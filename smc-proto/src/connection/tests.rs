@@ -12,6 +12,7 @@ mod invariants;
 mod ism;
 mod message;
 mod property;
+mod triples;
 mod urgent;
 
 use super::*;

@@ -92,10 +92,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the links of a group are being changed as its server sees it.
+    /// Whether the links of a group are being changed as its server sees it. In version
+    /// 2 that is no reason to refuse a key: the peer would take it for the last word,
+    /// and it tells of all its RMBs when it takes the link.
+    //= V2-187
     fn links_change(&self, group: u32) -> bool {
         self.groups.at(group).is_some_and(|g| {
             g.role == Role::Server
+                && !g.terms.is_v2()
                 && (g.addition.is_shared() || matches!(g.flow, Flow::DeleteLink { .. }))
         })
     }

@@ -159,6 +159,22 @@ fn every_type_is_version_2_or_an_error() {
     //= V2-150 test
     //= V2-162 test
     let octets = &made()[9];
+    // No length makes a message of another type, or one of less than 44 octets.
+    for kind in 0..=u8::MAX {
+        for have in 1..=64 {
+            let mut zeros = [0; 64];
+            (zeros[0], zeros[2], zeros[4]) = (kind, 44, 1);
+            let result = LlcMessageV2::parse(&zeros[..have]);
+            match kind {
+                0x21 | 0x22 | 0x24..=0x27 | 0x29 if have < 44 => {
+                    assert_eq!(result, Err(LlcParseError::TooShort { have }));
+                }
+                0x22 if (45..72).contains(&have) => assert!(result.is_err()),
+                0x21 | 0x22 | 0x24..=0x27 | 0x29 => assert_eq!(result.unwrap().kind(), kind),
+                _ => assert!(result.is_err()),
+            }
+        }
+    }
     for kind in 0..=u8::MAX {
         let other = with(octets, 0, kind);
         let result = LlcMessageV2::parse(&other);
