@@ -247,7 +247,7 @@ fn pattern(at: usize) -> u8 {
 
 /// Sends octets and compares what comes back with them.
 fn exchange(host: &mut Host<Finder>, total: usize) -> io::Result<CloseReason> {
-    let (mut written, mut read) = (0, 0);
+    let (mut written, mut read, mut ended) = (0, 0, false);
     let mut out = vec![0; 64 << 10];
     let mut back = vec![0; 64 << 10];
     host.until(|host| {
@@ -261,9 +261,9 @@ fn exchange(host: &mut Host<Finder>, total: usize) -> io::Result<CloseReason> {
                 let now = host.write(&out[..len])?;
                 written += now;
                 any |= now > 0;
-                if written == total {
-                    host.shutdown(Shutdown::Write);
-                }
+            }
+            if written == total && !std::mem::replace(&mut ended, true) {
+                host.shutdown(Shutdown::Write);
             }
             match host.read(&mut back)? {
                 Some(len) => {
