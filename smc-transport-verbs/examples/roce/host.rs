@@ -8,14 +8,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use smc_proto::command::TcpCommand;
+use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, Proposed, TcpEvent};
 use smc_proto::event::{CloseReason, Event};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::{ConnId, DeviceId, GroupId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
+use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_transport_verbs::binding::{Binding, PathNews};
 use smc_transport_verbs::rdma::RoceDevice;
@@ -36,15 +38,30 @@ pub(crate) struct Host<F> {
     finder: F,
     tcp: TcpStream,
     conn: ConnId,
+    /// Each completion is told.
+    pub(crate) traced: bool,
     /// Nothing more is read from TCP.
     silent: bool,
     established: bool,
+    group: Option<GroupId>,
     closed: Option<CloseReason>,
     origin: std::time::Instant,
 }
 
 fn other(what: impl Into<String>) -> io::Error {
     io::Error::other(what.into())
+}
+
+/// Tells of a completion; of a message, what it says.
+fn trace(at: Duration, completion: &RdmaCompletion<'_>) {
+    let at = at.as_secs_f64();
+    match completion {
+        RdmaCompletion::Received { link, payload } => match Cdc::parse(payload) {
+            Ok(cdc) => eprintln!("{at:9.4} {link} {cdc}"),
+            Err(_) => eprintln!("{at:9.4} {link} {payload:02x?}"),
+        },
+        other => eprintln!("{at:9.4} {other:?}"),
+    }
 }
 
 impl<F: FindPaths> Host<F> {
@@ -76,8 +93,10 @@ impl<F: FindPaths> Host<F> {
             finder,
             tcp,
             conn,
+            traced: false,
             silent: false,
             established: false,
+            group: None,
             closed: None,
             origin: std::time::Instant::now(),
         })
@@ -99,6 +118,9 @@ impl<F: FindPaths> Host<F> {
             }
             let mut any = self.binding.carry_out(&mut self.engine, now);
             while let Some(completion) = self.binding.poll() {
+                if self.traced {
+                    trace(self.origin.elapsed(), &completion);
+                }
                 self.engine.handle_rdma(now, completion);
                 any = true;
             }
@@ -192,6 +214,7 @@ impl<F: FindPaths> Host<F> {
             }
             Event::Established { group, .. } => {
                 self.established = true;
+                self.group = Some(group);
                 if let Some(terms) = self.engine.terms(group) {
                     let (technology, version) = (terms.technology, terms.version);
                     eprintln!("carried by {technology} {version}");
@@ -205,6 +228,7 @@ impl<F: FindPaths> Host<F> {
                 return Err(other(what));
             }
             Event::Closed { reason, .. } => self.closed = Some(reason),
+            Event::GroupDown { .. } => self.group = None,
             Event::LinkUp { link, .. } | Event::LinkDown { link, .. } => {
                 let status = self.engine.link(link);
                 let gid = status.map(|status| status.path.gid);
@@ -295,15 +319,26 @@ impl<F: FindPaths> Host<F> {
         }
     }
 
-    /// Waits for the end.
+    /// Waits for the end, of the group too: a peer that is not told keeps it, and goes on
+    /// testing its links.
     pub(crate) fn close(&mut self) -> io::Result<CloseReason> {
         self.shutdown(Shutdown::Both);
-        loop {
+        let reason = loop {
             self.turn()?;
             if let Some(reason) = self.closed {
-                return Ok(reason);
+                break reason;
             }
             self.wait()?;
+        };
+        if let Some(group) = self.group {
+            let now = self.now();
+            self.engine.delete_group(now, group);
+            let until = now.after(smc_proto::time::Duration::from_secs(5));
+            while self.group.is_some() && self.now() < until {
+                self.turn()?;
+                self.wait()?;
+            }
         }
+        Ok(reason)
     }
 }

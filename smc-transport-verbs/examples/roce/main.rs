@@ -8,7 +8,8 @@
 //!   --mib N       octets to send (4)          --times N   transfers one after another (1)
 //!   --v1          SMC-R version 1, also on RoCEv2 GIDs as in a lab
 //!   --rnic NAME   only this RNIC (may be given several times)
-//!   --eid NAME    user EID (ROCE-EXAMPLE)     --no-inline as RNICs that cannot send inline
+//!   --eid NAME    user EID (ROCE-EXAMPLE)     --no-inline   as RNICs that cannot do it
+//!   --trace       each completion and message
 //! ```
 //!
 //! CLC messages go over a TCP connection between the addresses given. Both ends take it
@@ -43,6 +44,7 @@ struct Options {
     rnics: Vec<String>,
     eid: String,
     inline: bool,
+    trace: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +76,7 @@ fn options() -> io::Result<Options> {
         rnics: Vec::new(),
         eid: "ROCE-EXAMPLE".to_owned(),
         inline: true,
+        trace: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -88,6 +91,7 @@ fn options() -> io::Result<Options> {
             "--v1" => options.v1 = true,
             "--rnic" => options.rnics.push(value()?),
             "--eid" => options.eid = value()?,
+            "--trace" => options.trace = true,
             "--no-inline" => options.inline = false,
             other_one => return Err(other(format!("what is {other_one}?"))),
         }
@@ -236,7 +240,9 @@ fn host(
         local,
         peer,
     };
-    Host::new(config, binding, finder, tcp, of, is_client)
+    let mut host = Host::new(config, binding, finder, tcp, of, is_client)?;
+    host.traced = options.trace;
+    Ok(host)
 }
 
 /// What stands at a place of the stream: never the same for long.
@@ -247,7 +253,7 @@ fn pattern(at: usize) -> u8 {
 
 /// Sends octets and compares what comes back with them.
 fn exchange(host: &mut Host<Finder>, total: usize) -> io::Result<CloseReason> {
-    let (mut written, mut read) = (0, 0);
+    let (mut written, mut read, mut ended) = (0, 0, false);
     let mut out = vec![0; 64 << 10];
     let mut back = vec![0; 64 << 10];
     host.until(|host| {
@@ -261,9 +267,9 @@ fn exchange(host: &mut Host<Finder>, total: usize) -> io::Result<CloseReason> {
                 let now = host.write(&out[..len])?;
                 written += now;
                 any |= now > 0;
-                if written == total {
-                    host.shutdown(Shutdown::Write);
-                }
+            }
+            if written == total && !std::mem::replace(&mut ended, true) {
+                host.shutdown(Shutdown::Write);
             }
             match host.read(&mut back)? {
                 Some(len) => {
