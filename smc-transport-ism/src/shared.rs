@@ -30,6 +30,7 @@ mod spin;
 mod waiting;
 
 pub use device::Device;
+pub use spin::SpinBudget;
 
 use std::io;
 

@@ -18,8 +18,13 @@ const PROBE: u32 = 16;
 const PROBE_AFTER_HOLE: u32 = 256;
 
 /// How long waits may look, learnt from those before.
+///
+/// [`Device::wait`](super::Device::wait) has its own; this is for who waits otherwise:
+/// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
+/// up ([`missed`](Self::missed)) or the core was somebody else's
+/// ([`was_interrupted`](Self::was_interrupted)), then sleep.
 #[derive(Debug)]
-pub(super) struct SpinBudget {
+pub struct SpinBudget {
     budget: Duration,
     /// Waits until the next try, while the budget is nothing.
     rest: u32,
@@ -28,8 +33,9 @@ pub(super) struct SpinBudget {
 }
 
 impl SpinBudget {
-    /// With one core there is nobody to look for.
-    pub(super) fn new(cores: usize) -> Self {
+    /// For a machine of so many cores: with one there is nobody to look for.
+    #[must_use]
+    pub fn new(cores: usize) -> Self {
         let most = if cores < 2 { Duration::ZERO } else { MOST };
         Self {
             budget: most,
@@ -39,12 +45,12 @@ impl SpinBudget {
     }
 
     /// Sets the longest look.
-    pub(super) fn limit(&mut self, most: Duration) {
+    pub fn limit(&mut self, most: Duration) {
         (self.most, self.budget) = (most, most);
     }
 
     /// How long the wait that begins now may look.
-    pub(super) fn begin(&mut self) -> Duration {
+    pub fn begin(&mut self) -> Duration {
         if self.budget.is_zero() {
             self.rest = self.rest.saturating_sub(1);
             if self.rest == 0 {
@@ -56,12 +62,12 @@ impl SpinBudget {
     }
 
     /// Looking found something.
-    pub(super) fn found(&mut self) {
+    pub fn found(&mut self) {
         self.budget = self.most;
     }
 
     /// Looking found nothing in its time.
-    pub(super) fn missed(&mut self) {
+    pub fn missed(&mut self) {
         self.budget /= 2;
         if self.budget < LEAST {
             self.budget = Duration::ZERO;
@@ -69,7 +75,7 @@ impl SpinBudget {
     }
 
     /// Time between two looks: whether it has a hole, and so looking must end.
-    pub(super) fn was_interrupted(&mut self, between: Duration) -> bool {
+    pub fn was_interrupted(&mut self, between: Duration) -> bool {
         let hole = between > HOLE;
         if hole {
             self.budget = Duration::ZERO;

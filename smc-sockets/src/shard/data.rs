@@ -1,0 +1,151 @@
+//! The data path: octets of an application, in its own thread.
+
+use std::io;
+use std::sync::Arc;
+
+use smc_proto::connection::{ApiMisuse, Shutdown};
+use smc_proto::id::ConnId;
+use smc_proto::wire::types::IsmGid;
+
+use super::{Entry, Shard, State};
+use crate::socket::Socket;
+
+impl State {
+    /// Reads what there is; `None` if that is nothing yet.
+    pub(crate) fn read(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        into: &mut [u8],
+    ) -> Option<io::Result<usize>> {
+        let now = shard.now();
+        let conn = self.conn(socket);
+        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+            return Some(read_left(socket, into));
+        };
+        let ism = &self.ism;
+        match conn.read(now, |octets| ism.take(octets, into).unwrap_or(0)) {
+            Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
+            // One that was reset has nothing to read, and says so to who writes.
+            Ok(0) => match conn.write(now, |_| 0) {
+                Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
+                _ => None,
+            },
+            Ok(len) => {
+                self.send(shard);
+                Some(Ok(len as usize))
+            }
+            Err(_) => Some(read_left(socket, into)),
+        }
+    }
+
+    /// Writes as much as there is room for; `None` if that is nothing.
+    pub(crate) fn write(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        octets: &[u8],
+    ) -> Option<io::Result<usize>> {
+        let now = shard.now();
+        let conn = self.conn(socket);
+        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+            return Some(Err(gone(socket)));
+        };
+        let ism = &mut self.ism;
+        match conn.write(now, |space| ism.fill(space, octets).unwrap_or(0)) {
+            Ok(0) => None,
+            Ok(len) => {
+                self.send(shard);
+                Some(Ok(len as usize))
+            }
+            Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
+                Some(Err(io::ErrorKind::BrokenPipe.into()))
+            }
+            Err(_) => Some(Err(gone(socket))),
+        }
+    }
+
+    /// Ends a direction of a connection, or both.
+    pub(crate) fn shut(&mut self, shard: &Arc<Shard>, socket: &Socket, how: Shutdown) {
+        let conn = self.conn(socket);
+        if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
+            conn.shutdown(shard.now(), how);
+            shard.settle(self);
+        }
+    }
+
+    /// Whether reading would not wait.
+    pub(crate) fn is_readable(&mut self, socket: &Socket) -> bool {
+        let conn = self.conn(socket);
+        conn.and_then(|conn| self.engine.conn(conn))
+            .is_none_or(|conn| {
+                conn.is_end_of_stream() || conn.readable().is_some_and(|at| !at.is_empty())
+            })
+    }
+
+    /// Whether writing would not wait.
+    pub(crate) fn is_writable(&mut self, shard: &Shard, socket: &Socket) -> bool {
+        let conn = self.conn(socket);
+        conn.and_then(|conn| self.engine.conn(conn))
+            .is_none_or(|mut conn| {
+                let space = conn.send_space().is_some_and(|at| !at.is_empty());
+                space || conn.write(shard.now(), |_| 0).is_err()
+            })
+    }
+
+    fn conn(&self, socket: &Socket) -> Option<ConnId> {
+        socket.status().conn
+    }
+
+    /// Carries out what a read or a write leads to: a message to the peer, if anything.
+    fn send(&mut self, shard: &Arc<Shard>) {
+        while let Some(command) = self.engine.poll_ism(shard.now(), self.ism.id()) {
+            self.ism.execute(command);
+        }
+        if self.ism.has_answers() {
+            shard.settle(self);
+        } else {
+            shard.arm(self);
+        }
+    }
+
+    /// Saves octets that have arrived: the memory they lie in goes with the peer that
+    /// wrote them, which may have ended well.
+    pub(super) fn save_octets(&mut self, shard: &Shard, peer: IsmGid) {
+        let theirs = |entry: &&Entry| (entry.peer.gid, entry.peer.ext) == (peer.gid, peer.gid_ext);
+        for entry in self.sockets.iter().flatten().filter(theirs) {
+            let Some(mut conn) = self.engine.conn(entry.conn) else {
+                continue;
+            };
+            let mut status = entry.socket.status();
+            let mut octets = [0; 4096];
+            while let Ok(len @ 1..) = conn.read(shard.now(), |readable| {
+                self.ism.take(readable, &mut octets).unwrap_or(0)
+            }) {
+                status.left.extend(octets.iter().take(len as usize));
+            }
+            status.ended = conn.is_end_of_stream();
+        }
+    }
+}
+
+/// Reads from a connection that has ended.
+fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
+    let mut status = socket.status();
+    if !status.left.is_empty() {
+        return io::Read::read(&mut status.left, into);
+    }
+    if status.ended {
+        return Ok(0);
+    }
+    drop(status);
+    Err(gone(socket))
+}
+
+/// Why a connection that has ended takes and gives no octets.
+fn gone(socket: &Socket) -> io::Error {
+    match socket.status().closed {
+        Some(reason) => io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string()),
+        None => io::ErrorKind::ConnectionReset.into(),
+    }
+}
