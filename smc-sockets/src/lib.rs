@@ -57,6 +57,8 @@
 //!
 //! # What is not
 //!
+//! - A process that ends without closing its streams is a reset for their peers, after
+//!   everything it wrote, and not the end of the stream.
 //! - The descriptor is for polling only, and a connection does not survive `fork`.
 //!
 //! Linux only, so far.

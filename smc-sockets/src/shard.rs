@@ -7,20 +7,22 @@
 
 mod clc;
 mod data;
+mod enlisting;
 mod events;
+mod timer;
 
 pub(crate) use clc::{discard, peek};
+pub(crate) use timer::timespec;
 
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{TimerfdClockId, TimerfdFlags};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
@@ -35,7 +37,7 @@ use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver::Token;
-use crate::listening::{Arrival, Listening};
+use crate::listening::Arrival;
 use crate::socket::Socket;
 use crate::stack::Settings;
 
@@ -60,7 +62,7 @@ pub(crate) struct Shard {
     pub(crate) patience: Patience,
     /// Connections the endpoint has room for.
     room: AtomicUsize,
-    listeners: Mutex<Listeners>,
+    listeners: Mutex<enlisting::Listeners>,
 }
 
 /// What the lock protects.
@@ -85,13 +87,6 @@ struct Entry {
     peer: Gid128,
     /// Where it is handed out once it is known what carries it.
     arrival: Option<Arrival>,
-}
-
-/// What the driver accepts from, by number.
-#[derive(Default)]
-pub(crate) struct Listeners {
-    last: u32,
-    all: HashMap<u32, Weak<Listening>>,
 }
 
 /// A place for a connection, until it is given back.
@@ -176,41 +171,6 @@ impl Shard {
         taken.ok().map(|_| Place(self.clone()))
     }
 
-    /// Accepts from a listener from now on.
-    pub(crate) fn enlist(&self, listening: &Arc<Listening>) -> io::Result<()> {
-        let mut listeners = self.listeners();
-        listeners.all.retain(|_, at| at.strong_count() > 0);
-        listeners.last = listeners.last.wrapping_add(1);
-        let key = listeners.last;
-        let data = Token::Listener(key).data();
-        epoll::add(&self.poller, listening, data, EventFlags::IN)?;
-        listening.entered(key);
-        listeners.all.insert(key, Arc::downgrade(listening));
-        Ok(())
-    }
-
-    pub(crate) fn listener(&self, key: u32) -> Option<Arc<Listening>> {
-        self.listeners().all.get(&key).and_then(Weak::upgrade)
-    }
-
-    /// Accepts from a listener, or not for the time being.
-    pub(crate) fn pause(&self, listening: &Listening, key: u32, paused: bool) {
-        let flags = if paused {
-            EventFlags::empty()
-        } else {
-            EventFlags::IN
-        };
-        // It fails only for what was never added.
-        let data = Token::Listener(key).data();
-        let _ = epoll::modify(&self.poller, listening, data, flags);
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, Listeners> {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes the driver.
     pub(crate) fn ring(&self) {
         // If it is full, it wakes as well.
@@ -245,34 +205,6 @@ impl Shard {
             self.ring();
         }
         self.arm(state);
-    }
-
-    /// Sees to it that the driver wakes at the next deadline.
-    pub(crate) fn arm(&self, state: &mut State) {
-        if let Some(next) = state.engine.poll_timeout() {
-            self.wake_at(state, next);
-        }
-    }
-
-    /// Sees to it that the driver wakes at this time; earlier does no harm.
-    pub(crate) fn wake_at(&self, state: &mut State, time: Instant) {
-        if state.armed.is_some_and(|armed| armed <= time) {
-            return;
-        }
-        state.armed = Some(time);
-        let left = time.since(self.now()).max(Duration::from_nanos(1));
-        let new = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: timespec(left),
-        };
-        // It fails only for what is no timer.
-        let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new);
-    }
-
-    /// The timer has gone off.
-    pub(crate) fn timeout(&self, state: &mut State) {
-        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
-        state.armed = None;
     }
 
     /// Waits in the driver for what happens on a connection's TCP.
@@ -397,13 +329,5 @@ pub(crate) fn options(address: SocketAddr) -> ConnOptions {
         // Announcing octets costs two stores: nothing is gained by waiting.
         nodelay: true,
         urgent_inline: true,
-    }
-}
-
-/// A span of time as the kernel takes it.
-pub(crate) fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
     }
 }

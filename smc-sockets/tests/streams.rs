@@ -54,6 +54,24 @@ fn after_half_a_close_the_other_half_goes_on() {
 }
 
 #[test]
+fn who_has_closed_both_ways_is_told_so() {
+    let (mut client, mut server) = pair();
+    client.shutdown(Shutdown::Both).unwrap();
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    let error = client.write(b"x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+    server.shutdown(Shutdown::Both).unwrap();
+    // Also when nothing of the connection is left.
+    std::thread::sleep(Duration::from_millis(50));
+    for end in [&mut client, &mut server] {
+        assert_eq!(end.read(&mut [0; 1]).unwrap(), 0);
+        let error = end.write(b"x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    }
+}
+
+#[test]
 fn who_drops_unread_octets_resets_the_peer() {
     let (mut client, server) = pair();
     client.write_all(b"nobody reads this").unwrap();

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use smc_proto::connection::{ApiMisuse, Shutdown};
+use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::wire::types::IsmGid;
 
@@ -26,8 +27,9 @@ impl State {
         let ism = &self.ism;
         match conn.read(now, |octets| ism.take(octets, into).unwrap_or(0)) {
             Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
-            // One that was reset has nothing to read, and says so to who writes.
+            // One that was reset, or closed by this side, says so to who writes.
             Ok(0) => match conn.write(now, |_| 0) {
+                Err(ApiMisuse::Closed) => Some(Ok(0)),
                 Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
                 _ => None,
             },
@@ -135,7 +137,7 @@ fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
     if !status.left.is_empty() {
         return io::Read::read(&mut status.left, into);
     }
-    if status.ended {
+    if status.ended || status.closed == Some(CloseReason::Normal) {
         return Ok(0);
     }
     drop(status);
@@ -145,6 +147,7 @@ fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
 /// Why a connection that has ended takes and gives no octets.
 fn gone(socket: &Socket) -> io::Error {
     match socket.status().closed {
+        Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
         Some(reason) => io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string()),
         None => io::ErrorKind::ConnectionReset.into(),
     }
