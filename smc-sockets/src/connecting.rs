@@ -44,7 +44,7 @@ pub(crate) fn connect(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Arc<Sock
             return decide(shard, tcp, to, place, paired);
         }
     }
-    Ok(Arc::new(Socket::new(tcp, Some(Carrier::PLAIN))))
+    Ok(Arc::new(Socket::new(tcp, Some(Carrier::PLAIN), shard.spin)))
 }
 
 /// Connects the socket; a signal does not cut that short.
@@ -69,7 +69,7 @@ fn decide(
     paired: Paired,
 ) -> io::Result<Arc<Socket>> {
     let peer = paired.peer.gid;
-    let socket = Arc::new(Socket::new(tcp, None));
+    let socket = Arc::new(Socket::new(tcp, None, shard.spin));
     socket.status().place = Some(place);
     let mut state = shard.lock();
     // Without a channel to it, the server declines.

@@ -191,7 +191,7 @@ impl Driver {
         });
         let arrival = listening.coming(address);
         let Some((answer, place)) = asked else {
-            plain(tcp, arrival);
+            plain(shard, tcp, arrival);
             return;
         };
         self.last = self.last.wrapping_add(1);
@@ -227,7 +227,7 @@ impl Driver {
                 pairing.until = until;
                 self.answers.insert(key, pairing);
             }
-            Progress::Done(Outcome::Plain) => plain(pairing.tcp, pairing.arrival),
+            Progress::Done(Outcome::Plain) => plain(&self.shard, pairing.tcp, pairing.arrival),
             Progress::Done(Outcome::Paired(paired)) => {
                 let Pairing {
                     tcp,
@@ -243,9 +243,9 @@ impl Driver {
 }
 
 /// Hands out a connection that is plain TCP.
-fn plain(tcp: OwnedFd, arrival: Arrival) {
+fn plain(shard: &Shard, tcp: OwnedFd, arrival: Arrival) {
     let carrier = Some(Carrier::PLAIN);
-    let socket = Arc::new(Socket::new(TcpStream::from(tcp), carrier));
+    let socket = Arc::new(Socket::new(TcpStream::from(tcp), carrier, shard.spin));
     arrival.deliver(socket);
 }
 
@@ -261,7 +261,7 @@ fn serve(
     let peer = paired.peer.gid;
     // Without a channel to it, the engine declines.
     let _ = state.ism.device_mut().admit(paired);
-    let socket = Arc::new(Socket::new(TcpStream::from(tcp), None));
+    let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
     socket.status().place = Some(place);
     let options = shard::options(arrival.address());
     match state.engine.listen(shard.now(), options) {

@@ -33,7 +33,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::{Gid128, IsmDevice, MAX_DMB_LEN};
-use smc_transport_ism::shared::Device;
+use smc_transport_ism::shared::{Device, SpinBudget};
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver::Token;
@@ -60,6 +60,8 @@ pub(crate) struct Shard {
     pub(crate) bell: OwnedFd,
     origin: std::time::Instant,
     pub(crate) patience: Patience,
+    /// What a new connection knows of how long looking pays.
+    pub(crate) spin: SpinBudget,
     /// Connections the endpoint has room for.
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
@@ -125,6 +127,8 @@ impl Shard {
         ] {
             epoll::add(&poller, fd, token.data(), EventFlags::IN)?;
         }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = SpinBudget::new(cores, settings.spin);
         let mut state = State {
             engine,
             ism,
@@ -142,6 +146,7 @@ impl Shard {
             bell,
             origin: std::time::Instant::now(),
             patience: settings.patience,
+            spin,
             room: AtomicUsize::new(settings.connections),
             listeners: Mutex::default(),
         }))

@@ -47,11 +47,7 @@ pub(crate) struct Status {
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>) -> Self {
-        // Asking takes the kernel a while, and the answer hardly changes.
-        static CORES: OnceLock<usize> = OnceLock::new();
-        let cores =
-            *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: SpinBudget) -> Self {
         Self {
             tcp,
             nonblocking: AtomicBool::new(false),
@@ -64,7 +60,7 @@ impl Socket {
                 closed: None,
                 left: VecDeque::new(),
                 ended: false,
-                spin: SpinBudget::new(cores),
+                spin,
                 read_timeout: None,
                 write_timeout: None,
             }),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use smc_transport_ism::device::{Gid128, IsmDevice};
 
@@ -23,6 +24,10 @@ pub struct Settings {
     /// How long to wait for the other process while a connection begins: on a machine
     /// with little time to spare, more patience makes more connections SMC.
     pub patience: Patience,
+    /// Longest that a thread which waits for a stream looks whether it must still wait,
+    /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks
+    /// only as long as that has paid lately, and not at all on a machine with one core.
+    pub spin: Duration,
 }
 
 impl Default for Settings {
@@ -31,6 +36,7 @@ impl Default for Settings {
             connections: 2048,
             buffer: 256 << 10,
             patience: Patience::default(),
+            spin: Duration::from_micros(100),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Device {
             pause: 0,
             crowded: false,
             turn: 0,
-            spin: SpinBudget::new(cores),
+            spin: SpinBudget::new(cores, super::spin::MOST),
         })
     }
 

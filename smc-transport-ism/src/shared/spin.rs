@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-/// Longest look, about what two wakes take.
-const MOST: Duration = Duration::from_micros(100);
+/// What most use for the longest look: about what two wakes take.
+pub(super) const MOST: Duration = Duration::from_micros(100);
 /// Below this looking is not worth a clock reading.
 const LEAST: Duration = Duration::from_micros(5);
 /// A hole in time: longer than any interrupt handler, shorter than a time slice.
@@ -23,7 +23,7 @@ const PROBE_AFTER_HOLE: u32 = 256;
 /// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
 /// up ([`missed`](Self::missed)) or the core was somebody else's
 /// ([`was_interrupted`](Self::was_interrupted)), then sleep.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SpinBudget {
     budget: Duration,
     /// Waits until the next try, while the budget is nothing.
@@ -33,10 +33,11 @@ pub struct SpinBudget {
 }
 
 impl SpinBudget {
-    /// For a machine of so many cores: with one there is nobody to look for.
+    /// For a machine of so many cores, with one of which there is nobody to look for,
+    /// and looks of this time at most.
     #[must_use]
-    pub fn new(cores: usize) -> Self {
-        let most = if cores < 2 { Duration::ZERO } else { MOST };
+    pub fn new(cores: usize, most: Duration) -> Self {
+        let most = if cores < 2 { Duration::ZERO } else { most };
         Self {
             budget: most,
             rest: PROBE,
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn looking_that_never_pays_ends_but_for_probes() {
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(2, MOST);
         let mut looked = Vec::new();
         for _ in 0..100 {
             looked.push(spin.begin());
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn one_find_brings_the_whole_budget_back() {
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(2, MOST);
         (0..10).for_each(|_| spin.missed());
         assert_eq!(spin.begin(), Duration::ZERO);
         spin.found();
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_left_alone_for_long() {
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(2, MOST);
         assert!(!spin.was_interrupted(HOLE));
         assert_eq!(spin.begin(), MOST);
         assert!(spin.was_interrupted(HOLE * 2));
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn one_core_never_looks() {
-        let mut spin = SpinBudget::new(1);
+        let mut spin = SpinBudget::new(1, MOST);
         for _ in 0..100 {
             assert_eq!(spin.begin(), Duration::ZERO);
             spin.found();

@@ -2,6 +2,7 @@
 //! and nothing else, and two cache lines. What a transport adds is seen against these.
 
 use std::cell::UnsafeCell;
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,6 +82,20 @@ fn until(mut so: impl FnMut() -> bool) {
             std::thread::yield_now();
         }
     }
+}
+
+/// Gigabytes a second that one core copies, 64 KiB at a time.
+pub(crate) fn copy() -> f64 {
+    const LEN: usize = 65536;
+    let (source, mut into) = (vec![7u8; LEN], vec![0u8; LEN]);
+    let mut pieces = Pieces::begin();
+    for _ in 0..500 {
+        for _ in 0..PIECE as usize / LEN {
+            black_box(&mut into).copy_from_slice(black_box(&source));
+        }
+        pieces.done();
+    }
+    PIECE as f64 / pieces.median()
 }
 
 /// Gigabytes a second in pieces of 64 KiB.

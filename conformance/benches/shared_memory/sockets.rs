@@ -1,8 +1,12 @@
-//! Sockets: what processes of one host use otherwise.
+//! Sockets: ours, and what processes of one host use otherwise. All are measured by the
+//! same code.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
 
 use crate::{Pieces, apart};
 
@@ -17,6 +21,33 @@ pub(crate) fn tcp() -> (TcpStream, TcpStream) {
 
 pub(crate) fn unix() -> (UnixStream, UnixStream) {
     UnixStream::pair().unwrap()
+}
+
+/// Streams of two stacks, as if they were two processes.
+pub(crate) fn smc() -> (SmcStream, SmcStream) {
+    smc_with(Settings::default())
+}
+
+/// The same, of threads that sleep at once when they have to wait.
+pub(crate) fn smc_asleep() -> (SmcStream, SmcStream) {
+    let mut settings = Settings::default();
+    settings.spin = Duration::ZERO;
+    smc_with(settings)
+}
+
+fn smc_with(mut settings: Settings) -> (SmcStream, SmcStream) {
+    const LONG: Duration = Duration::from_secs(30);
+    settings.patience = Patience {
+        accept: LONG,
+        grace: LONG,
+        go: LONG,
+    };
+    let stack = || Stack::with(settings).unwrap();
+    let listener = SmcListener::on(&stack(), TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let one = SmcStream::connect_on(&stack(), listener.local_addr().unwrap()).unwrap();
+    let (two, _) = listener.accept().unwrap();
+    assert!(one.carrier().is_smc() && two.carrier().is_smc());
+    (one, two)
 }
 
 /// Gigabytes a second in writes of 64 KiB.
@@ -34,20 +65,19 @@ fn transfer<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize, size: us
     apart(
         move || {
             let source = vec![7; size];
-            let piece = piece(size);
             let mut pieces = Pieces::begin();
-            for _ in 0..total / piece {
-                for _ in 0..piece / size {
+            for _ in 0..total / PIECE {
+                for _ in 0..PIECE / size {
                     from.write_all(&source).unwrap();
                 }
                 pieces.done();
             }
             from.read_exact(&mut [0]).unwrap();
-            piece as f64 / pieces.median()
+            PIECE as f64 / pieces.median()
         },
         move || {
             let (mut into, mut got) = (vec![0; 65536], 0);
-            while got < total / piece(size) * piece(size) {
+            while got < total / PIECE * PIECE {
                 got += to.read(&mut into).unwrap();
             }
             to.write_all(&[1]).unwrap();
@@ -55,10 +85,9 @@ fn transfer<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize, size: us
     )
 }
 
-/// Octets in a piece of writes of this size.
-fn piece(size: usize) -> usize {
-    if size > 4096 { 2 << 20 } else { 1000 * size }
-}
+/// Octets timed at a time: more than any of these keeps on the way, or the time of a
+/// piece would tell nothing of the reader's.
+const PIECE: usize = 2 << 20;
 
 /// Nanoseconds for 64 octets there and back.
 pub(crate) fn ping_pong<S: Read + Write + Send>(pair: fn() -> (S, S), rounds: u32) -> f64 {
