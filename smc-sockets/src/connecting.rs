@@ -86,7 +86,7 @@ fn decide(
         .map_err(io::Error::other)?;
     state.enter(conn, socket.clone(), peer, None);
     loop {
-        shard.settle(&mut state);
+        state.settle(shard, shard.now());
         let (carrier, closed) = {
             let status = socket.status();
             (status.carrier, status.closed)
@@ -112,8 +112,8 @@ fn decide(
             Err(error) => return Err(error.into()),
         }
         state = shard.lock();
-        state.look_at_tcp(shard, conn);
-        shard.settle(&mut state);
+        state.look_at_tcp(conn, shard.now());
+        state.settle(shard, shard.now());
         let waits = socket.status().carrier.is_none();
         if waits && begin.elapsed() < PART {
             drop(state);

@@ -125,15 +125,14 @@ impl Driver {
                 Told::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
-                        state.look_at_tcp(&shard, conn);
+                        state.look_at_tcp(conn, shard.now());
                     }
                 }
-                Told::Timer => shard.timeout(&mut shard.lock()),
+                Told::Timer => shard.lock().timeout(&shard),
                 Told::Bell => {
                     let _ = rustix::io::read(&shard.bell, &mut [0; 8]);
                 }
-                // It is polled in any case.
-                Told::Device => {}
+                Told::Device => shard.lock().ism.device_mut().heed(),
             }
         }
         let now = Instant::now();
@@ -146,9 +145,9 @@ impl Driver {
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
         }
-        shard.settle(&mut state);
+        state.rest(&shard, now);
         if let Some(until) = self.answers.values().map(|pairing| pairing.until).min() {
-            shard.wake_at(&mut state, shard.at(until));
+            state.wake_at(&shard, shard.at(until), now);
         }
         Ok(!(state.abandoned && state.is_empty()))
     }
@@ -268,7 +267,7 @@ fn serve(
         Ok(conn) => {
             state.enter(conn, socket.clone(), peer, Some(arrival));
             shard.watch(conn, &socket);
-            state.look_at_tcp(shard, conn);
+            state.look_at_tcp(conn, shard.now());
         }
         // There is a place for each. But who was promised CLC must not be given to the
         // application.

@@ -1,17 +1,18 @@
 //! An endpoint with its device, behind one lock.
 //!
 //! Whoever holds the lock tells the engine what happened and carries out what it
-//! wants. Whoever has polled the device parks it before giving the lock back for good:
-//! then the device's descriptor becomes readable for the next thing that happens, and
-//! the driver, or the reader that has taken its place, wakes.
+//! wants.
 
+mod attention;
 mod clc;
 mod data;
 mod enlisting;
 mod events;
+mod state;
 mod timer;
 
 pub(crate) use clc::{discard, peek};
+pub(crate) use state::State;
 pub(crate) use timer::timespec;
 
 use std::io;
@@ -23,21 +24,18 @@ use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags};
-use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{ConnId, DeviceId};
-use smc_proto::path::IsmPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::binding::Binding;
-use smc_transport_ism::device::{Gid128, IsmDevice, MAX_DMB_LEN};
+use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::{Device, SpinBudget};
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver::Token;
-use crate::listening::Arrival;
 use crate::socket::Socket;
 use crate::stack::Settings;
 
@@ -45,16 +43,13 @@ use crate::stack::Settings;
 /// peer's GID over a channel of shared memory is on that host.
 const EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
 
-/// Completions taken in at one go, so that no peer keeps the lock for itself.
-const COMPLETIONS: usize = 1024;
-
 /// An endpoint that threads share.
 pub(crate) struct Shard {
     state: Mutex<State>,
     /// What the driver sleeps at.
     pub(crate) poller: OwnedFd,
-    /// The device's descriptor, for whoever waits without the lock.
-    pub(crate) device: OwnedFd,
+    /// The device's descriptor, which the poller has.
+    _device: OwnedFd,
     timer: OwnedFd,
     /// Wakes the driver.
     pub(crate) bell: OwnedFd,
@@ -65,30 +60,6 @@ pub(crate) struct Shard {
     /// Connections the endpoint has room for.
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
-}
-
-/// What the lock protects.
-pub(crate) struct State {
-    pub(crate) engine: Endpoint<Owned>,
-    pub(crate) ism: Binding<Device>,
-    /// By their places at the endpoint.
-    sockets: Vec<Option<Entry>>,
-    /// The driver wakes at this time.
-    armed: Option<Instant>,
-    /// A reader waits for the device in the driver's place.
-    led: bool,
-    /// No handle is left: the driver ends with the last connection.
-    pub(crate) abandoned: bool,
-}
-
-/// A connection of the endpoint.
-struct Entry {
-    conn: ConnId,
-    socket: Arc<Socket>,
-    /// The device at the other end.
-    peer: Gid128,
-    /// Where it is handed out once it is known what carries it.
-    arrival: Option<Arrival>,
 }
 
 /// A place for a connection, until it is given back.
@@ -129,19 +100,10 @@ impl Shard {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = SpinBudget::new(cores, settings.spin);
-        let mut state = State {
-            engine,
-            ism,
-            sockets: Vec::new(),
-            armed: None,
-            led: false,
-            abandoned: false,
-        };
-        state.ism.device_mut().park();
         Ok(Arc::new(Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(engine, ism)),
             poller,
-            device,
+            _device: device,
             timer,
             bell,
             origin: std::time::Instant::now(),
@@ -182,36 +144,6 @@ impl Shard {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Takes the driver's place at the device, unless somebody has; to be given back by
-    /// [`Self::resign`].
-    pub(crate) fn lead(&self, state: &mut State) -> bool {
-        let led = std::mem::replace(&mut state.led, true);
-        if !led {
-            self.hear(EventFlags::empty());
-        }
-        !led
-    }
-
-    /// Gives the driver its place back.
-    pub(crate) fn resign(&self, state: &mut State) {
-        state.led = false;
-        self.hear(EventFlags::IN);
-    }
-
-    fn hear(&self, flags: EventFlags) {
-        // It fails only for what was never added.
-        let _ = epoll::modify(&self.poller, &self.device, Token::Device.data(), flags);
-    }
-
-    /// Does everything there is to do, and parks the device.
-    pub(crate) fn settle(self: &Arc<Self>, state: &mut State) {
-        if !state.drain(self, COMPLETIONS) {
-            // The rest is for the driver.
-            self.ring();
-        }
-        self.arm(state);
-    }
-
     /// Waits in the driver for what happens on a connection's TCP.
     pub(crate) fn watch(&self, conn: ConnId, socket: &Socket) {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
@@ -222,103 +154,6 @@ impl Shard {
     /// Leaves a connection's TCP to its stream.
     pub(crate) fn unwatch(&self, socket: &Socket) {
         let _ = epoll::delete(&self.poller, socket);
-    }
-}
-
-impl State {
-    /// Carries out and takes in what there is, at most so many completions; whether the
-    /// device is parked.
-    fn drain(&mut self, shard: &Arc<Shard>, most: usize) -> bool {
-        for _ in 0..most {
-            self.carry_out(shard);
-            if let Some(completion) = self.ism.poll() {
-                self.complete(shard, completion);
-            } else if self.ism.device_mut().park() {
-                return true;
-            }
-        }
-        self.carry_out(shard);
-        false
-    }
-
-    /// Looks at the device a few times, and leaves it awake.
-    pub(crate) fn glance(&mut self, shard: &Arc<Shard>, most: usize) {
-        for _ in 0..most {
-            if let Some(completion) = self.ism.poll() {
-                self.complete(shard, completion);
-                self.carry_out(shard);
-                return;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    fn complete(&mut self, shard: &Shard, completion: IsmCompletion) {
-        if let IsmCompletion::PeerVanished { peer, .. } = completion {
-            self.save_octets(shard, peer);
-        }
-        self.engine.handle_ism(shard.now(), completion);
-    }
-
-    /// How this side's device is offered.
-    pub(crate) fn path(&self) -> IsmPath {
-        IsmPath {
-            device: self.ism.id(),
-            gid: self.ism.gid(),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: self.ism.device().facts().version_2,
-            reaches: None,
-            attaches: true,
-        }
-    }
-
-    /// Enters a connection that the endpoint has just begun.
-    pub(crate) fn enter(
-        &mut self,
-        conn: ConnId,
-        socket: Arc<Socket>,
-        peer: Gid128,
-        arrival: Option<Arrival>,
-    ) {
-        socket.status().conn = Some(conn);
-        let at = conn.index() as usize;
-        if self.sockets.len() <= at {
-            self.sockets.resize_with(at + 1, || None);
-        }
-        if let Some(entry) = self.sockets.get_mut(at) {
-            *entry = Some(Entry {
-                conn,
-                socket,
-                peer,
-                arrival,
-            });
-        }
-    }
-
-    /// The connection with this place and generation.
-    pub(crate) fn conn_at(&self, index: u32, generation: u32) -> Option<ConnId> {
-        let entry = self.sockets.get(index as usize)?.as_ref()?;
-        Some(entry.conn).filter(|conn| conn.generation() == generation)
-    }
-
-    /// Whether the endpoint has no connections.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sockets.iter().all(Option::is_none)
-    }
-
-    fn entry(&self, conn: ConnId) -> Option<&Entry> {
-        let entry = self.sockets.get(conn.index() as usize)?.as_ref();
-        entry.filter(|entry| entry.conn == conn)
-    }
-
-    fn remove(&mut self, conn: ConnId) -> Option<Entry> {
-        let slot = self.sockets.get_mut(conn.index() as usize)?;
-        if slot.as_ref().is_some_and(|entry| entry.conn == conn) {
-            slot.take()
-        } else {
-            None
-        }
     }
 }
 

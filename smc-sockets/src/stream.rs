@@ -146,8 +146,8 @@ impl SmcStream {
         if into.is_empty() {
             return Ok(0);
         }
-        until_done(shard, socket, Direction::Read, |state| {
-            state.read(shard, socket, into)
+        until_done(shard, socket, Direction::Read, |state, now| {
+            state.read(shard, socket, into, now)
         })
     }
 
@@ -156,8 +156,8 @@ impl SmcStream {
         let (shard, socket) = (self.stack.shard(), &self.socket);
         let mut left = octets;
         while !left.is_empty() {
-            let written = until_done(shard, socket, Direction::Write, |state| {
-                state.write(shard, socket, left)
+            let written = until_done(shard, socket, Direction::Write, |state, now| {
+                state.write(shard, socket, left, now)
             });
             match written {
                 Ok(len) => left = left.get(len..).unwrap_or_default(),
@@ -225,7 +225,12 @@ impl AsFd for SmcStream {
         let shard = self.stack.shard();
         let mut state = shard.lock();
         let readable = state.is_readable(&self.socket);
-        let writable = state.is_writable(shard, &self.socket);
+        let writable = state.is_writable(&self.socket, shard.now());
+        if let Some(conn) = self.socket.conn() {
+            // Whoever polls it does not look at the device.
+            state.set_urgent(conn, true);
+        }
+        state.settle(shard, shard.now());
         match self.socket.ready_fd(readable, writable) {
             Ok(ready) => ready.as_fd(),
             Err(error) => panic!("no descriptor for a stream's readiness: {error}"),

@@ -1,18 +1,16 @@
 //! How a thread waits for a connection: it looks for a while, as long as that has paid
 //! lately, then sleeps.
 //!
-//! Who sleeps does so at the connection's own descriptor, and, if nobody else does, at
-//! the device's as well, in the driver's place: then one wake is enough.
+//! The first that sleeps does so at the peers' words and is woken by them; it tells the
+//! others, which sleep at their connections'.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
+use smc_proto::time::Instant;
 
-use crate::shard::{Shard, State, timespec};
+use crate::shard::{Shard, State};
 use crate::socket::Socket;
 
 /// Looks at the device between two readings of the clock.
@@ -30,88 +28,98 @@ pub(crate) fn until_done<T>(
     shard: &Arc<Shard>,
     socket: &Socket,
     direction: Direction,
-    mut attempt: impl FnMut(&mut State) -> Option<io::Result<T>>,
+    mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
+    let mut attempt = |state: &mut State, now| {
+        let done = attempt(state, now)?;
+        state.leave(shard, now);
+        Some(done)
+    };
     let mut state = shard.lock();
-    if let Some(done) = attempt(&mut state) {
+    let began = shard.now();
+    if let Some(done) = attempt(&mut state, began) {
+        return done;
+    }
+    state.take_in(shard, began);
+    if let Some(done) = attempt(&mut state, began) {
         return done;
     }
     if socket.is_nonblocking() {
-        shard.settle(&mut state);
-        if let Some(done) = attempt(&mut state) {
-            return done;
-        }
         socket.mark(direction);
+        state.leave(shard, began);
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let began = Instant::now();
-    let (mut budget, timeout) = {
-        let mut status = socket.status();
-        let timeout = match direction {
-            Direction::Read => status.read_timeout,
-            Direction::Write => status.write_timeout,
-        };
-        (status.spin.begin(), timeout)
-    };
-    let mut last = began;
+    let (mut now, mut last) = (began, began);
+    let mut budget = socket.spin().begin();
     while !budget.is_zero() {
-        state.glance(shard, GLANCES);
-        if let Some(done) = attempt(&mut state) {
-            shard.settle(&mut state);
-            socket.status().spin.found();
+        if state.glance(shard, now, GLANCES)
+            && let Some(done) = attempt(&mut state, now)
+        {
+            socket.spin().found();
             return done;
         }
         drop(state);
-        let now = Instant::now();
-        let mut status = socket.status();
-        if status.spin.was_interrupted(now - last) {
+        now = shard.now();
+        if socket.spin().was_interrupted(now.since(last)) {
             budget = Duration::ZERO;
-        } else if now - began > budget {
-            status.spin.missed();
+        } else if now.since(began) > budget {
+            socket.spin().missed();
             budget = Duration::ZERO;
         }
-        drop(status);
         last = now;
         state = shard.lock();
-    }
-    loop {
-        shard.settle(&mut state);
-        if let Some(done) = attempt(&mut state) {
+        // Another thread may have heard of it.
+        if let Some(done) = attempt(&mut state, now) {
             return done;
         }
-        let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
+    }
+    let timeout = socket.timeout(direction);
+    loop {
+        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(began)));
         if left.is_some_and(|left| left.is_zero()) {
+            state.leave(shard, now);
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let (reads, writes) = match direction {
-            Direction::Read => (false, state.is_writable(shard, socket)),
-            Direction::Write => (state.is_readable(socket), false),
-        };
-        let ready = socket.ready_fd(reads, writes)?;
         socket.mark(direction);
-        let leads = shard.lead(&mut state);
-        drop(state);
-        let flags = match direction {
-            Direction::Read => PollFlags::IN,
-            Direction::Write => PollFlags::OUT,
+        let can = |state: &mut State| match direction {
+            Direction::Read => state.is_readable(socket),
+            Direction::Write => state.is_writable(socket, now),
         };
-        let mut polled = [
-            PollFd::from_borrowed_fd(ready.as_fd(), flags),
-            PollFd::new(&shard.device, PollFlags::IN),
-        ];
-        let polled = if leads {
-            &mut polled[..]
-        } else {
-            &mut polled[..1]
-        };
-        let slept = rustix::event::poll(polled, left.map(timespec).as_ref());
-        state = shard.lock();
-        if leads {
-            shard.resign(&mut state);
-        }
-        match slept {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        state = sleep(shard, socket, state, left, can);
+        now = shard.now();
+        state.take_in(shard, now);
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
         }
     }
+}
+
+/// Sleeps until something happens to a connection, unless it has.
+fn sleep<'a>(
+    shard: &'a Arc<Shard>,
+    socket: &Socket,
+    mut state: MutexGuard<'a, State>,
+    time: Option<Duration>,
+    happened: impl FnOnce(&mut State) -> bool,
+) -> MutexGuard<'a, State> {
+    let made = socket.call.made();
+    socket.sleeper(true);
+    state.sleeper(true);
+    let words = state.lead();
+    state.settle(shard, shard.now());
+    let mut wordless = false;
+    if !happened(&mut state) {
+        drop(state);
+        match &words {
+            Some(words) => wordless = words.sleep(&socket.call, made, time).is_err(),
+            None => socket.call.sleep(made, time),
+        }
+        state = shard.lock();
+    }
+    if words.is_some() {
+        state.resign(wordless);
+    }
+    state.sleeper(false);
+    socket.sleeper(false);
+    state
 }

@@ -5,9 +5,10 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::id::ConnId;
+use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 
-use super::{Shard, State};
+use super::State;
 use crate::socket::Socket;
 
 impl State {
@@ -15,11 +16,10 @@ impl State {
     ///
     /// Octets are only looked at until the engine says how many are CLC: the next one
     /// is the application's if the connection falls back.
-    pub(crate) fn look_at_tcp(&mut self, shard: &Shard, conn: ConnId) {
+    pub(crate) fn look_at_tcp(&mut self, conn: ConnId, now: Instant) {
         while let Some(entry) = self.entry(conn) {
             let socket = entry.socket.clone();
             let mut octets = [0; MAX_LENGTH];
-            let now = shard.now();
             let shown = match peek(&socket, &mut octets) {
                 Ok(0) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerFin),
                 Ok(len) => octets.get(..len).unwrap_or_default(),

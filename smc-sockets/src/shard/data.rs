@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use smc_proto::connection::{ApiMisuse, Shutdown};
 use smc_proto::event::CloseReason;
-use smc_proto::id::ConnId;
+use smc_proto::time::Instant;
 use smc_proto::wire::types::IsmGid;
 
-use super::{Entry, Shard, State};
+use super::state::Entry;
+use super::{Shard, State};
 use crate::socket::Socket;
 
 impl State {
@@ -18,9 +19,9 @@ impl State {
         shard: &Arc<Shard>,
         socket: &Socket,
         into: &mut [u8],
+        now: Instant,
     ) -> Option<io::Result<usize>> {
-        let now = shard.now();
-        let conn = self.conn(socket);
+        let conn = socket.conn();
         let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
             return Some(read_left(socket, into));
         };
@@ -34,7 +35,7 @@ impl State {
                 _ => None,
             },
             Ok(len) => {
-                self.send(shard);
+                self.send(shard, now);
                 Some(Ok(len as usize))
             }
             Err(_) => Some(read_left(socket, into)),
@@ -47,9 +48,9 @@ impl State {
         shard: &Arc<Shard>,
         socket: &Socket,
         octets: &[u8],
+        now: Instant,
     ) -> Option<io::Result<usize>> {
-        let now = shard.now();
-        let conn = self.conn(socket);
+        let conn = socket.conn();
         let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
             return Some(Err(gone(socket)));
         };
@@ -57,7 +58,7 @@ impl State {
         match conn.write(now, |space| ism.fill(space, octets).unwrap_or(0)) {
             Ok(0) => None,
             Ok(len) => {
-                self.send(shard);
+                self.send(shard, now);
                 Some(Ok(len as usize))
             }
             Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
@@ -69,16 +70,20 @@ impl State {
 
     /// Ends a direction of a connection, or both.
     pub(crate) fn shut(&mut self, shard: &Arc<Shard>, socket: &Socket, how: Shutdown) {
-        let conn = self.conn(socket);
+        let (conn, now) = (socket.conn(), shard.now());
         if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
-            conn.shutdown(shard.now(), how);
-            shard.settle(self);
+            conn.shutdown(now, how);
+            if let (Shutdown::Both, Some(conn)) = (how, socket.conn()) {
+                // Nobody asks for it any more.
+                self.set_urgent(conn, true);
+            }
+            self.settle(shard, now);
         }
     }
 
     /// Whether reading would not wait.
     pub(crate) fn is_readable(&mut self, socket: &Socket) -> bool {
-        let conn = self.conn(socket);
+        let conn = socket.conn();
         conn.and_then(|conn| self.engine.conn(conn))
             .is_none_or(|conn| {
                 conn.is_end_of_stream() || conn.readable().is_some_and(|at| !at.is_empty())
@@ -86,34 +91,29 @@ impl State {
     }
 
     /// Whether writing would not wait.
-    pub(crate) fn is_writable(&mut self, shard: &Shard, socket: &Socket) -> bool {
-        let conn = self.conn(socket);
+    pub(crate) fn is_writable(&mut self, socket: &Socket, now: Instant) -> bool {
+        let conn = socket.conn();
         conn.and_then(|conn| self.engine.conn(conn))
             .is_none_or(|mut conn| {
                 let space = conn.send_space().is_some_and(|at| !at.is_empty());
-                space || conn.write(shard.now(), |_| 0).is_err()
+                space || conn.write(now, |_| 0).is_err()
             })
     }
 
-    fn conn(&self, socket: &Socket) -> Option<ConnId> {
-        socket.status().conn
-    }
-
     /// Carries out what a read or a write leads to: a message to the peer, if anything.
-    fn send(&mut self, shard: &Arc<Shard>) {
-        while let Some(command) = self.engine.poll_ism(shard.now(), self.ism.id()) {
+    #[inline]
+    fn send(&mut self, shard: &Arc<Shard>, now: Instant) {
+        while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
             self.ism.execute(command);
         }
         if self.ism.has_answers() {
-            shard.settle(self);
-        } else {
-            shard.arm(self);
+            self.take_in(shard, now);
         }
     }
 
     /// Saves octets that have arrived: the memory they lie in goes with the peer that
     /// wrote them, which may have ended well.
-    pub(super) fn save_octets(&mut self, shard: &Shard, peer: IsmGid) {
+    pub(super) fn save_octets(&mut self, peer: IsmGid, now: Instant) {
         let theirs = |entry: &&Entry| (entry.peer.gid, entry.peer.ext) == (peer.gid, peer.gid_ext);
         for entry in self.sockets.iter().flatten().filter(theirs) {
             let Some(mut conn) = self.engine.conn(entry.conn) else {
@@ -121,7 +121,7 @@ impl State {
             };
             let mut status = entry.socket.status();
             let mut octets = [0; 4096];
-            while let Ok(len @ 1..) = conn.read(shard.now(), |readable| {
+            while let Ok(len @ 1..) = conn.read(now, |readable| {
                 self.ism.take(readable, &mut octets).unwrap_or(0)
             }) {
                 status.left.extend(octets.iter().take(len as usize));

@@ -6,6 +6,7 @@ use smc_proto::command::TcpCommand;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::path::Paths;
+use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 
 use rustix::net::SendFlags;
@@ -13,21 +14,22 @@ use smc_proto::endpoint::TcpEvent;
 
 use super::{Shard, State};
 use crate::carrier::Carrier;
+use crate::waiting::Direction;
 
 impl State {
     /// Does all that the engine wants done, and hears all it has to tell.
-    pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>) {
+    pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
         loop {
-            while let Some(command) = self.engine.poll_ism(shard.now(), self.ism.id()) {
+            while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
                 self.ism.execute(command);
             }
-            if self.send_clc(shard) {
+            if self.send_clc(now) {
                 continue;
             }
             if let Some((conn, command)) = self.engine.poll_tcp() {
                 self.command_tcp(conn, command);
             } else if let Some(event) = self.engine.poll_event() {
-                self.hear(shard, event);
+                self.hear(shard, event, now);
             } else {
                 return;
             }
@@ -35,10 +37,10 @@ impl State {
     }
 
     /// Sends a CLC message, if there is one.
-    fn send_clc(&mut self, shard: &Shard) -> bool {
+    fn send_clc(&mut self, now: Instant) -> bool {
         let mut octets = [0; MAX_LENGTH];
         // There is always room for one.
-        let Ok(Some((conn, len))) = self.engine.poll_clc(shard.now(), &mut octets) else {
+        let Ok(Some((conn, len))) = self.engine.poll_clc(now, &mut octets) else {
             return false;
         };
         let message = octets.get(..len).unwrap_or_default();
@@ -48,7 +50,7 @@ impl State {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // What is sent over TCP before the application's octets never fills a socket.
         if rustix::net::send(&entry.socket.tcp, message, flags) != Ok(len) {
-            self.engine.handle_tcp(shard.now(), conn, TcpEvent::Failed);
+            self.engine.handle_tcp(now, conn, TcpEvent::Failed);
         }
         true
     }
@@ -73,31 +75,33 @@ impl State {
         }
     }
 
-    fn hear(&mut self, shard: &Arc<Shard>, event: Event) {
+    fn hear(&mut self, shard: &Arc<Shard>, event: Event, now: Instant) {
         match event {
-            Event::Proposed { conn } => self.answer(shard, conn),
+            Event::Proposed { conn } => self.answer(conn, now),
             Event::Established { conn, group, .. } => {
                 if let Some(terms) = self.engine.terms(group) {
-                    self.decided(shard, conn, Carrier::Smc(terms));
+                    self.decided(conn, Carrier::Smc(terms), now);
+                    // From now on what happens to it happens to its stream.
+                    self.set_urgent(conn, false);
                 }
             }
             Event::FellBack { conn, why } => {
                 if let Some(entry) = self.entry(conn) {
                     shard.unwatch(&entry.socket);
                 }
-                self.decided(shard, conn, Carrier::Tcp(why));
+                self.decided(conn, Carrier::Tcp(why), now);
                 if let Some(entry) = self.remove(conn) {
                     entry.socket.status().place = None;
                 }
             }
             Event::Readable { conn } | Event::Urgent { conn } => {
-                if let Some(ready) = self.entry(conn).and_then(|at| at.socket.readiness()) {
-                    ready.set_readable(true);
+                if let Some(entry) = self.entry(conn) {
+                    entry.socket.is_ready(Direction::Read);
                 }
             }
             Event::Writable { conn } => {
-                if let Some(ready) = self.entry(conn).and_then(|at| at.socket.readiness()) {
-                    ready.set_writable(true);
+                if let Some(entry) = self.entry(conn) {
+                    entry.socket.is_ready(Direction::Write);
                 }
             }
             Event::Closed { conn, reason } => self.closed(conn, reason),
@@ -107,7 +111,7 @@ impl State {
     }
 
     /// Tells the engine which of this side's devices reaches the client.
-    fn answer(&mut self, shard: &Shard, conn: ConnId) {
+    fn answer(&mut self, conn: ConnId, now: Instant) {
         let mut path = self.path();
         if let Some(proposal) = self.engine.proposal(conn) {
             path.reaches = proposal.ism_gids().find(|gid| self.ism.reaches(*gid));
@@ -118,18 +122,14 @@ impl State {
             ism: &ism,
         };
         // Who no longer waits for an answer has ended.
-        let _ = self.engine.accept(shard.now(), conn, paths);
+        let _ = self.engine.accept(now, conn, paths);
     }
 
     /// It is known what carries a connection.
-    fn decided(&mut self, shard: &Shard, conn: ConnId, carrier: Carrier) {
-        let at = conn.index() as usize;
-        let Some(entry) = self.sockets.get_mut(at).and_then(Option::as_mut) else {
+    fn decided(&mut self, conn: ConnId, carrier: Carrier, now: Instant) {
+        let Some(entry) = self.entry_mut(conn) else {
             return;
         };
-        if entry.conn != conn {
-            return;
-        }
         let socket = entry.socket.clone();
         socket.status().carrier = Some(carrier);
         if let Some(arrival) = entry.arrival.take()
@@ -137,7 +137,7 @@ impl State {
             && let Some(mut conn) = self.engine.conn(conn)
         {
             // Nobody accepts any more.
-            conn.abort(shard.now());
+            conn.abort(now);
         }
     }
 
@@ -148,12 +148,9 @@ impl State {
         {
             let mut status = entry.socket.status();
             status.closed = Some(reason);
-            status.conn = None;
             status.place = None;
         }
-        if let Some(ready) = entry.socket.readiness() {
-            ready.hang_up();
-        }
+        entry.socket.has_ended();
         // A stream that is still held has no more use for TCP.
         let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
     }

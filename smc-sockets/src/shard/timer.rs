@@ -7,33 +7,42 @@ use smc_proto::time::Instant;
 
 use super::{Shard, State};
 
-impl Shard {
+impl State {
     /// Sees to it that the driver wakes at the next deadline.
-    pub(crate) fn arm(&self, state: &mut State) {
-        if let Some(next) = state.engine.poll_timeout() {
-            self.wake_at(state, next);
+    #[inline]
+    pub(crate) fn arm(&mut self, shard: &Shard, now: Instant) {
+        for time in [self.engine.poll_timeout(), self.recess()] {
+            if let Some(time) = time {
+                self.wake_at(shard, time, now);
+            }
         }
     }
 
     /// Sees to it that the driver wakes at this time; earlier does no harm.
-    pub(crate) fn wake_at(&self, state: &mut State, time: Instant) {
-        if state.armed.is_some_and(|armed| armed <= time) {
-            return;
+    #[inline]
+    pub(crate) fn wake_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
+        if self.armed.is_none_or(|armed| time < armed) {
+            self.armed = Some(time);
+            shard.set_timer(time.since(now));
         }
-        state.armed = Some(time);
-        let left = time.since(self.now()).max(Duration::from_nanos(1));
-        let new = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: timespec(left),
-        };
-        // It fails only for what is no timer.
-        let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new);
     }
 
     /// The timer has gone off.
-    pub(crate) fn timeout(&self, state: &mut State) {
-        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
-        state.armed = None;
+    pub(crate) fn timeout(&mut self, shard: &Shard) {
+        let _ = rustix::io::read(&shard.timer, &mut [0; 8]);
+        self.armed = None;
+    }
+}
+
+impl Shard {
+    #[cold]
+    fn set_timer(&self, left: Duration) {
+        let new = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: timespec(left.max(Duration::from_nanos(1))),
+        };
+        // It fails only for what is no timer.
+        let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new);
     }
 }
 

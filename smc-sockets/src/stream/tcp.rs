@@ -48,7 +48,7 @@ impl SmcStream {
                 Err(_) => return Ok(()),
             };
             let mut state = shard.lock();
-            let Some(conn) = socket.status().conn else {
+            let Some(conn) = socket.conn() else {
                 break;
             };
             if shown.is_empty() {
@@ -70,8 +70,7 @@ impl SmcStream {
             }
             std::thread::sleep(PART);
         }
-        let mut state = shard.lock();
-        shard.settle(&mut state);
+        shard.lock().settle(shard, shard.now());
         socket.watching.store(false, Ordering::Release);
         Ok(())
     }

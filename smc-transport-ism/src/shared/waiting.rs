@@ -154,7 +154,18 @@ impl Device {
         asleep
     }
 
-    fn awake(&mut self) {
+    /// The descriptor was readable: the next poll looks at the sockets.
+    pub fn heed(&mut self) {
+        self.unread = true;
+    }
+
+    /// Whether the device is parked, so that whatever happens wakes somebody.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        self.parked
+    }
+
+    pub(super) fn awake(&mut self) {
         if self.parked {
             self.parked = false;
             self.channels.iter().for_each(|(_, at)| at.unpark());
@@ -166,8 +177,8 @@ impl Device {
     pub(super) fn next_report(&mut self) -> Option<IsmReport> {
         if self.parked {
             // Whoever slept by other means was woken by something in a socket.
+            self.unread |= self.channels.iter().any(|(_, channel)| !channel.at_word);
             self.awake();
-            self.unread = true;
         }
         if let Some(report) = self.reports.pop_front() {
             return Some(report);
