@@ -42,6 +42,8 @@ pub(super) struct Entry {
 
 impl State {
     pub(super) fn new(engine: Endpoint<Owned>, mut ism: Binding<Device>) -> Self {
+        // By the driver, all its life.
+        ism.device_mut().is_heard();
         ism.device_mut().park();
         Self {
             engine,

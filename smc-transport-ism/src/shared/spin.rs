@@ -1,14 +1,15 @@
 //! How long to look before sleeping.
 //!
 //! Being woken costs tens of microseconds, looking costs a core. So: look about as
-//! long as a wake would take, if that has paid lately; not at all when somebody else
-//! wanted the core, which shows as a hole in one's own time.
+//! long as a wake would take, if that has paid lately; hardly when somebody else wanted
+//! the core, which shows as a hole in one's own time.
 
 use std::time::Duration;
 
 /// What most use for the longest look: about what two wakes take.
 pub(super) const MOST: Duration = Duration::from_micros(100);
-/// Below this looking is not worth a clock reading.
+/// Shortest: falling asleep and being woken costs more of the cores' time, even where
+/// looking finds nothing.
 const LEAST: Duration = Duration::from_micros(5);
 /// A hole in time: longer than any interrupt handler, shorter than a time slice.
 const HOLE: Duration = Duration::from_micros(300);
@@ -26,7 +27,7 @@ const PROBE_AFTER_HOLE: u32 = 256;
 #[derive(Clone, Copy, Debug)]
 pub struct SpinBudget {
     budget: Duration,
-    /// Waits until the next try, while the budget is nothing.
+    /// Waits until the next try of more than the least.
     rest: u32,
     /// Longest look.
     most: Duration,
@@ -52,7 +53,7 @@ impl SpinBudget {
 
     /// How long the wait that begins now may look.
     pub fn begin(&mut self) -> Duration {
-        if self.budget.is_zero() {
+        if self.budget < self.most && self.budget <= LEAST {
             self.rest = self.rest.saturating_sub(1);
             if self.rest == 0 {
                 self.rest = PROBE;
@@ -69,17 +70,14 @@ impl SpinBudget {
 
     /// Looking found nothing in its time.
     pub fn missed(&mut self) {
-        self.budget /= 2;
-        if self.budget < LEAST {
-            self.budget = Duration::ZERO;
-        }
+        self.budget = (self.budget / 2).max(LEAST).min(self.most);
     }
 
     /// Time between two looks: whether it has a hole, and so looking must end.
     pub fn was_interrupted(&mut self, between: Duration) -> bool {
         let hole = between > HOLE;
         if hole {
-            self.budget = Duration::ZERO;
+            self.budget = LEAST.min(self.most);
             self.rest = PROBE_AFTER_HOLE;
         }
         hole
@@ -90,7 +88,7 @@ impl SpinBudget {
 mod tests {
     use std::time::Duration;
 
-    use super::{HOLE, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
+    use super::{HOLE, LEAST, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
 
     #[test]
     fn looking_that_never_pays_ends_but_for_probes() {
@@ -103,14 +101,16 @@ mod tests {
         assert_eq!(looked[0], MOST);
         assert!(looked.windows(2).take(5).all(|pair| pair[1] < pair[0]));
         let late: Duration = looked.iter().skip(10).sum();
-        assert_eq!(late, MOST * (90 / PROBE), "one wait in {PROBE}");
+        let probes = 90 / PROBE;
+        let least = LEAST * (90 - probes);
+        assert_eq!(late, MOST * probes + least, "one wait in {PROBE}");
     }
 
     #[test]
     fn one_find_brings_the_whole_budget_back() {
         let mut spin = SpinBudget::new(2, MOST);
         (0..10).for_each(|_| spin.missed());
-        assert_eq!(spin.begin(), Duration::ZERO);
+        assert_eq!(spin.begin(), LEAST);
         spin.found();
         assert_eq!(spin.begin(), MOST);
     }

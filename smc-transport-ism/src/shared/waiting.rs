@@ -154,6 +154,12 @@ impl Device {
         asleep
     }
 
+    /// From now on somebody hears the descriptor at any time, and says so by
+    /// [`Device::heed`]: polls need not look at the sockets by themselves.
+    pub fn is_heard(&mut self) {
+        self.heard = true;
+    }
+
     /// The descriptor was readable: the next poll looks at the sockets.
     pub fn heed(&mut self) {
         self.unread = true;
@@ -184,7 +190,8 @@ impl Device {
             return Some(report);
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(LOOK_EVERY) || self.behind || self.unread {
+        let due = !self.heard && self.polls.is_multiple_of(LOOK_EVERY);
+        if due || self.behind || self.unread {
             // A poller that fails has nothing to tell; what fails for good shows in
             // `wait`.
             let _ = self.look();
