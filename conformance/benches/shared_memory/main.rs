@@ -25,12 +25,13 @@ fn main() {
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {}", load().trim());
     type Measure = fn(&str, usize);
-    let all: [(&str, Measure); 5] = [
+    let all: [(&str, Measure); 6] = [
         ("stream of 64 KiB writes, GB/s", stream),
         (
             "64-octet messages one after another, millions a second",
             pipelined,
         ),
+        ("there and back by one thread, nanoseconds", alone),
         ("there and back while both look, nanoseconds", ping_pong),
         ("there and back while both sleep, microseconds", asleep),
         (
@@ -193,6 +194,16 @@ fn ping_pong(title: &str, rounds: usize) {
         "bare cache lines",
     )];
     interleaved(title, rounds, &all, &demands);
+}
+
+#[cfg(target_os = "linux")]
+fn alone(title: &str, rounds: usize) {
+    let all: [Measured<'_>; 3] = [
+        ("TCP loopback", &|| sockets::alone(sockets::tcp, 20_000)),
+        ("Unix socket", &|| sockets::alone(sockets::unix, 20_000)),
+        ("SMC socket", &|| sockets::alone(sockets::smc, 200_000)),
+    ];
+    interleaved(title, rounds, &all, &[]);
 }
 
 #[cfg(target_os = "linux")]
