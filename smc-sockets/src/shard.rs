@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
-use rustix::time::{TimerfdClockId, TimerfdFlags};
+use rustix::time::{ClockId, TimerfdClockId, TimerfdFlags};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{ConnId, DeviceId};
@@ -32,7 +32,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::{Device, SpinBudget};
+use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver::Token;
@@ -54,9 +54,11 @@ pub(crate) struct Shard {
     /// Wakes the driver.
     pub(crate) bell: OwnedFd,
     origin: std::time::Instant,
+    /// The same by the clock of [`Self::coarse`].
+    coarse_origin: i64,
     pub(crate) patience: Patience,
-    /// What a new connection knows of how long looking pays.
-    pub(crate) spin: SpinBudget,
+    /// Longest look of a thread that waits.
+    pub(crate) spin: Duration,
     /// Connections the endpoint has room for.
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
@@ -99,7 +101,11 @@ impl Shard {
             epoll::add(&poller, fd, token.data(), EventFlags::IN)?;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = SpinBudget::new(cores, settings.spin);
+        let spin = if cores > 1 {
+            settings.spin
+        } else {
+            Duration::ZERO
+        };
         Ok(Arc::new(Self {
             state: Mutex::new(State::new(engine, ism)),
             poller,
@@ -107,6 +113,7 @@ impl Shard {
             timer,
             bell,
             origin: std::time::Instant::now(),
+            coarse_origin: nanoseconds(ClockId::Monotonic),
             patience: settings.patience,
             spin,
             room: AtomicUsize::new(settings.connections),
@@ -123,6 +130,14 @@ impl Shard {
     /// The time as the engine counts it.
     pub(crate) fn now(&self) -> Instant {
         self.at(std::time::Instant::now())
+    }
+
+    /// The same, cheaper and some milliseconds late: what the engine does with it is no
+    /// more exact.
+    #[inline]
+    pub(crate) fn coarse(&self) -> Instant {
+        let since = nanoseconds(ClockId::MonotonicCoarse) - self.coarse_origin;
+        Instant::from_nanos(u64::try_from(since).unwrap_or_default() + 1)
     }
 
     pub(crate) fn at(&self, time: std::time::Instant) -> Instant {
@@ -155,6 +170,11 @@ impl Shard {
     pub(crate) fn unwatch(&self, socket: &Socket) {
         let _ = epoll::delete(&self.poller, socket);
     }
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// What the engine has to know of a paired TCP connection.

@@ -51,7 +51,7 @@ pub(crate) struct Status {
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: SpinBudget) -> Self {
+    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: Duration) -> Self {
         Self {
             tcp,
             nonblocking: AtomicBool::new(false),
@@ -60,7 +60,7 @@ impl Socket {
             readiness: OnceLock::new(),
             sleepers: AtomicUsize::new(0),
             call: Call::new(),
-            spin: Mutex::new(spin),
+            spin: Mutex::new(SpinBudget::new(spin)),
             status: Mutex::new(Status {
                 place: None,
                 carrier,

@@ -36,26 +36,30 @@ pub(crate) fn until_done<T>(
         Some(done)
     };
     let mut state = shard.lock();
-    let began = shard.now();
-    if let Some(done) = attempt(&mut state, began) {
+    let mut now = shard.coarse();
+    if let Some(done) = attempt(&mut state, now) {
         return done;
     }
-    state.take_in(shard, began);
-    if let Some(done) = attempt(&mut state, began) {
+    state.take_in(shard, now);
+    if let Some(done) = attempt(&mut state, now) {
         return done;
     }
     if socket.is_nonblocking() {
         socket.mark(direction);
-        state.leave(shard, began);
+        state.leave(shard, now);
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let (mut now, mut last) = (began, began);
     let mut budget = socket.spin().begin();
+    let learns = budget != shard.spin;
+    let began = shard.now();
+    let mut last = began;
     while !budget.is_zero() {
         if state.glance(shard, now, GLANCES)
             && let Some(done) = attempt(&mut state, now)
         {
-            socket.spin().found();
+            if learns {
+                socket.spin().found();
+            }
             return done;
         }
         drop(state);

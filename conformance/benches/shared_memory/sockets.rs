@@ -1,6 +1,7 @@
 //! Sockets: ours, and what processes of one host use otherwise. All are measured by the
 //! same code.
 
+use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -79,6 +80,7 @@ fn transfer<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize, size: us
             let (mut into, mut got) = (vec![0; 65536], 0);
             while got < total / PIECE * PIECE {
                 got += to.read(&mut into).unwrap();
+                black_box(&mut into);
             }
             to.write_all(&[1]).unwrap();
         },

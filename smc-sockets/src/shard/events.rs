@@ -7,7 +7,6 @@ use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::path::Paths;
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::MAX_LENGTH;
 
 use rustix::net::SendFlags;
 use smc_proto::endpoint::TcpEvent;
@@ -38,12 +37,11 @@ impl State {
 
     /// Sends a CLC message, if there is one.
     fn send_clc(&mut self, now: Instant) -> bool {
-        let mut octets = [0; MAX_LENGTH];
         // There is always room for one.
-        let Ok(Some((conn, len))) = self.engine.poll_clc(now, &mut octets) else {
+        let Ok(Some((conn, len))) = self.engine.poll_clc(now, self.clc.as_mut_slice()) else {
             return false;
         };
-        let message = octets.get(..len).unwrap_or_default();
+        let message = self.clc.get(..len).unwrap_or_default();
         let Some(entry) = self.entry(conn) else {
             return true;
         };

@@ -7,6 +7,7 @@ use smc_proto::id::ConnId;
 use smc_proto::path::IsmPath;
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
+use smc_proto::wire::clc::MAX_LENGTH;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::Device;
@@ -24,6 +25,8 @@ pub(crate) struct State {
     /// The driver wakes at this time.
     pub(super) armed: Option<Instant>,
     pub(super) attention: Attention,
+    /// For messages on their way from the engine to TCP.
+    pub(super) clc: Box<[u8; MAX_LENGTH]>,
     /// No handle is left: the driver ends with the last connection.
     pub(crate) abandoned: bool,
 }
@@ -51,6 +54,7 @@ impl State {
             sockets: Vec::new(),
             armed: None,
             attention: Attention::default(),
+            clc: Box::new([0; MAX_LENGTH]),
             abandoned: false,
         }
     }

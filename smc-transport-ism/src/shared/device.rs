@@ -94,7 +94,11 @@ impl Device {
             pause: 0,
             crowded: false,
             turn: 0,
-            spin: SpinBudget::new(cores, super::spin::MOST),
+            spin: SpinBudget::new(if cores > 1 {
+                super::spin::MOST
+            } else {
+                Duration::ZERO
+            }),
         })
     }
 

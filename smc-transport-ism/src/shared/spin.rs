@@ -34,11 +34,10 @@ pub struct SpinBudget {
 }
 
 impl SpinBudget {
-    /// For a machine of so many cores, with one of which there is nobody to look for,
-    /// and looks of this time at most.
+    /// For looks of this time at most: none on a machine with one core, where there is
+    /// nobody to look for.
     #[must_use]
-    pub fn new(cores: usize, most: Duration) -> Self {
-        let most = if cores < 2 { Duration::ZERO } else { most };
+    pub fn new(most: Duration) -> Self {
         Self {
             budget: most,
             rest: PROBE,
@@ -92,7 +91,7 @@ mod tests {
 
     #[test]
     fn looking_that_never_pays_ends_but_for_probes() {
-        let mut spin = SpinBudget::new(2, MOST);
+        let mut spin = SpinBudget::new(MOST);
         let mut looked = Vec::new();
         for _ in 0..100 {
             looked.push(spin.begin());
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_find_brings_the_whole_budget_back() {
-        let mut spin = SpinBudget::new(2, MOST);
+        let mut spin = SpinBudget::new(MOST);
         (0..10).for_each(|_| spin.missed());
         assert_eq!(spin.begin(), LEAST);
         spin.found();
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_left_alone_for_long() {
-        let mut spin = SpinBudget::new(2, MOST);
+        let mut spin = SpinBudget::new(MOST);
         assert!(!spin.was_interrupted(HOLE));
         assert_eq!(spin.begin(), MOST);
         assert!(spin.was_interrupted(HOLE * 2));
@@ -127,7 +126,7 @@ mod tests {
 
     #[test]
     fn one_core_never_looks() {
-        let mut spin = SpinBudget::new(1, MOST);
+        let mut spin = SpinBudget::new(Duration::ZERO);
         for _ in 0..100 {
             assert_eq!(spin.begin(), Duration::ZERO);
             spin.found();
