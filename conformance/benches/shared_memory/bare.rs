@@ -10,7 +10,7 @@ use crate::{Pieces, apart};
 
 /// As long as the buffers that are measured beside it: longer ones are faster, as less of
 /// them is in the other core's caches when it is written again.
-const RING: usize = 256 << 10;
+const RING: usize = 1 << 20;
 /// Octets timed at a time.
 const PIECE: u64 = 2 << 20;
 

@@ -136,16 +136,19 @@ fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>], demands: &[Dema
 
 #[cfg(target_os = "linux")]
 fn stream(title: &str, rounds: usize) {
-    let all: [Measured<'_>; 6] = [
+    let all: [Measured<'_>; 7] = [
         ("copying", &bare::copy),
         ("TCP loopback", &|| sockets::stream(sockets::tcp, 1 << 29)),
         ("Unix socket", &|| sockets::stream(sockets::unix, 1 << 29)),
         ("bare ring", &|| bare::stream(1 << 30)),
         ("DMB", &|| transport::stream(1 << 30, 65536, 1)),
         ("SMC socket", &|| sockets::stream(sockets::smc, 1 << 30)),
+        ("SMC socket, 1 MiB", &|| {
+            sockets::stream(sockets::smc_long, 1 << 30)
+        }),
     ];
     let demands = [
-        Demand::AtLeast("SMC socket", 0.85, "bare ring"),
+        Demand::AtLeast("SMC socket, 1 MiB", 0.85, "bare ring"),
         Demand::AtLeast("SMC socket", 1.5, "Unix socket"),
     ];
     interleaved(title, rounds, &all, &demands);

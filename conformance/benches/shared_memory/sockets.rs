@@ -29,6 +29,13 @@ pub(crate) fn smc() -> (SmcStream, SmcStream) {
     smc_with(Settings::default())
 }
 
+/// The same, with buffers as long as the bare ring.
+pub(crate) fn smc_long() -> (SmcStream, SmcStream) {
+    let mut settings = Settings::default();
+    settings.buffer = 1 << 20;
+    smc_with(settings)
+}
+
 /// The same, of threads that sleep at once when they have to wait.
 pub(crate) fn smc_asleep() -> (SmcStream, SmcStream) {
     let mut settings = Settings::default();

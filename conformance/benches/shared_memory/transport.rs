@@ -9,7 +9,7 @@ use smc_transport_ism::shared::Device;
 
 use crate::{Pieces, apart};
 
-const LEN: u32 = 256 << 10;
+const LEN: u32 = 1 << 20;
 const HEAD: u32 = 32;
 /// Octets timed at a time.
 const PIECE: u64 = 2 << 20;
