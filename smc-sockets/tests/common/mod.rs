@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
 
@@ -39,13 +39,49 @@ pub(crate) fn pair() -> (SmcStream, SmcStream) {
 
 /// Octets that look random and tell their place.
 pub(crate) fn octets(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    (0..len)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
-        .collect()
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+/// Numbers that look random, and are the same each time.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// Open descriptors, mappings of DMBs and bells, and threads of this process.
+pub(crate) fn possessions() -> (usize, usize, usize) {
+    let count = |of: &str| std::fs::read_dir(of).unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (
+        count("/proc/self/fd"),
+        maps.matches("smc-d").count(),
+        count("/proc/self/task"),
+    )
+}
+
+/// Whether it is so within a time.
+pub(crate) fn settles(time: Duration, so: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    so()
 }

@@ -312,11 +312,7 @@ impl Channel {
 
     /// Lets the peer know that this side sleeps.
     pub(super) fn park(&self) {
-        let bed = if self.at_word {
-            Bed::Word
-        } else {
-            Bed::Socket
-        };
+        let bed = if self.at_word { Bed::Word } else { Bed::Socket };
         self.ours.bells().park(bed);
     }
 
