@@ -13,8 +13,12 @@ pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, count: &AtomicU64) -
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        to.write_all(octets.get(..len).unwrap_or_default())?;
-        to.flush()?;
+        // Before they are under way: the peer may answer, and end all, at once.
         count.fetch_add(len as u64, Ordering::Relaxed);
+        let written = to.write_all(octets.get(..len).unwrap_or_default());
+        if let Err(error) = written.and_then(|()| to.flush()) {
+            count.fetch_sub(len as u64, Ordering::Relaxed);
+            return Err(error);
+        }
     }
 }
