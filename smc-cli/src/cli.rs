@@ -1,6 +1,8 @@
 //! The arguments of the command.
 
 mod demo;
+#[cfg(target_os = "linux")]
+mod net;
 mod sim;
 mod values;
 
@@ -10,6 +12,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use demo::{DEFAULT_BYTES, DemoArguments};
+#[cfg(target_os = "linux")]
+pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport};
 pub use sim::{Profile, SimArguments};
 pub use values::{Percentages, Seeds};
 
@@ -25,6 +29,8 @@ pub use values::{Percentages, Seeds};
         smcx decode capture.pcap           SMC messages of a capture, one a line\n  \
         smcx decode capture.pcap --json    the same as JSON, one object a line\n  \
         smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
+        smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
+        smcx perf                          how fast that is\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage."
 )]
@@ -43,6 +49,8 @@ impl Cli {
         match &self.command {
             Some(Command::Demo(arguments)) => arguments.check(),
             Some(Command::Sim(arguments)) => arguments.check(),
+            #[cfg(target_os = "linux")]
+            Some(Command::Connect(arguments)) => arguments.target.check(),
             _ => Ok(()),
         }
     }
@@ -103,6 +111,37 @@ pub enum Command {
         Lines: frame number, seconds since the first frame, sender -> receiver, protocol, message.\n\
         Malformed messages are shown in place; the exit status is 1 if there were any.")]
     Decode(DecodeArguments),
+    /// Wait for a connection, and copy it from and to the standard streams.
+    ///
+    /// Like netcat. A peer on this host that speaks SMC is reached through shared
+    /// memory, every other one over TCP. In the end, one line on the error stream says
+    /// which it was.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx listen 5000 > file                      receive a file\n  \
+        smcx listen localhost 5000 --exec 'tr a-z A-Z' --keep-open\n  \
+        smcx listen 5000 --transport tcp             plain TCP, to compare")]
+    Listen(ListenArguments),
+    /// Connect, and copy the standard streams to and from there.
+    ///
+    /// Like netcat: when the standard input ends, that direction of the connection is
+    /// ended; when the peer has ended the other one, the command ends.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx connect localhost 5000 < file           send a file\n  \
+        smcx connect localhost:5000                  talk")]
+    Connect(ConnectArguments),
+    /// Measure connections between two processes of this host.
+    ///
+    /// A second process is started for the other end. Three things are measured: octets
+    /// a second one way, the time of a message there and back, and connections opened
+    /// and closed one after the other.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx perf                          shared memory and TCP, side by side\n  \
+        smcx perf --transport ism --json   numbers only\n  \
+        smcx perf --seconds 5 --size 1000  longer, and with messages of 1000 octets")]
+    Perf(PerfArguments),
     /// Write a completion script for a shell.
     #[command(after_help = "Examples:\n  \
         smcx completions bash > /usr/share/bash-completion/completions/smcx\n  \

@@ -7,6 +7,8 @@
 pub mod cli;
 pub mod decode;
 pub mod demo;
+#[cfg(target_os = "linux")]
+pub mod net;
 pub mod output;
 pub mod sim;
 
@@ -50,6 +52,12 @@ where
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Listen(arguments)) => net::listen(&arguments, stdout, stderr),
+        #[cfg(target_os = "linux")]
+        Some(Command::Connect(arguments)) => net::connect(&arguments, stdout, stderr),
+        #[cfg(target_os = "linux")]
+        Some(Command::Perf(arguments)) => net::perf::run(&arguments, stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
     match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {

@@ -281,7 +281,20 @@ impl<S: Storage> Endpoint<S> {
     /// # Errors
     /// [`BufferTooSmall`]: nothing happened; a buffer of
     /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) octets always suffices.
+    #[inline]
     pub fn poll_clc(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+    ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
+        if !self.core.has_clc_work() {
+            return Ok(None);
+        }
+        self.next_clc(now, buffer)
+    }
+
+    #[inline(never)]
+    fn next_clc(
         &mut self,
         now: Instant,
         buffer: &mut [u8],
@@ -293,7 +306,16 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// The next command for a TCP connection.
+    #[inline]
     pub fn poll_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
+        if self.core.tcp_out.is_empty() {
+            return None;
+        }
+        self.next_tcp()
+    }
+
+    #[inline(never)]
+    fn next_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
         let mut engine = self.quiet_engine();
         let index = engine.core.tcp_out.pop_front(&mut engine.connections)?;
         let command = engine.connections.at_mut(index)?.tcp.take()?;
@@ -364,7 +386,16 @@ impl<S: Storage> Endpoint<S> {
 
     /// The next command for an ISM device. Poll only while the device can take one,
     /// and execute it before the next call of any kind.
+    #[inline]
     pub fn poll_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
+        if !self.core.has_ism_work(device) {
+            return None;
+        }
+        self.next_ism(now, device)
+    }
+
+    #[inline(never)]
+    fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
         let mut engine = self.engine(now);
         let command = engine.next_ism(device);
         engine.run_wakes();

@@ -12,7 +12,7 @@ use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connect
 use crate::data_path::DataPath;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
 use crate::link_group::{
-    Answer, Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list,
+    Answer, Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list, ism_slot,
 };
 use crate::link_group::{link_list, list as group_list};
 use crate::planted::PlantedBug;
@@ -61,6 +61,13 @@ pub(crate) struct Core {
 pub(crate) struct Device {
     pub(crate) links: List<{ link_list::READY }>,
     pub(crate) buffers: List<{ buffer_list::READY }>,
+}
+
+impl Device {
+    #[inline]
+    fn has_work(&self) -> bool {
+        !self.links.is_empty() || !self.buffers.is_empty()
+    }
 }
 
 impl Core {
@@ -132,7 +139,23 @@ impl Core {
         self.devices
             .get(usize::from(device.0))
             .filter(|_| usize::from(device.0) < MAX_DEVICES)
-            .is_some_and(|device| !device.links.is_empty() || !device.buffers.is_empty())
+            .is_some_and(Device::has_work)
+    }
+
+    /// Whether an ISM device may have something to do.
+    #[inline]
+    pub(crate) fn has_ism_work(&self, device: DeviceId) -> bool {
+        let answer = self.ism_answers.get(usize::from(device.0));
+        let slot = self.devices.get(usize::from(ism_slot(device).0));
+        answer.is_some_and(Option::is_some)
+            || slot.is_some_and(Device::has_work)
+            || !self.wakes.is_empty()
+    }
+
+    /// Whether there may be a CLC message to send.
+    #[inline]
+    pub(crate) fn has_clc_work(&self) -> bool {
+        !self.clc_out.is_empty() || !self.wakes.is_empty()
     }
 }
 

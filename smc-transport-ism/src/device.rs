@@ -193,7 +193,8 @@ pub enum IsmReport {
         dmb: Dmb,
         /// The elements signalled, element 0 the highest bit.
         mask: u16,
-        /// The first octets of the DMB, read once, each cursor in one piece.
+        /// The first octets of the DMB, read once, each cursor in one piece, the
+        /// consumer cursor with the flags before the producer cursor.
         cdc: Cdc,
     },
     /// An event of the device.

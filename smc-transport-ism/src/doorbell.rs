@@ -10,10 +10,12 @@
 //!  leaf[slot] =       generation, n+1
 //!  group[of]  = slot, generation, n+1   group counted one more: that slot rang
 //!                                       several more: look at the group's leaves
-//!  fence
-//!  listener parked in a spell that      parked = odd spell
-//!  was not woken yet?  wake it          fence
-//!                                       no group changed?  sleep, then parked = even
+//!  fence                                seen = the ringer's wakes
+//!  listener parked in a spell that      parked = a new spell, and where
+//!  was not woken yet?  wake it:         fence
+//!  a message through the socket, or     no group changed?  sleep at the socket, or
+//!  wakes = n+1 and a call to who        while wakes = seen; then parked = not
+//!  sleeps at that word
 //! ```
 //!
 //! The two fences make sleeping safe: of a ring and a parking that cross, either the
@@ -25,7 +27,7 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
 const GROUPS: usize = 8;
@@ -56,6 +58,7 @@ struct Line<T>(T);
 #[repr(C)]
 pub(crate) struct Bells {
     parked: Line<AtomicU64>,
+    wakes: Line<AtomicU32>,
     groups: Line<[AtomicU64; GROUPS]>,
     leaves: Line<[AtomicU64; GROUPS * GROUP]>,
 }
@@ -83,6 +86,7 @@ impl Bells {
         let word = |_| AtomicU64::new(0);
         Self {
             parked: Line(word(0)),
+            wakes: Line(AtomicU32::new(0)),
             groups: Line(core::array::from_fn(word)),
             leaves: Line(core::array::from_fn(word)),
         }
@@ -117,23 +121,50 @@ impl Bells {
     /// Begins a spell of sleep. After this, what the peers' bells said must be looked
     /// at once more before sleeping.
     //= SHM-026
-    pub(crate) fn park(&self) {
-        self.parked.0.store(self.spell() | 1, Ordering::Relaxed);
+    pub(crate) fn park(&self, at: Bed) {
+        let place = match at {
+            Bed::Socket => PARKED,
+            Bed::Word => PARKED | AT_WORD,
+        };
+        let spell = (self.spell() | PARKED | AT_WORD).wrapping_add(1);
+        self.parked.0.store(spell | place, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Ends it.
     pub(crate) fn unpark(&self) {
-        let spell = self.spell();
-        self.parked
-            .0
-            .store(spell.wrapping_add(spell & 1), Ordering::Relaxed);
+        let awake = self.spell() & !(PARKED | AT_WORD);
+        self.parked.0.store(awake, Ordering::Relaxed);
     }
 
     fn spell(&self) -> u64 {
         self.parked.0.load(Ordering::Relaxed)
     }
+
+    /// Where the peer sleeps while this holds what it has seen there.
+    pub(crate) fn wakes(&self) -> &AtomicU32 {
+        &self.wakes.0
+    }
+
+    /// Changes it; the caller then calls who sleeps there.
+    pub(crate) fn count_wake(&self) {
+        self.wakes.0.fetch_add(1, Ordering::Release);
+    }
 }
+
+/// Where a listener sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bed {
+    /// Until a message comes through the channel's socket.
+    Socket,
+    /// Until the ringer counts one more wake.
+    Word,
+}
+
+/// Bits of the word that says whether and where a listener sleeps; above them, its spells
+/// are counted.
+const PARKED: u64 = 1;
+const AT_WORD: u64 = 2;
 
 /// Whom to wake: the ringer's side of parking.
 #[derive(Debug, Default)]
@@ -142,16 +173,20 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// Whether, after a ring, the listener sleeps and nobody has woken it.
+    /// Where, after a ring, the listener sleeps whom nobody has woken in this spell.
     //= SHM-026
-    pub(crate) fn must_wake(&mut self, listener: &Bells) -> bool {
+    pub(crate) fn must_wake(&mut self, listener: &Bells) -> Option<Bed> {
         fence(Ordering::SeqCst);
         let spell = listener.spell();
-        let must = spell & 1 == 1 && spell != self.woken;
-        if must {
-            self.woken = spell;
+        if spell & PARKED == 0 || spell == self.woken {
+            return None;
         }
-        must
+        self.woken = spell;
+        Some(if spell & AT_WORD == 0 {
+            Bed::Socket
+        } else {
+            Bed::Word
+        })
     }
 }
 

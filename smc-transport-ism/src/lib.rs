@@ -25,6 +25,9 @@
 //! `tests/contract` holds all three to it. [`in_process`] works wherever Rust's
 //! standard library does; the others are for Linux.
 //!
+//! [`binding::Binding`] makes a device of any backend the engine's: it executes
+//! commands and says what the device reports in the engine's words.
+//!
 //! Code that is not safe Rust is in `memory.rs`, which copies to and from memory that a
 //! peer writes, and in `sys.rs`, which makes system calls. Nowhere is there a
 //! reference to octets that somebody else may change.
@@ -32,6 +35,8 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+#[cfg(not(loom))]
+pub mod binding;
 pub mod device;
 #[cfg(target_os = "linux")]
 #[cfg_attr(loom, allow(dead_code))]

@@ -28,8 +28,11 @@ pub mod pairing;
 mod socket;
 mod spin;
 mod waiting;
+mod words;
 
 pub use device::Device;
+pub use spin::SpinBudget;
+pub use words::{Call, Words};
 
 use std::io;
 

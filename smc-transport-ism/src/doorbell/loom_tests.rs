@@ -4,7 +4,7 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Bells, Listener, Ring, Waker};
+use super::{Bed, Bells, Listener, Ring, Waker};
 use crate::sync::{AtomicU64, Ordering};
 
 /// What two processes share in the model.
@@ -15,11 +15,18 @@ struct Shared {
     moved: [AtomicU64; 2],
     /// The channel: wakes that wait to be read.
     wakes: (Mutex<u32>, Condvar),
+    /// Where the listener sleeps.
+    bed: Bed,
+    /// What the kernel does for who sleeps at a word: looking at it and falling asleep
+    /// are one step, and so is calling.
+    kernel: (Mutex<()>, Condvar),
 }
 
 impl Shared {
-    fn new() -> Arc<Self> {
+    fn new(bed: Bed) -> Arc<Self> {
         Arc::new(Self {
+            bed,
+            kernel: (Mutex::new(()), Condvar::new()),
             ringer: Bells::new(),
             listener: Bells::new(),
             moved: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -33,9 +40,33 @@ impl Shared {
             slot,
             generation: 1,
         });
-        if waker.must_wake(&self.listener) {
-            *self.wakes.0.lock().unwrap() += 1;
-            self.wakes.1.notify_one();
+        match waker.must_wake(&self.listener) {
+            None => {}
+            Some(Bed::Socket) => {
+                *self.wakes.0.lock().unwrap() += 1;
+                self.wakes.1.notify_one();
+            }
+            Some(Bed::Word) => {
+                self.ringer.count_wake();
+                drop(self.kernel.0.lock().unwrap());
+                self.kernel.1.notify_one();
+            }
+        }
+    }
+
+    fn sleep(&self, seen: u32) {
+        // If a wake is lost this never ends, and loom says so.
+        if self.bed == Bed::Socket {
+            let mut wakes = self.wakes.0.lock().unwrap();
+            while *wakes == 0 {
+                wakes = self.wakes.1.wait(wakes).unwrap();
+            }
+            *wakes = 0;
+        } else {
+            let mut kernel = self.kernel.0.lock().unwrap();
+            while self.ringer.wakes().load(Ordering::Relaxed) == seen {
+                kernel = self.kernel.1.wait(kernel).unwrap();
+            }
         }
     }
 
@@ -45,18 +76,13 @@ impl Shared {
             if let Some(ring) = heard.next(&self.ringer, 2) {
                 return ring;
             }
-            self.listener.park();
+            let seen = self.ringer.wakes().load(Ordering::Acquire);
+            self.listener.park(self.bed);
             if let Some(ring) = heard.next(&self.ringer, 2) {
                 self.listener.unpark();
                 return ring;
             }
-            let mut wakes = self.wakes.0.lock().unwrap();
-            while *wakes == 0 {
-                // If a wake is lost this never ends, and loom says so.
-                wakes = self.wakes.1.wait(wakes).unwrap();
-            }
-            *wakes = 0;
-            drop(wakes);
+            self.sleep(seen);
             self.listener.unpark();
         }
     }
@@ -65,8 +91,17 @@ impl Shared {
 #[test]
 fn no_ring_is_slept_through() {
     //= CASE-C09 test
-    loom::model(|| {
-        let shared = Shared::new();
+    no_ring_is_slept_through_in(Bed::Socket);
+}
+
+#[test]
+fn no_ring_is_slept_through_at_a_word() {
+    no_ring_is_slept_through_in(Bed::Word);
+}
+
+fn no_ring_is_slept_through_in(bed: Bed) {
+    loom::model(move || {
+        let shared = Shared::new(bed);
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
@@ -88,7 +123,7 @@ fn no_ring_is_slept_through() {
 #[test]
 fn two_slots_are_told_apart_and_none_is_lost() {
     loom::model(|| {
-        let shared = Shared::new();
+        let shared = Shared::new(Bed::Socket);
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
@@ -110,8 +145,17 @@ fn two_slots_are_told_apart_and_none_is_lost() {
 /// Both sides ring and sleep: a ping-pong without a lost wake.
 #[test]
 fn both_sides_may_sleep() {
-    loom::model(|| {
-        let (there, back) = (Shared::new(), Shared::new());
+    both_sides_may_sleep_in(Bed::Socket, Bed::Socket);
+}
+
+#[test]
+fn one_side_may_sleep_at_a_word() {
+    both_sides_may_sleep_in(Bed::Word, Bed::Socket);
+}
+
+fn both_sides_may_sleep_in(one: Bed, two: Bed) {
+    loom::model(move || {
+        let (there, back) = (Shared::new(one), Shared::new(two));
         let (to, from) = (Arc::clone(&back), Arc::clone(&there));
         let thread = thread::spawn(move || {
             let (mut waker, mut heard) = (Waker::default(), Listener::new());

@@ -1,6 +1,6 @@
 //! Every ring is heard, whatever the order.
 
-use super::{Bells, GROUP, GROUPS, Listener, News, Ring, SLOTS, Waker};
+use super::{Bed, Bells, GROUP, GROUPS, Listener, News, Ring, SLOTS, Waker};
 
 fn ring(slot: u32) -> Ring {
     Ring {
@@ -129,13 +129,13 @@ fn no_group_keeps_others_unheard() {
 #[test]
 fn one_wake_for_each_spell() {
     let (listener, mut waker) = (Bells::new(), Waker::default());
-    assert!(!waker.must_wake(&listener));
-    for _ in 0..3 {
-        listener.park();
-        assert!(waker.must_wake(&listener));
-        assert!(!waker.must_wake(&listener), "woken already");
+    assert_eq!(waker.must_wake(&listener), None);
+    for bed in [Bed::Socket, Bed::Word, Bed::Word, Bed::Socket] {
+        listener.park(bed);
+        assert_eq!(waker.must_wake(&listener), Some(bed));
+        assert_eq!(waker.must_wake(&listener), None, "woken already");
         listener.unpark();
-        assert!(!waker.must_wake(&listener));
+        assert_eq!(waker.must_wake(&listener), None);
         listener.unpark();
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::message::Message;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
-use crate::doorbell::{Listener, Ring, SLOTS, Waker};
+use crate::doorbell::{Bed, Listener, Ring, SLOTS, Waker};
 use crate::memory::{BellsOf, SharedRegion, system};
 use crate::slots::Key;
 
@@ -57,7 +57,8 @@ impl Begun {
             socket: self.socket,
             peer: gid,
             ours: self.ours,
-            theirs: BellsOf::open(fd).map_err(invalid)?,
+            theirs: Arc::new(BellsOf::open(fd).map_err(invalid)?),
+            at_word: false,
             listener: Listener::new(),
             waker: Waker::default(),
             backlog: VecDeque::new(),
@@ -86,7 +87,9 @@ pub(super) struct Channel {
     /// The user the peer belonged to when the channel was made.
     pub(super) uid: u32,
     ours: BellsOf,
-    theirs: BellsOf,
+    theirs: Arc<BellsOf>,
+    /// Somebody sleeps at the peer's word, and not at the socket.
+    pub(super) at_word: bool,
     listener: Listener,
     waker: Waker,
     backlog: VecDeque<Waiting>,
@@ -276,17 +279,25 @@ impl Channel {
     #[inline]
     pub(super) fn ring(&mut self, ring: Ring) {
         self.ours.bells().ring(ring);
-        if self.waker.must_wake(self.theirs.bells()) {
-            self.wake();
+        if let Some(bed) = self.waker.must_wake(self.theirs.bells()) {
+            self.wake(bed);
         }
     }
 
     #[cold]
-    fn wake(&self) {
-        // No room means that messages wait there to be read: they wake it as well.
-        // Any other failure shows when the channel is next looked at.
-        //= SHM-027
-        let _ = self.socket.send(Message::Wake, None);
+    //= SHM-027
+    fn wake(&self, bed: Bed) {
+        match bed {
+            // No room means that messages wait there to be read: they wake it as well.
+            // Any other failure shows when the channel is next looked at.
+            Bed::Socket => drop(self.socket.send(Message::Wake, None)),
+            Bed::Word => super::words::wake(self.ours.bells()),
+        }
+    }
+
+    /// The peer's bells, for who sleeps at their word.
+    pub(super) fn theirs(&self) -> &Arc<BellsOf> {
+        &self.theirs
     }
 
     /// The next DMB the peer rang for, as it names it.
@@ -303,7 +314,8 @@ impl Channel {
 
     /// Lets the peer know that this side sleeps.
     pub(super) fn park(&self) {
-        self.ours.bells().park();
+        let bed = if self.at_word { Bed::Word } else { Bed::Socket };
+        self.ours.bells().park(bed);
     }
 
     /// Lets the peer know that it does no more.

@@ -36,6 +36,8 @@ pub struct Device {
     pub(super) polls: u32,
     pub(super) behind: bool,
     pub(super) parked: bool,
+    /// Somebody hears the descriptor, and tells by [`Device::heed`].
+    pub(super) heard: bool,
     /// There may be something in a socket.
     pub(super) unread: bool,
     /// How long to leave the peers alone before the next look.
@@ -87,11 +89,16 @@ impl Device {
             polls: 0,
             behind: false,
             parked: false,
+            heard: false,
             unread: false,
             pause: 0,
             crowded: false,
             turn: 0,
-            spin: SpinBudget::new(cores),
+            spin: SpinBudget::new(if cores > 1 {
+                super::spin::MOST
+            } else {
+                Duration::ZERO
+            }),
         })
     }
 

@@ -1,14 +1,15 @@
 //! How long to look before sleeping.
 //!
 //! Being woken costs tens of microseconds, looking costs a core. So: look about as
-//! long as a wake would take, if that has paid lately; not at all when somebody else
-//! wanted the core, which shows as a hole in one's own time.
+//! long as a wake would take, if that has paid lately; hardly when somebody else wanted
+//! the core, which shows as a hole in one's own time.
 
 use std::time::Duration;
 
-/// Longest look, about what two wakes take.
-const MOST: Duration = Duration::from_micros(100);
-/// Below this looking is not worth a clock reading.
+/// What most use for the longest look: about what two wakes take.
+pub(super) const MOST: Duration = Duration::from_micros(100);
+/// Shortest: falling asleep and being woken costs more of the cores' time, even where
+/// looking finds nothing.
 const LEAST: Duration = Duration::from_micros(5);
 /// A hole in time: longer than any interrupt handler, shorter than a time slice.
 const HOLE: Duration = Duration::from_micros(300);
@@ -18,19 +19,25 @@ const PROBE: u32 = 16;
 const PROBE_AFTER_HOLE: u32 = 256;
 
 /// How long waits may look, learnt from those before.
-#[derive(Debug)]
-pub(super) struct SpinBudget {
+///
+/// [`Device::wait`](super::Device::wait) has its own; this is for who waits otherwise:
+/// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
+/// up ([`missed`](Self::missed)) or the core was somebody else's
+/// ([`was_interrupted`](Self::was_interrupted)), then sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct SpinBudget {
     budget: Duration,
-    /// Waits until the next try, while the budget is nothing.
+    /// Waits until the next try of more than the least.
     rest: u32,
     /// Longest look.
     most: Duration,
 }
 
 impl SpinBudget {
-    /// With one core there is nobody to look for.
-    pub(super) fn new(cores: usize) -> Self {
-        let most = if cores < 2 { Duration::ZERO } else { MOST };
+    /// For looks of this time at most: none on a machine with one core, where there is
+    /// nobody to look for.
+    #[must_use]
+    pub fn new(most: Duration) -> Self {
         Self {
             budget: most,
             rest: PROBE,
@@ -39,13 +46,13 @@ impl SpinBudget {
     }
 
     /// Sets the longest look.
-    pub(super) fn limit(&mut self, most: Duration) {
+    pub fn limit(&mut self, most: Duration) {
         (self.most, self.budget) = (most, most);
     }
 
     /// How long the wait that begins now may look.
-    pub(super) fn begin(&mut self) -> Duration {
-        if self.budget.is_zero() {
+    pub fn begin(&mut self) -> Duration {
+        if self.budget < self.most && self.budget <= LEAST {
             self.rest = self.rest.saturating_sub(1);
             if self.rest == 0 {
                 self.rest = PROBE;
@@ -56,25 +63,22 @@ impl SpinBudget {
     }
 
     /// Looking found something.
-    pub(super) fn found(&mut self) {
+    pub fn found(&mut self) {
         self.budget = self.most;
     }
 
     /// Looking found nothing in its time.
     //= SHM-030
-    pub(super) fn missed(&mut self) {
-        self.budget /= 2;
-        if self.budget < LEAST {
-            self.budget = Duration::ZERO;
-        }
+    pub fn missed(&mut self) {
+        self.budget = (self.budget / 2).max(LEAST).min(self.most);
     }
 
     /// Time between two looks: whether it has a hole, and so looking must end.
     //= SHM-030
-    pub(super) fn was_interrupted(&mut self, between: Duration) -> bool {
+    pub fn was_interrupted(&mut self, between: Duration) -> bool {
         let hole = between > HOLE;
         if hole {
-            self.budget = Duration::ZERO;
+            self.budget = LEAST.min(self.most);
             self.rest = PROBE_AFTER_HOLE;
         }
         hole
@@ -85,12 +89,12 @@ impl SpinBudget {
 mod tests {
     use std::time::Duration;
 
-    use super::{HOLE, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
+    use super::{HOLE, LEAST, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
 
     #[test]
     fn looking_that_never_pays_ends_but_for_probes() {
         //= SHM-030 test
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(MOST);
         let mut looked = Vec::new();
         for _ in 0..100 {
             looked.push(spin.begin());
@@ -99,14 +103,16 @@ mod tests {
         assert_eq!(looked[0], MOST);
         assert!(looked.windows(2).take(5).all(|pair| pair[1] < pair[0]));
         let late: Duration = looked.iter().skip(10).sum();
-        assert_eq!(late, MOST * (90 / PROBE), "one wait in {PROBE}");
+        let probes = 90 / PROBE;
+        let least = LEAST * (90 - probes);
+        assert_eq!(late, MOST * probes + least, "one wait in {PROBE}");
     }
 
     #[test]
     fn one_find_brings_the_whole_budget_back() {
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(MOST);
         (0..10).for_each(|_| spin.missed());
-        assert_eq!(spin.begin(), Duration::ZERO);
+        assert_eq!(spin.begin(), LEAST);
         spin.found();
         assert_eq!(spin.begin(), MOST);
     }
@@ -114,7 +120,7 @@ mod tests {
     #[test]
     fn a_busy_machine_is_left_alone_for_long() {
         //= SHM-030 test
-        let mut spin = SpinBudget::new(2);
+        let mut spin = SpinBudget::new(MOST);
         assert!(!spin.was_interrupted(HOLE));
         assert_eq!(spin.begin(), MOST);
         assert!(spin.was_interrupted(HOLE * 2));
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn one_core_never_looks() {
         //= SHM-030 test
-        let mut spin = SpinBudget::new(1);
+        let mut spin = SpinBudget::new(Duration::ZERO);
         for _ in 0..100 {
             assert_eq!(spin.begin(), Duration::ZERO);
             spin.found();

@@ -154,7 +154,24 @@ impl Device {
         asleep
     }
 
-    fn awake(&mut self) {
+    /// From now on somebody hears the descriptor at any time, and says so by
+    /// [`Device::heed`]: polls need not look at the sockets by themselves.
+    pub fn is_heard(&mut self) {
+        self.heard = true;
+    }
+
+    /// The descriptor was readable: the next poll looks at the sockets.
+    pub fn heed(&mut self) {
+        self.unread = true;
+    }
+
+    /// Whether the device is parked, so that whatever happens wakes somebody.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        self.parked
+    }
+
+    pub(super) fn awake(&mut self) {
         if self.parked {
             self.parked = false;
             self.channels.iter().for_each(|(_, at)| at.unpark());
@@ -166,14 +183,15 @@ impl Device {
     pub(super) fn next_report(&mut self) -> Option<IsmReport> {
         if self.parked {
             // Whoever slept by other means was woken by something in a socket.
+            self.unread |= self.channels.iter().any(|(_, channel)| !channel.at_word);
             self.awake();
-            self.unread = true;
         }
         if let Some(report) = self.reports.pop_front() {
             return Some(report);
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(LOOK_EVERY) || self.behind || self.unread {
+        let due = !self.heard && self.polls.is_multiple_of(LOOK_EVERY);
+        if due || self.behind || self.unread {
             // A poller that fails has nothing to tell; what fails for good shows in
             // `wait`.
             let _ = self.look();

@@ -1,6 +1,7 @@
 //! Two devices joined by a channel. What moves octets here is what SMC-D would do: a
 //! move for the octets, a CDC message with the cursor and a signal.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 use smc_transport_ism::device::{Cdc, Dmb, IsmDevice, IsmReport, RemoteDmb};
@@ -141,6 +142,7 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
                 }
                 let (at, len) = Side::place(taken, ((there - taken) as usize).min(into.len()));
                 two.device.read(two.dmb, at, &mut into[..len]).unwrap();
+                black_box(&mut into);
                 taken += len as u64;
                 // As SMC does: not for every few octets.
                 if taken - told >= WINDOW / 10 || taken == total {

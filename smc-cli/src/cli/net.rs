@@ -1,0 +1,113 @@
+//! Arguments of the commands that open connections.
+
+use clap::{Args, ValueEnum};
+
+/// What may carry a connection.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// Shared memory where the peer can, TCP where not.
+    Ism,
+    /// TCP.
+    Tcp,
+}
+
+/// An address, as netcat takes it.
+#[derive(Args, Debug)]
+pub struct Target {
+    /// Host, or host and port with a colon in between; a port alone to listen on all
+    /// addresses.
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: String,
+    /// Port.
+    pub port: Option<u16>,
+}
+
+impl Target {
+    /// Whether it names a host and a port.
+    ///
+    /// # Errors
+    /// A sentence that says what is missing.
+    pub fn check(&self) -> Result<(), String> {
+        if self.port.is_some() || self.host.contains(':') {
+            Ok(())
+        } else {
+            Err(format!("to which port of \"{}\"?", self.host))
+        }
+    }
+
+    /// The address as the standard library takes it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self.port {
+            // An IPv6 address without brackets.
+            Some(port) if self.host.contains(':') && !self.host.starts_with('[') => {
+                format!("[{}]:{port}", self.host)
+            }
+            Some(port) => format!("{}:{port}", self.host),
+            None if self.host.contains(':') => self.host.clone(),
+            None => format!("0.0.0.0:{}", self.host),
+        }
+    }
+}
+
+/// Arguments of `listen`.
+#[derive(Args, Debug)]
+pub struct ListenArguments {
+    /// Where to listen.
+    #[command(flatten)]
+    pub target: Target,
+    /// Run this for each connection, by the shell, with the connection as its standard
+    /// streams.
+    #[arg(short, long, value_name = "COMMAND")]
+    pub exec: Option<String>,
+    /// Take further connections when one has ended; with --exec at once.
+    #[arg(short, long)]
+    pub keep_open: bool,
+    /// What may carry connections.
+    #[arg(long, value_enum, default_value_t = Transport::Ism)]
+    pub transport: Transport,
+    /// Tell the address on the error stream first.
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Arguments of `connect`.
+#[derive(Args, Debug)]
+pub struct ConnectArguments {
+    /// Whom to connect to.
+    #[command(flatten)]
+    pub target: Target,
+    /// What may carry the connection.
+    #[arg(long, value_enum, default_value_t = Transport::Ism)]
+    pub transport: Transport,
+}
+
+/// Arguments of `perf`.
+#[derive(Args, Debug)]
+pub struct PerfArguments {
+    /// Measure only this one.
+    #[arg(long, value_enum)]
+    pub transport: Option<Transport>,
+    /// How long each measurement takes.
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: f64,
+    /// Octets of a message that goes there and back.
+    #[arg(long, default_value_t = 64, value_name = "OCTETS",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub size: u32,
+    /// One JSON object for each transport.
+    #[arg(long)]
+    pub json: bool,
+    /// Be the other end.
+    #[arg(long, hide = true)]
+    pub serve: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.01..=3600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("from 0.01 to 3600".to_owned())
+    }
+}

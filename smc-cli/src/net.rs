@@ -1,0 +1,174 @@
+//! `smcx listen` and `smcx connect`: netcat through shared memory.
+
+mod copy;
+pub mod perf;
+mod stream;
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::cli::{ConnectArguments, ListenArguments};
+use crate::output::{Failure, grouped, reason};
+use copy::copy;
+use stream::{Listener, Stream};
+
+/// A connection that has ended.
+struct Ended {
+    peer: String,
+    carrier: String,
+    sent: u64,
+    received: u64,
+    error: Option<io::Error>,
+}
+
+impl Ended {
+    fn tell(&self, stderr: &mut dyn Write) -> Result<(), Failure> {
+        // Nobody may listen there.
+        let _ = writeln!(
+            stderr,
+            "smcx: {}: {}; {} octets sent, {} received",
+            self.peer,
+            self.carrier,
+            grouped(self.sent),
+            grouped(self.received),
+        );
+        match &self.error {
+            None => Ok(()),
+            Some(error) => Err(problem(&self.peer, error)),
+        }
+    }
+}
+
+fn problem(what: &str, error: &io::Error) -> Failure {
+    Failure::Problem(format!("{what}: {}", reason(error)))
+}
+
+/// `smcx connect`.
+///
+/// # Errors
+/// What the user is to be told.
+pub fn connect(
+    arguments: &ConnectArguments,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
+    let address = arguments.target.address();
+    let stream = Stream::connect(arguments.transport, &address);
+    let stream = stream.map_err(|error| problem(&address, &error))?;
+    talk(&stream, stdout).tell(stderr)
+}
+
+/// `smcx listen`.
+///
+/// # Errors
+/// What the user is to be told.
+pub fn listen(
+    arguments: &ListenArguments,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
+    let address = arguments.target.address();
+    let listener = Listener::bind(arguments.transport, &address);
+    let listener = listener.map_err(|error| problem(&address, &error))?;
+    if arguments.verbose {
+        let at = listener
+            .address()
+            .map_err(|error| problem(&address, &error))?;
+        let _ = writeln!(stderr, "smcx: listening on {at}");
+    }
+    if let Some(command) = &arguments.exec {
+        return execute(listener, command, arguments.keep_open, stderr);
+    }
+    loop {
+        let stream = listener
+            .accept()
+            .map_err(|error| problem(&address, &error))?;
+        let told = talk(&stream, stdout).tell(stderr);
+        if !arguments.keep_open {
+            return told;
+        }
+        if let Err(failure) = told {
+            let _ = writeln!(stderr, "smcx: {failure}");
+        }
+    }
+}
+
+/// Copies the standard streams to and from a connection until the peer has ended it.
+fn talk(stream: &Stream, stdout: &mut dyn Write) -> Ended {
+    let writing = stream.clone();
+    // It may wait for the standard input when the peer has long gone, and ends with the
+    // process then.
+    thread::spawn(move || {
+        if copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent).is_ok() {
+            // What fails here, the other direction tells.
+            let _ = writing.end();
+        }
+    });
+    let received = copy(&mut &*stream, stdout, &stream.0.received);
+    stream.ended(received)
+}
+
+/// Runs a command for each connection.
+fn execute(
+    listener: Listener,
+    command: &str,
+    keep_open: bool,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
+    // The streams of this process belong to this thread: the others report.
+    let (report, reports) = mpsc::channel();
+    let command = command.to_owned();
+    thread::spawn(move || {
+        loop {
+            let accepted = listener.accept();
+            let (report, command) = (report.clone(), command.clone());
+            let more = keep_open && accepted.is_ok();
+            thread::spawn(move || {
+                let ended = accepted.map(|stream| serve(&stream, &command));
+                // The receiver waits for the last report.
+                let _ = report.send(ended);
+            });
+            if !more {
+                return;
+            }
+        }
+    });
+    for ended in reports {
+        let told = match ended {
+            Ok(ended) => ended.tell(stderr),
+            Err(error) => return Err(problem("accept", &error)),
+        };
+        match told {
+            Err(failure) if keep_open => drop(writeln!(stderr, "smcx: {failure}")),
+            told => told?,
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command with a connection as its standard streams.
+fn serve(stream: &Stream, command: &str) -> Ended {
+    let child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let outcome = child.and_then(|mut child| {
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let reading = stream.clone();
+        thread::spawn(move || {
+            if let Some(mut stdin) = stdin {
+                // A command that does not read is not an error.
+                let _ = copy(&mut &reading, &mut stdin, &reading.0.received);
+            }
+        });
+        if let Some(mut stdout) = stdout {
+            copy(&mut stdout, &mut &*stream, &stream.0.sent)?;
+        }
+        stream.end()?;
+        child.wait().map(|_| ())
+    });
+    stream.ended(outcome)
+}

@@ -1,0 +1,231 @@
+//! `smcx perf`: how fast two processes of this host talk.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::stream::{Listener, Stream};
+use crate::cli::{PerfArguments, Transport};
+use crate::output::{Failure, Fields, reason};
+
+/// What the first octet of a connection asks of the server.
+const STREAM: u8 = b's';
+const ECHO: u8 = b'e';
+const NOTHING: u8 = b'n';
+
+/// Octets of a write while streaming.
+const CHUNK: usize = 64 << 10;
+
+/// What was measured over one transport.
+struct Figures {
+    /// What carried it.
+    carrier: String,
+    /// Octets a second, one way.
+    stream_octets_per_s: f64,
+    /// Octets of a message.
+    message_octets: u32,
+    /// Messages there and back.
+    round_trips: usize,
+    /// Time of half of them, and of the slowest in a hundred, in nanoseconds.
+    round_trip_p50_ns: u64,
+    round_trip_p99_ns: u64,
+    /// Connections opened and closed one after the other, a second.
+    connections_per_s: f64,
+}
+
+impl Figures {
+    fn fields(&self) -> Fields {
+        let mut fields = Fields::default();
+        fields.put("carrier", self.carrier.as_str());
+        fields.put("stream_octets_per_s", self.stream_octets_per_s);
+        fields.put("message_octets", self.message_octets);
+        fields.put("round_trips", self.round_trips);
+        fields.put("round_trip_p50_ns", self.round_trip_p50_ns);
+        fields.put("round_trip_p99_ns", self.round_trip_p99_ns);
+        fields.put("connections_per_s", self.connections_per_s);
+        fields
+    }
+}
+
+/// The other end, ended with this value.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What the user is to be told.
+pub fn run(arguments: &PerfArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let problem = |error: io::Error| Failure::Problem(format!("perf: {}", reason(&error)));
+    let transports = match arguments.transport {
+        Some(one) => vec![one],
+        None => vec![Transport::Ism, Transport::Tcp],
+    };
+    if arguments.serve {
+        return serve(transports.first().copied(), stdout);
+    }
+    for transport in transports {
+        let figures = measure(transport, arguments).map_err(problem)?;
+        if arguments.json {
+            let object = serde_json::to_string(&figures.fields())
+                .map_err(|error| Failure::Problem(error.to_string()))?;
+            writeln!(stdout, "{object}")?;
+        } else {
+            writeln!(stdout, "{}", figures.carrier)?;
+            let gigabytes = figures.stream_octets_per_s / 1e9;
+            writeln!(stdout, "  stream        {gigabytes:.2} GB/s")?;
+            writeln!(
+                stdout,
+                "  there and back {:.1} us (p99 {:.1}), {} octets",
+                figures.round_trip_p50_ns as f64 / 1e3,
+                figures.round_trip_p99_ns as f64 / 1e3,
+                figures.message_octets,
+            )?;
+            writeln!(
+                stdout,
+                "  connections   {:.0} a second",
+                figures.connections_per_s
+            )?;
+        }
+        stdout.flush()?;
+    }
+    Ok(())
+}
+
+fn measure(transport: Transport, arguments: &PerfArguments) -> io::Result<Figures> {
+    let server = Server::start(transport)?;
+    let time = Duration::from_secs_f64(arguments.seconds);
+    let (carrier, stream_octets_per_s) = stream(transport, &server.address, time)?;
+    let mut times = echo(transport, &server.address, time, arguments.size)?;
+    times.sort_unstable();
+    let share = |percent: usize| times.get(times.len() * percent / 100).copied();
+    Ok(Figures {
+        carrier,
+        stream_octets_per_s,
+        message_octets: arguments.size,
+        round_trips: times.len(),
+        round_trip_p50_ns: share(50).unwrap_or_default(),
+        round_trip_p99_ns: share(99).unwrap_or_default(),
+        connections_per_s: connections(transport, &server.address, time)?,
+    })
+}
+
+impl Server {
+    fn start(transport: Transport) -> io::Result<Self> {
+        let transport = match transport {
+            Transport::Ism => "ism",
+            Transport::Tcp => "tcp",
+        };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["perf", "--serve", "--transport", transport])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut address = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut address)?;
+        }
+        let address = address.trim().to_owned();
+        let server = Self { child, address };
+        if server.address.is_empty() {
+            return Err(io::Error::other("the other end did not start"));
+        }
+        Ok(server)
+    }
+}
+
+/// Octets a second, until the server has read them all, and what carried them.
+fn stream(transport: Transport, to: &str, time: Duration) -> io::Result<(String, f64)> {
+    let stream = Stream::connect(transport, to)?;
+    let chunk = vec![0x5a; CHUNK];
+    (&stream).write_all(&[STREAM])?;
+    let begin = Instant::now();
+    let mut octets = 0u64;
+    while begin.elapsed() < time {
+        (&stream).write_all(&chunk)?;
+        octets += CHUNK as u64;
+    }
+    stream.end()?;
+    let mut counted = [0; 8];
+    (&stream).read_exact(&mut counted)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if u64::from_be_bytes(counted) != octets {
+        return Err(io::Error::other("octets were lost"));
+    }
+    Ok((stream.carrier(), octets as f64 / seconds))
+}
+
+/// Nanoseconds of each message there and back.
+fn echo(transport: Transport, to: &str, time: Duration, size: u32) -> io::Result<Vec<u64>> {
+    let stream = Stream::connect(transport, to)?;
+    let mut message = vec![0x5a; size as usize];
+    (&stream).write_all(&[ECHO])?;
+    let mut times = Vec::with_capacity(1 << 20);
+    let begin = Instant::now();
+    let mut last = begin;
+    while last - begin < time {
+        (&stream).write_all(&message)?;
+        (&stream).read_exact(&mut message)?;
+        let now = Instant::now();
+        times.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
+        last = now;
+    }
+    Ok(times)
+}
+
+/// Connections a second: opened, used by one octet, and closed.
+fn connections(transport: Transport, to: &str, time: Duration) -> io::Result<f64> {
+    let begin = Instant::now();
+    let mut count = 0u32;
+    while begin.elapsed() < time {
+        let stream = Stream::connect(transport, to)?;
+        (&stream).write_all(&[NOTHING])?;
+        stream.end()?;
+        (&stream).read_to_end(&mut Vec::new())?;
+        count += 1;
+    }
+    Ok(f64::from(count) / begin.elapsed().as_secs_f64())
+}
+
+/// The other end.
+fn serve(transport: Option<Transport>, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let problem = |error: io::Error| Failure::Problem(format!("perf: {}", reason(&error)));
+    let transport = transport.unwrap_or(Transport::Ism);
+    let listener = Listener::bind(transport, "127.0.0.1:0").map_err(problem)?;
+    writeln!(stdout, "{}", listener.address().map_err(problem)?)?;
+    stdout.flush()?;
+    loop {
+        let stream = listener.accept().map_err(problem)?;
+        // A client that goes away is none of the server's business.
+        thread::spawn(move || answer(&stream));
+    }
+}
+
+fn answer(stream: &Stream) -> io::Result<()> {
+    let mut wish = [0];
+    let mut octets = vec![0; 4 * CHUNK];
+    let mut stream = stream;
+    stream.read_exact(&mut wish)?;
+    let mut count = 0u64;
+    loop {
+        let len = stream.read(&mut octets)?;
+        count += len as u64;
+        match wish {
+            [STREAM] if len == 0 => return stream.write_all(&count.to_be_bytes()),
+            [ECHO] if len > 0 => stream.write_all(octets.get(..len).unwrap_or_default())?,
+            _ if len == 0 => return Ok(()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `smcx listen`, `smcx connect` and `smcx perf`, as processes.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+fn smcx(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_smcx"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A listener, its port, and the rest of what it says.
+fn listen(arguments: &[&str]) -> (Child, String, BufReader<ChildStderr>) {
+    let all = [&["listen", "127.0.0.1:0", "--verbose"], arguments].concat();
+    let mut child = smcx(&all);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let line = line(&mut stderr);
+    let port = line.rsplit(':').next().unwrap().to_owned();
+    assert_eq!(line, format!("smcx: listening on 127.0.0.1:{port}"));
+    (child, port, stderr)
+}
+
+fn line(of: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    of.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn connect(port: &str, input: &[u8], arguments: &[&str]) -> (String, String, bool) {
+    let mut child = smcx(&[&["connect", "127.0.0.1", port], arguments].concat());
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |octets| String::from_utf8(octets).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    (stdout, stderr, output.status.success())
+}
+
+/// A machine with no time to spare may leave a connection on TCP; the line says so.
+fn is_carrier(line: &str) -> bool {
+    line.contains(": SMC-D v2.1; ") || line.contains(": TCP: 0x03010000 ")
+}
+
+#[test]
+fn two_processes_talk_and_say_what_carried_it() {
+    let (mut listener, port, mut told) = listen(&[]);
+    listener.stdin.take().unwrap().write_all(b"answer").unwrap();
+    let mut client = smcx(&["connect", "127.0.0.1", &port]);
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(b"question!").unwrap();
+    // Who ends the conversation first is not told what comes later.
+    let mut answer = [0; 6];
+    let output = client.stdout.as_mut().unwrap();
+    output.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"answer");
+    drop(input);
+    let output = client.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let end = "; 9 octets sent, 6 received\n";
+    assert!(is_carrier(&stderr) && stderr.ends_with(end), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let mut received = String::new();
+    let mut stdout = listener.stdout.take().unwrap();
+    stdout.read_to_string(&mut received).unwrap();
+    assert_eq!(received, "question!");
+    let line = line(&mut told);
+    assert!(line.ends_with("; 6 octets sent, 9 received"), "{line}");
+    assert!(listener.wait().unwrap().success());
+}
+
+#[test]
+fn a_command_serves_one_connection_after_the_other() {
+    let (mut listener, port, mut told) = listen(&["--exec", "tr a-z A-Z", "--keep-open"]);
+    for word in ["one", "two", "three"] {
+        let (stdout, stderr, success) = connect(&port, word.as_bytes(), &[]);
+        assert!(success && stdout == word.to_uppercase(), "{stdout}{stderr}");
+        let line = line(&mut told);
+        assert!(is_carrier(&line), "{line}");
+    }
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+#[test]
+fn a_plain_client_is_served_and_tcp_can_be_asked_for() {
+    let (mut listener, port, mut told) = listen(&["--exec", "cat", "--keep-open"]);
+    let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    plain.write_all(b"plain").unwrap();
+    plain.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    plain.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "plain");
+    let line = line(&mut told);
+    let sentence = ": TCP: 0x03010000 (peer does not speak SMC). The other side offered no SMC";
+    assert!(line.contains(sentence), "{line}");
+    let (stdout, stderr, success) = connect(&port, b"asked for", &["--transport", "tcp"]);
+    assert!(success && stdout == "asked for");
+    assert!(stderr.contains(": TCP; 9 octets sent"), "{stderr}");
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+#[test]
+fn what_cannot_be_done_is_told_in_one_line() {
+    let (_, stderr, success) = connect("1", b"", &[]);
+    assert!(!success);
+    assert_eq!(stderr, "smcx: 127.0.0.1:1: connection refused\n");
+    let child = smcx(&["connect", "localhost"]).wait_with_output().unwrap();
+    assert_eq!(child.status.code(), Some(2));
+    let stderr = String::from_utf8(child.stderr).unwrap();
+    assert!(
+        stderr.contains("to which port of \"localhost\"?"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn figures_are_measured_over_both() {
+    let arguments = ["perf", "--seconds", "0.05", "--json"];
+    let output = smcx(&arguments).wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let figures: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(figures.len(), 2);
+    assert_eq!(figures[1]["carrier"], "TCP");
+    for figure in figures {
+        for name in ["stream_octets_per_s", "round_trips", "connections_per_s"] {
+            assert!(figure[name].as_f64().unwrap() > 0.0, "{name}");
+        }
+        let (p50, p99) = (&figure["round_trip_p50_ns"], &figure["round_trip_p99_ns"]);
+        assert!(p50.as_u64() <= p99.as_u64());
+    }
+}

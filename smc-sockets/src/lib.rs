@@ -1,0 +1,89 @@
+//! Sockets like those of TCP, whose data goes through shared memory where the other
+//! process can, and over TCP where not.
+//!
+//! ```text
+//!   application threads                       driver thread (one a stack)
+//!   SmcStream: read, write, shutdown          completions, timers, accepting, TCP
+//!          │        ┌────────────────────────────────────┘
+//!          ▼        ▼
+//!   ┌─ one lock ─────────────────────────────────────┐
+//!   │ smc-proto's Endpoint ◄─► Binding of the device │──► the peer's memory
+//!   └────────────────────────────────────────────────┘
+//! ```
+//!
+//! [`SmcListener`] and [`SmcStream`] are used as std's `TcpListener` and `TcpStream`
+//! are. Each connection begins as TCP. If both processes are on one host, and both use
+//! this crate, they find that out before either sends an octet, agree on SMC-D over the
+//! TCP connection, and move their octets straight into each other's memory. In every
+//! other case the connection is plain TCP from its first octet; a peer that knows
+//! nothing of SMC never sees any of it. [`SmcStream::carrier`] tells which it is, and
+//! why.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::net::TcpListener;
+//! use smc_sockets::{SmcListener, SmcStream, Stack};
+//!
+//! // Two stacks, as if they were two processes.
+//! let server = Stack::open()?;
+//! let listener = SmcListener::on(&server, TcpListener::bind("127.0.0.1:0")?)?;
+//! let address = listener.local_addr()?;
+//! let serving = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let (mut stream, _) = listener.accept()?;
+//!     let mut question = String::new();
+//!     stream.read_to_string(&mut question)?;
+//!     stream.write_all(question.to_uppercase().as_bytes())
+//! });
+//!
+//! let mut stream = SmcStream::connect_on(&Stack::open()?, address)?;
+//! println!("carried by {}", stream.carrier()); // SMC-D v2.1
+//! stream.write_all(b"hello")?;
+//! stream.shutdown(std::net::Shutdown::Write)?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "HELLO");
+//! serving.join().unwrap()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What is as with TCP
+//!
+//! - A blocking write returns when all octets are under way; a read when there is one.
+//! - Half close, and the end of the stream; a stream dropped with unread octets is a
+//!   reset for the peer.
+//! - What a process wrote before it ended, however it ended, can be read.
+//! - `poll`, `select` and `epoll` tell both directions of a stream ([`AsFd`]), and new
+//!   connections of a listener.
+//!
+//! # What is not
+//!
+//! - A process that ends without closing its streams is a reset for their peers, after
+//!   everything it wrote, and not the end of the stream.
+//! - The descriptor is for polling only, and a connection does not survive `fork`.
+//!
+//! Linux only, so far.
+//!
+//! [`AsFd`]: std::os::fd::AsFd
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod carrier;
+mod connecting;
+mod driver;
+mod listener;
+mod listening;
+mod readiness;
+mod shard;
+mod socket;
+mod stack;
+mod stream;
+mod waiting;
+
+pub use carrier::Carrier;
+pub use listener::SmcListener;
+pub use stack::{Settings, Stack};
+pub use stream::SmcStream;
+
+pub use smc_proto::event::FallbackReason;
+pub use smc_proto::version::Terms;
+pub use smc_transport_ism::shared::pairing::Patience;

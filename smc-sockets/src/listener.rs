@@ -1,0 +1,120 @@
+//! Accepting.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use crate::listening::Listening;
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+
+/// A TCP listener whose connections become SMC where the client's process can, and stay
+/// TCP where not.
+///
+/// Connections are taken in ahead, up to 128, so that one whose client is slow to decide
+/// keeps no other waiting.
+pub struct SmcListener {
+    stack: Stack,
+    listening: Arc<Listening>,
+    nonblocking: AtomicBool,
+}
+
+impl SmcListener {
+    /// Listens at an address, with the [stack of this process](Stack::of_process).
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`], and [`Stack::open`].
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::on(&Stack::of_process()?, TcpListener::bind(address)?)
+    }
+
+    /// Lets connections of `listener` use `stack`. From the same port, nobody else may
+    /// accept in this process.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn on(stack: &Stack, listener: TcpListener) -> io::Result<Self> {
+        let gid = stack.gid();
+        let listening = Arc::new(Listening::new(listener, gid)?);
+        stack.shard().enlist(&listening)?;
+        Ok(Self {
+            stack: stack.clone(),
+            listening,
+            nonblocking: AtomicBool::new(false),
+        })
+    }
+
+    /// The next connection, and the client's address.
+    ///
+    /// # Errors
+    /// As [`TcpListener::accept`].
+    pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
+        loop {
+            if let Some(accepted) = self.listening.next(self.stack.shard()) {
+                let (socket, address) = accepted?;
+                return Ok((SmcStream::new(self.stack.clone(), socket), address));
+            }
+            if self.nonblocking.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let ready = self.listening.ready();
+            let mut polled = [PollFd::from_borrowed_fd(ready, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The connections, one after the other, without end.
+    pub fn incoming(&self) -> impl Iterator<Item = io::Result<SmcStream>> + '_ {
+        std::iter::repeat_with(|| self.accept().map(|(stream, _)| stream))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// As [`TcpListener::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listening.tcp().local_addr()
+    }
+
+    /// Whether [`Self::accept`] returns at once, with [`io::ErrorKind::WouldBlock`] if
+    /// there is nothing. Accepted streams wait in any case, until told otherwise.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Readable while there is something to accept.
+impl AsFd for SmcListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listening.ready()
+    }
+}
+
+impl Drop for SmcListener {
+    fn drop(&mut self) {
+        for (socket, _) in self.listening.close() {
+            drop(SmcStream::new(self.stack.clone(), socket));
+        }
+    }
+}
+
+impl fmt::Debug for SmcListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmcListener")
+            .field("address", &self.local_addr().ok())
+            .finish_non_exhaustive()
+    }
+}

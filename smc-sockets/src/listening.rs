@@ -1,0 +1,165 @@
+//! What a listener and the driver share: connections on their way to the application.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::event::EventfdFlags;
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Rendezvous;
+
+use crate::shard::Shard;
+use crate::socket::Socket;
+
+/// Connections that are accepted before the application wants them; the kernel keeps
+/// further ones.
+const AHEAD: usize = 128;
+
+/// A connection, and the address of its client.
+pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
+
+/// A TCP listener whose connections the driver accepts.
+pub(crate) struct Listening {
+    tcp: TcpListener,
+    /// None if this process cannot be called: all connections are plain TCP.
+    pub(crate) rendezvous: Mutex<Option<Rendezvous>>,
+    queue: Mutex<Queue>,
+    /// Readable while there is something to accept.
+    ready: OwnedFd,
+    key: AtomicU32,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<io::Result<Accepted>>,
+    /// Connections of which it is not decided yet what carries them.
+    coming: usize,
+    paused: bool,
+    /// Nobody accepts any more.
+    closed: bool,
+}
+
+impl Listening {
+    pub(crate) fn new(tcp: TcpListener, gid: Gid128) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        let rendezvous = Rendezvous::open(&tcp, gid).ok();
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            tcp,
+            rendezvous: Mutex::new(rendezvous),
+            queue: Mutex::default(),
+            ready: rustix::event::eventfd(0, flags)?,
+            key: AtomicU32::new(0),
+        })
+    }
+
+    pub(crate) fn tcp(&self) -> &TcpListener {
+        &self.tcp
+    }
+
+    /// Readable while there is something to accept.
+    pub(crate) fn ready(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+
+    /// The driver knows it by this number.
+    pub(crate) fn entered(&self, key: u32) {
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a connection to whoever accepts, or an error, after which no more are
+    /// accepted until it was seen; whether somebody still accepts.
+    pub(crate) fn arrived(&self, what: io::Result<Accepted>) -> bool {
+        let mut queue = self.queue();
+        if queue.closed {
+            return false;
+        }
+        queue.ready.push_back(what);
+        // It cannot be full: it counts one for many.
+        let _ = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
+        true
+    }
+
+    /// Nobody accepts any more: what nobody has accepted yet.
+    pub(crate) fn close(&self) -> impl Iterator<Item = Accepted> {
+        let mut queue = self.queue();
+        queue.closed = true;
+        std::mem::take(&mut queue.ready).into_iter().flatten()
+    }
+
+    /// The next connection, if there is one.
+    pub(crate) fn next(&self, shard: &Shard) -> Option<io::Result<Accepted>> {
+        let mut queue = self.queue();
+        let next = queue.ready.pop_front();
+        if queue.ready.is_empty() {
+            let _ = rustix::io::read(&self.ready, &mut [0; 8]);
+        }
+        if queue.paused && queue.ready.len() + queue.coming < AHEAD {
+            queue.paused = false;
+            shard.pause(self, self.key.load(Ordering::Relaxed), false);
+        }
+        next
+    }
+
+    /// Whether the driver is to accept one more; if not, it is not asked again until
+    /// there is room.
+    pub(crate) fn takes_more(&self, shard: &Shard) -> bool {
+        let mut queue = self.queue();
+        let failed = queue.ready.back().is_some_and(Result::is_err);
+        let more = queue.ready.len() + queue.coming < AHEAD && !failed;
+        if !more && !queue.paused {
+            queue.paused = true;
+            shard.pause(self, self.key.load(Ordering::Relaxed), true);
+        }
+        more
+    }
+
+    /// A connection of which it is not decided yet what carries it.
+    pub(crate) fn coming(self: &Arc<Self>, address: SocketAddr) -> Arrival {
+        self.queue().coming += 1;
+        Arrival {
+            listening: Arc::downgrade(self),
+            address,
+        }
+    }
+}
+
+impl AsFd for Listening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+}
+
+/// A connection on its way to a listener, which may be gone when it arrives.
+pub(crate) struct Arrival {
+    listening: Weak<Listening>,
+    address: SocketAddr,
+}
+
+impl Arrival {
+    /// The client's address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Hands the connection over; whether there still is a listener.
+    pub(crate) fn deliver(self, socket: Arc<Socket>) -> bool {
+        let listening = self.listening.upgrade();
+        listening.is_some_and(|listening| listening.arrived(Ok((socket, self.address))))
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.upgrade() {
+            listening.queue().coming -= 1;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Who hears the device.
+//!
+//! ```text
+//!            parked: a peer that rings makes a system call, and somebody wakes
+//!    ┌─────────────────────────────────────────────────────────────────────────┐
+//!    │ the driver, at the descriptor    or, while one sleeps: a thread, at the │
+//!    │                                  peers' words; it leads                 │
+//!    └──────▲───────────────────────────────────────────────────────┬──────────┘
+//!     RECESS passed without use,                        somebody polls it
+//!     or somebody is to be told at once                             │
+//!    ┌──────┴───────────────────────────────────────────────────────▼──────────┐
+//!    │ awake: a ring is two stores; it is heard when a thread next looks, or   │
+//!    │ when the driver does, at the end of the recess                          │
+//!    └─────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A program that reads and writes all the time makes no system calls, and the peers it
+//! talks to make none. What an idle device was rung for waits at most two recesses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smc_proto::completion::IsmCompletion;
+use smc_proto::id::ConnId;
+use smc_proto::time::Instant;
+use smc_transport_ism::shared::Words;
+
+use super::{Shard, State};
+
+/// Completions taken in at one go, so that no peer keeps the lock for itself.
+const COMPLETIONS: usize = 1024;
+
+/// Attempts to park while peers ring.
+const ATTEMPTS: usize = 16;
+
+/// How long the device may stay awake with nobody looking: only octets for a program that
+/// does not ask for them are told late by this.
+const RECESS: Duration = Duration::from_millis(5);
+
+/// How the threads share the work of hearing the device.
+#[derive(Default)]
+pub(super) struct Attention {
+    /// A thread sleeps at the peers' words.
+    led: bool,
+    /// The kernel does not know how.
+    wordless: bool,
+    /// Sleeping threads, and connections of which everything is to be heard at once.
+    urgent: usize,
+    /// The device is awake, and to be looked at then.
+    recess: Option<Instant>,
+    /// It was used since the recess began.
+    used: bool,
+}
+
+impl State {
+    /// Hears what there is; whether that was all.
+    pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        for _ in 0..COMPLETIONS {
+            self.carry_out(shard, now);
+            match self.ism.poll() {
+                Some(completion) => self.complete(completion, now),
+                None => return true,
+            }
+        }
+        self.carry_out(shard, now);
+        false
+    }
+
+    /// Looks at the device a few times; whether there was something.
+    #[inline]
+    pub(crate) fn glance(&mut self, shard: &Arc<Shard>, now: Instant, looks: usize) -> bool {
+        for _ in 0..looks {
+            if let Some(completion) = self.ism.poll() {
+                self.complete(completion, now);
+                self.carry_out(shard, now);
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: IsmCompletion, now: Instant) {
+        if let IsmCompletion::PeerVanished { peer, .. } = completion {
+            self.save_octets(peer, now);
+        }
+        self.engine.handle_ism(now, completion);
+    }
+
+    /// Does everything there is to do, and parks the device.
+    pub(crate) fn settle(&mut self, shard: &Arc<Shard>, now: Instant) {
+        for _ in 0..ATTEMPTS {
+            if !self.take_in(shard, now) {
+                break;
+            }
+            if self.ism.device_mut().park() {
+                self.attention.recess = None;
+                return self.arm(shard, now);
+            }
+        }
+        // The rest is for the driver.
+        shard.ring();
+    }
+
+    /// Gives the device back after using it: it stays awake, unless somebody who does not
+    /// look himself is to be told of what happens.
+    #[inline]
+    pub(crate) fn leave(&mut self, shard: &Arc<Shard>, now: Instant) {
+        let at = &mut self.attention;
+        if self.ism.device().is_parked() {
+            self.arm(shard, now);
+        } else if at.urgent > 0 {
+            self.settle(shard, now);
+        } else {
+            at.used = true;
+            if at.recess.is_none() {
+                at.recess = Some(now.after(RECESS));
+            }
+            self.arm(shard, now);
+        }
+    }
+
+    /// The driver has seen to what woke it.
+    pub(crate) fn rest(&mut self, shard: &Arc<Shard>, now: Instant) {
+        let at = &mut self.attention;
+        let over = at.recess.is_none_or(|recess| recess <= now);
+        if over && !std::mem::take(&mut at.used) || at.urgent > 0 {
+            return self.settle(shard, now);
+        }
+        if over {
+            at.recess = Some(now.after(RECESS));
+        }
+        self.take_in(shard, now);
+        self.arm(shard, now);
+    }
+
+    /// When the device is to be looked at, if nobody does before.
+    pub(super) fn recess(&self) -> Option<Instant> {
+        self.attention.recess
+    }
+
+    /// Lets a thread sleep at the peers' words, if none does yet; to be given back by
+    /// [`Self::resign`].
+    pub(crate) fn lead(&mut self) -> Option<Words> {
+        if self.attention.led || self.attention.wordless {
+            return None;
+        }
+        let words = self.ism.device_mut().words();
+        self.attention.led = words.is_some();
+        words
+    }
+
+    /// The thread that led sleeps no more; whether it could not.
+    pub(crate) fn resign(&mut self, wordless: bool) {
+        self.attention.wordless |= wordless;
+        self.attention.led = false;
+        self.ism.device_mut().forget_words();
+    }
+
+    /// A thread begins to sleep, or ends.
+    pub(crate) fn sleeper(&mut self, begins: bool) {
+        let urgent = &mut self.attention.urgent;
+        *urgent = if begins {
+            urgent.saturating_add(1)
+        } else {
+            urgent.saturating_sub(1)
+        };
+    }
+
+    /// Whether everything that happens to a connection is to be heard at once, and not
+    /// when its stream is next used.
+    pub(crate) fn set_urgent(&mut self, conn: ConnId, urgent: bool) {
+        let entry = self.entry_mut(conn);
+        let changed = entry.is_some_and(|at| std::mem::replace(&mut at.urgent, urgent) != urgent);
+        if changed {
+            self.sleeper(urgent);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The data path: octets of an application, in its own thread.
+
+use std::io;
+use std::sync::Arc;
+
+use smc_proto::connection::{ApiMisuse, Shutdown};
+use smc_proto::event::CloseReason;
+use smc_proto::time::Instant;
+use smc_proto::wire::types::IsmGid;
+
+use super::state::Entry;
+use super::{Shard, State};
+use crate::socket::Socket;
+
+impl State {
+    /// Reads what there is; `None` if that is nothing yet.
+    pub(crate) fn read(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        into: &mut [u8],
+        now: Instant,
+    ) -> Option<io::Result<usize>> {
+        let conn = socket.conn();
+        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+            return Some(read_left(socket, into));
+        };
+        let ism = &self.ism;
+        match conn.read(now, |octets| ism.take(octets, into).unwrap_or(0)) {
+            Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
+            // One that was reset, or closed by this side, says so to who writes.
+            Ok(0) => match conn.write(now, |_| 0) {
+                Err(ApiMisuse::Closed) => Some(Ok(0)),
+                Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
+                _ => None,
+            },
+            Ok(len) => {
+                self.send(shard, now);
+                Some(Ok(len as usize))
+            }
+            Err(_) => Some(read_left(socket, into)),
+        }
+    }
+
+    /// Writes as much as there is room for; `None` if that is nothing.
+    pub(crate) fn write(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        octets: &[u8],
+        now: Instant,
+    ) -> Option<io::Result<usize>> {
+        let conn = socket.conn();
+        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+            return Some(Err(gone(socket)));
+        };
+        let ism = &mut self.ism;
+        match conn.write(now, |space| ism.fill(space, octets).unwrap_or(0)) {
+            Ok(0) => None,
+            Ok(len) => {
+                self.send(shard, now);
+                Some(Ok(len as usize))
+            }
+            Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
+                Some(Err(io::ErrorKind::BrokenPipe.into()))
+            }
+            Err(_) => Some(Err(gone(socket))),
+        }
+    }
+
+    /// Ends a direction of a connection, or both.
+    pub(crate) fn shut(&mut self, shard: &Arc<Shard>, socket: &Socket, how: Shutdown) {
+        let (conn, now) = (socket.conn(), shard.now());
+        if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
+            conn.shutdown(now, how);
+            if let (Shutdown::Both, Some(conn)) = (how, socket.conn()) {
+                // Nobody asks for it any more.
+                self.set_urgent(conn, true);
+            }
+            self.settle(shard, now);
+        }
+    }
+
+    /// Whether reading would not wait.
+    pub(crate) fn is_readable(&mut self, socket: &Socket) -> bool {
+        let conn = socket.conn();
+        conn.and_then(|conn| self.engine.conn(conn))
+            .is_none_or(|conn| {
+                conn.is_end_of_stream() || conn.readable().is_some_and(|at| !at.is_empty())
+            })
+    }
+
+    /// Whether writing would not wait.
+    pub(crate) fn is_writable(&mut self, socket: &Socket, now: Instant) -> bool {
+        let conn = socket.conn();
+        conn.and_then(|conn| self.engine.conn(conn))
+            .is_none_or(|mut conn| {
+                let space = conn.send_space().is_some_and(|at| !at.is_empty());
+                space || conn.write(now, |_| 0).is_err()
+            })
+    }
+
+    /// Carries out what a read or a write leads to: a message to the peer, if anything.
+    #[inline]
+    fn send(&mut self, shard: &Arc<Shard>, now: Instant) {
+        while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
+            self.ism.execute(command);
+        }
+        if self.ism.has_answers() {
+            self.take_in(shard, now);
+        }
+    }
+
+    /// Saves octets that have arrived: the memory they lie in goes with the peer that
+    /// wrote them, which may have ended well.
+    pub(super) fn save_octets(&mut self, peer: IsmGid, now: Instant) {
+        let theirs = |entry: &&Entry| (entry.peer.gid, entry.peer.ext) == (peer.gid, peer.gid_ext);
+        for entry in self.sockets.iter().flatten().filter(theirs) {
+            let Some(mut conn) = self.engine.conn(entry.conn) else {
+                continue;
+            };
+            let mut status = entry.socket.status();
+            let mut octets = [0; 4096];
+            while let Ok(len @ 1..) = conn.read(now, |readable| {
+                self.ism.take(readable, &mut octets).unwrap_or(0)
+            }) {
+                status.left.extend(octets.iter().take(len as usize));
+            }
+            status.ended = conn.is_end_of_stream();
+        }
+    }
+}
+
+/// Reads from a connection that has ended.
+fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
+    let mut status = socket.status();
+    if !status.left.is_empty() {
+        return io::Read::read(&mut status.left, into);
+    }
+    if status.ended || status.closed == Some(CloseReason::Normal) {
+        return Ok(0);
+    }
+    drop(status);
+    Err(gone(socket))
+}
+
+/// Why a connection that has ended takes and gives no octets.
+fn gone(socket: &Socket) -> io::Error {
+    match socket.status().closed {
+        Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
+        Some(reason) => io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string()),
+        None => io::ErrorKind::ConnectionReset.into(),
+    }
+}

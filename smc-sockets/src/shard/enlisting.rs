@@ -1,0 +1,55 @@
+//! Listeners, as the driver finds them.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+use rustix::event::epoll::{self, EventFlags};
+
+use super::Shard;
+use crate::driver::Token;
+use crate::listening::Listening;
+
+/// What the driver accepts from, by number.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    last: u32,
+    all: HashMap<u32, Weak<Listening>>,
+}
+
+impl Shard {
+    /// Accepts from a listener from now on.
+    pub(crate) fn enlist(&self, listening: &Arc<Listening>) -> io::Result<()> {
+        let mut listeners = self.listeners();
+        listeners.all.retain(|_, at| at.strong_count() > 0);
+        listeners.last = listeners.last.wrapping_add(1);
+        let key = listeners.last;
+        let data = Token::Listener(key).data();
+        epoll::add(&self.poller, listening, data, EventFlags::IN)?;
+        listening.entered(key);
+        listeners.all.insert(key, Arc::downgrade(listening));
+        Ok(())
+    }
+
+    pub(crate) fn listener(&self, key: u32) -> Option<Arc<Listening>> {
+        self.listeners().all.get(&key).and_then(Weak::upgrade)
+    }
+
+    /// Accepts from a listener, or not for the time being.
+    pub(crate) fn pause(&self, listening: &Listening, key: u32, paused: bool) {
+        let flags = if paused {
+            EventFlags::empty()
+        } else {
+            EventFlags::IN
+        };
+        // It fails only for what was never added.
+        let data = Token::Listener(key).data();
+        let _ = epoll::modify(&self.poller, listening, data, flags);
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

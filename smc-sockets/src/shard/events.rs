@@ -1,0 +1,155 @@
+//! What the engine wants and tells.
+
+use std::sync::Arc;
+
+use smc_proto::command::TcpCommand;
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::id::ConnId;
+use smc_proto::path::Paths;
+use smc_proto::time::Instant;
+
+use rustix::net::SendFlags;
+use smc_proto::endpoint::TcpEvent;
+
+use super::{Shard, State};
+use crate::carrier::Carrier;
+use crate::waiting::Direction;
+
+impl State {
+    /// Does all that the engine wants done, and hears all it has to tell.
+    pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
+        loop {
+            while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
+                self.ism.execute(command);
+            }
+            if self.send_clc(now) {
+                continue;
+            }
+            if let Some((conn, command)) = self.engine.poll_tcp() {
+                self.command_tcp(conn, command);
+            } else if let Some(event) = self.engine.poll_event() {
+                self.hear(shard, event, now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Sends a CLC message, if there is one.
+    fn send_clc(&mut self, now: Instant) -> bool {
+        // There is always room for one.
+        let Ok(Some((conn, len))) = self.engine.poll_clc(now, self.clc.as_mut_slice()) else {
+            return false;
+        };
+        let message = self.clc.get(..len).unwrap_or_default();
+        let Some(entry) = self.entry(conn) else {
+            return true;
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // What is sent over TCP before the application's octets never fills a socket.
+        if rustix::net::send(&entry.socket.tcp, message, flags) != Ok(len) {
+            self.engine.handle_tcp(now, conn, TcpEvent::Failed);
+        }
+        true
+    }
+
+    fn command_tcp(&mut self, conn: ConnId, command: TcpCommand) {
+        let Some(entry) = self.entry(conn) else {
+            return;
+        };
+        let tcp = &entry.socket.tcp;
+        // Whatever fails here, TCP is gone already.
+        match command {
+            TcpCommand::HandOver { watch_for_decline } => {
+                let watching = &entry.socket.watching;
+                watching.store(watch_for_decline, std::sync::atomic::Ordering::Release);
+            }
+            TcpCommand::Close => {
+                let _ = tcp.shutdown(std::net::Shutdown::Write);
+            }
+            TcpCommand::Reset => {
+                let _ = rustix::net::connect_unspec(tcp);
+            }
+        }
+    }
+
+    fn hear(&mut self, shard: &Arc<Shard>, event: Event, now: Instant) {
+        match event {
+            Event::Proposed { conn } => self.answer(conn, now),
+            Event::Established { conn, group, .. } => {
+                if let Some(terms) = self.engine.terms(group) {
+                    self.decided(conn, Carrier::Smc(terms), now);
+                    // From now on what happens to it happens to its stream.
+                    self.set_urgent(conn, false);
+                }
+            }
+            Event::FellBack { conn, why } => {
+                if let Some(entry) = self.entry(conn) {
+                    shard.unwatch(&entry.socket);
+                }
+                self.decided(conn, Carrier::Tcp(why), now);
+                if let Some(entry) = self.remove(conn) {
+                    entry.socket.status().place = None;
+                }
+            }
+            Event::Readable { conn } | Event::Urgent { conn } => {
+                if let Some(entry) = self.entry(conn) {
+                    entry.socket.is_ready(Direction::Read);
+                }
+            }
+            Event::Writable { conn } => {
+                if let Some(entry) = self.entry(conn) {
+                    entry.socket.is_ready(Direction::Write);
+                }
+            }
+            Event::Closed { conn, reason } => self.closed(conn, reason),
+            // Groups are the engine's matter.
+            _ => {}
+        }
+    }
+
+    /// Tells the engine which of this side's devices reaches the client.
+    fn answer(&mut self, conn: ConnId, now: Instant) {
+        let mut path = self.path();
+        if let Some(proposal) = self.engine.proposal(conn) {
+            path.reaches = proposal.ism_gids().find(|gid| self.ism.reaches(*gid));
+        }
+        let ism = [path];
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        // Who no longer waits for an answer has ended.
+        let _ = self.engine.accept(now, conn, paths);
+    }
+
+    /// It is known what carries a connection.
+    fn decided(&mut self, conn: ConnId, carrier: Carrier, now: Instant) {
+        let Some(entry) = self.entry_mut(conn) else {
+            return;
+        };
+        let socket = entry.socket.clone();
+        socket.status().carrier = Some(carrier);
+        if let Some(arrival) = entry.arrival.take()
+            && !arrival.deliver(socket)
+            && let Some(mut conn) = self.engine.conn(conn)
+        {
+            // Nobody accepts any more.
+            conn.abort(now);
+        }
+    }
+
+    fn closed(&mut self, conn: ConnId, reason: CloseReason) {
+        let Some(entry) = self.remove(conn) else {
+            return;
+        };
+        {
+            let mut status = entry.socket.status();
+            status.closed = Some(reason);
+            status.place = None;
+        }
+        entry.socket.has_ended();
+        // A stream that is still held has no more use for TCP.
+        let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
+    }
+}

@@ -1,0 +1,130 @@
+//! What the lock protects.
+
+use std::sync::Arc;
+
+use smc_proto::endpoint::Endpoint;
+use smc_proto::id::ConnId;
+use smc_proto::path::IsmPath;
+use smc_proto::storage::Owned;
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::MAX_LENGTH;
+use smc_transport_ism::binding::Binding;
+use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::shared::Device;
+
+use super::attention::Attention;
+use crate::listening::Arrival;
+use crate::socket::Socket;
+
+/// An endpoint, its device, and the connections.
+pub(crate) struct State {
+    pub(crate) engine: Endpoint<Owned>,
+    pub(crate) ism: Binding<Device>,
+    /// By their places at the endpoint.
+    pub(super) sockets: Vec<Option<Entry>>,
+    /// The driver wakes at this time.
+    pub(super) armed: Option<Instant>,
+    pub(super) attention: Attention,
+    /// For messages on their way from the engine to TCP.
+    pub(super) clc: Box<[u8; MAX_LENGTH]>,
+    /// No handle is left: the driver ends with the last connection.
+    pub(crate) abandoned: bool,
+}
+
+/// A connection of the endpoint.
+pub(super) struct Entry {
+    pub(super) conn: ConnId,
+    pub(super) socket: Arc<Socket>,
+    /// The device at the other end.
+    pub(super) peer: Gid128,
+    /// Where it is handed out once it is known what carries it.
+    pub(super) arrival: Option<Arrival>,
+    /// Whatever happens to it is to be heard at once, and by the driver.
+    pub(super) urgent: bool,
+}
+
+impl State {
+    pub(super) fn new(engine: Endpoint<Owned>, mut ism: Binding<Device>) -> Self {
+        // By the driver, all its life.
+        ism.device_mut().is_heard();
+        ism.device_mut().park();
+        Self {
+            engine,
+            ism,
+            sockets: Vec::new(),
+            armed: None,
+            attention: Attention::default(),
+            clc: Box::new([0; MAX_LENGTH]),
+            abandoned: false,
+        }
+    }
+
+    /// How this side's device is offered.
+    pub(crate) fn path(&self) -> IsmPath {
+        IsmPath {
+            device: self.ism.id(),
+            gid: self.ism.gid(),
+            pnet_match: false,
+            reaches_v1: false,
+            v2: self.ism.device().facts().version_2,
+            reaches: None,
+            attaches: true,
+        }
+    }
+
+    /// Enters a connection that the endpoint has just begun.
+    pub(crate) fn enter(
+        &mut self,
+        conn: ConnId,
+        socket: Arc<Socket>,
+        peer: Gid128,
+        arrival: Option<Arrival>,
+    ) {
+        socket.entered(conn);
+        let at = conn.index() as usize;
+        if self.sockets.len() <= at {
+            self.sockets.resize_with(at + 1, || None);
+        }
+        if let Some(entry) = self.sockets.get_mut(at) {
+            *entry = Some(Entry {
+                conn,
+                socket,
+                peer,
+                arrival,
+                urgent: false,
+            });
+        }
+        self.set_urgent(conn, true);
+    }
+
+    /// The connection with this place and generation.
+    pub(crate) fn conn_at(&self, index: u32, generation: u32) -> Option<ConnId> {
+        let entry = self.sockets.get(index as usize)?.as_ref()?;
+        Some(entry.conn).filter(|conn| conn.generation() == generation)
+    }
+
+    /// Whether the endpoint has no connections.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sockets.iter().all(Option::is_none)
+    }
+
+    pub(super) fn entry(&self, conn: ConnId) -> Option<&Entry> {
+        let entry = self.sockets.get(conn.index() as usize)?.as_ref();
+        entry.filter(|entry| entry.conn == conn)
+    }
+
+    pub(super) fn entry_mut(&mut self, conn: ConnId) -> Option<&mut Entry> {
+        let entry = self.sockets.get_mut(conn.index() as usize)?.as_mut();
+        entry.filter(|entry| entry.conn == conn)
+    }
+
+    pub(super) fn remove(&mut self, conn: ConnId) -> Option<Entry> {
+        self.set_urgent(conn, false);
+        let slot = self.sockets.get_mut(conn.index() as usize)?;
+        if slot.as_ref().is_some_and(|entry| entry.conn == conn) {
+            slot.take()
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The driver's alarm clock: one timer for all deadlines.
+
+use std::time::Duration;
+
+use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
+use smc_proto::time::Instant;
+
+use super::{Shard, State};
+
+impl State {
+    /// Sees to it that the driver wakes at the next deadline.
+    #[inline]
+    pub(crate) fn arm(&mut self, shard: &Shard, now: Instant) {
+        for time in [self.engine.poll_timeout(), self.recess()]
+            .into_iter()
+            .flatten()
+        {
+            self.wake_at(shard, time, now);
+        }
+    }
+
+    /// Sees to it that the driver wakes at this time; earlier does no harm.
+    #[inline]
+    pub(crate) fn wake_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
+        if self.armed.is_none_or(|armed| time < armed) {
+            self.armed = Some(time);
+            shard.set_timer(time.since(now));
+        }
+    }
+
+    /// The timer has gone off.
+    pub(crate) fn timeout(&mut self, shard: &Shard) {
+        let _ = rustix::io::read(&shard.timer, &mut [0; 8]);
+        self.armed = None;
+    }
+}
+
+impl Shard {
+    #[cold]
+    fn set_timer(&self, left: Duration) {
+        let new = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: timespec(left.max(Duration::from_nanos(1))),
+        };
+        // It fails only for what is no timer.
+        let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new);
+    }
+}
+
+/// A span of time as the kernel takes it.
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,176 @@
+//! A connection as its stream, the driver and the endpoint share it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use smc_proto::event::CloseReason;
+use smc_proto::id::ConnId;
+use smc_transport_ism::shared::{Call, SpinBudget};
+
+use crate::carrier::Carrier;
+use crate::readiness::Readiness;
+use crate::shard::Place;
+use crate::waiting::Direction;
+
+/// A connection: its TCP connection, and what has become of it.
+pub(crate) struct Socket {
+    pub(crate) tcp: TcpStream,
+    pub(crate) nonblocking: AtomicBool,
+    /// On TCP, a Decline of the peer may still stand before the application's octets.
+    pub(crate) watching: AtomicBool,
+    /// Its handle at the endpoint, which may have forgotten it.
+    conn: OnceLock<ConnId>,
+    readiness: OnceLock<Readiness>,
+    /// Threads that sleep until something becomes of it.
+    sleepers: AtomicUsize,
+    /// Wakes them.
+    pub(crate) call: Call,
+    spin: Mutex<SpinBudget>,
+    status: Mutex<Status>,
+}
+
+/// What has become of a connection.
+pub(crate) struct Status {
+    /// Its place, until the endpoint has forgotten it.
+    pub(crate) place: Option<Place>,
+    /// What carries it, once that is decided.
+    pub(crate) carrier: Option<Carrier>,
+    /// How the SMC connection ended, once it has.
+    pub(crate) closed: Option<CloseReason>,
+    /// Octets that had arrived when the peer's memory went away.
+    pub(crate) left: VecDeque<u8>,
+    /// Behind them the stream ended in order.
+    pub(crate) ended: bool,
+    pub(crate) read_timeout: Option<Duration>,
+    pub(crate) write_timeout: Option<Duration>,
+}
+
+impl Socket {
+    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: Duration) -> Self {
+        Self {
+            tcp,
+            nonblocking: AtomicBool::new(false),
+            watching: AtomicBool::new(false),
+            conn: OnceLock::new(),
+            readiness: OnceLock::new(),
+            sleepers: AtomicUsize::new(0),
+            call: Call::new(),
+            spin: Mutex::new(SpinBudget::new(spin)),
+            status: Mutex::new(Status {
+                place: None,
+                carrier,
+                closed: None,
+                left: VecDeque::new(),
+                ended: false,
+                read_timeout: None,
+                write_timeout: None,
+            }),
+        }
+    }
+
+    /// Its status; whoever holds the endpoint's lock, too, has taken that first.
+    pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long to wait at most.
+    pub(crate) fn timeout(&self, direction: Direction) -> Option<Duration> {
+        let status = self.status();
+        match direction {
+            Direction::Read => status.read_timeout,
+            Direction::Write => status.write_timeout,
+        }
+    }
+
+    /// How long looking pays.
+    pub(crate) fn spin(&self) -> MutexGuard<'_, SpinBudget> {
+        self.spin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The endpoint has taken it in.
+    pub(crate) fn entered(&self, conn: ConnId) {
+        // It is only once.
+        let _ = self.conn.set(conn);
+    }
+
+    /// Its handle at the endpoint, which may have forgotten it.
+    #[inline]
+    pub(crate) fn conn(&self) -> Option<ConnId> {
+        self.conn.get().copied()
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    /// Notes that somebody found nothing to do in this direction. Callers hold the
+    /// endpoint's lock since.
+    pub(crate) fn mark(&self, direction: Direction) {
+        if let Some(ready) = self.readiness.get() {
+            match direction {
+                Direction::Read => ready.set_readable(false),
+                Direction::Write => ready.set_writable(false),
+            }
+        }
+    }
+
+    /// Reading, or writing, would not wait. Callers hold the endpoint's lock.
+    pub(crate) fn is_ready(&self, direction: Direction) {
+        if let Some(ready) = self.readiness.get() {
+            match direction {
+                Direction::Read => ready.set_readable(true),
+                Direction::Write => ready.set_writable(true),
+            }
+        }
+        self.wake();
+    }
+
+    /// The endpoint has forgotten it. Callers hold the endpoint's lock.
+    pub(crate) fn has_ended(&self) {
+        if let Some(ready) = self.readiness.get() {
+            ready.hang_up();
+        }
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.call.make();
+        }
+    }
+
+    /// A thread begins to sleep at the call, or ends. Callers hold the endpoint's lock.
+    pub(crate) fn sleeper(&self, begins: bool) {
+        if begins {
+            self.sleepers.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What is polled for the stream, made when it is first wanted. Callers hold the
+    /// endpoint's lock; this is how it is at this moment.
+    pub(crate) fn ready_fd(&self, readable: bool, writable: bool) -> io::Result<&Readiness> {
+        if let Some(readiness) = self.readiness.get() {
+            return Ok(readiness);
+        }
+        let new = Readiness::new()?;
+        new.set_readable(readable);
+        new.set_writable(writable);
+        if self.status().closed.is_some() {
+            new.hang_up();
+        }
+        Ok(self.readiness.get_or_init(|| new))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+}

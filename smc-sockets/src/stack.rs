@@ -1,0 +1,118 @@
+//! One SMC stack of this process.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use smc_transport_ism::device::{Gid128, IsmDevice};
+
+use smc_transport_ism::shared::pairing::Patience;
+
+use crate::driver;
+use crate::shard::Shard;
+
+/// What may be chosen of a [`Stack`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Most SMC connections at a time; further ones are plain TCP.
+    pub connections: usize,
+    /// Octets of memory of each connection that the peer writes to: a power of two from
+    /// 16 KiB to 1 MiB, to which other numbers are raised or cut.
+    pub buffer: u32,
+    /// How long to wait for the other process while a connection begins: on a machine
+    /// with little time to spare, more patience makes more connections SMC.
+    pub patience: Patience,
+    /// Longest that a thread which waits for a stream looks whether it must still wait,
+    /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks
+    /// only as long as that has paid lately, and not at all on a machine with one core.
+    pub spin: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connections: 2048,
+            buffer: 256 << 10,
+            patience: Patience::default(),
+            spin: Duration::from_micros(100),
+        }
+    }
+}
+
+/// One SMC stack: an engine, its device of shared memory, and a thread that waits for
+/// what nobody else waits for. Listeners and streams keep it; a clone is the same.
+///
+/// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
+/// and [`SmcListener::bind`](crate::SmcListener::bind) use. A stack does not pair with
+/// itself: a program that speaks to itself over shared memory opens two.
+#[derive(Clone)]
+pub struct Stack {
+    handle: Arc<Handle>,
+}
+
+/// Ends with the last listener, stream and stack.
+struct Handle {
+    shard: Arc<Shard>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shard.lock().abandoned = true;
+        self.shard.ring();
+    }
+}
+
+impl Stack {
+    /// A stack with the default settings.
+    ///
+    /// # Errors
+    /// The operating system's: no thread, descriptor or memory is left.
+    pub fn open() -> io::Result<Self> {
+        Self::with(Settings::default())
+    }
+
+    /// A stack with these settings.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn with(settings: Settings) -> io::Result<Self> {
+        let shard = Shard::new(&settings)?;
+        let driven = shard.clone();
+        std::thread::Builder::new()
+            .name("smc-driver".into())
+            .spawn(move || driver::run(&driven))?;
+        Ok(Self {
+            handle: Arc::new(Handle { shard }),
+        })
+    }
+
+    /// The stack of this process, opened when it is first asked for.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn of_process() -> io::Result<Self> {
+        static OF_PROCESS: OnceLock<Stack> = OnceLock::new();
+        if let Some(stack) = OF_PROCESS.get() {
+            return Ok(stack.clone());
+        }
+        let stack = Self::open()?;
+        // Another thread may have been faster.
+        Ok(OF_PROCESS.get_or_init(|| stack).clone())
+    }
+
+    pub(crate) fn gid(&self) -> Gid128 {
+        self.shard().lock().ism.device().facts().gid
+    }
+
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        &self.handle.shard
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").finish_non_exhaustive()
+    }
+}

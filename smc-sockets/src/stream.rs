@@ -1,0 +1,257 @@
+//! A stream of octets, whatever carries it.
+
+mod tcp;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use smc_proto::connection::Shutdown as Ending;
+
+use crate::carrier::Carrier;
+use crate::connecting;
+use crate::socket::Socket;
+use crate::stack::Stack;
+use crate::waiting::{Direction, until_done};
+
+/// A connection to another process: like a [`TcpStream`](std::net::TcpStream), over
+/// shared memory if both processes can, and over TCP if not.
+///
+/// Reading and writing go on in the caller's thread. Dropping it ends the connection in
+/// order, or resets it if octets of the peer were not read, as with TCP. What was
+/// written can be read by the peer also after this process has ended.
+pub struct SmcStream {
+    stack: Stack,
+    socket: Arc<Socket>,
+    carrier: Carrier,
+}
+
+impl SmcStream {
+    pub(crate) fn new(stack: Stack, socket: Arc<Socket>) -> Self {
+        // Streams are made of what is decided.
+        let carrier = socket.status().carrier.unwrap_or(Carrier::PLAIN);
+        Self {
+            stack,
+            socket,
+            carrier,
+        }
+    }
+
+    /// Connects, with the [stack of this process](Stack::of_process).
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`](std::net::TcpStream::connect), and [`Stack::open`].
+    pub fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::connect_on(&Stack::of_process()?, to)
+    }
+
+    /// Connects, with this stack. Whatever may go wrong with SMC leaves a TCP
+    /// connection; [`Self::carrier`] says which it is, and why.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = io::ErrorKind::InvalidInput.into();
+        for address in to.to_socket_addrs()? {
+            match connecting::connect(stack.shard(), address) {
+                Ok(socket) => return Ok(Self::new(stack.clone(), socket)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// What carries the connection, and why; it does not change.
+    #[must_use]
+    pub fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    /// As [`TcpStream::peer_addr`](std::net::TcpStream::peer_addr).
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.tcp.peer_addr()
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// As [`TcpStream::local_addr`](std::net::TcpStream::local_addr).
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.tcp.local_addr()
+    }
+
+    /// Ends one direction or both. The peer reads what was written before, then the end.
+    ///
+    /// # Errors
+    /// The operating system's, on TCP.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        if !self.carrier.is_smc() {
+            return self.socket.tcp.shutdown(how);
+        }
+        let how = match how {
+            Shutdown::Read => Ending::Read,
+            Shutdown::Write => Ending::Write,
+            Shutdown::Both => Ending::Both,
+        };
+        let shard = self.stack.shard();
+        shard.lock().shut(shard, &self.socket, how);
+        Ok(())
+    }
+
+    /// Whether reading and writing return at once, with [`io::ErrorKind::WouldBlock`] if
+    /// nothing can be done; [`AsFd`] tells when it can.
+    ///
+    /// # Errors
+    /// The operating system's, on TCP.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        if !self.carrier.is_smc() {
+            self.socket.tcp.set_nonblocking(nonblocking)?;
+        }
+        self.socket
+            .nonblocking
+            .store(nonblocking, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How long a read waits, without end if `None`; then it is
+    /// [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if the time is zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.tcp.set_read_timeout(timeout)?;
+        self.socket.status().read_timeout = timeout;
+        Ok(())
+    }
+
+    /// The same for a write.
+    ///
+    /// # Errors
+    /// As [`Self::set_read_timeout`].
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.tcp.set_write_timeout(timeout)?;
+        self.socket.status().write_timeout = timeout;
+        Ok(())
+    }
+
+    fn read_smc(&self, into: &mut [u8]) -> io::Result<usize> {
+        let (shard, socket) = (self.stack.shard(), &self.socket);
+        if into.is_empty() {
+            return Ok(0);
+        }
+        until_done(shard, socket, Direction::Read, |state, now| {
+            state.read(shard, socket, into, now)
+        })
+    }
+
+    /// Writes everything, as a blocking send over TCP does, or what there is room for.
+    fn write_smc(&self, octets: &[u8]) -> io::Result<usize> {
+        let (shard, socket) = (self.stack.shard(), &self.socket);
+        let mut left = octets;
+        while !left.is_empty() {
+            let written = until_done(shard, socket, Direction::Write, |state, now| {
+                state.write(shard, socket, left, now)
+            });
+            match written {
+                Ok(len) => left = left.get(len..).unwrap_or_default(),
+                Err(error) if left.len() == octets.len() => return Err(error),
+                // What comes next will tell.
+                Err(_) => break,
+            }
+        }
+        Ok(octets.len() - left.len())
+    }
+}
+
+impl Read for &SmcStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.carrier.is_smc() {
+            self.read_smc(into)
+        } else {
+            self.read_tcp(into)
+        }
+    }
+}
+
+impl Write for &SmcStream {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        if self.carrier.is_smc() {
+            self.write_smc(octets)
+        } else {
+            (&self.socket.tcp).write(octets)
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for SmcStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(into)
+    }
+}
+
+impl Write for SmcStream {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        (&*self).write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// As ready as the stream, for `poll` and everything built on it: readable when reading
+/// would not wait, writable when writing would not. Sometimes it says so without need.
+/// Nothing must be read from it or written to it.
+///
+/// # Panics
+/// If no descriptor is left when it is first asked for;
+/// [`SmcStream::set_nonblocking`] does not need one.
+impl AsFd for SmcStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        if !self.carrier.is_smc() {
+            return self.socket.tcp.as_fd();
+        }
+        let shard = self.stack.shard();
+        let mut state = shard.lock();
+        let readable = state.is_readable(&self.socket);
+        let writable = state.is_writable(&self.socket, shard.now());
+        if let Some(conn) = self.socket.conn() {
+            // Whoever polls it does not look at the device.
+            state.set_urgent(conn, true);
+        }
+        state.settle(shard, shard.now());
+        match self.socket.ready_fd(readable, writable) {
+            Ok(ready) => ready.as_fd(),
+            Err(error) => panic!("no descriptor for a stream's readiness: {error}"),
+        }
+    }
+}
+
+impl Drop for SmcStream {
+    fn drop(&mut self) {
+        if self.carrier.is_smc() {
+            let shard = self.stack.shard();
+            shard.lock().shut(shard, &self.socket, Ending::Both);
+        }
+    }
+}
+
+impl fmt::Debug for SmcStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmcStream")
+            .field("carrier", &self.carrier)
+            .field("peer", &self.peer_addr().ok())
+            .finish_non_exhaustive()
+    }
+}

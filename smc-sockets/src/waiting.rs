@@ -1,0 +1,129 @@
+//! How a thread waits for a connection: it looks for a while, as long as that has paid
+//! lately, then sleeps.
+//!
+//! The first that sleeps does so at the peers' words and is woken by them; it tells the
+//! others, which sleep at their connections'.
+
+use std::io;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use smc_proto::time::Instant;
+
+use crate::shard::{Shard, State};
+use crate::socket::Socket;
+
+/// Looks at the device between two readings of the clock.
+const GLANCES: usize = 16;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// Tries until it succeeds or fails, waiting in between if the stream does that.
+pub(crate) fn until_done<T>(
+    shard: &Arc<Shard>,
+    socket: &Socket,
+    direction: Direction,
+    mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
+) -> io::Result<T> {
+    let mut attempt = |state: &mut State, now| {
+        let done = attempt(state, now)?;
+        state.leave(shard, now);
+        Some(done)
+    };
+    let mut state = shard.lock();
+    let mut now = shard.coarse();
+    if let Some(done) = attempt(&mut state, now) {
+        return done;
+    }
+    state.take_in(shard, now);
+    if let Some(done) = attempt(&mut state, now) {
+        return done;
+    }
+    if socket.is_nonblocking() {
+        socket.mark(direction);
+        state.leave(shard, now);
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let mut budget = socket.spin().begin();
+    let learns = budget != shard.spin;
+    let began = shard.now();
+    let mut last = began;
+    while !budget.is_zero() {
+        if state.glance(shard, now, GLANCES)
+            && let Some(done) = attempt(&mut state, now)
+        {
+            if learns {
+                socket.spin().found();
+            }
+            return done;
+        }
+        drop(state);
+        now = shard.now();
+        if socket.spin().was_interrupted(now.since(last)) {
+            budget = Duration::ZERO;
+        } else if now.since(began) > budget {
+            socket.spin().missed();
+            budget = Duration::ZERO;
+        }
+        last = now;
+        state = shard.lock();
+        // Another thread may have heard of it.
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
+        }
+    }
+    let timeout = socket.timeout(direction);
+    loop {
+        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(began)));
+        if left.is_some_and(|left| left.is_zero()) {
+            state.leave(shard, now);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        socket.mark(direction);
+        let can = |state: &mut State| match direction {
+            Direction::Read => state.is_readable(socket),
+            Direction::Write => state.is_writable(socket, now),
+        };
+        state = sleep(shard, socket, state, left, can);
+        now = shard.now();
+        state.take_in(shard, now);
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
+        }
+    }
+}
+
+/// Sleeps until something happens to a connection, unless it has.
+fn sleep<'a>(
+    shard: &'a Arc<Shard>,
+    socket: &Socket,
+    mut state: MutexGuard<'a, State>,
+    time: Option<Duration>,
+    happened: impl FnOnce(&mut State) -> bool,
+) -> MutexGuard<'a, State> {
+    let made = socket.call.made();
+    socket.sleeper(true);
+    state.sleeper(true);
+    let words = state.lead();
+    state.settle(shard, shard.now());
+    let mut wordless = false;
+    if !happened(&mut state) {
+        drop(state);
+        match &words {
+            Some(words) => wordless = words.sleep(&socket.call, made, time).is_err(),
+            None => socket.call.sleep(made, time),
+        }
+        state = shard.lock();
+    }
+    if words.is_some() {
+        state.resign(wordless);
+    }
+    state.sleeper(false);
+    socket.sleeper(false);
+    state
+}

@@ -1,0 +1,87 @@
+//! Two stacks, as if they were two processes, and octets to send.
+#![allow(dead_code)]
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+
+/// A stack that takes its time: tests run on busy machines.
+pub(crate) fn stack() -> Stack {
+    const LONG: Duration = Duration::from_secs(30);
+    let mut settings = Settings::default();
+    settings.patience = Patience {
+        accept: LONG,
+        grace: LONG,
+        go: LONG,
+    };
+    Stack::with(settings).unwrap()
+}
+
+/// A listener with a stack of its own.
+pub(crate) fn listener() -> (SmcListener, SocketAddr) {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&stack(), tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Both ends of an SMC connection.
+pub(crate) fn pair() -> (SmcStream, SmcStream) {
+    let (listener, address) = listener();
+    let client = SmcStream::connect_on(&stack(), address).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    for end in [&client, &server] {
+        assert_eq!(end.carrier().to_string(), "SMC-D v2.1");
+    }
+    (client, server)
+}
+
+/// Octets that look random and tell their place.
+pub(crate) fn octets(len: usize) -> Vec<u8> {
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+/// Numbers that look random, and are the same each time.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// Open descriptors, mappings of DMBs and bells, and threads of this process.
+pub(crate) fn possessions() -> (usize, usize, usize) {
+    let count = |of: &str| std::fs::read_dir(of).unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    (
+        count("/proc/self/fd"),
+        maps.matches("smc-d").count(),
+        count("/proc/self/task"),
+    )
+}
+
+/// Whether it is so within a time.
+pub(crate) fn settles(time: Duration, so: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    so()
+}

@@ -1,0 +1,110 @@
+//! Two processes: the other one is this test program once more.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{listener, octets, stack};
+use smc_sockets::SmcStream;
+
+const ROLE: &str = "SMC_SOCKETS_ROLE";
+const LEN: usize = 200_000;
+
+/// The other process; does nothing in the test run itself.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let (name, address) = role.split_once(' ').unwrap();
+    let mut stream = SmcStream::connect_on(&stack(), address).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    match name {
+        // Writes for ever.
+        "flood" => while stream.write_all(&octets(10_000)).is_ok() {},
+        // Writes, says that this was all, and ends without a word of SMC.
+        "leave" => {
+            stream.write_all(&octets(LEN)).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .unwrap();
+        }
+        "echo" => {
+            let mut chunk = vec![0; 30_000];
+            while let Ok(len @ 1..) = stream.read(&mut chunk) {
+                stream.write_all(&chunk[..len]).unwrap();
+            }
+        }
+        _ => panic!("{role}"),
+    }
+}
+
+fn spawn(role: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact"])
+        .env(ROLE, role)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn octets_go_through_another_process_and_back() {
+    let (listener, address) = listener();
+    let mut child = spawn(&format!("echo {address}"));
+    let (stream, _) = listener.accept().unwrap();
+    assert_eq!(stream.carrier().to_string(), "SMC-D v2.1");
+    let sent = octets(4 << 20);
+    let mut received = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&stream).write_all(&sent).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        (&stream).read_to_end(&mut received).unwrap();
+    });
+    assert!(received == sent);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_peer_that_is_killed_is_a_reset_at_once() {
+    let (listener, address) = listener();
+    let mut child = spawn(&format!("flood {address}"));
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc());
+    let mut chunk = vec![0; 50_000];
+    for _ in 0..100 {
+        stream.read_exact(&mut chunk).unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begin = Instant::now();
+    let error = loop {
+        match stream.read(&mut chunk) {
+            Ok(len) => assert!(len > 0, "no end of the stream was said"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    let error = stream.write(b"x").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
+    let (listener, address) = listener();
+    let mut child = spawn(&format!("leave {address}"));
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc());
+    assert!(!child.wait().unwrap().success());
+    // Everybody else has long heard that the peer is gone.
+    std::thread::sleep(Duration::from_millis(100));
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    assert!(received == octets(LEN));
+}

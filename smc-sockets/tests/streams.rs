@@ -1,0 +1,168 @@
+//! Streams over shared memory: what a program sees of them.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use common::{listener, octets, pair, stack};
+use smc_sockets::SmcStream;
+
+#[test]
+fn every_octet_comes_back() {
+    let (mut client, server) = pair();
+    let serving = std::thread::spawn(move || {
+        let mut chunk = vec![0; 70_001];
+        loop {
+            match (&server).read(&mut chunk).unwrap() {
+                0 => break,
+                len => (&server).write_all(&chunk[..len]).unwrap(),
+            }
+        }
+    });
+    let sent = octets(8 << 20);
+    let mut received = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (&client).write_all(&sent).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+        });
+        (&client).read_to_end(&mut received).unwrap();
+    });
+    assert!(received == sent);
+    serving.join().unwrap();
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn after_half_a_close_the_other_half_goes_on() {
+    let (mut client, mut server) = pair();
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let error = client.write(b"more").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    let mut text = String::new();
+    server.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "question");
+    server.write_all(b"answer").unwrap();
+    drop(server);
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "answer");
+}
+
+#[test]
+fn who_has_closed_both_ways_is_told_so() {
+    let (mut client, mut server) = pair();
+    client.shutdown(Shutdown::Both).unwrap();
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    let error = client.write(b"x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+    server.shutdown(Shutdown::Both).unwrap();
+    // Also when nothing of the connection is left.
+    std::thread::sleep(Duration::from_millis(50));
+    for end in [&mut client, &mut server] {
+        assert_eq!(end.read(&mut [0; 1]).unwrap(), 0);
+        let error = end.write(b"x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    }
+}
+
+#[test]
+fn who_drops_unread_octets_resets_the_peer() {
+    let (mut client, server) = pair();
+    client.write_all(b"nobody reads this").unwrap();
+    // Wait until they are there: a reset is for octets that were received.
+    while (&server).read(&mut [0; 1]).unwrap() == 0 {}
+    drop(server);
+    let error = client.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let error = client.write(b"x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_blocking_write_takes_everything() {
+    // W10: a program may rely on it, as with TCP.
+    let (mut client, mut server) = pair();
+    let sent = octets(3 << 20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(client.write(&sent).unwrap(), sent.len()));
+        let mut received = vec![0; sent.len()];
+        server.read_exact(&mut received).unwrap();
+        assert!(received == sent);
+    });
+}
+
+#[test]
+fn a_read_waits_as_long_as_it_may() {
+    let (mut client, mut server) = pair();
+    let time = Duration::from_millis(50);
+    server.set_read_timeout(Some(time)).unwrap();
+    let begin = Instant::now();
+    let error = server.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    assert!(begin.elapsed() >= time);
+    client.set_write_timeout(Some(time)).unwrap();
+    // As much as there is room for, then no more.
+    let sent = octets(2 << 20);
+    let written = client.write(&sent).unwrap();
+    assert!(written > 0 && written < sent.len());
+    let error = client.write(&sent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    let mut received = vec![0; written];
+    server.read_exact(&mut received).unwrap();
+    assert!(received == sent[..written]);
+}
+
+#[test]
+fn a_sleeping_reader_wakes() {
+    let (mut client, mut server) = pair();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5 {
+                std::thread::sleep(Duration::from_millis(20));
+                client.write_all(b"wake").unwrap();
+            }
+        });
+        let mut text = [0; 4];
+        for _ in 0..5 {
+            server.read_exact(&mut text).unwrap();
+            assert_eq!(&text, b"wake");
+        }
+    });
+}
+
+#[test]
+fn a_thousand_connections_live_side_by_side() {
+    const MANY: usize = 1000;
+    let (listener, address) = listener();
+    let stack = stack();
+    let serving = std::thread::spawn(move || {
+        let accept = |_| listener.accept().unwrap().0;
+        let streams: Vec<_> = (0..MANY).map(accept).collect();
+        for (at, mut stream) in streams.iter().enumerate() {
+            let mut text = [0; 8];
+            stream.read_exact(&mut text).unwrap();
+            assert_eq!(text, at.to_be_bytes());
+            stream.write_all(&text).unwrap();
+        }
+    });
+    let connect = |_| SmcStream::connect_on(&stack, address).unwrap();
+    let streams: Vec<_> = (0..MANY).map(connect).collect();
+    for (at, stream) in streams.iter().enumerate() {
+        assert!(stream.carrier().is_smc(), "{at}: {}", stream.carrier());
+    }
+    for (at, mut stream) in streams.iter().enumerate() {
+        stream.write_all(&at.to_be_bytes()).unwrap();
+    }
+    for (at, mut stream) in streams.iter().enumerate() {
+        let mut text = [0; 8];
+        stream.read_exact(&mut text).unwrap();
+        assert_eq!(text, at.to_be_bytes());
+    }
+    serving.join().unwrap();
+}

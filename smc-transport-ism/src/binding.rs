@@ -1,0 +1,368 @@
+//! An ISM device as the engine's: commands in, completions out, and octets to and from
+//! the buffers that the engine names.
+//!
+//! ```text
+//!   Endpoint ── IsmCommand ──► Binding::execute ──► IsmDevice
+//!            ◄─ IsmCompletion ─ Binding::poll ◄────── IsmReport
+//!   application ── octets ──► fill ──► the peer's DMB, or memory to move from
+//!               ◄─ octets ─── take ◄── a DMB of this side
+//! ```
+//!
+//! What the device cannot do at once ([`IsmError::Busy`]) is tried again by each
+//! [`Binding::poll`] and answered then. A device here has no way to zero a DMB under the
+//! same token, so `ClearDmb` is refused, and the engine asks for a new one, which is zero
+//! and which no earlier peer can write to.
+
+mod buffers;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use smc_proto::command::{BufferSpans, IsmCommand, Segment};
+use smc_proto::completion::IsmCompletion;
+use smc_proto::id::{BufferId, ConnId, DeviceId};
+use smc_proto::wire::types::{Chid, DmbToken as WireToken, IsmGid};
+
+use crate::device::{
+    DeviceEvent, DmbToken, EventKind, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+};
+use buffers::{Buffers, Memory};
+
+/// An ISM device that an engine drives under a number.
+pub struct Binding<D> {
+    device: D,
+    id: DeviceId,
+    chid: Chid,
+    buffers: Buffers,
+    /// Answers that are due already.
+    answers: VecDeque<IsmCompletion>,
+    /// Commands the device was too busy for.
+    deferred: VecDeque<IsmCommand>,
+}
+
+impl<D: IsmDevice> Binding<D> {
+    /// Binds a device, which must have no DMBs yet, to its number at the endpoint.
+    pub fn new(device: D, id: DeviceId) -> Self {
+        Self {
+            chid: Chid(device.facts().chid),
+            device,
+            id,
+            buffers: Buffers::default(),
+            answers: VecDeque::new(),
+            deferred: VecDeque::new(),
+        }
+    }
+
+    /// The device's number at the endpoint.
+    #[must_use]
+    pub fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device, for what the engine does not command: joining peers, sleeping.
+    /// Reports that are taken from it directly are lost to the engine.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// How peers name the device.
+    #[must_use]
+    pub fn gid(&self) -> IsmGid {
+        self.name_of(self.device.facts().gid)
+    }
+
+    /// Whether a peer's device can be reached, as a server tells the engine in
+    /// [`IsmPath::reaches`](smc_proto::path::IsmPath::reaches).
+    pub fn reaches(&mut self, peer: IsmGid) -> bool {
+        let vlan = Some(VlanId::V2);
+        peer.chid == self.chid && self.device.query_reach(gid_of(peer), vlan)
+    }
+
+    /// Executes a command. Its answer, if it has one, is given by [`Self::poll`].
+    #[inline]
+    pub fn execute(&mut self, command: IsmCommand) {
+        match command {
+            IsmCommand::Signal { conn, buffer, cdc } => self.signal(conn, buffer, &cdc),
+            IsmCommand::Move {
+                conn,
+                buffer,
+                source,
+                offset,
+            } => {
+                if self.move_source(buffer, source, offset).is_err() {
+                    self.answers.push_back(IsmCompletion::MoveFailed { conn });
+                }
+            }
+            _ => match self.control(command) {
+                Ok(answer) => self.answers.extend(answer),
+                Err(IsmError::Busy) => self.deferred.push_back(command),
+                Err(_) => self.answers.extend(refusal(command)),
+            },
+        }
+    }
+
+    #[inline]
+    fn signal(&mut self, conn: ConnId, buffer: BufferId, cdc: &[u8; 32]) {
+        let remote = self.buffers.remote(buffer);
+        let moved = remote.and_then(|to| self.device.move_cdc(to, 0, 0, cdc, true));
+        if moved.is_err() {
+            self.answers.push_back(IsmCompletion::MoveFailed { conn });
+        }
+    }
+
+    /// The next completion, if there is one.
+    #[inline]
+    pub fn poll(&mut self) -> Option<IsmCompletion> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(answer);
+        }
+        if !self.deferred.is_empty()
+            && let Some(answer) = self.try_again()
+        {
+            return Some(answer);
+        }
+        loop {
+            let report = self.device.poll()?;
+            if let Some(completion) = self.completion(report) {
+                return Some(completion);
+            }
+        }
+    }
+
+    /// Whether [`Self::poll`] has something to give without asking the device.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    fn try_again(&mut self) -> Option<IsmCompletion> {
+        while let Some(command) = self.deferred.pop_front() {
+            match self.control(command) {
+                Ok(answer) => self.answers.extend(answer),
+                Err(IsmError::Busy) => {
+                    self.deferred.push_front(command);
+                    break;
+                }
+                Err(_) => self.answers.extend(refusal(command)),
+            }
+        }
+        self.answers.pop_front()
+    }
+
+    /// Executes a control command; `None` if its answer comes later, or never.
+    fn control(&mut self, command: IsmCommand) -> Result<Option<IsmCompletion>, IsmError> {
+        Ok(match command {
+            IsmCommand::RegisterDmb {
+                buffer,
+                length,
+                peer,
+                vlan,
+            } => {
+                let dmb = self
+                    .device
+                    .register_dmb(length, gid_of(peer), vlan_of(vlan)?)?;
+                self.buffers.put(buffer, Memory::registering(dmb));
+                None
+            }
+            IsmCommand::UnregisterDmb { buffer } => {
+                if let Some(dmb) = self.buffers.dmb(buffer) {
+                    self.device.unregister_dmb(dmb)?;
+                }
+                self.buffers.remove(buffer);
+                Some(IsmCompletion::DmbUnregistered { buffer })
+            }
+            IsmCommand::AllocBuffer { buffer, length } => {
+                self.buffers.put(buffer, Memory::source(length));
+                Some(IsmCompletion::BufferAllocated { buffer })
+            }
+            IsmCommand::FreeBuffer { buffer } => {
+                self.buffers.remove(buffer);
+                Some(IsmCompletion::BufferFreed { buffer })
+            }
+            IsmCommand::AttachDmb {
+                buffer,
+                peer,
+                token,
+                length,
+                map,
+            } => {
+                let token = DmbToken(token.0);
+                let remote = self.device.attach_dmb(gid_of(peer), token, length)?;
+                self.buffers.attach(buffer, remote, map);
+                Some(IsmCompletion::DmbAttached { buffer })
+            }
+            IsmCommand::DetachDmb { buffer } => {
+                if let Some(remote) = self.buffers.detach(buffer) {
+                    self.device.detach_dmb(remote)?;
+                }
+                Some(IsmCompletion::DmbDetached { buffer })
+            }
+            IsmCommand::SignalEvent {
+                peer,
+                vlan,
+                code,
+                info,
+            } => {
+                // An event may be lost.
+                let vlan = vlan_of(vlan).unwrap_or(None);
+                let _ = self.device.signal_event(gid_of(peer), vlan, code, info);
+                None
+            }
+            IsmCommand::ClearDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
+            // These two are no control commands.
+            IsmCommand::Move { .. } | IsmCommand::Signal { .. } => None,
+        })
+    }
+
+    fn move_source(
+        &mut self,
+        buffer: BufferId,
+        source: [Segment; 2],
+        offset: u32,
+    ) -> Result<(), IsmError> {
+        let remote = self.buffers.remote(buffer)?;
+        let mut at = offset;
+        for segment in source {
+            let octets = self.buffers.source(buffer, segment)?;
+            self.device.move_data(remote, 0, at, octets)?;
+            at = at.checked_add(segment.length).ok_or(IsmError::Bounds)?;
+        }
+        Ok(())
+    }
+
+    fn completion(&mut self, report: IsmReport) -> Option<IsmCompletion> {
+        match report {
+            IsmReport::Signalled { dmb, cdc, .. } => {
+                let buffer = self.buffers.of_dmb(dmb)?;
+                Some(IsmCompletion::Signalled { buffer, cdc })
+            }
+            IsmReport::DmbRegistered { dmb, token } => {
+                let buffer = self.buffers.of_dmb(dmb)?;
+                self.buffers.registered(buffer, token);
+                let token = WireToken(token.0);
+                Some(IsmCompletion::DmbRegistered { buffer, token })
+            }
+            IsmReport::Failed { dmb, .. } => {
+                let buffer = self.buffers.of_dmb(dmb)?;
+                Some(match self.buffers.token(buffer) {
+                    Some(_) => IsmCompletion::DmbFailed { buffer },
+                    None => {
+                        self.buffers.remove(buffer);
+                        IsmCompletion::Refused { buffer }
+                    }
+                })
+            }
+            IsmReport::Event(event) => self.event(event),
+        }
+    }
+
+    fn event(&self, event: DeviceEvent) -> Option<IsmCompletion> {
+        let device = self.id;
+        Some(match event.kind {
+            EventKind::Gid => IsmCompletion::PeerVanished {
+                device,
+                peer: self.name_of(event.peer?),
+            },
+            EventKind::Software => IsmCompletion::Event {
+                device,
+                peer: self.name_of(event.peer?),
+                code: event.code,
+                info: event.info,
+            },
+            EventKind::Dmb => IsmCompletion::DmbFailed {
+                buffer: self.buffers.of_token(DmbToken(event.token))?,
+            },
+        })
+    }
+
+    fn name_of(&self, gid: Gid128) -> IsmGid {
+        IsmGid {
+            gid: gid.gid,
+            gid_ext: gid.ext,
+            chid: self.chid,
+        }
+    }
+
+    /// Copies octets into free space of a send buffer, which may be the peer's memory:
+    /// how many fitted. For
+    /// [`ConnMut::write`](smc_proto::endpoint::ConnMut::write).
+    ///
+    /// # Errors
+    /// As [`IsmDevice::move_data`]: the peer's memory is gone, and soon the connection.
+    #[inline]
+    pub fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, IsmError> {
+        let mut left = octets;
+        for segment in space.segments {
+            let (now, rest) = left.split_at(left.len().min(segment.length as usize));
+            if now.is_empty() {
+                break;
+            }
+            match self.buffers.target(space.buffer)? {
+                Some(remote) => self.device.move_data(remote, 0, segment.offset, now)?,
+                None => self.buffers.copy_in(space.buffer, segment.offset, now)?,
+            }
+            left = rest;
+        }
+        // At most the length of a buffer.
+        Ok((octets.len() - left.len()) as u32)
+    }
+
+    /// Copies readable octets out of a DMB: how many fitted. For
+    /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
+    ///
+    /// # Errors
+    /// As [`IsmDevice::read`]: the DMB is gone.
+    #[inline]
+    pub fn take(&self, readable: &BufferSpans, into: &mut [u8]) -> Result<u32, IsmError> {
+        let dmb = self.buffers.dmb(readable.buffer).ok_or(IsmError::Stale)?;
+        let mut taken = 0;
+        for segment in readable.segments {
+            let room = into.get_mut(taken..).unwrap_or_default();
+            let len = room.len().min(segment.length as usize);
+            let Some(now) = room.get_mut(..len).filter(|now| !now.is_empty()) else {
+                break;
+            };
+            self.device.read(dmb, segment.offset, now)?;
+            taken += len;
+        }
+        Ok(taken as u32)
+    }
+}
+
+/// What a command that cannot be executed is answered.
+fn refusal(command: IsmCommand) -> Option<IsmCompletion> {
+    match command {
+        IsmCommand::RegisterDmb { buffer, .. }
+        | IsmCommand::UnregisterDmb { buffer }
+        | IsmCommand::ClearDmb { buffer }
+        | IsmCommand::AllocBuffer { buffer, .. }
+        | IsmCommand::FreeBuffer { buffer }
+        | IsmCommand::AttachDmb { buffer, .. }
+        | IsmCommand::DetachDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
+        IsmCommand::Move { conn, .. } | IsmCommand::Signal { conn, .. } => {
+            Some(IsmCompletion::MoveFailed { conn })
+        }
+        IsmCommand::SignalEvent { .. } => None,
+    }
+}
+
+fn gid_of(peer: IsmGid) -> Gid128 {
+    Gid128 {
+        gid: peer.gid,
+        ext: peer.gid_ext,
+    }
+}
+
+fn vlan_of(vlan: Option<u16>) -> Result<Option<VlanId>, IsmError> {
+    match vlan {
+        None => Ok(None),
+        Some(id) => VlanId::new(id).map(Some).ok_or(IsmError::Vlan),
+    }
+}

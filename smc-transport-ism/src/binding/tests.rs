@@ -1,0 +1,219 @@
+//! Two engines, each with a device of one machine, and nothing between them but a
+//! queue of CLC octets.
+
+use smc_proto::config::{Config, Offers};
+use smc_proto::connection::Shutdown;
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::path::{IsmPath, Paths};
+use smc_proto::storage::Fixed;
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
+use smc_proto::wire::types::{Eid, Mac, PeerId};
+
+use super::Binding;
+use crate::device::Gid128;
+use crate::in_process::{Device, Machine};
+
+struct Side {
+    engine: Endpoint<Fixed<4, 4, 2, 2, 8, 8>>,
+    binding: Binding<Device>,
+    conn: Option<ConnId>,
+    inbox: Vec<u8>,
+    events: Vec<Event>,
+    attaches: bool,
+}
+
+impl Side {
+    fn new(machine: &Machine, gid: u64, attaches: bool) -> Self {
+        let mut config = Config::new(PeerId::new(1, Mac::default()));
+        config.offers = Offers::SMCD_V2;
+        config.v2.ueids.push(Eid::user("TEST").unwrap()).unwrap();
+        let device = machine.add(Gid128 { gid, ext: gid }).unwrap();
+        Self {
+            engine: Endpoint::new(config, gid, Fixed::new()),
+            binding: Binding::new(device, DeviceId(3)),
+            conn: None,
+            inbox: Vec::new(),
+            events: Vec::new(),
+            attaches,
+        }
+    }
+
+    fn path(&self) -> IsmPath {
+        IsmPath {
+            device: self.binding.id(),
+            gid: self.binding.gid(),
+            pnet_match: false,
+            reaches_v1: false,
+            v2: true,
+            reaches: None,
+            attaches: self.attaches,
+        }
+    }
+
+    /// Everything that this side can do now; the octets it sends.
+    fn turn(&mut self, now: Instant) -> Vec<u8> {
+        let mut sent = Vec::new();
+        if let Some(conn) = self.conn
+            && !self.inbox.is_empty()
+            && let ClcProgress::Consumed { len, .. } =
+                self.engine.handle_clc(now, conn, &self.inbox).unwrap()
+        {
+            self.inbox.drain(..len);
+        }
+        loop {
+            let mut octets = [0; MAX_LENGTH];
+            if let Some((_, len)) = self.engine.poll_clc(now, &mut octets).unwrap() {
+                sent.extend_from_slice(&octets[..len]);
+            } else if let Some(command) = self.engine.poll_ism(now, self.binding.id()) {
+                self.binding.execute(command);
+            } else if let Some(completion) = self.binding.poll() {
+                self.engine.handle_ism(now, completion);
+            } else if let Some(event) = self.engine.poll_event() {
+                self.events.push(event);
+                if let Event::Proposed { conn } = event {
+                    let proposal = self.engine.proposal(conn).unwrap();
+                    let mut path = self.path();
+                    path.reaches = proposal.ism_gids().find(|gid| self.binding.reaches(*gid));
+                    let ism = [path];
+                    let paths = Paths {
+                        rnics: &[],
+                        ism: &ism,
+                    };
+                    self.engine.accept(now, conn, paths).unwrap();
+                }
+            } else if self.engine.poll_tcp().is_none() {
+                return sent;
+            }
+        }
+    }
+
+    fn write(&mut self, now: Instant, octets: &[u8]) -> usize {
+        let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
+        let fill = |space: &_| self.binding.fill(space, octets).unwrap();
+        conn.write(now, fill).unwrap() as usize
+    }
+
+    fn read(&mut self, now: Instant, most: usize) -> Vec<u8> {
+        let mut octets = vec![0; most];
+        let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
+        let take = |readable: &_| self.binding.take(readable, &mut octets).unwrap();
+        let len = conn.read(now, take).unwrap();
+        octets.truncate(len as usize);
+        octets
+    }
+
+    fn told(&self, event: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(event)
+    }
+}
+
+struct Pair {
+    sides: [Side; 2],
+    now: Instant,
+}
+
+impl Pair {
+    fn connected(attaches: bool) -> Self {
+        let machine = Machine::new(7);
+        let now = Instant::from_nanos(1);
+        let mut client = Side::new(&machine, 1, attaches);
+        let mut server = Side::new(&machine, 2, attaches);
+        let options = ConnOptions::new(Subnets::default());
+        let ism = [client.path()];
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        client.conn = Some(client.engine.connect(now, options.clone(), paths).unwrap());
+        server.conn = Some(server.engine.listen(now, options).unwrap());
+        let sides = [client, server];
+        let mut pair = Self { sides, now };
+        pair.settle();
+        for side in &pair.sides {
+            let up = |event: &Event| matches!(event, Event::Established { .. });
+            assert!(side.told(up), "{:?}", side.events);
+        }
+        pair
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            for at in 0..2 {
+                let sent = self.sides[at].turn(self.now);
+                self.sides[1 - at].inbox.extend(sent);
+            }
+        }
+    }
+}
+
+fn octets(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+#[test]
+fn octets_cross_in_place_and_by_moves() {
+    for attaches in [true, false] {
+        let mut pair = Pair::connected(attaches);
+        let message = octets(500_000);
+        let (mut written, mut read) = (0, Vec::new());
+        while read.len() < message.len() {
+            written += pair.sides[0].write(pair.now, &message[written..]);
+            pair.settle();
+            read.extend(pair.sides[1].read(pair.now, 10_007));
+            pair.settle();
+        }
+        assert!(read == message, "attached: {attaches}");
+        for side in &mut pair.sides {
+            let conn = side.conn.unwrap();
+            let mut conn = side.engine.conn(conn).unwrap();
+            conn.shutdown(pair.now, Shutdown::Both);
+        }
+        pair.settle();
+        for side in &mut pair.sides {
+            let normal = |event: &Event| {
+                matches!(
+                    event,
+                    Event::Closed {
+                        reason: CloseReason::Normal,
+                        ..
+                    }
+                )
+            };
+            assert!(side.told(normal), "{:?}", side.events);
+        }
+        // Idle buffers, then the group, go back to the device in their time.
+        for _ in 0..100 {
+            pair.now = pair.now.after(Duration::from_secs(10));
+            for side in &mut pair.sides {
+                side.engine.handle_timeout(pair.now);
+            }
+            pair.settle();
+        }
+        for side in &mut pair.sides {
+            assert_eq!(side.engine.usage().buffers, 0);
+            assert!(side.binding.buffers.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_device_that_goes_ends_its_peers_connections() {
+    let mut pair = Pair::connected(true);
+    let [client, server] = &mut pair.sides;
+    let elsewhere = Machine::new(8).add(Gid128 { gid: 9, ext: 9 }).unwrap();
+    drop(std::mem::replace(client.binding.device_mut(), elsewhere));
+    server.turn(pair.now);
+    let lost = |event: &Event| {
+        matches!(
+            event,
+            Event::Closed {
+                reason: CloseReason::LinksLost,
+                ..
+            }
+        )
+    };
+    assert!(server.told(lost), "{:?}", server.events);
+}
