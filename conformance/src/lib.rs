@@ -1,5 +1,6 @@
 //! What tests and benchmarks share. Not published.
 
+pub mod close_machine;
 pub mod direct;
 pub mod fuzz;
 pub mod layout;

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use conformance::close_machine::{self, Bounds};
 use conformance::ledger::{self, Ledger, Row};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// What is proven about the engine, and by what.
 #[derive(Parser)]
@@ -26,6 +28,64 @@ enum Command {
     ///
     /// The exit status is 1 if one of them has no test.
     Regressions(Selection),
+    /// Everything that can happen to two connections that end, in every order, within
+    /// bounds.
+    ///
+    /// The exit status is 1 if something can happen that must not; then the shortest way
+    /// there is told.
+    CloseMachine(CloseMachine),
+}
+
+#[derive(Args)]
+struct CloseMachine {
+    /// CDC messages under way in each direction.
+    #[arg(long, default_value_t = 3)]
+    queue: usize,
+    /// Octets that each application writes.
+    #[arg(long, default_value_t = 1)]
+    octets: u8,
+    /// Links of the group.
+    #[arg(long, default_value_t = 2)]
+    links: u8,
+    /// Messages overtake each other.
+    #[arg(long)]
+    reorder: bool,
+    /// Completions come late, or not at all.
+    #[arg(long)]
+    late_completions: bool,
+}
+
+impl CloseMachine {
+    fn run(&self) -> ExitCode {
+        let bounds = Bounds {
+            queue: self.queue,
+            octets: self.octets,
+            links: self.links,
+            reorder: self.reorder,
+            late_completions: self.late_completions,
+        };
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("a template that is right"));
+        let explored = close_machine::explore(bounds, |progress| {
+            bar.set_message(format!(
+                "{} states, {} to explore",
+                progress.found,
+                progress.found - progress.explored
+            ));
+            bar.tick();
+        });
+        bar.finish_and_clear();
+        match explored {
+            Ok(explored) => {
+                println!("{explored}");
+                ExitCode::SUCCESS
+            }
+            Err(fault) => {
+                println!("{fault}");
+                ExitCode::FAILURE
+            }
+        }
+    }
 }
 
 #[derive(Args)]
@@ -53,6 +113,7 @@ fn main() -> ExitCode {
     let (selection, regressions) = match &cli.command {
         Command::Ledger(selection) => (selection, false),
         Command::Regressions(selection) => (selection, true),
+        Command::CloseMachine(machine) => return machine.run(),
     };
     let ledger = match Ledger::read(&ledger::repository()) {
         Ok(ledger) => ledger,

@@ -1,0 +1,453 @@
+//! Two connections with what is between them, and what may happen next.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use smc_proto::command::DataTurn;
+use smc_proto::config::ConnectionConfig;
+use smc_proto::connection::{
+    CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause, Notices,
+    NotifyRecord, Ring, Shutdown,
+};
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::types::AlertToken;
+
+use super::Bounds;
+
+/// All that happens does so now; a deadline that passes leaves the clock where it was. So
+/// deadlines differ by what they are for, and not by when.
+const NOW: Instant = Instant::from_nanos(1);
+
+/// Waits of whole seconds, none like another.
+const CONFIG: ConnectionConfig = {
+    let mut config = ConnectionConfig::DEFAULT;
+    config.close_wait = Duration::from_secs(7);
+    config.abort_wait = Duration::from_secs(5);
+    config.linger = Duration::from_secs(3);
+    config.cursor_lag = Duration::from_secs(1);
+    config
+};
+
+/// Something that may happen. Sides are 0 and 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// An application writes an octet.
+    Write(u8),
+    /// It reads everything.
+    Read(u8),
+    /// It shuts its sending direction down.
+    ShutdownWrite(u8),
+    /// It closes.
+    Close(u8),
+    /// It aborts.
+    Abort(u8),
+    /// A connection has its turn: data and a CDC message leave.
+    Turn(u8),
+    /// A message of a side arrives: the oldest one, or another with this place.
+    Arrive(u8, u8),
+    /// The oldest message of a side that has arrived completes.
+    Complete(u8),
+    /// The next deadline of a connection passes.
+    Deadline(u8),
+    /// The link fails. Of each side's messages under way this many arrive all the same;
+    /// and those that had arrived do not complete.
+    Fail(u8, u8),
+    /// A side hears of that and moves its connection to another link.
+    Move(u8),
+    /// The last link fails.
+    FailLast,
+}
+
+/// How far an application has gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Debug)]
+enum Application {
+    Open,
+    ShutDown,
+    Closed,
+}
+
+/// A message that was posted.
+#[derive(Clone, Debug)]
+struct Posted {
+    cdc: Cdc,
+    record: NotifyRecord,
+    /// Its link has failed since, so that its completion means nothing.
+    stale: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    connection: Connection,
+    application: Application,
+    written: u8,
+    /// Posted, not arrived.
+    under_way: VecDeque<Posted>,
+    /// Arrived, not completed.
+    arrived: VecDeque<Posted>,
+    /// Number of the last message it posted, and of the newest it took from its peer.
+    posted: u16,
+    taken: u16,
+    /// It posts to a link that has failed.
+    cut_off: bool,
+    /// CLOSED was told.
+    closed: bool,
+    /// C or A was said: these flags are in every later message, and data in none.
+    last_words: ConnectionFlags,
+}
+
+/// Two connections with what is between them.
+#[derive(Clone, Debug)]
+pub struct World {
+    sides: [Side; 2],
+    links: u8,
+}
+
+impl World {
+    /// Both connections ACTIVE, with rings that hold all octets of the bounds.
+    ///
+    /// # Panics
+    /// If the bounds ask for more octets than the largest ring holds.
+    #[must_use]
+    pub fn new(bounds: &Bounds) -> Self {
+        let ring = Ring::new(0, 256).expect("a ring");
+        let params = ConnectionParams {
+            alert_token_peer: AlertToken(7),
+            receive: ring,
+            peer: ring,
+            send_buffer: 256,
+            nodelay: true,
+            urgent_inline: true,
+        };
+        let side = Side {
+            connection: Connection::new(&params, &CONFIG),
+            application: Application::Open,
+            written: 0,
+            under_way: VecDeque::new(),
+            arrived: VecDeque::new(),
+            posted: 0,
+            taken: 0,
+            cut_off: false,
+            closed: false,
+            last_words: ConnectionFlags::empty(),
+        };
+        Self {
+            sides: [side.clone(), side],
+            links: bounds.links,
+        }
+    }
+
+    /// States of the close handshake.
+    #[must_use]
+    pub fn states(&self) -> [CloseState; 2] {
+        self.sides.each_ref().map(|side| side.connection.state())
+    }
+
+    /// Whether both ends are CLOSED, and nothing is left of either.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.sides.iter().all(|side| {
+            side.connection.is_finished()
+                && side.closed
+                && side.connection.next_timeout().is_none()
+                && side.application == Application::Closed
+        })
+    }
+
+    /// Everything that may happen next.
+    pub fn actions(&self, bounds: &Bounds, into: &mut Vec<Action>) {
+        into.clear();
+        for (name, side) in (0..).zip(&self.sides) {
+            let connection = &side.connection;
+            let open = side.application == Application::Open;
+            if open && side.written < bounds.octets && connection.send_space().len() > 0 {
+                into.push(Action::Write(name));
+            }
+            if side.application != Application::Closed {
+                if connection.readable().len() > 0 {
+                    into.push(Action::Read(name));
+                }
+                into.push(Action::Close(name));
+                into.push(Action::Abort(name));
+            }
+            if open {
+                into.push(Action::ShutdownWrite(name));
+            }
+            if connection.wants_work() && side.under_way.len() < bounds.queue {
+                into.push(Action::Turn(name));
+            }
+            if connection.next_timeout().is_some() {
+                into.push(Action::Deadline(name));
+            }
+            if bounds.late_completions && !side.arrived.is_empty() {
+                into.push(Action::Complete(name));
+            }
+            let first_validation = side.under_way.iter().position(Posted::is_validation);
+            let may_overtake = match (bounds.reorder, first_validation) {
+                (false, _) | (true, Some(0)) => 1,
+                (true, Some(before)) => before,
+                (true, None) => side.under_way.len(),
+            };
+            for place in 0..may_overtake.min(side.under_way.len()) {
+                into.push(Action::Arrive(name, place as u8));
+            }
+            if side.cut_off {
+                into.push(Action::Move(name));
+            }
+        }
+        if self.links > 1 && !self.sides.iter().any(|side| side.cut_off) {
+            let lengths = self.sides.each_ref().map(|side| side.under_way.len() as u8);
+            for first in 0..=lengths[0] {
+                for second in 0..=lengths[1] {
+                    into.push(Action::Fail(first, second));
+                }
+            }
+        } else if self.links == 1 && self.states() != [CloseState::Closed; 2] {
+            into.push(Action::FailLast);
+        }
+    }
+
+    /// Lets it happen.
+    ///
+    /// # Errors
+    /// What must never be.
+    pub fn act(&mut self, action: Action, bounds: &Bounds) -> Result<(), String> {
+        match action {
+            Action::Write(side) => {
+                let side = self.side(side);
+                side.written += 1;
+                let done = side.connection.commit(NOW, &CONFIG, 1);
+                done.map_err(|error| format!("there was space: {error}"))?;
+            }
+            Action::Read(side) => {
+                let side = self.side(side);
+                let all = side.connection.readable().len();
+                let done = side.connection.consume(all);
+                done.map_err(|error| format!("there was data: {error}"))?;
+            }
+            Action::ShutdownWrite(side) => self.shut(side, Shutdown::Write, Application::ShutDown),
+            Action::Close(side) => self.shut(side, Shutdown::Both, Application::Closed),
+            Action::Abort(side) => {
+                let side = self.side(side);
+                side.application = Application::Closed;
+                side.connection.abort(NOW, &CONFIG);
+            }
+            Action::Turn(side) => self.turn(side)?,
+            Action::Arrive(side, place) => self.arrive(side, place, bounds)?,
+            Action::Complete(side) => self.complete(side),
+            Action::Deadline(side) => {
+                let connection = &mut self.side(side).connection;
+                if let Some(at) = connection.next_timeout() {
+                    connection.on_timeout(at, &CONFIG);
+                }
+            }
+            Action::Fail(first, second) => {
+                self.links -= 1;
+                for (side, arrive) in self.sides.iter_mut().zip([first, second]) {
+                    side.under_way.truncate(arrive.into());
+                    side.arrived.clear();
+                    for posted in &mut side.under_way {
+                        posted.stale = true;
+                    }
+                    side.cut_off = true;
+                }
+            }
+            Action::Move(side) => {
+                let side = self.side(side);
+                side.cut_off = false;
+                side.connection.on_link_changed(NOW, &CONFIG);
+            }
+            Action::FailLast => {
+                self.links = 0;
+                for side in &mut self.sides {
+                    side.under_way.clear();
+                    side.arrived.clear();
+                    side.cut_off = false;
+                    side.connection.on_link_changed(NOW, &CONFIG);
+                    side.connection.on_fatal(NOW, &CONFIG, FatalCause::LinkLost);
+                }
+            }
+        }
+        self.hear()
+    }
+
+    fn side(&mut self, side: u8) -> &mut Side {
+        &mut self.sides[usize::from(side)]
+    }
+
+    fn shut(&mut self, side: u8, how: Shutdown, then: Application) {
+        let side = self.side(side);
+        side.application = then;
+        side.connection.shutdown(NOW, &CONFIG, how);
+    }
+
+    fn turn(&mut self, side: u8) -> Result<(), String> {
+        let links = self.links;
+        let side = self.side(side);
+        let mut turn = DataTurn::EMPTY;
+        let told = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
+        let told = told.ok_or("a connection that wanted a turn says nothing")?;
+        let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
+        let posted = Posted {
+            cdc,
+            record: told.record,
+            stale: false,
+        };
+        // Of a validation nothing but its number counts.
+        if !posted.is_validation() {
+            side.check_words(&cdc, told.octets)?;
+            side.last_words |= cdc.connection_flags;
+            side.posted = cdc.sequence;
+        }
+        // What is posted to a link that has failed goes nowhere.
+        if !side.cut_off && links > 0 {
+            side.under_way.push_back(posted);
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, side: u8, place: u8, bounds: &Bounds) -> Result<(), String> {
+        let posted = self.side(side).under_way.remove(place.into());
+        let posted = posted.ok_or("no such message")?;
+        let peer = self.side(1 - side);
+        let outcome = peer.connection.on_cdc(NOW, &CONFIG, &posted.cdc);
+        match outcome {
+            CdcOutcome::Misbehaved(what) => return Err(format!("{}: {what}", posted.cdc)),
+            CdcOutcome::DataLost => return Err(format!("{}: data lost", posted.cdc)),
+            CdcOutcome::Applied | CdcOutcome::BackwardCursor | CdcOutcome::Ignored(_) => {
+                if !posted.is_validation() && ahead(posted.cdc.sequence, peer.taken) {
+                    peer.taken = posted.cdc.sequence;
+                }
+            }
+            CdcOutcome::Stale | CdcOutcome::Validated => {}
+        }
+        if posted.stale {
+            return Ok(());
+        }
+        self.side(side).arrived.push_back(posted);
+        if !bounds.late_completions {
+            self.complete(side);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, side: u8) {
+        let side = self.side(side);
+        if let Some(posted) = side.arrived.pop_front() {
+            side.connection
+                .on_notify_completed(NOW, &CONFIG, posted.record);
+        }
+    }
+
+    /// Takes what the connections have to tell.
+    fn hear(&mut self) -> Result<(), String> {
+        for side in &mut self.sides {
+            let notices = side.connection.take_notices();
+            let is_closed = side.connection.state() == CloseState::Closed;
+            match (side.closed, notices.contains(Notices::CLOSED), is_closed) {
+                (false, true, true) => side.closed = true,
+                (closed, false, is_closed) if closed == is_closed => {}
+                (_, told, _) => {
+                    let state = side.connection.state();
+                    return Err(format!("{state:?}, CLOSED told just now: {told}"));
+                }
+            }
+        }
+        let orderly = |side: &Side| side.connection.cause() == Some(CloseCause::Orderly);
+        let orderly = self.sides.iter().all(|side| side.closed && orderly(side));
+        for [writer, reader] in [[0, 1], [1, 0]].map(|pair| pair.map(|side| &self.sides[side])) {
+            let arrived = reader.connection.stats().octets_received;
+            if arrived > writer.written.into() {
+                return Err("more octets arrived than were written".into());
+            }
+            if orderly && arrived < writer.written.into() {
+                return Err("an orderly end, and octets are missing".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells one state from another, in 128 bits.
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        let halves = [0_u8, 1].map(|half| {
+            let mut hasher = DefaultHasher::new();
+            half.hash(&mut hasher);
+            self.hash(&mut hasher);
+            hasher.finish()
+        });
+        u128::from(halves[0]) << 64 | u128::from(halves[1])
+    }
+
+    fn hash(&self, hasher: &mut impl Hasher) {
+        self.links.hash(hasher);
+        for (side, peer) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a], &self.sides[b])) {
+            side.connection.fingerprint(NOW, hasher);
+            (side.application, side.written, side.cut_off).hash(hasher);
+            (side.closed, side.last_words).hash(hasher);
+            side.posted.wrapping_sub(peer.taken).hash(hasher);
+            for posted in [&side.under_way, &side.arrived] {
+                posted.len().hash(hasher);
+                for posted in posted {
+                    let number = side.posted.wrapping_sub(posted.cdc.sequence);
+                    (number, posted.cdc.producer, posted.cdc.consumer).hash(hasher);
+                    (posted.cdc.producer_flags, posted.cdc.connection_flags).hash(hasher);
+                    posted.stale.hash(hasher);
+                }
+            }
+        }
+    }
+}
+
+impl Side {
+    /// What was said stays said, and nothing is published behind the last word.
+    fn check_words(&self, cdc: &Cdc, octets: u32) -> Result<(), String> {
+        let last = ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE;
+        if !cdc.connection_flags.contains(self.last_words) {
+            return Err(format!("{cdc} takes flags back"));
+        }
+        if self.last_words.intersects(last) && octets > 0 {
+            return Err(format!("{cdc} publishes data behind the last word"));
+        }
+        Ok(())
+    }
+}
+
+impl Posted {
+    fn is_validation(&self) -> bool {
+        let flags = self.cdc.producer_flags;
+        flags.contains(ProducerFlags::FAILOVER_VALIDATION)
+    }
+}
+
+/// Whether a number comes behind another one.
+fn ahead(number: u16, of: u16) -> bool {
+    number.wrapping_sub(of) as i16 > 0
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(side) => write!(f, "{side} writes an octet"),
+            Self::Read(side) => write!(f, "{side} reads"),
+            Self::ShutdownWrite(side) => write!(f, "{side} shuts its sending direction down"),
+            Self::Close(side) => write!(f, "{side} closes"),
+            Self::Abort(side) => write!(f, "{side} aborts"),
+            Self::Turn(side) => write!(f, "{side} has its turn"),
+            Self::Arrive(side, 0) => write!(f, "the oldest message of {side} arrives"),
+            Self::Arrive(side, place) => {
+                write!(f, "a message of {side} arrives and overtakes {place}")
+            }
+            Self::Complete(side) => write!(f, "a message of {side} completes"),
+            Self::Deadline(side) => write!(f, "the next deadline of {side} passes"),
+            Self::Fail(0, 0) => f.write_str("the link fails, with all that is under way"),
+            Self::Fail(first, second) => write!(
+                f,
+                "the link fails; {first} messages of 0 and {second} of 1 arrive all the same"
+            ),
+            Self::Move(side) => write!(f, "{side} moves to another link"),
+            Self::FailLast => f.write_str("the last link fails"),
+        }
+    }
+}
