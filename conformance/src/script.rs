@@ -24,6 +24,7 @@
 //! the conversation so far.
 
 mod adapter;
+mod agreement;
 mod expect;
 mod links;
 mod peer;

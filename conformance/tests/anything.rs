@@ -319,6 +319,7 @@ proptest! {
     ) {
         //= CASE-D18 test
         //= CASE-A12 test
+        //= CASE-D15 test
         //= CLC-065 test
         //= SEC-009 test
         let [reset, eye_catcher, shared, aborts] = settings;
@@ -345,6 +346,7 @@ proptest! {
         for act in acts {
             world.play(act);
             world.listen();
+            world.s.expect_agreement();
         }
         world.s.release();
         // The applications go; the rest is up to the timers.

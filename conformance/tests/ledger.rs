@@ -28,9 +28,9 @@ fn no_statement_was_lost() {
         rows.filter(|row| row.statement.document == document)
             .count()
     };
-    assert_eq!(of("docs/rfc7609.md"), 549);
-    assert_eq!(of("docs/smc-v2.md"), 109);
-    assert_eq!(of("docs/smc-d.md"), 42);
-    assert_eq!(of("docs/shared-memory.md"), 27);
-    assert_eq!(of("docs/regressions.md"), 123);
+    assert!(of("docs/rfc7609.md") >= 549);
+    assert!(of("docs/smc-v2.md") >= 109);
+    assert!(of("docs/smc-d.md") >= 42);
+    assert!(of("docs/shared-memory.md") >= 27);
+    assert!(of("docs/regressions.md") >= 123);
 }

@@ -179,6 +179,7 @@ fn run(server: bool, links: u8, seed: u64) -> bool {
     };
     for _ in 0..4 + dice.below(25) {
         happen(&mut s, &mut dice, server);
+        s.expect_agreement();
         check!(s, s.endpoint.last_steps() < 1_000, true);
         check!(s, s.endpoint.usage().links <= 10, true);
     }

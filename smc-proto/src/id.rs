@@ -58,8 +58,7 @@ pub struct DeviceId(pub u8);
 
 /// A LAN (with its VLAN, if any) that RNIC ports are attached to, numbered by the
 /// embedder: ports with the same number reach the same peers, so that they can
-/// serve the links of one group (LINK-037). With PNET IDs
-/// ([`PnetId`](crate::path::PnetId)): one number per ID.
+/// serve the links of one group (LINK-037). With PNET ids: one number per id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct LanId(pub u16);
 

@@ -1,10 +1,6 @@
 //! What the embedder tells of its RNICs and ISM devices: facts, from which the
 //! engine decides.
 
-mod pnet;
-
-pub use pnet::PnetId;
-
 use crate::config::MAX_DEVICES;
 use crate::id::{DeviceId, LanId};
 use crate::version::SmcVersion;

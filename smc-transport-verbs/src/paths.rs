@@ -308,6 +308,10 @@ impl Facts {
         let Some(holder) = self.network.holder(local) else {
             return false;
         };
+        // The client's network as a whole, as deployed peers compare it: an address of
+        // this host in a wider one is not enough.
+        //= RENDEZVOUS-004
+        //= RENDEZVOUS-005
         if local.is_ipv4() {
             let own = holder.network_of(local);
             own == Some((theirs.network.into(), theirs.prefix_length))

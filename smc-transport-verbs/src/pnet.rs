@@ -25,6 +25,7 @@ impl PnetId {
             return Err(PnetError::Id);
         }
         for (to, from) in id.iter_mut().zip(text) {
+            //= V2-254
             *to = from.to_ascii_uppercase();
         }
         Ok(Self(id))
@@ -193,6 +194,7 @@ mod tests {
 
     #[test]
     fn ids_are_letters_and_digits_in_upper_case() {
+        //= V2-254 test
         assert_eq!(id(" net1 "), id("NET1"));
         assert_eq!(id("abcdefghijklmnop").to_string(), "ABCDEFGHIJKLMNOP");
         for wrong in ["", "  ", "NET-1", "A B", "ABCDEFGHIJKLMNOPQ", "É"] {

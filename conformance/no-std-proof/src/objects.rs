@@ -12,7 +12,7 @@ use smc_proto::endpoint::{
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
-use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, PnetId, RoceVersion, Route};
+use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion, Route};
 use smc_proto::stats::Statistics;
 use smc_proto::storage::{Pool, PoolHead, Slot, Storage};
 use smc_proto::time::{Duration, Instant};
@@ -393,11 +393,6 @@ fn path(input: &mut Input, sink: &mut Sink) {
         attaches: input.bit(),
     };
     sink.hashed(&ism, &ism);
-    let typed: [u8; 5] = input.octets();
-    let typed = core::str::from_utf8(&typed).unwrap_or(" pnet1 ");
-    if let (Some(one), Some(other)) = (PnetId::new(typed), PnetId::new("PNET1")) {
-        sink.shown(&one, &other);
-    }
     let nothing = Paths::default();
     #[allow(clippy::clone_on_copy)]
     sink.debug(&nothing.clone());

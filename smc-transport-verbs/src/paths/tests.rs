@@ -185,6 +185,8 @@ fn ports_in_one_network_of_ip_are_on_one_lan_and_others_are_not() {
 
 #[test]
 fn clients_tell_of_their_networks_and_servers_compare() {
+    //= RENDEZVOUS-004 test
+    //= RENDEZVOUS-005 test
     let mut host = host();
     let subnets = host.subnets(ip("10.0.0.1")).unwrap();
     assert_eq!(subnets.network.to_string(), "10.0.0.0");

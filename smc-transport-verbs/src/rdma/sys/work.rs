@@ -82,6 +82,7 @@ impl QueuePair {
                     ibv::ibv_wr_opcode::IBV_WR_RDMA_WRITE
                 }
                 Work::Send => {
+                    //= V2-194
                     flags |= flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
                     ibv::ibv_wr_opcode::IBV_WR_SEND
                 }
