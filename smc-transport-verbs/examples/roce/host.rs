@@ -129,7 +129,12 @@ impl<F: FindPaths> Host<F> {
                 match news {
                     PathNews::Lost(event) => self.engine.handle_path(now, event),
                     PathNews::Changed { device, port } => {
-                        for path in self.finder.port(device, port) {
+                        let paths = self.finder.port(device, port);
+                        if paths.is_empty() {
+                            let down = PathEvent::PortDown { device, port };
+                            self.engine.handle_path(now, down);
+                        }
+                        for path in paths {
                             self.engine.handle_path(now, PathEvent::PortUp(path));
                         }
                     }
