@@ -119,6 +119,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bindings_may_go_to_other_threads() {
+        fn goes<T: Send>() {}
+        goes::<crate::binding::Binding<RoceDevice>>();
+        goes::<crate::paths::Surroundings>();
+    }
+
+    #[test]
     fn a_machine_without_devices_says_so() {
         match device_names() {
             Ok(names) => assert!(!names.is_empty()),
