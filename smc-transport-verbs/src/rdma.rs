@@ -8,6 +8,8 @@
 //! ```
 
 mod device;
+#[cfg(feature = "ibverbs-discovery")]
+pub mod discovery;
 #[allow(unsafe_code)]
 mod sys;
 

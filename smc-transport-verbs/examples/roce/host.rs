@@ -279,8 +279,8 @@ impl<F: FindPaths> Host<F> {
             if busy {
                 continue;
             }
-            if let Some(reason) = self.closed {
-                return Err(other(format!("the connection ended: {reason}")));
+            if self.closed.is_some() {
+                return Err(self.gone());
             }
             self.wait()?;
         }
@@ -291,11 +291,18 @@ impl<F: FindPaths> Host<F> {
         self.until(|host| Ok(host.established.then_some(())))
     }
 
+    fn gone(&self) -> io::Error {
+        match self.closed {
+            Some(reason) => other(format!("the connection ended: {reason}")),
+            None => other("the connection is gone"),
+        }
+    }
+
     /// Writes what there is room for.
     pub(crate) fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let now = self.now();
         let Some(mut conn) = self.engine.conn(self.conn) else {
-            return Err(other("the connection is gone"));
+            return Err(self.gone());
         };
         let fill = |space: &_| self.binding.fill(space, octets).unwrap_or(0);
         let written = conn.write(now, fill);
