@@ -15,6 +15,44 @@
 //!
 //! To wait for something to poll, wait until the binding's descriptor is readable. It
 //! need not be parked: a completion queue is armed again before it is polled.
+//!
+//! ```
+//! use smc_proto::endpoint::Endpoint;
+//! use smc_proto::path::{LocalPath, PathEvent};
+//! use smc_proto::storage::Storage;
+//! use smc_proto::time::Instant;
+//! use smc_transport_verbs::binding::{Binding, PathNews};
+//! use smc_transport_verbs::rnic::Rnic;
+//!
+//! /// To be called whenever the descriptor is readable, and after each command to the
+//! /// engine. `paths` are those that a port makes.
+//! fn drive<S: Storage, R: Rnic>(
+//!     engine: &mut Endpoint<S>,
+//!     rnics: &mut Binding<R>,
+//!     now: Instant,
+//!     paths: impl Fn(PathNews) -> Vec<LocalPath>,
+//! ) {
+//!     loop {
+//!         let mut any = rnics.carry_out(engine, now);
+//!         while let Some(completion) = rnics.poll() {
+//!             engine.handle_rdma(now, completion);
+//!             any = true;
+//!         }
+//!         while let Some(news) = rnics.poll_path() {
+//!             if let PathNews::Lost(event) = news {
+//!                 engine.handle_path(now, event);
+//!             }
+//!             for path in paths(news) {
+//!                 engine.handle_path(now, PathEvent::PortUp(path));
+//!             }
+//!             any = true;
+//!         }
+//!         if !any {
+//!             return;
+//!         }
+//!     }
+//! }
+//! ```
 
 mod buffers;
 mod control;

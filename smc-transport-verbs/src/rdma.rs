@@ -8,6 +8,8 @@
 //! ```
 
 mod device;
+#[cfg(feature = "ibverbs-discovery")]
+pub mod discovery;
 #[allow(unsafe_code)]
 mod sys;
 
@@ -117,6 +119,13 @@ impl std::error::Error for Unavailable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bindings_may_go_to_other_threads() {
+        fn goes<T: Send>() {}
+        goes::<crate::binding::Binding<RoceDevice>>();
+        goes::<crate::paths::Surroundings>();
+    }
 
     #[test]
     fn a_machine_without_devices_says_so() {

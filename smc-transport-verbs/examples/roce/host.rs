@@ -129,7 +129,12 @@ impl<F: FindPaths> Host<F> {
                 match news {
                     PathNews::Lost(event) => self.engine.handle_path(now, event),
                     PathNews::Changed { device, port } => {
-                        for path in self.finder.port(device, port) {
+                        let paths = self.finder.port(device, port);
+                        if paths.is_empty() {
+                            let down = PathEvent::PortDown { device, port };
+                            self.engine.handle_path(now, down);
+                        }
+                        for path in paths {
                             self.engine.handle_path(now, PathEvent::PortUp(path));
                         }
                     }
@@ -274,8 +279,8 @@ impl<F: FindPaths> Host<F> {
             if busy {
                 continue;
             }
-            if let Some(reason) = self.closed {
-                return Err(other(format!("the connection ended: {reason}")));
+            if self.closed.is_some() {
+                return Err(self.gone());
             }
             self.wait()?;
         }
@@ -286,11 +291,18 @@ impl<F: FindPaths> Host<F> {
         self.until(|host| Ok(host.established.then_some(())))
     }
 
+    fn gone(&self) -> io::Error {
+        match self.closed {
+            Some(reason) => other(format!("the connection ended: {reason}")),
+            None => other("the connection is gone"),
+        }
+    }
+
     /// Writes what there is room for.
     pub(crate) fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let now = self.now();
         let Some(mut conn) = self.engine.conn(self.conn) else {
-            return Err(other("the connection is gone"));
+            return Err(self.gone());
         };
         let fill = |space: &_| self.binding.fill(space, octets).unwrap_or(0);
         let written = conn.write(now, fill);

@@ -192,9 +192,10 @@ impl FindPaths for Finder {
         // It is listed anew: its GIDs and its state may be others now.
         let name = surroundings.ports().iter().find(|(of, _)| *of == device);
         let name = name.map(|(_, port)| port.device.clone());
-        if let Some(Ok(ports)) = name.map(|name| RoceDevice::open(&name)?.ports()) {
-            surroundings.set_ports(device, ports);
-        }
+        let listed = name.map(|name| RoceDevice::open(&name)?.ports());
+        // One that cannot be listed is gone.
+        let ports = listed.and_then(Result::ok).unwrap_or_default();
+        surroundings.set_ports(device, ports);
         surroundings.port(device, port)
     }
 }

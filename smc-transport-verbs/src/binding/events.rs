@@ -17,8 +17,9 @@ use crate::rnic::{DeviceEvent, Rnic, Status, WorkCompletion};
 pub enum PathNews {
     /// Something is gone: the engine is to be told as it is.
     Lost(PathEvent),
-    /// A port has its carrier, or another GID: the engine is told of it by
-    /// [`PathEvent::PortUp`], with the path that it makes now.
+    /// A port has its carrier, or other GIDs: it is to be listed anew. The engine is told
+    /// of each path that it makes now by [`PathEvent::PortUp`]; if there is none any more,
+    /// by [`PathEvent::PortDown`] that its links fail.
     Changed {
         /// The RNIC.
         device: DeviceId,

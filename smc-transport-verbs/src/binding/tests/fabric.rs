@@ -26,8 +26,10 @@ struct World {
     last: u32,
     /// Octets that may be registered from now on.
     lockable: Option<usize>,
-    /// How long binding takes.
-    connecting: Duration,
+    /// Binding waits for the end of this.
+    held: bool,
+    /// How many wait.
+    waiting: u32,
     doorbells: u32,
 }
 
@@ -110,8 +112,14 @@ impl Fabric {
         self.world().lockable = Some(octets);
     }
 
-    pub(super) fn connect_slowly(&self, time: Duration) {
-        self.world().connecting = time;
+    /// Binding a queue pair takes its time, or no longer.
+    pub(super) fn hold_connecting(&self, held: bool) {
+        self.world().held = held;
+    }
+
+    /// How many queue pairs wait to be bound.
+    pub(super) fn connecting(&self) -> u32 {
+        self.world().waiting
     }
 
     pub(super) fn doorbells(&self) -> u32 {
@@ -204,6 +212,11 @@ impl World {
                     to.waiting.push_back(octets);
                     self.deliver(peer);
                 }
+                if self.queue_pairs.get(&peer).is_some_and(|to| to.broken) {
+                    let invalid = Status::Failed(LinkFailure::Other);
+                    self.complete(from, number, invalid, 0);
+                    return self.break_pair(from);
+                }
                 self.complete(from, number, Status::Success, 0);
             }
             Work::Write { rkey, address } => {
@@ -277,9 +290,12 @@ impl Rnic for SoftRnic {
     }
 
     fn connect(&self, pair: &SoftPair, to: &Connect) -> Result<(), RnicError> {
-        let time = self.fabric.world().connecting;
-        std::thread::sleep(time);
+        self.fabric.world().waiting += 1;
+        while self.fabric.world().held {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut world = self.fabric.world();
+        world.waiting -= 1;
         world.queue_pairs.get_mut(&pair.1).unwrap().peer = Some(to.peer.qpn.value());
         Ok(())
     }
