@@ -1,6 +1,7 @@
 //! `smcx listen`, `smcx connect` and `smcx perf`, as processes.
 #![cfg(target_os = "linux")]
 
+use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -72,6 +73,42 @@ fn two_processes_talk_and_say_what_carried_it() {
     let line = line(&mut told);
     assert!(line.ends_with("; 6 octets sent, 9 received"), "{line}");
     assert!(listener.wait().unwrap().success());
+}
+
+/// A file through two processes, whose sums of all octets agree. `SMCX_NET_MIB` says how
+/// long it is, 64 by default.
+#[test]
+fn a_file_goes_through_unharmed() {
+    let mib: usize = std::env::var("SMCX_NET_MIB").map_or(64, |text| text.parse().unwrap());
+    // Its standard input is at its end: it has nothing to say, and listens.
+    let (mut listener, port, mut told) = listen(&[]);
+    drop(listener.stdin.take());
+    let mut client = smcx(&["connect", "127.0.0.1", &port]);
+    let mut input = client.stdin.take().unwrap();
+    let sending = std::thread::spawn(move || {
+        let (mut state, mut sum) = (1u64, Sha256::new());
+        let mut chunk = vec![0; 1 << 20];
+        for _ in 0..mib {
+            for word in chunk.as_chunks_mut::<8>().0 {
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                *word = state.to_be_bytes();
+            }
+            sum.update(&chunk);
+            input.write_all(&chunk).unwrap();
+        }
+        sum.finalize()
+    });
+    let (mut sum, mut received) = (Sha256::new(), 0);
+    let (mut output, mut chunk) = (listener.stdout.take().unwrap(), vec![0; 1 << 20]);
+    while let len @ 1.. = output.read(&mut chunk).unwrap() {
+        sum.update(&chunk[..len]);
+        received += len;
+    }
+    assert_eq!(received, mib << 20);
+    assert!(sending.join().unwrap() == sum.finalize());
+    assert!(client.wait().unwrap().success() && listener.wait().unwrap().success());
+    let line = line(&mut told);
+    assert!(is_carrier(&line), "{line}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ mod stream;
 mod waiting;
 
 pub use carrier::Carrier;
+pub use connecting::Connecting;
 pub use listener::SmcListener;
 pub use stack::{Settings, Stack};
 pub use stream::SmcStream;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use smc_proto::connection::Shutdown as Ending;
 
 use crate::carrier::Carrier;
-use crate::connecting;
+use crate::connecting::{self, Connecting};
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::waiting::{Direction, until_done};
@@ -63,6 +63,14 @@ impl SmcStream {
             }
         }
         Err(last)
+    }
+
+    /// Begins to connect, with this stack, and does not wait.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], as far as it is known at once.
+    pub fn begin_connect(stack: &Stack, to: SocketAddr) -> io::Result<Connecting> {
+        Connecting::begin(stack, to)
     }
 
     /// What carries the connection, and why; it does not change.
