@@ -55,11 +55,11 @@ impl IsmDevice for Device {
                 return Err(error);
             }
         }
-        Ok(dmb(key))
+        Ok(Dmb(key))
     }
 
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
-        let key = (dmb.index, dmb.generation);
+        let key = dmb.0;
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
         self.reports.retain(|report| match report {
             IsmReport::DmbRegistered { dmb: of, .. } | IsmReport::Signalled { dmb: of, .. } => {
@@ -103,14 +103,11 @@ impl IsmDevice for Device {
             .attached
             .insert_with(|_| live)
             .ok_or(IsmError::Exhausted)?;
-        Ok(RemoteDmb {
-            index: key.0,
-            generation: key.1,
-        })
+        Ok(RemoteDmb(key))
     }
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
     }
 
@@ -199,9 +196,7 @@ struct Target<'a> {
 
 impl Device {
     fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
-        self.dmbs
-            .at((dmb.index, dmb.generation))
-            .ok_or(IsmError::Stale)
+        self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
     fn offer(&self, channel: Key, token: DmbToken) -> Option<Offer> {
@@ -211,7 +206,7 @@ impl Device {
     #[inline]
     fn target(&self, remote: RemoteDmb, element: u16) -> Result<Target<'_>, IsmError> {
         element_bit(element, &facts(self.gid))?;
-        match self.attached.at((remote.index, remote.generation)) {
+        match self.attached.at(remote.0) {
             Some(Attached::Live {
                 channel,
                 region,
@@ -239,7 +234,7 @@ impl Device {
         }
         let cdc = own.region.read_cdc(0).ok()?;
         Some(IsmReport::Signalled {
-            dmb: dmb(key),
+            dmb: Dmb(key),
             mask: 0x8000,
             cdc,
         })
@@ -248,7 +243,7 @@ impl Device {
     pub(super) fn report_registered(&mut self, key: Key) {
         if let Some(own) = self.dmbs.at(key) {
             let report = IsmReport::DmbRegistered {
-                dmb: dmb(key),
+                dmb: Dmb(key),
                 token: own.token,
             };
             self.reports.push_back(report);
@@ -269,10 +264,6 @@ impl Device {
             let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
         }
     }
-}
-
-fn dmb((index, generation): Key) -> Dmb {
-    Dmb { index, generation }
 }
 
 /// There is one network here: no VLAN, but what version 2 asks for.

@@ -184,8 +184,8 @@ fn rings_for_others_are_not_heard() {
     let (friends, _) = attached(&mut friend, &mut device);
     let (own, _) = registered(&mut device, HOSTILE);
     let ring = |dmb: Dmb| Ring {
-        slot: dmb.index,
-        generation: dmb.generation as u16,
+        slot: dmb.index(),
+        generation: dmb.0.1 as u16,
     };
     let other = |of: Ring| Ring {
         generation: of.generation.wrapping_add(1),
