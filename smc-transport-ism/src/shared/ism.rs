@@ -82,12 +82,9 @@ impl IsmDevice for Device {
         token: DmbToken,
         len: u32,
     ) -> Result<RemoteDmb, IsmError> {
-        let channel = self.channel_to(peer)?;
-        // The offer was sent before the token was told, so it is here to be read.
-        if self.offer(channel, token).is_none() {
-            self.read_channel(channel, SOCKET.saturating_sub(self.reports.len()));
-        }
-        let Offer { region, ring } = self.offer(channel, token).ok_or(IsmError::Token)?;
+        self.channel_to(peer)?;
+        let (channel, offer) = self.find_offer(peer, token).ok_or(IsmError::Token)?;
+        let Offer { region, ring } = offer;
         check_len(len, &self.facts())?;
         if len as usize > region.len() {
             return Err(IsmError::Length);
@@ -199,8 +196,24 @@ impl Device {
         self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
-    fn offer(&self, channel: Key, token: DmbToken) -> Option<Offer> {
-        self.channels.at(channel)?.offered(token).cloned()
+    /// A peer's DMB, and the channel it was offered on: there may be several to a peer,
+    /// and each side uses which it likes.
+    //= SHM-013
+    fn find_offer(&mut self, peer: Gid128, token: DmbToken) -> Option<(Key, Offer)> {
+        let to_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
+        let channels: Vec<_> = to_peer.map(|(key, _)| key).collect();
+        let offer = |device: &Self, key| {
+            let offered = device.channels.at(key)?.offered(token).cloned()?;
+            Some((key, offered))
+        };
+        let known = channels.iter().find_map(|key| offer(self, *key));
+        known.or_else(|| {
+            channels.iter().find_map(|key| {
+                // The offer was sent before the token was told, so it is there to be read.
+                self.read_channel(*key, SOCKET.saturating_sub(self.reports.len()));
+                offer(self, *key)
+            })
+        })
     }
 
     #[inline]

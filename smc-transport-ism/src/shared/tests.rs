@@ -50,6 +50,36 @@ fn attached(mover: &mut Device, owner: &mut Device) -> (Dmb, RemoteDmb) {
     )
 }
 
+/// Connections that pair at the same time make a channel each, and the two sides may
+/// take them in in any order.
+//= SHM-013 test
+#[test]
+fn channels_taken_in_in_another_order_serve_both_ways() {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    let channels = [(); 2].map(|()| {
+        let (left, right) = Socket::pair().unwrap();
+        let left = Begun::begin(left, one.gid).unwrap();
+        let right = Begun::begin(right, two.gid).unwrap();
+        let now = Instant::now();
+        (left.finish(now).unwrap(), right.finish(now).unwrap())
+    });
+    let [(left, right), (other_left, other_right)] = channels;
+    one.adopt(left).unwrap();
+    one.adopt(other_left).unwrap();
+    two.adopt(other_right).unwrap();
+    two.adopt(right).unwrap();
+    for _ in 0..3 {
+        for (mover, owner) in [(0, 1), (1, 0)] {
+            let mut devices = [&mut one, &mut two];
+            let [mover, owner] = devices.get_disjoint_mut([mover, owner]).unwrap();
+            let (dmb, remote) = attached(mover, owner);
+            mover.move_cdc(remote, 0, 0, &[7; 32], true).unwrap();
+            let report = next(owner);
+            assert!(matches!(report, IsmReport::Signalled { dmb: of, .. } if of == dmb));
+        }
+    }
+}
+
 /// A device, and a peer that speaks by hand.
 fn with_hostile() -> (Device, Socket, BellsOf) {
     let mut device = Device::open().unwrap();
