@@ -1,8 +1,10 @@
 //! The client's way to a stream: TCP, pairing, and CLC where that came to it. It takes no
 //! thread but the caller's, who may wait for it or do something else meanwhile.
 
+mod greetings;
 mod pollable;
 
+pub(crate) use greetings::Greetings;
 pub use pollable::Connecting;
 
 use std::io;
@@ -16,8 +18,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
 use smc_proto::path::Paths;
-use smc_transport_ism::device::IsmDevice;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Progress};
+use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
 use crate::carrier::Carrier;
 use crate::shard::{self, Place, Shard, timespec};
@@ -56,6 +58,8 @@ struct Attempt {
     to: SocketAddr,
     tcp: TcpStream,
     stage: Stage,
+    /// Its number while it may take a channel in.
+    greeting: Option<u64>,
 }
 
 enum Stage {
@@ -63,6 +67,8 @@ enum Stage {
     Tcp(Option<(Call, Place)>),
     /// Who accepted it is to say so.
     Calling(Call, Place),
+    /// Channels that the server may have are to be taken in, up to this number.
+    Paired(Place, Gid128, u64),
     /// The engine finds out what carries it.
     Deciding(Arc<Socket>, ConnId),
     Done,
@@ -99,6 +105,7 @@ impl Attempt {
             to,
             tcp: TcpStream::from(tcp),
             stage: Stage::Tcp(called),
+            greeting: None,
         })
     }
 
@@ -117,17 +124,39 @@ impl Attempt {
                     }
                 }
                 Stage::Calling(mut call, place) => {
+                    let greetings = &self.shard.greetings;
+                    let number = *self.greeting.get_or_insert_with(|| greetings.begin());
                     let joined = |peer: &_| self.shard.lock().ism.device().is_joined(peer);
                     match call.poll(&self.tcp, joined, Instant::now()) {
                         Ok(Progress::Pending { until }) => {
+                            match call.greets() {
+                                Some(peer) => greetings.is_with(number, peer.gid),
+                                None => self.end_greeting(),
+                            }
                             self.stage = Stage::Calling(call, place);
                             return Ok(Step::Wait(Some(until)));
                         }
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
-                            self.stage = self.propose(place, paired)?;
+                            let peer = paired.peer.gid;
+                            // Without a channel to it, the server declines.
+                            let _ = self.shard.lock().ism.device_mut().admit(paired);
+                            self.end_greeting();
+                            let last = self.shard.greetings.last();
+                            self.stage = Stage::Paired(place, peer, last);
                         }
-                        Ok(Progress::Done(Outcome::Plain)) | Err(_) => return self.plain(),
+                        Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
+                            self.end_greeting();
+                            return self.plain();
+                        }
                     }
+                }
+                Stage::Paired(place, peer, last) => {
+                    if self.shard.greetings.are_over(last, peer) {
+                        self.stage = self.propose(place, peer)?;
+                        continue;
+                    }
+                    self.stage = Stage::Paired(place, peer, last);
+                    return Ok(Step::Wait(Some(Instant::now() + PART)));
                 }
                 Stage::Deciding(socket, conn) => {
                     if let Some(carrier) = self.decided(&socket, conn)? {
@@ -142,6 +171,12 @@ impl Attempt {
                 }
                 Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
             }
+        }
+    }
+
+    fn end_greeting(&mut self) {
+        if let Some(number) = self.greeting.take() {
+            self.shard.greetings.end(number);
         }
     }
 
@@ -166,14 +201,11 @@ impl Attempt {
     }
 
     /// Lets the engine decide what carries a connection whose server will speak CLC.
-    fn propose(&self, place: Place, paired: Paired) -> io::Result<Stage> {
+    fn propose(&self, place: Place, peer: Gid128) -> io::Result<Stage> {
         let shard = &self.shard;
-        let peer = paired.peer.gid;
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
-        // Without a channel to it, the server declines.
-        let _ = state.ism.device_mut().admit(paired);
         let ism = [state.path()];
         let paths = Paths {
             rnics: &[],
@@ -234,6 +266,7 @@ impl Attempt {
 /// One that is given up leaves nothing behind.
 impl Drop for Attempt {
     fn drop(&mut self) {
+        self.end_greeting();
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();
             let now = self.shard.now();

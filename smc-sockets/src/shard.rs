@@ -35,6 +35,7 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
+use crate::connecting::Greetings;
 use crate::driver::Token;
 use crate::socket::Socket;
 use crate::stack::Settings;
@@ -62,6 +63,7 @@ pub(crate) struct Shard {
     /// Connections the endpoint has room for.
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
+    pub(crate) greetings: Greetings,
 }
 
 /// A place for a connection, until it is given back.
@@ -118,6 +120,7 @@ impl Shard {
             spin,
             room: AtomicUsize::new(settings.connections),
             listeners: Mutex::default(),
+            greetings: Greetings::default(),
         }))
     }
 
