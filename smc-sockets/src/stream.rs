@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use smc_proto::connection::Shutdown as Ending;
-
 use crate::carrier::Carrier;
 use crate::connecting::{self, Connecting};
 use crate::socket::Socket;
@@ -103,13 +101,18 @@ impl SmcStream {
         if !self.carrier.is_smc() {
             return self.socket.tcp.shutdown(how);
         }
-        let how = match how {
-            Shutdown::Read => Ending::Read,
-            Shutdown::Write => Ending::Write,
-            Shutdown::Both => Ending::Both,
+        // Both is not the end of the connection: what has arrived can still be read, and
+        // is no reason to withhold from the peer what was written.
+        let directions: &[_] = match how {
+            Shutdown::Read => &[Direction::Read],
+            Shutdown::Write => &[Direction::Write],
+            Shutdown::Both => &[Direction::Read, Direction::Write],
         };
         let shard = self.stack.shard();
-        shard.lock().shut(shard, &self.socket, how);
+        let mut state = shard.lock();
+        for direction in directions {
+            state.shut(shard, &self.socket, *direction);
+        }
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl SmcStream {
         if into.is_empty() {
             return Ok(0);
         }
-        until_done(shard, socket, Direction::Read, |state, now| {
+        until_done(shard, socket, Direction::Read, &mut None, |state, now| {
             state.read(shard, socket, into, now)
         })
     }
@@ -163,8 +166,10 @@ impl SmcStream {
     fn write_smc(&self, octets: &[u8]) -> io::Result<usize> {
         let (shard, socket) = (self.stack.shard(), &self.socket);
         let mut left = octets;
+        // However often the peer makes a little room: the time is that of the whole.
+        let mut since = None;
         while !left.is_empty() {
-            let written = until_done(shard, socket, Direction::Write, |state, now| {
+            let written = until_done(shard, socket, Direction::Write, &mut since, |state, now| {
                 state.write(shard, socket, left, now)
             });
             match written {
@@ -231,14 +236,15 @@ impl AsFd for SmcStream {
             return self.socket.tcp.as_fd();
         }
         let shard = self.stack.shard();
-        let mut state = shard.lock();
-        let readable = state.is_readable(&self.socket);
-        let writable = state.is_writable(&self.socket, shard.now());
+        let (mut state, now) = (shard.lock(), shard.now());
         if let Some(conn) = self.socket.conn() {
             // Whoever polls it does not look at the device.
             state.set_urgent(conn, true);
         }
-        state.settle(shard, shard.now());
+        state.settle(shard, now);
+        // What was heard just now, nobody could be told yet.
+        let readable = state.is_readable(&self.socket, now);
+        let writable = state.is_writable(&self.socket, now);
         match self.socket.ready_fd(readable, writable) {
             Ok(ready) => ready.as_fd(),
             Err(error) => panic!("no descriptor for a stream's readiness: {error}"),
@@ -250,7 +256,7 @@ impl Drop for SmcStream {
     fn drop(&mut self) {
         if self.carrier.is_smc() {
             let shard = self.stack.shard();
-            shard.lock().shut(shard, &self.socket, Ending::Both);
+            shard.lock().close(shard, &self.socket);
         }
     }
 }

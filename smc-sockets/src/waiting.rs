@@ -24,10 +24,13 @@ pub(crate) enum Direction {
 }
 
 /// Tries until it succeeds or fails, waiting in between if the stream does that.
+///
+/// `since` is when the caller began to wait, if it has already, and is set if not.
 pub(crate) fn until_done<T>(
     shard: &Arc<Shard>,
     socket: &Socket,
     direction: Direction,
+    since: &mut Option<Instant>,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
     let mut attempt = |state: &mut State, now| {
@@ -77,16 +80,17 @@ pub(crate) fn until_done<T>(
             return done;
         }
     }
+    let since = *since.get_or_insert(began);
     let timeout = socket.timeout(direction);
     loop {
-        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(began)));
+        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(since)));
         if left.is_some_and(|left| left.is_zero()) {
             state.leave(shard, now);
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket.mark(direction);
         let can = |state: &mut State| match direction {
-            Direction::Read => state.is_readable(socket),
+            Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),
         };
         state = sleep(shard, socket, state, left, can);
