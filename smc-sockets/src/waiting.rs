@@ -54,6 +54,8 @@ pub(crate) fn until_done<T>(
     }
     let mut budget = socket.spin().begin();
     let learns = budget != shard.spin;
+    let timeout = socket.timeout(direction);
+    budget = budget.min(timeout.unwrap_or(Duration::MAX));
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
@@ -81,7 +83,6 @@ pub(crate) fn until_done<T>(
         }
     }
     let since = *since.get_or_insert(began);
-    let timeout = socket.timeout(direction);
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(now.since(since)));
         if left.is_some_and(|left| left.is_zero()) {
