@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::Device;
 use super::channel::{Begun, Channel};
+use super::device::OF_A_STRANGER;
 use super::message::Message;
 use super::socket::{Received, Socket};
 use crate::device::{
@@ -88,16 +89,49 @@ fn with_hostile() -> (Device, Socket, BellsOf) {
 }
 
 fn join_hostile(device: &mut Device, gid: Gid128) -> (BellsOf, Socket) {
-    let (near, far) = Socket::pair().unwrap();
-    let (bells, fd) = BellsOf::create().unwrap();
-    far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
-    let begun = Begun::begin(near, device.gid).unwrap();
-    device.adopt(begun.finish(Instant::now()).unwrap()).unwrap();
+    let (channel, bells, far) = begun_by_hostile(device, gid);
+    device.adopt(channel).unwrap();
     assert!(matches!(
         far.receive(),
         Received::Message(Message::Hello { .. }, Some(_))
     ));
     (bells, far)
+}
+
+fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, BellsOf, Socket) {
+    let (near, far) = Socket::pair().unwrap();
+    let (bells, fd) = BellsOf::create().unwrap();
+    far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
+    let begun = Begun::begin(near, device.gid).unwrap();
+    (begun.finish(Instant::now()).unwrap(), bells, far)
+}
+
+//= SHM-032 test
+#[test]
+fn a_stranger_cannot_take_all_channels() {
+    let mut device = Device::open().unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let strangers = [own + 1, own + 2];
+    let mut ends = Vec::new();
+    let mut join = |device: &mut Device, gid: usize, uid| {
+        let gid = Gid128 {
+            gid: gid as u64,
+            ext: 0,
+        };
+        let (mut channel, bells, far) = begun_by_hostile(device, gid);
+        channel.uid = uid;
+        ends.push((bells, far));
+        device.adopt(channel).map_err(|error| error.kind())
+    };
+    for gid in 1..=OF_A_STRANGER {
+        assert_eq!(join(&mut device, gid, strangers[0]), Ok(()));
+    }
+    let refused = join(&mut device, 1000, strangers[0]);
+    assert_eq!(refused, Err(std::io::ErrorKind::QuotaExceeded));
+    assert_eq!(join(&mut device, 1000, strangers[1]), Ok(()));
+    for gid in 2000..2000 + 2 * OF_A_STRANGER {
+        assert_eq!(join(&mut device, gid, own), Ok(()));
+    }
 }
 
 fn offer(token: u64) -> Message {
