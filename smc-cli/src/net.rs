@@ -4,7 +4,7 @@ mod copy;
 pub mod perf;
 mod stream;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -85,7 +85,12 @@ pub fn listen(
         let stream = listener
             .accept()
             .map_err(|error| problem(&address, &error))?;
-        let told = talk(&stream, stdout, AtEnd::Leave).tell(stderr);
+        // Who types is not waited for.
+        let at_end = match io::stdin().is_terminal() {
+            true => AtEnd::Leave,
+            false => AtEnd::FinishInput,
+        };
+        let told = talk(&stream, stdout, at_end).tell(stderr);
         if !arguments.keep_open {
             return told;
         }
@@ -173,11 +178,12 @@ fn serve(stream: &Stream, command: &str) -> Ended {
                 let _ = copy(&mut &reading, &mut stdin, &reading.0.received);
             }
         });
-        if let Some(mut stdout) = stdout {
-            copy(&mut stdout, &mut &*stream, &stream.0.sent)?;
-        }
-        stream.end()?;
-        child.wait().map(|_| ())
+        let copied = stdout.map_or(Ok(()), |mut stdout| {
+            copy(&mut stdout, &mut &*stream, &stream.0.sent)
+        });
+        let outcome = copied.and_then(|()| stream.end());
+        // However it ends, nobody else waits for the command.
+        child.wait().and(outcome)
     });
     stream.ended(outcome)
 }

@@ -5,6 +5,8 @@ use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::{scope, sleep};
+use std::time::Duration;
 
 fn smcx(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_smcx"))
@@ -120,6 +122,59 @@ fn a_command_serves_one_connection_after_the_other() {
         let line = line(&mut told);
         assert!(is_carrier(&line), "{line}");
     }
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+#[test]
+fn a_client_with_nothing_to_say_receives_everything() {
+    for transport in ["ism", "tcp"] {
+        let (mut listener, port, mut told) = listen(&["--transport", transport]);
+        let mut client = smcx(&["connect", "127.0.0.1", &port, "--transport", transport]);
+        drop(client.stdin.take());
+        // The client's end is there before the first octet leaves.
+        sleep(Duration::from_millis(200));
+        let sent: Vec<u8> = (0..3_000_000u32).map(|at| (at / 7) as u8).collect();
+        let mut input = listener.stdin.take().unwrap();
+        let mut received = Vec::new();
+        scope(|scope| {
+            scope.spawn(|| {
+                input.write_all(&sent).unwrap();
+                drop(input);
+            });
+            let mut stdout = client.stdout.take().unwrap();
+            stdout.read_to_end(&mut received).unwrap();
+        });
+        assert!(received == sent, "{} octets", received.len());
+        assert!(client.wait().unwrap().success());
+        let line = line(&mut told);
+        assert!(
+            line.ends_with("; 3,000,000 octets sent, 0 received"),
+            "{line}"
+        );
+        assert!(listener.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn what_a_client_leaves_behind_is_cleared_away() {
+    let (mut listener, port, mut told) = listen(&["--exec", "cat", "--keep-open"]);
+    for _ in 0..5 {
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        client.write_all(b"nobody reads the answer").unwrap();
+        sleep(Duration::from_millis(100));
+        // With octets unread, that is a reset.
+        drop(client);
+        line(&mut told);
+        line(&mut told);
+    }
+    let id = listener.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let all = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let all: Vec<_> = all.flatten().filter_map(|task| of(task).ok()).collect();
+    assert!(children.is_ok(), "the kernel does not tell");
+    assert!(all.iter().all(String::is_empty), "{all:?}");
     listener.kill().unwrap();
     listener.wait().unwrap();
 }
