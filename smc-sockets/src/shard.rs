@@ -86,7 +86,9 @@ impl Shard {
         let eid = Eid::user(EID).map_err(io::Error::other)?;
         // There is room for four.
         let _ = config.v2.ueids.push(eid);
-        let limits = Limits::for_connections(settings.connections);
+        let mut limits = Limits::for_connections(settings.connections);
+        // Who has a place may begin: the peer was promised CLC already.
+        limits.handshakes = limits.connections;
         let engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
         let ism = Binding::new(Device::open()?, DeviceId(0));
         let device = rustix::io::dup(ism.device())?;

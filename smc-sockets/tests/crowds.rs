@@ -37,6 +37,34 @@ fn silent(to: SocketAddr) -> TcpStream {
     tcp
 }
 
+/// Lets this process have as many descriptors as it may.
+fn many_descriptors() {
+    let which = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(which);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(which, limit).unwrap();
+}
+
+#[test]
+fn many_crowds_find_a_place_or_stay_tcp() {
+    many_descriptors();
+    let server = Stack::open().unwrap();
+    let mut crowd = Vec::new();
+    let mut listeners = Vec::new();
+    for _ in 0..9 {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = SmcListener::on(&server, tcp).unwrap();
+        let address = listener.local_addr().unwrap();
+        listeners.push(listener);
+        crowd.extend((0..MANY).map(|_| silent(address)));
+    }
+    for mut one in &crowd {
+        one.set_nonblocking(true).unwrap();
+        let error = one.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+}
+
 /// What is accepted says.
 fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
     let (told, heard) = mpsc::channel();
