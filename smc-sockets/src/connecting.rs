@@ -250,11 +250,12 @@ impl Attempt {
     }
 
     fn polled(&self) -> Vec<PollFd<'_>> {
-        let flags = match self.stage {
-            Stage::Tcp(_) => PollFlags::OUT,
-            _ => PollFlags::IN,
+        // Before there is a connection, what those say who were called is not looked at.
+        let (flags, others) = match self.stage {
+            Stage::Tcp(_) => (PollFlags::OUT, Vec::new()),
+            _ => (PollFlags::IN, self.called()),
         };
-        let others = self.called().into_iter();
+        let others = others.into_iter();
         let mut polled: Vec<_> = others
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{listener, possessions, settles, stack};
 use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use smc_sockets::{Connecting, SmcStream, Stack};
 
 /// Finishes as a program does that polls; how often it was told to go on.
@@ -124,4 +125,51 @@ fn what_is_given_up_half_way_leaves_nothing() {
         "{least:?}, now {:?}",
         possessions()
     );
+}
+
+#[test]
+fn a_stream_that_was_finished_is_the_only_one() {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connecting = begin(&stack(), tcp.local_addr().unwrap());
+    let (mut server, _) = tcp.accept().unwrap();
+    drop(finish(&connecting).0.unwrap());
+    let time = Duration::from_secs(5);
+    server.set_read_timeout(Some(time)).unwrap();
+    assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+    drop(connecting);
+}
+
+// The listener's process answers the call, and leaves the connection in the queue.
+#[test]
+fn who_is_called_early_does_not_keep_the_caller_busy() {
+    let kind = SocketType::STREAM;
+    let tcp = rustix::net::socket(AddressFamily::INET, kind, None).unwrap();
+    rustix::net::bind(&tcp, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&tcp, 0).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
+    let tcp = TcpListener::from(tcp);
+    let address = tcp.local_addr().unwrap();
+    // One connection fills the queue.
+    let queued = std::net::TcpStream::connect(address).unwrap();
+    let name = format!("smc-d.1.{cookie:016x}");
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let door = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&door, &name).unwrap();
+    rustix::net::listen(&door, 8).unwrap();
+    let (told, spent) = std::sync::mpsc::channel();
+    let stack = stack();
+    let connecting = std::thread::spawn(move || {
+        let clock = rustix::time::ClockId::ThreadCPUTime;
+        let outcome = SmcStream::connect_on(&stack, address);
+        let spent = rustix::time::clock_gettime(clock);
+        let _ = told.send(Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32));
+        outcome
+    });
+    drop(rustix::net::accept(&door).unwrap());
+    std::thread::sleep(Duration::from_millis(500));
+    drop((tcp.accept().unwrap(), queued));
+    let spent = spent.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(spent < Duration::from_millis(100), "{spent:?}");
+    drop(connecting.join().unwrap());
 }

@@ -23,7 +23,8 @@ use crate::stream::SmcStream;
 /// the connection up.
 pub struct Connecting {
     stack: Stack,
-    attempt: Mutex<Attempt>,
+    /// None once it is finished: the stream alone has the connection then.
+    attempt: Mutex<Option<Attempt>>,
     poller: OwnedFd,
     timer: OwnedFd,
 }
@@ -44,7 +45,7 @@ impl Connecting {
         }
         Ok(Self {
             stack: stack.clone(),
-            attempt: Mutex::new(attempt),
+            attempt: Mutex::new(Some(attempt)),
             poller,
             timer,
         })
@@ -56,7 +57,10 @@ impl Connecting {
     /// [`io::ErrorKind::WouldBlock`]: not yet. Others as [`SmcStream::connect`], and
     /// [`io::ErrorKind::NotConnected`] for one that has been finished.
     pub fn finish(&self) -> io::Result<SmcStream> {
-        let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(attempt) = slot.as_mut() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
         let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
         let now = Some(&Timespec::default());
         // What is taken here is looked at below.
@@ -65,7 +69,12 @@ impl Connecting {
             Err(error) => return Err(error.into()),
         }
         match attempt.step()? {
-            Step::Done(socket) => Ok(SmcStream::new(self.stack.clone(), socket)),
+            Step::Done(socket) => {
+                // It fails only for what was never added.
+                let _ = epoll::delete(&self.poller, &attempt.tcp);
+                *slot = None;
+                Ok(SmcStream::new(self.stack.clone(), socket))
+            }
             Step::Wait(until) => {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
