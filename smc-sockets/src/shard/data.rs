@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, Shutdown};
 use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
@@ -54,12 +55,24 @@ impl State {
         octets: &[u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let conn = socket.conn();
-        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+        let id = socket.conn();
+        let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(Err(gone(socket)));
         };
         let ism = &mut self.ism;
-        match conn.write(now, |space| ism.fill(space, octets).unwrap_or(0)) {
+        let mut fits = Ok(0);
+        let written = conn.write(now, |space| {
+            fits = ism.fill(space, octets);
+            *fits.as_ref().unwrap_or(&0)
+        });
+        if fits.is_err() {
+            // The peer took the memory back that it had given this connection.
+            let completion = IsmCompletion::MoveFailed { conn: id };
+            self.engine.handle_ism(now, completion);
+            self.carry_out(shard, now);
+            return Some(Err(gone(socket)));
+        }
+        match written {
             Ok(0) => None,
             Ok(len) => {
                 self.send(shard, now);
