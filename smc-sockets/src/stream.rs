@@ -93,7 +93,9 @@ impl SmcStream {
         self.socket.tcp.local_addr()
     }
 
-    /// Ends one direction or both. The peer reads what was written before, then the end.
+    /// Ends one direction or both, for threads that wait in it, too. The peer reads what
+    /// was written before, then the end; what it wrote before can still be read here. The
+    /// connection itself ends when the stream is dropped.
     ///
     /// # Errors
     /// The operating system's, on TCP.
@@ -142,7 +144,8 @@ impl SmcStream {
         Ok(())
     }
 
-    /// The same for a write.
+    /// The same for a write, counted from its beginning however often the peer makes a
+    /// little room.
     ///
     /// # Errors
     /// As [`Self::set_read_timeout`].
