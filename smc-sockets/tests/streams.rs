@@ -207,3 +207,29 @@ fn a_thousand_connections_live_side_by_side() {
     }
     serving.join().unwrap();
 }
+
+#[test]
+fn addresses_are_as_with_tcp_in_either_family() {
+    let tcp = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let listener = smc_sockets::SmcListener::on(&stack(), tcp).unwrap();
+    let stack = stack();
+    for (to, seen) in [
+        ("[::1]", "[::1]"),
+        ("127.0.0.1", "[::ffff:127.0.0.1]"),
+        ("[::ffff:127.0.0.1]", "[::ffff:127.0.0.1]"),
+    ] {
+        let mut client = SmcStream::connect_on(&stack, format!("{to}:{port}")).unwrap();
+        let (mut server, from) = listener.accept().unwrap();
+        assert!(client.carrier().is_smc(), "{to}: {}", client.carrier());
+        let near = client.local_addr().unwrap();
+        assert_eq!(
+            client.peer_addr().unwrap().to_string(),
+            format!("{to}:{port}")
+        );
+        assert_eq!(from.to_string(), format!("{seen}:{}", near.port()));
+        assert_eq!(server.peer_addr().unwrap(), from);
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+    }
+}
