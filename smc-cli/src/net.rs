@@ -4,7 +4,7 @@ mod copy;
 pub mod perf;
 mod stream;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -57,7 +57,7 @@ pub fn connect(
     let address = arguments.target.address();
     let stream = Stream::connect(arguments.transport, &address);
     let stream = stream.map_err(|error| problem(&address, &error))?;
-    talk(&stream, stdout).tell(stderr)
+    talk(&stream, stdout, AtEnd::FinishInput).tell(stderr)
 }
 
 /// `smcx listen`.
@@ -85,7 +85,12 @@ pub fn listen(
         let stream = listener
             .accept()
             .map_err(|error| problem(&address, &error))?;
-        let told = talk(&stream, stdout).tell(stderr);
+        // Who types is not waited for.
+        let at_end = match io::stdin().is_terminal() {
+            true => AtEnd::Leave,
+            false => AtEnd::FinishInput,
+        };
+        let told = talk(&stream, stdout, at_end).tell(stderr);
         if !arguments.keep_open {
             return told;
         }
@@ -95,19 +100,28 @@ pub fn listen(
     }
 }
 
-/// Copies the standard streams to and from a connection until the peer has ended it.
-fn talk(stream: &Stream, stdout: &mut dyn Write) -> Ended {
+/// What to do when the peer has ended its direction of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtEnd {
+    /// Send what there is to send: the peer may still take it.
+    FinishInput,
+    /// End the connection.
+    Leave,
+}
+
+/// Copies the standard streams to and from a connection until it ends.
+fn talk(stream: &Stream, stdout: &mut dyn Write, at_end: AtEnd) -> Ended {
     let writing = stream.clone();
-    // It may wait for the standard input when the peer has long gone, and ends with the
-    // process then.
-    thread::spawn(move || {
-        if copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent).is_ok() {
-            // What fails here, the other direction tells.
-            let _ = writing.end();
-        }
+    let sending = thread::spawn(move || {
+        let sent = copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent);
+        sent.and_then(|()| writing.end())
     });
-    let received = copy(&mut &*stream, stdout, &stream.0.received);
-    stream.ended(received)
+    let mut outcome = copy(&mut &*stream, stdout, &stream.0.received);
+    if outcome.is_ok() && at_end == AtEnd::FinishInput {
+        outcome = sending.join().unwrap_or(Ok(()));
+    }
+    // Otherwise it may wait for the standard input, and ends with the process then.
+    stream.ended(outcome)
 }
 
 /// Runs a command for each connection.
@@ -164,11 +178,12 @@ fn serve(stream: &Stream, command: &str) -> Ended {
                 let _ = copy(&mut &reading, &mut stdin, &reading.0.received);
             }
         });
-        if let Some(mut stdout) = stdout {
-            copy(&mut stdout, &mut &*stream, &stream.0.sent)?;
-        }
-        stream.end()?;
-        child.wait().map(|_| ())
+        let copied = stdout.map_or(Ok(()), |mut stdout| {
+            copy(&mut stdout, &mut &*stream, &stream.0.sent)
+        });
+        let outcome = copied.and_then(|()| stream.end());
+        // However it ends, nobody else waits for the command.
+        child.wait().and(outcome)
     });
     stream.ended(outcome)
 }

@@ -1,9 +1,12 @@
 //! `smcx listen`, `smcx connect` and `smcx perf`, as processes.
 #![cfg(target_os = "linux")]
 
+use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::{scope, sleep};
+use std::time::Duration;
 
 fn smcx(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_smcx"))
@@ -74,6 +77,42 @@ fn two_processes_talk_and_say_what_carried_it() {
     assert!(listener.wait().unwrap().success());
 }
 
+/// A file through two processes, whose sums of all octets agree. `SMCX_NET_MIB` says how
+/// long it is, 64 by default.
+#[test]
+fn a_file_goes_through_unharmed() {
+    let mib: usize = std::env::var("SMCX_NET_MIB").map_or(64, |text| text.parse().unwrap());
+    // Its standard input is at its end: it has nothing to say, and listens.
+    let (mut listener, port, mut told) = listen(&[]);
+    drop(listener.stdin.take());
+    let mut client = smcx(&["connect", "127.0.0.1", &port]);
+    let mut input = client.stdin.take().unwrap();
+    let sending = std::thread::spawn(move || {
+        let (mut state, mut sum) = (1u64, Sha256::new());
+        let mut chunk = vec![0; 1 << 20];
+        for _ in 0..mib {
+            for word in chunk.as_chunks_mut::<8>().0 {
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                *word = state.to_be_bytes();
+            }
+            sum.update(&chunk);
+            input.write_all(&chunk).unwrap();
+        }
+        sum.finalize()
+    });
+    let (mut sum, mut received) = (Sha256::new(), 0);
+    let (mut output, mut chunk) = (listener.stdout.take().unwrap(), vec![0; 1 << 20]);
+    while let len @ 1.. = output.read(&mut chunk).unwrap() {
+        sum.update(&chunk[..len]);
+        received += len;
+    }
+    assert_eq!(received, mib << 20);
+    assert!(sending.join().unwrap() == sum.finalize());
+    assert!(client.wait().unwrap().success() && listener.wait().unwrap().success());
+    let line = line(&mut told);
+    assert!(is_carrier(&line), "{line}");
+}
+
 #[test]
 fn a_command_serves_one_connection_after_the_other() {
     let (mut listener, port, mut told) = listen(&["--exec", "tr a-z A-Z", "--keep-open"]);
@@ -83,6 +122,59 @@ fn a_command_serves_one_connection_after_the_other() {
         let line = line(&mut told);
         assert!(is_carrier(&line), "{line}");
     }
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+#[test]
+fn a_client_with_nothing_to_say_receives_everything() {
+    for transport in ["ism", "tcp"] {
+        let (mut listener, port, mut told) = listen(&["--transport", transport]);
+        let mut client = smcx(&["connect", "127.0.0.1", &port, "--transport", transport]);
+        drop(client.stdin.take());
+        // The client's end is there before the first octet leaves.
+        sleep(Duration::from_millis(200));
+        let sent: Vec<u8> = (0..3_000_000u32).map(|at| (at / 7) as u8).collect();
+        let mut input = listener.stdin.take().unwrap();
+        let mut received = Vec::new();
+        scope(|scope| {
+            scope.spawn(|| {
+                input.write_all(&sent).unwrap();
+                drop(input);
+            });
+            let mut stdout = client.stdout.take().unwrap();
+            stdout.read_to_end(&mut received).unwrap();
+        });
+        assert!(received == sent, "{} octets", received.len());
+        assert!(client.wait().unwrap().success());
+        let line = line(&mut told);
+        assert!(
+            line.ends_with("; 3,000,000 octets sent, 0 received"),
+            "{line}"
+        );
+        assert!(listener.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn what_a_client_leaves_behind_is_cleared_away() {
+    let (mut listener, port, mut told) = listen(&["--exec", "cat", "--keep-open"]);
+    for _ in 0..5 {
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        client.write_all(b"nobody reads the answer").unwrap();
+        sleep(Duration::from_millis(100));
+        // With octets unread, that is a reset.
+        drop(client);
+        line(&mut told);
+        line(&mut told);
+    }
+    let id = listener.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let all = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let all: Vec<_> = all.flatten().filter_map(|task| of(task).ok()).collect();
+    assert!(children.is_ok(), "the kernel does not tell");
+    assert!(all.iter().all(String::is_empty), "{all:?}");
     listener.kill().unwrap();
     listener.wait().unwrap();
 }

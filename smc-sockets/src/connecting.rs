@@ -1,17 +1,25 @@
-//! The client's way to a stream, in its own thread.
+//! The client's way to a stream: TCP, pairing, and CLC where that came to it. It takes no
+//! thread but the caller's, who may wait for it or do something else meanwhile.
+
+mod greetings;
+mod pollable;
+
+pub(crate) use greetings::Greetings;
+pub use pollable::Connecting;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use smc_proto::id::ConnId;
 use smc_proto::path::Paths;
-use smc_transport_ism::device::IsmDevice;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Paired};
+use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
 use crate::carrier::Carrier;
 use crate::shard::{self, Place, Shard, timespec};
@@ -24,101 +32,251 @@ const PART: Duration = Duration::from_millis(1);
 
 /// Connects to an address, and finds out what carries the connection.
 pub(crate) fn connect(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Arc<Socket>> {
-    let family = match to {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
-    let tcp = rustix::net::socket_with(family, kind, flags, None)?;
-    let place = shard.place();
-    let gid = shard.lock().ism.device().facts().gid;
-    let announced = place.and_then(|place| {
-        let call = Call::announce(&tcp, to, gid, shard.patience);
-        Some((call.ok()??, place))
-    });
-    connect_tcp(&tcp, to)?;
-    let tcp = TcpStream::from(tcp);
-    if let Some((call, place)) = announced {
-        let joined = |peer: &_| shard.lock().ism.device().is_joined(peer);
-        if let Ok(Outcome::Paired(paired)) = call.finish(&tcp, joined) {
-            return decide(shard, tcp, to, place, paired);
-        }
-    }
-    Ok(Arc::new(Socket::new(tcp, Some(Carrier::PLAIN), shard.spin)))
-}
-
-/// Connects the socket; a signal does not cut that short.
-fn connect_tcp(tcp: impl AsFd, to: SocketAddr) -> io::Result<()> {
-    match rustix::net::connect(&tcp, &to) {
-        Err(Errno::INTR) => {
-            let mut polled = [PollFd::new(&tcp, PollFlags::OUT)];
-            while let Err(Errno::INTR) = rustix::event::poll(&mut polled, None) {}
-            let outcome = rustix::net::sockopt::socket_error(&tcp)?;
-            Ok(outcome?)
-        }
-        outcome => Ok(outcome?),
-    }
-}
-
-/// Lets the engine decide what carries a connection whose server will speak CLC.
-fn decide(
-    shard: &Arc<Shard>,
-    tcp: TcpStream,
-    to: SocketAddr,
-    place: Place,
-    paired: Paired,
-) -> io::Result<Arc<Socket>> {
-    let peer = paired.peer.gid;
-    let socket = Arc::new(Socket::new(tcp, None, shard.spin));
-    socket.status().place = Some(place);
-    let mut state = shard.lock();
-    // Without a channel to it, the server declines.
-    let _ = state.ism.device_mut().admit(paired);
-    let ism = [state.path()];
-    let paths = Paths {
-        rnics: &[],
-        ism: &ism,
-    };
-    // There is a place for each.
-    let conn = state
-        .engine
-        .connect(shard.now(), shard::options(to), paths)
-        .map_err(io::Error::other)?;
-    state.enter(conn, socket.clone(), peer, None);
+    let mut attempt = Attempt::begin(shard, to)?;
     loop {
-        state.settle(shard, shard.now());
-        let (carrier, closed) = {
-            let status = socket.status();
-            (status.carrier, status.closed)
+        let until = match attempt.step()? {
+            Step::Done(socket) => return Ok(socket),
+            Step::Wait(until) => until,
         };
-        match (carrier, closed) {
-            (Some(carrier), _) => {
-                if carrier.is_smc() {
-                    shard.watch(conn, &socket);
-                }
-                return Ok(socket);
-            }
-            (None, Some(reason)) => {
-                let kind = io::ErrorKind::ConnectionReset;
-                return Err(io::Error::new(kind, reason.to_string()));
-            }
-            (None, None) => {}
-        }
-        drop(state);
         let begin = Instant::now();
-        let mut polled = [PollFd::new(&socket.tcp, PollFlags::IN)];
-        match rustix::event::poll(&mut polled, Some(&timespec(TICK))) {
+        let left = until.map(|until| timespec(until.saturating_duration_since(begin)));
+        let mut polled = attempt.polled();
+        match rustix::event::poll(&mut polled, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        state = shard.lock();
-        state.look_at_tcp(conn, shard.now());
-        state.settle(shard, shard.now());
-        let waits = socket.status().carrier.is_none();
-        if waits && begin.elapsed() < PART {
+        if attempt.is_deciding() && begin.elapsed() < PART {
+            // Octets that are there and do not suffice would not let it sleep.
+            std::thread::sleep(PART / 10);
+        }
+    }
+}
+
+/// A connection that is being made.
+struct Attempt {
+    shard: Arc<Shard>,
+    to: SocketAddr,
+    tcp: TcpStream,
+    stage: Stage,
+    /// Its number while it may take a channel in.
+    greeting: Option<u64>,
+}
+
+enum Stage {
+    /// TCP connects; whoever may accept it was called, if it can be.
+    Tcp(Option<(Call, Place)>),
+    /// Who accepted it is to say so.
+    Calling(Call, Place),
+    /// Channels that the server may have are to be taken in, up to this number.
+    Paired(Place, Gid128, u64),
+    /// The engine finds out what carries it.
+    Deciding(Arc<Socket>, ConnId),
+    Done,
+}
+
+/// How far a step has come.
+enum Step {
+    Done(Arc<Socket>),
+    /// Nothing to do until something is to be read or written, or this time.
+    Wait(Option<Instant>),
+}
+
+impl Attempt {
+    fn begin(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Self> {
+        let family = match to {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let tcp = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let place = shard.place();
+        let gid = shard.lock().ism.device().facts().gid;
+        let called = place.and_then(|place| {
+            let call = Call::announce(&tcp, to, gid, shard.patience);
+            Some((call.ok()??, place))
+        });
+        match rustix::net::connect(&tcp, &to) {
+            // A signal does not cut it short.
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self {
+            shard: shard.clone(),
+            to,
+            tcp: TcpStream::from(tcp),
+            stage: Stage::Tcp(called),
+            greeting: None,
+        })
+    }
+
+    /// Goes on as far as possible without waiting.
+    fn step(&mut self) -> io::Result<Step> {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Tcp(called) => {
+                    if !self.is_connected()? {
+                        self.stage = Stage::Tcp(called);
+                        return Ok(Step::Wait(None));
+                    }
+                    match called {
+                        Some((call, place)) => self.stage = Stage::Calling(call, place),
+                        None => return self.plain(),
+                    }
+                }
+                Stage::Calling(mut call, place) => {
+                    let greetings = &self.shard.greetings;
+                    let number = *self.greeting.get_or_insert_with(|| greetings.begin());
+                    let joined = |peer: &_| self.shard.lock().ism.device().is_joined(peer);
+                    match call.poll(&self.tcp, joined, Instant::now()) {
+                        Ok(Progress::Pending { until }) => {
+                            match call.greets() {
+                                Some(peer) => greetings.is_with(number, peer.gid),
+                                None => self.end_greeting(),
+                            }
+                            self.stage = Stage::Calling(call, place);
+                            return Ok(Step::Wait(Some(until)));
+                        }
+                        Ok(Progress::Done(Outcome::Paired(paired))) => {
+                            let peer = paired.peer.gid;
+                            // Without a channel to it, the server declines.
+                            let _ = self.shard.lock().ism.device_mut().admit(paired);
+                            self.end_greeting();
+                            let last = self.shard.greetings.last();
+                            self.stage = Stage::Paired(place, peer, last);
+                        }
+                        Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
+                            self.end_greeting();
+                            return self.plain();
+                        }
+                    }
+                }
+                Stage::Paired(place, peer, last) => {
+                    if self.shard.greetings.are_over(last, peer) {
+                        self.stage = self.propose(place, peer)?;
+                        continue;
+                    }
+                    self.stage = Stage::Paired(place, peer, last);
+                    return Ok(Step::Wait(Some(Instant::now() + PART)));
+                }
+                Stage::Deciding(socket, conn) => {
+                    if let Some(carrier) = self.decided(&socket, conn)? {
+                        self.tcp.set_nonblocking(false)?;
+                        if carrier.is_smc() {
+                            self.shard.watch(conn, &socket);
+                        }
+                        return Ok(Step::Done(socket));
+                    }
+                    self.stage = Stage::Deciding(socket, conn);
+                    return Ok(Step::Wait(Some(Instant::now() + TICK)));
+                }
+                Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
+            }
+        }
+    }
+
+    fn end_greeting(&mut self) {
+        if let Some(number) = self.greeting.take() {
+            self.shard.greetings.end(number);
+        }
+    }
+
+    fn is_connected(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.tcp, PollFlags::OUT)];
+        let now = Some(&timespec(Duration::ZERO));
+        if rustix::event::poll(&mut polled, now)? == 0 {
+            return Ok(false);
+        }
+        rustix::net::sockopt::socket_error(&self.tcp)??;
+        Ok(true)
+    }
+
+    fn plain(&self) -> io::Result<Step> {
+        self.tcp.set_nonblocking(false)?;
+        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::PLAIN));
+        Ok(Step::Done(Arc::new(Socket::new(
+            tcp,
+            carrier,
+            self.shard.spin,
+        ))))
+    }
+
+    /// Lets the engine decide what carries a connection whose server will speak CLC.
+    fn propose(&self, place: Place, peer: Gid128) -> io::Result<Stage> {
+        let shard = &self.shard;
+        let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
+        socket.status().place = Some(place);
+        let mut state = shard.lock();
+        let ism = [state.path()];
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        // There is a place for each.
+        let conn = state
+            .engine
+            .connect(shard.now(), shard::options(self.to), paths)
+            .map_err(io::Error::other)?;
+        state.enter(conn, socket.clone(), peer, None);
+        Ok(Stage::Deciding(socket, conn))
+    }
+
+    fn decided(&self, socket: &Socket, conn: ConnId) -> io::Result<Option<Carrier>> {
+        let mut state = self.shard.lock();
+        state.settle(&self.shard, self.shard.now());
+        if socket.status().carrier.is_none() {
+            state.look_at_tcp(conn, self.shard.now());
+            state.settle(&self.shard, self.shard.now());
+        }
+        let status = socket.status();
+        match (status.carrier, status.closed) {
+            (None, Some(reason)) => {
+                let kind = io::ErrorKind::ConnectionReset;
+                Err(io::Error::new(kind, reason.to_string()))
+            }
+            (carrier, _) => Ok(carrier),
+        }
+    }
+
+    fn is_deciding(&self) -> bool {
+        matches!(self.stage, Stage::Deciding(..))
+    }
+
+    /// The sockets of a call that was made, whichever answers.
+    fn called(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.stage {
+            Stage::Tcp(Some((call, _))) | Stage::Calling(call, _) => call.sockets(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn polled(&self) -> Vec<PollFd<'_>> {
+        // Before there is a connection, what those say who were called is not looked at.
+        let (flags, others) = match self.stage {
+            Stage::Tcp(_) => (PollFlags::OUT, Vec::new()),
+            _ => (PollFlags::IN, self.called()),
+        };
+        let others = others.into_iter();
+        let mut polled: Vec<_> = others
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        polled.push(PollFd::from_borrowed_fd(self.tcp.as_fd(), flags));
+        polled
+    }
+}
+
+/// One that is given up leaves nothing behind.
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.end_greeting();
+        if let Stage::Deciding(socket, conn) = &self.stage {
+            let mut state = self.shard.lock();
+            let now = self.shard.now();
+            if let Some(mut conn) = state.engine.conn(*conn) {
+                conn.abort(now);
+            }
+            state.settle(&self.shard, now);
             drop(state);
-            std::thread::sleep(PART);
-            state = shard.lock();
+            let _ = rustix::net::connect_unspec(&socket.tcp);
         }
     }
 }

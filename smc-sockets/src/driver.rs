@@ -182,7 +182,8 @@ impl Driver {
         let shard = &self.shard;
         let rendezvous = listening.rendezvous.lock();
         let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
-        let asked = rendezvous.as_mut().and_then(|rendezvous| {
+        let asks = |_: &&mut _| !listening.is_crowded();
+        let asked = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
             let place = shard.place()?;
             let joined = |peer: &_| shard.lock().ism.device().is_joined(peer);
             let answer = rendezvous.answer(&tcp, joined, &shard.patience)?;

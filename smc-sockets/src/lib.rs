@@ -60,6 +60,7 @@
 //! - A process that ends without closing its streams is a reset for their peers, after
 //!   everything it wrote, and not the end of the stream.
 //! - The descriptor is for polling only, and a connection does not survive `fork`.
+//! - A signal handler does not cut a read, a write or a connect short.
 //!
 //! Linux only, so far.
 //!
@@ -80,6 +81,7 @@ mod stream;
 mod waiting;
 
 pub use carrier::Carrier;
+pub use connecting::Connecting;
 pub use listener::SmcListener;
 pub use stack::{Settings, Stack};
 pub use stream::SmcStream;

@@ -18,7 +18,8 @@ use crate::stream::SmcStream;
 /// TCP where not.
 ///
 /// Connections are taken in ahead, up to 128, so that one whose client is slow to decide
-/// keeps no other waiting.
+/// keeps no other waiting. While 128 clients have not decided, further connections are
+/// plain TCP.
 pub struct SmcListener {
     stack: Stack,
     listening: Arc<Listening>,
@@ -105,6 +106,7 @@ impl AsFd for SmcListener {
 
 impl Drop for SmcListener {
     fn drop(&mut self) {
+        self.stack.shard().delist(&self.listening);
         for (socket, _) in self.listening.close() {
             drop(SmcStream::new(self.stack.clone(), socket));
         }

@@ -18,6 +18,10 @@ use crate::socket::Socket;
 /// further ones.
 const AHEAD: usize = 128;
 
+/// Connections of which it is not decided yet what carries them. Their clients have all
+/// the time that the rendezvous allows; others do not wait for that, and stay TCP.
+const UNDECIDED: usize = 128;
+
 /// A connection, and the address of its client.
 pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
 
@@ -70,6 +74,10 @@ impl Listening {
         self.key.store(key, Ordering::Relaxed);
     }
 
+    pub(crate) fn key(&self) -> u32 {
+        self.key.load(Ordering::Relaxed)
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,9 +109,9 @@ impl Listening {
         if queue.ready.is_empty() {
             let _ = rustix::io::read(&self.ready, &mut [0; 8]);
         }
-        if queue.paused && queue.ready.len() + queue.coming < AHEAD {
+        if queue.paused && queue.ready.len() < AHEAD {
             queue.paused = false;
-            shard.pause(self, self.key.load(Ordering::Relaxed), false);
+            shard.pause(self, false);
         }
         next
     }
@@ -113,12 +121,18 @@ impl Listening {
     pub(crate) fn takes_more(&self, shard: &Shard) -> bool {
         let mut queue = self.queue();
         let failed = queue.ready.back().is_some_and(Result::is_err);
-        let more = queue.ready.len() + queue.coming < AHEAD && !failed;
+        let more = queue.ready.len() < AHEAD && !failed;
         if !more && !queue.paused {
             queue.paused = true;
-            shard.pause(self, self.key.load(Ordering::Relaxed), true);
+            shard.pause(self, true);
         }
         more
+    }
+
+    /// Whether so many clients decide what carries their connections that further ones
+    /// are not asked.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.queue().coming >= UNDECIDED
     }
 
     /// A connection of which it is not decided yet what carries it.

@@ -35,6 +35,7 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
+use crate::connecting::Greetings;
 use crate::driver::Token;
 use crate::socket::Socket;
 use crate::stack::Settings;
@@ -62,6 +63,7 @@ pub(crate) struct Shard {
     /// Connections the endpoint has room for.
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
+    pub(crate) greetings: Greetings,
 }
 
 /// A place for a connection, until it is given back.
@@ -84,7 +86,9 @@ impl Shard {
         let eid = Eid::user(EID).map_err(io::Error::other)?;
         // There is room for four.
         let _ = config.v2.ueids.push(eid);
-        let limits = Limits::for_connections(settings.connections);
+        let mut limits = Limits::for_connections(settings.connections);
+        // Who has a place may begin: the peer was promised CLC already.
+        limits.handshakes = limits.connections;
         let engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
         let ism = Binding::new(Device::open()?, DeviceId(0));
         let device = rustix::io::dup(ism.device())?;
@@ -118,6 +122,7 @@ impl Shard {
             spin,
             room: AtomicUsize::new(settings.connections),
             listeners: Mutex::default(),
+            greetings: Greetings::default(),
         }))
     }
 

@@ -108,7 +108,13 @@ impl Socket {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Notes that somebody found nothing to do in this direction. Callers hold the
+    /// Whether somebody may poll it.
+    #[inline]
+    pub(crate) fn is_polled(&self) -> bool {
+        self.readiness.get().is_some()
+    }
+
+    /// Notes that there is nothing to do in this direction. Callers hold the
     /// endpoint's lock since.
     pub(crate) fn mark(&self, direction: Direction) {
         if let Some(ready) = self.readiness.get() {

@@ -10,10 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use smc_proto::connection::Shutdown as Ending;
-
 use crate::carrier::Carrier;
-use crate::connecting;
+use crate::connecting::{self, Connecting};
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::waiting::{Direction, until_done};
@@ -65,6 +63,14 @@ impl SmcStream {
         Err(last)
     }
 
+    /// Begins to connect, with this stack, and does not wait.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], as far as it is known at once.
+    pub fn begin_connect(stack: &Stack, to: SocketAddr) -> io::Result<Connecting> {
+        Connecting::begin(stack, to)
+    }
+
     /// What carries the connection, and why; it does not change.
     #[must_use]
     pub fn carrier(&self) -> &Carrier {
@@ -87,7 +93,9 @@ impl SmcStream {
         self.socket.tcp.local_addr()
     }
 
-    /// Ends one direction or both. The peer reads what was written before, then the end.
+    /// Ends one direction or both, for threads that wait in it, too. The peer reads what
+    /// was written before, then the end; what it wrote before can still be read here. The
+    /// connection itself ends when the stream is dropped.
     ///
     /// # Errors
     /// The operating system's, on TCP.
@@ -95,13 +103,18 @@ impl SmcStream {
         if !self.carrier.is_smc() {
             return self.socket.tcp.shutdown(how);
         }
-        let how = match how {
-            Shutdown::Read => Ending::Read,
-            Shutdown::Write => Ending::Write,
-            Shutdown::Both => Ending::Both,
+        // Both is not the end of the connection: what has arrived can still be read, and
+        // is no reason to withhold from the peer what was written.
+        let directions: &[_] = match how {
+            Shutdown::Read => &[Direction::Read],
+            Shutdown::Write => &[Direction::Write],
+            Shutdown::Both => &[Direction::Read, Direction::Write],
         };
         let shard = self.stack.shard();
-        shard.lock().shut(shard, &self.socket, how);
+        let mut state = shard.lock();
+        for direction in directions {
+            state.shut(shard, &self.socket, *direction);
+        }
         Ok(())
     }
 
@@ -131,7 +144,8 @@ impl SmcStream {
         Ok(())
     }
 
-    /// The same for a write.
+    /// The same for a write, counted from its beginning however often the peer makes a
+    /// little room.
     ///
     /// # Errors
     /// As [`Self::set_read_timeout`].
@@ -146,7 +160,7 @@ impl SmcStream {
         if into.is_empty() {
             return Ok(0);
         }
-        until_done(shard, socket, Direction::Read, |state, now| {
+        until_done(shard, socket, Direction::Read, &mut None, |state, now| {
             state.read(shard, socket, into, now)
         })
     }
@@ -155,8 +169,10 @@ impl SmcStream {
     fn write_smc(&self, octets: &[u8]) -> io::Result<usize> {
         let (shard, socket) = (self.stack.shard(), &self.socket);
         let mut left = octets;
+        // However often the peer makes a little room: the time is that of the whole.
+        let mut since = None;
         while !left.is_empty() {
-            let written = until_done(shard, socket, Direction::Write, |state, now| {
+            let written = until_done(shard, socket, Direction::Write, &mut since, |state, now| {
                 state.write(shard, socket, left, now)
             });
             match written {
@@ -223,14 +239,15 @@ impl AsFd for SmcStream {
             return self.socket.tcp.as_fd();
         }
         let shard = self.stack.shard();
-        let mut state = shard.lock();
-        let readable = state.is_readable(&self.socket);
-        let writable = state.is_writable(&self.socket, shard.now());
+        let (mut state, now) = (shard.lock(), shard.now());
         if let Some(conn) = self.socket.conn() {
             // Whoever polls it does not look at the device.
             state.set_urgent(conn, true);
         }
-        state.settle(shard, shard.now());
+        state.settle(shard, now);
+        // What was heard just now, nobody could be told yet.
+        let readable = state.is_readable(&self.socket, now);
+        let writable = state.is_writable(&self.socket, now);
         match self.socket.ready_fd(readable, writable) {
             Ok(ready) => ready.as_fd(),
             Err(error) => panic!("no descriptor for a stream's readiness: {error}"),
@@ -242,7 +259,7 @@ impl Drop for SmcStream {
     fn drop(&mut self) {
         if self.carrier.is_smc() {
             let shard = self.stack.shard();
-            shard.lock().shut(shard, &self.socket, Ending::Both);
+            shard.lock().close(shard, &self.socket);
         }
     }
 }

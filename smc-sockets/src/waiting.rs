@@ -24,10 +24,13 @@ pub(crate) enum Direction {
 }
 
 /// Tries until it succeeds or fails, waiting in between if the stream does that.
+///
+/// `since` is when the caller began to wait, if it has already, and is set if not.
 pub(crate) fn until_done<T>(
     shard: &Arc<Shard>,
     socket: &Socket,
     direction: Direction,
+    since: &mut Option<Instant>,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
     let mut attempt = |state: &mut State, now| {
@@ -51,6 +54,8 @@ pub(crate) fn until_done<T>(
     }
     let mut budget = socket.spin().begin();
     let learns = budget != shard.spin;
+    let timeout = socket.timeout(direction);
+    budget = budget.min(timeout.unwrap_or(Duration::MAX));
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
@@ -77,16 +82,16 @@ pub(crate) fn until_done<T>(
             return done;
         }
     }
-    let timeout = socket.timeout(direction);
+    let since = *since.get_or_insert(began);
     loop {
-        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(began)));
+        let left = timeout.map(|timeout| timeout.saturating_sub(now.since(since)));
         if left.is_some_and(|left| left.is_zero()) {
             state.leave(shard, now);
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket.mark(direction);
         let can = |state: &mut State| match direction {
-            Direction::Read => state.is_readable(socket),
+            Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),
         };
         state = sleep(shard, socket, state, left, can);

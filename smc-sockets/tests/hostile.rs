@@ -242,6 +242,35 @@ fn a_client_that_confirms_with_memory_it_does_not_have_is_reset() {
 }
 
 #[test]
+fn a_peer_that_takes_its_memory_back_is_an_error() {
+    let (listener, address) = listener();
+    let mut client = Peer::connect(address);
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.hear();
+    client.tell(&accept);
+    let confirm = client.next();
+    client.send(&confirm);
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    client.withdraw();
+    let (told, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // Until it is known.
+        let error = loop {
+            if let Err(error) = stream.write(b"octets") {
+                break error;
+            }
+            sleep(Duration::from_millis(10));
+        };
+        told.send(error.kind())
+    });
+    let outcome = outcome.recv_timeout(Duration::from_secs(10));
+    assert_eq!(outcome, Ok(ErrorKind::ConnectionReset));
+    serves_on(&listener, "the next one");
+}
+
+#[test]
 fn a_flood_at_the_pairing_socket_keeps_nobody_waiting() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();

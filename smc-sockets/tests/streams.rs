@@ -136,6 +136,47 @@ fn a_sleeping_reader_wakes() {
     });
 }
 
+/// Threads that spin take the core from those they wait for; they must see that.
+#[test]
+fn more_busy_threads_than_cores_get_on() {
+    const PAIRS: usize = 8;
+    const LEN: usize = 2 << 20;
+    let (listener, address) = listener();
+    let stack = stack();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for at in 0..PAIRS {
+            let (stack, listener) = (stack.clone(), &listener);
+            scope.spawn(move || {
+                let mut client = SmcStream::connect_on(&stack, address).unwrap();
+                assert!(client.carrier().is_smc(), "{}", client.carrier());
+                let sent = octets(LEN);
+                // Half of them in pieces that are answered one by one.
+                let piece = if at % 2 == 0 { LEN } else { 1000 };
+                for piece in sent.chunks(piece) {
+                    client.write_all(piece).unwrap();
+                    client.read_exact(&mut [0; 1]).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                let (mut server, _) = listener.accept().unwrap();
+                let (mut received, mut chunk) = (Vec::new(), vec![0; 30_000]);
+                while received.len() < LEN {
+                    let len = server.read(&mut chunk).unwrap();
+                    received.extend_from_slice(&chunk[..len]);
+                    // Of long pieces one answer counts, of short ones each.
+                    if len < 1001 || received.len() == LEN {
+                        server.write_all(b"x").unwrap();
+                    }
+                }
+                assert!(received == octets(LEN));
+                while server.read(&mut chunk).is_ok_and(|len| len > 0) {}
+            });
+        }
+    });
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}
+
 #[test]
 fn a_thousand_connections_live_side_by_side() {
     const MANY: usize = 1000;
@@ -165,4 +206,30 @@ fn a_thousand_connections_live_side_by_side() {
         assert_eq!(text, at.to_be_bytes());
     }
     serving.join().unwrap();
+}
+
+#[test]
+fn addresses_are_as_with_tcp_in_either_family() {
+    let tcp = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let listener = smc_sockets::SmcListener::on(&stack(), tcp).unwrap();
+    let stack = stack();
+    for (to, seen) in [
+        ("[::1]", "[::1]"),
+        ("127.0.0.1", "[::ffff:127.0.0.1]"),
+        ("[::ffff:127.0.0.1]", "[::ffff:127.0.0.1]"),
+    ] {
+        let mut client = SmcStream::connect_on(&stack, format!("{to}:{port}")).unwrap();
+        let (mut server, from) = listener.accept().unwrap();
+        assert!(client.carrier().is_smc(), "{to}: {}", client.carrier());
+        let near = client.local_addr().unwrap();
+        assert_eq!(
+            client.peer_addr().unwrap().to_string(),
+            format!("{to}:{port}")
+        );
+        assert_eq!(from.to_string(), format!("{seen}:{}", near.port()));
+        assert_eq!(server.peer_addr().unwrap(), from);
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+    }
 }

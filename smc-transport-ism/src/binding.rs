@@ -14,6 +14,8 @@
 //! and which no earlier peer can write to.
 
 mod buffers;
+mod control;
+mod reports;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +24,11 @@ use std::collections::VecDeque;
 use smc_proto::command::{BufferSpans, IsmCommand, Segment};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::{BufferId, ConnId, DeviceId};
-use smc_proto::wire::types::{Chid, DmbToken as WireToken, IsmGid};
+use smc_proto::wire::types::{Chid, IsmGid};
 
-use crate::device::{
-    DeviceEvent, DmbToken, EventKind, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
-};
-use buffers::{Buffers, Memory};
+use crate::device::{Gid128, IsmDevice, IsmError, RemoteDmb, VlanId};
+use buffers::Buffers;
+use control::refusal;
 
 /// An ISM device that an engine drives under a number.
 pub struct Binding<D> {
@@ -156,71 +157,6 @@ impl<D: IsmDevice> Binding<D> {
         self.answers.pop_front()
     }
 
-    /// Executes a control command; `None` if its answer comes later, or never.
-    fn control(&mut self, command: IsmCommand) -> Result<Option<IsmCompletion>, IsmError> {
-        Ok(match command {
-            IsmCommand::RegisterDmb {
-                buffer,
-                length,
-                peer,
-                vlan,
-            } => {
-                let dmb = self
-                    .device
-                    .register_dmb(length, gid_of(peer), vlan_of(vlan)?)?;
-                self.buffers.put(buffer, Memory::registering(dmb));
-                None
-            }
-            IsmCommand::UnregisterDmb { buffer } => {
-                if let Some(dmb) = self.buffers.dmb(buffer) {
-                    self.device.unregister_dmb(dmb)?;
-                }
-                self.buffers.remove(buffer);
-                Some(IsmCompletion::DmbUnregistered { buffer })
-            }
-            IsmCommand::AllocBuffer { buffer, length } => {
-                self.buffers.put(buffer, Memory::source(length));
-                Some(IsmCompletion::BufferAllocated { buffer })
-            }
-            IsmCommand::FreeBuffer { buffer } => {
-                self.buffers.remove(buffer);
-                Some(IsmCompletion::BufferFreed { buffer })
-            }
-            IsmCommand::AttachDmb {
-                buffer,
-                peer,
-                token,
-                length,
-                map,
-            } => {
-                let token = DmbToken(token.0);
-                let remote = self.device.attach_dmb(gid_of(peer), token, length)?;
-                self.buffers.attach(buffer, remote, map);
-                Some(IsmCompletion::DmbAttached { buffer })
-            }
-            IsmCommand::DetachDmb { buffer } => {
-                if let Some(remote) = self.buffers.detach(buffer) {
-                    self.device.detach_dmb(remote)?;
-                }
-                Some(IsmCompletion::DmbDetached { buffer })
-            }
-            IsmCommand::SignalEvent {
-                peer,
-                vlan,
-                code,
-                info,
-            } => {
-                // An event may be lost.
-                let vlan = vlan_of(vlan).unwrap_or(None);
-                let _ = self.device.signal_event(gid_of(peer), vlan, code, info);
-                None
-            }
-            IsmCommand::ClearDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
-            // These two are no control commands.
-            IsmCommand::Move { .. } | IsmCommand::Signal { .. } => None,
-        })
-    }
-
     fn move_source(
         &mut self,
         buffer: BufferId,
@@ -235,51 +171,6 @@ impl<D: IsmDevice> Binding<D> {
             at = at.checked_add(segment.length).ok_or(IsmError::Bounds)?;
         }
         Ok(())
-    }
-
-    fn completion(&mut self, report: IsmReport) -> Option<IsmCompletion> {
-        match report {
-            IsmReport::Signalled { dmb, cdc, .. } => {
-                let buffer = self.buffers.of_dmb(dmb)?;
-                Some(IsmCompletion::Signalled { buffer, cdc })
-            }
-            IsmReport::DmbRegistered { dmb, token } => {
-                let buffer = self.buffers.of_dmb(dmb)?;
-                self.buffers.registered(buffer, token);
-                let token = WireToken(token.0);
-                Some(IsmCompletion::DmbRegistered { buffer, token })
-            }
-            IsmReport::Failed { dmb, .. } => {
-                let buffer = self.buffers.of_dmb(dmb)?;
-                Some(match self.buffers.token(buffer) {
-                    Some(_) => IsmCompletion::DmbFailed { buffer },
-                    None => {
-                        self.buffers.remove(buffer);
-                        IsmCompletion::Refused { buffer }
-                    }
-                })
-            }
-            IsmReport::Event(event) => self.event(event),
-        }
-    }
-
-    fn event(&self, event: DeviceEvent) -> Option<IsmCompletion> {
-        let device = self.id;
-        Some(match event.kind {
-            EventKind::Gid => IsmCompletion::PeerVanished {
-                device,
-                peer: self.name_of(event.peer?),
-            },
-            EventKind::Software => IsmCompletion::Event {
-                device,
-                peer: self.name_of(event.peer?),
-                code: event.code,
-                info: event.info,
-            },
-            EventKind::Dmb => IsmCompletion::DmbFailed {
-                buffer: self.buffers.of_token(DmbToken(event.token))?,
-            },
-        })
     }
 
     fn name_of(&self, gid: Gid128) -> IsmGid {
@@ -336,33 +227,9 @@ impl<D: IsmDevice> Binding<D> {
     }
 }
 
-/// What a command that cannot be executed is answered.
-fn refusal(command: IsmCommand) -> Option<IsmCompletion> {
-    match command {
-        IsmCommand::RegisterDmb { buffer, .. }
-        | IsmCommand::UnregisterDmb { buffer }
-        | IsmCommand::ClearDmb { buffer }
-        | IsmCommand::AllocBuffer { buffer, .. }
-        | IsmCommand::FreeBuffer { buffer }
-        | IsmCommand::AttachDmb { buffer, .. }
-        | IsmCommand::DetachDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
-        IsmCommand::Move { conn, .. } | IsmCommand::Signal { conn, .. } => {
-            Some(IsmCompletion::MoveFailed { conn })
-        }
-        IsmCommand::SignalEvent { .. } => None,
-    }
-}
-
 fn gid_of(peer: IsmGid) -> Gid128 {
     Gid128 {
         gid: peer.gid,
         ext: peer.gid_ext,
-    }
-}
-
-fn vlan_of(vlan: Option<u16>) -> Result<Option<VlanId>, IsmError> {
-    match vlan {
-        None => Ok(None),
-        Some(id) => VlanId::new(id).map(Some).ok_or(IsmError::Vlan),
     }
 }

@@ -36,6 +36,8 @@ mod error;
 
 use core::fmt;
 
+use crate::slots::Key;
+
 pub use error::IsmError;
 pub(crate) use error::{check_bounds, check_cdc_bounds, check_len, element_bit};
 
@@ -97,17 +99,18 @@ impl VlanId {
 
 /// A DMB of this device, from registration to unregistration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Dmb {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
+pub struct Dmb(pub(crate) Key);
+
+impl Dmb {
+    /// Its place at the device.
+    pub(crate) fn index(self) -> u32 {
+        self.0.0
+    }
 }
 
 /// A peer's DMB, from attaching to detaching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RemoteDmb {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct RemoteDmb(pub(crate) Key);
 
 /// What does not change while a device lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

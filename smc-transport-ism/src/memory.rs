@@ -24,7 +24,7 @@ use crate::doorbell::Bells;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// The unit of a CDC message that has the consumer cursor and the flags.
-const FLAGS: usize = 2;
+pub(crate) const FLAGS: usize = 2;
 
 /// The producer flags of that unit, octet 22 of the message.
 const PRODUCER_FLAGS: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0xff, 0]);

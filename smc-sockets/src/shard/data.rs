@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, Shutdown};
 use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
@@ -11,6 +12,7 @@ use smc_proto::wire::types::IsmGid;
 use super::state::Entry;
 use super::{Shard, State};
 use crate::socket::Socket;
+use crate::waiting::Direction;
 
 impl State {
     /// Reads what there is; `None` if that is nothing yet.
@@ -36,6 +38,9 @@ impl State {
             },
             Ok(len) => {
                 self.send(shard, now);
+                if socket.is_polled() && !self.is_readable(socket, now) {
+                    socket.mark(Direction::Read);
+                }
                 Some(Ok(len as usize))
             }
             Err(_) => Some(read_left(socket, into)),
@@ -50,15 +55,30 @@ impl State {
         octets: &[u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let conn = socket.conn();
-        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+        let id = socket.conn();
+        let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(Err(gone(socket)));
         };
         let ism = &mut self.ism;
-        match conn.write(now, |space| ism.fill(space, octets).unwrap_or(0)) {
+        let mut fits = Ok(0);
+        let written = conn.write(now, |space| {
+            fits = ism.fill(space, octets);
+            *fits.as_ref().unwrap_or(&0)
+        });
+        if fits.is_err() {
+            // The peer took the memory back that it had given this connection.
+            let completion = IsmCompletion::MoveFailed { conn: id };
+            self.engine.handle_ism(now, completion);
+            self.carry_out(shard, now);
+            return Some(Err(gone(socket)));
+        }
+        match written {
             Ok(0) => None,
             Ok(len) => {
                 self.send(shard, now);
+                if socket.is_polled() && !self.is_writable(socket, now) {
+                    socket.mark(Direction::Write);
+                }
                 Some(Ok(len as usize))
             }
             Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
@@ -68,25 +88,45 @@ impl State {
         }
     }
 
-    /// Ends a direction of a connection, or both.
-    pub(crate) fn shut(&mut self, shard: &Arc<Shard>, socket: &Socket, how: Shutdown) {
+    /// Ends a direction of a connection, and whatever threads wait for in it.
+    pub(crate) fn shut(&mut self, shard: &Arc<Shard>, socket: &Socket, direction: Direction) {
         let (conn, now) = (socket.conn(), shard.now());
         if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
-            conn.shutdown(now, how);
-            if let (Shutdown::Both, Some(conn)) = (how, socket.conn()) {
-                // Nobody asks for it any more.
-                self.set_urgent(conn, true);
-            }
+            conn.shutdown(
+                now,
+                match direction {
+                    Direction::Read => Shutdown::Read,
+                    Direction::Write => Shutdown::Write,
+                },
+            );
+            self.settle(shard, now);
+            // The engine tells of what the peer does.
+            socket.is_ready(direction);
+        }
+    }
+
+    /// The stream is no more: ends the connection, which may take the peer a while.
+    pub(crate) fn close(&mut self, shard: &Arc<Shard>, socket: &Socket) {
+        let now = shard.now();
+        let Some(conn) = socket.conn() else {
+            return;
+        };
+        if let Some(mut at) = self.engine.conn(conn) {
+            at.shutdown(now, Shutdown::Both);
+            // Nobody asks for it any more.
+            self.set_urgent(conn, true);
             self.settle(shard, now);
         }
     }
 
     /// Whether reading would not wait.
-    pub(crate) fn is_readable(&mut self, socket: &Socket) -> bool {
+    pub(crate) fn is_readable(&mut self, socket: &Socket, now: Instant) -> bool {
         let conn = socket.conn();
         conn.and_then(|conn| self.engine.conn(conn))
-            .is_none_or(|conn| {
-                conn.is_end_of_stream() || conn.readable().is_some_and(|at| !at.is_empty())
+            .is_none_or(|mut conn| {
+                let octets = conn.readable().is_some_and(|at| !at.is_empty());
+                let over = |outcome| matches!(outcome, Err(ApiMisuse::Closed | ApiMisuse::Reset));
+                octets || conn.is_end_of_stream() || over(conn.write(now, |_| 0))
             })
     }
 

@@ -35,15 +35,24 @@ impl Shard {
         self.listeners().all.get(&key).and_then(Weak::upgrade)
     }
 
+    /// Accepts from a listener no more. The kernel would go on telling of it as long as
+    /// anybody has it, a child that was forked for one.
+    pub(crate) fn delist(&self, listening: &Listening) {
+        self.listeners().all.remove(&listening.key());
+        // It fails only for what was never added.
+        let _ = epoll::delete(&self.poller, listening);
+    }
+
     /// Accepts from a listener, or not for the time being.
-    pub(crate) fn pause(&self, listening: &Listening, key: u32, paused: bool) {
+    pub(crate) fn pause(&self, listening: &Listening, paused: bool) {
         let flags = if paused {
-            EventFlags::empty()
+            // The kernel tells in any case that a listener is broken, but of edges once.
+            EventFlags::ET
         } else {
             EventFlags::IN
         };
-        // It fails only for what was never added.
-        let data = Token::Listener(key).data();
+        // It fails only for what was never added, or is no more.
+        let data = Token::Listener(listening.key()).data();
         let _ = epoll::modify(&self.poller, listening, data, flags);
     }
 

@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant as Clock};
 
+use smc_proto::command::IsmCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -73,6 +74,7 @@ pub(crate) struct Peer {
     binding: Binding<Device>,
     conn: Option<ConnId>,
     received: Vec<u8>,
+    dmbs: Vec<BufferId>,
 }
 
 impl Peer {
@@ -110,6 +112,7 @@ impl Peer {
             binding: Binding::new(device, DeviceId(0)),
             conn: None,
             received: Vec::new(),
+            dmbs: Vec::new(),
         }
     }
 
@@ -159,6 +162,9 @@ impl Peer {
                 return octets[..len].to_vec();
             }
             if let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
+                if let IsmCommand::RegisterDmb { buffer, .. } = command {
+                    self.dmbs.push(buffer);
+                }
                 self.binding.execute(command);
             } else if let Some(completion) = self.binding.poll() {
                 self.engine.handle_ism(NOW, completion);
@@ -175,6 +181,13 @@ impl Peer {
             }
         }
         panic!("no message");
+    }
+
+    /// Takes its DMBs back, on which the other side relies.
+    pub(crate) fn withdraw(&mut self) {
+        for buffer in std::mem::take(&mut self.dmbs) {
+            self.binding.execute(IsmCommand::UnregisterDmb { buffer });
+        }
     }
 
     /// The other side's next CLC message, off TCP.

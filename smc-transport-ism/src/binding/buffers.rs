@@ -43,7 +43,7 @@ pub(super) struct Buffers {
 impl Buffers {
     pub(super) fn put(&mut self, buffer: BufferId, memory: Memory) {
         if let Memory::Own { dmb, .. } = memory {
-            let at = dmb.index as usize;
+            let at = dmb.index() as usize;
             if self.owners.len() <= at {
                 self.owners.resize(at + 1, None);
             }
@@ -62,7 +62,7 @@ impl Buffers {
 
     pub(super) fn remove(&mut self, buffer: BufferId) {
         if let Some(dmb) = self.dmb(buffer)
-            && let Some(owner) = self.owners.get_mut(dmb.index as usize)
+            && let Some(owner) = self.owners.get_mut(dmb.index() as usize)
             && *owner == Some((dmb, buffer))
         {
             *owner = None;
@@ -103,7 +103,7 @@ impl Buffers {
 
     #[inline]
     pub(super) fn of_dmb(&self, dmb: Dmb) -> Option<BufferId> {
-        let (of, buffer) = (*self.owners.get(dmb.index as usize)?)?;
+        let (of, buffer) = (*self.owners.get(dmb.index() as usize)?)?;
         (of == dmb).then_some(buffer)
     }
 

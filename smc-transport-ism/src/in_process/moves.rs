@@ -1,6 +1,6 @@
 //! Octets: moved to a peer's DMB, read from one's own.
 
-use super::state::{Attachment, Port, Queued, State, facts, key};
+use super::state::{Attachment, Port, Queued, State, facts};
 use crate::device::{
     CDC_LEN, Cdc, Dmb, Gid128, IsmError, RemoteDmb, check_bounds, check_cdc_bounds, element_bit,
 };
@@ -68,7 +68,7 @@ impl State {
     fn octets(&self, of: Gid128, dmb: Dmb) -> Result<&[u8], IsmError> {
         self.port(of)?
             .dmbs
-            .at(key(dmb))
+            .at(dmb.0)
             .map(|memory| &memory.octets[..])
             .ok_or(IsmError::Stale)
     }
@@ -79,7 +79,7 @@ impl State {
         of: Gid128,
         remote: RemoteDmb,
     ) -> Result<(&mut Port, Key, usize), IsmError> {
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         let Attachment { owner, dmb, len } =
             *self.port(of)?.attached.at(key).ok_or(IsmError::Stale)?;
         let dmb = dmb.ok_or(IsmError::Unreachable)?;

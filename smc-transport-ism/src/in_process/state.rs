@@ -149,17 +149,14 @@ impl State {
             .insert_with(|_| memory)
             .ok_or(IsmError::Exhausted)?;
         port.reports.push_back(Queued::Registered(key));
-        Ok(Dmb {
-            index: key.0,
-            generation: key.1,
-        })
+        Ok(Dmb(key))
     }
 
     pub(super) fn unregister(&mut self, of: Gid128, dmb: Dmb) -> Result<(), IsmError> {
         let port = self.port_mut(of)?;
-        port.dmbs.remove(key(dmb)).ok_or(IsmError::Stale)?;
+        port.dmbs.remove(dmb.0).ok_or(IsmError::Stale)?;
         port.reports.retain(|report| {
-            !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == key(dmb))
+            !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == dmb.0)
         });
         Ok(())
     }
@@ -193,14 +190,11 @@ impl State {
                 len,
             })
             .ok_or(IsmError::Exhausted)?;
-        Ok(RemoteDmb {
-            index: key.0,
-            generation: key.1,
-        })
+        Ok(RemoteDmb(key))
     }
 
     pub(super) fn detach(&mut self, of: Gid128, remote: RemoteDmb) -> Result<(), IsmError> {
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         self.port_mut(of)?
             .attached
             .remove(key)
@@ -248,7 +242,7 @@ impl State {
                 let memory = port.dmbs.at_mut(at)?;
                 memory.reported = true;
                 IsmReport::DmbRegistered {
-                    dmb: dmb(at),
+                    dmb: Dmb(at),
                     token: memory.token,
                 }
             }
@@ -257,7 +251,7 @@ impl State {
                 let mask = core::mem::take(&mut memory.mask);
                 let cdc = *memory.octets.first_chunk()?;
                 IsmReport::Signalled {
-                    dmb: dmb(at),
+                    dmb: Dmb(at),
                     mask,
                     cdc,
                 }
@@ -286,12 +280,4 @@ impl State {
         token = (token ^ (token >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         DmbToken(token ^ (token >> 31))
     }
-}
-
-pub(super) fn key(dmb: Dmb) -> Key {
-    (dmb.index, dmb.generation)
-}
-
-fn dmb((index, generation): Key) -> Dmb {
-    Dmb { index, generation }
 }

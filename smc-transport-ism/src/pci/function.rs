@@ -93,9 +93,7 @@ impl<A: PciAccess> Device<A> {
     }
 
     pub(super) fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
-        self.dmbs
-            .at((dmb.index, dmb.generation))
-            .ok_or(IsmError::Stale)
+        self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
     /// Stores octets into a peer's DMB: in blocks that cross no page, the signal with
@@ -109,7 +107,7 @@ impl<A: PciAccess> Device<A> {
         signal: bool,
     ) -> Result<(), IsmError> {
         element_bit(element, &self.facts)?;
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         let to = self.attached.at(key).ok_or(IsmError::Stale)?;
         if to.gone {
             return Err(IsmError::Unreachable);
@@ -163,10 +161,10 @@ impl<A: PciAccess> Device<A> {
             let index = place.wrapping_sub(PLACES.start);
             // No mask: a signal that came after the bit was taken, told by the mask then.
             if mask != 0
-                && let Some(((index, generation), own)) = self.dmbs.at_index(index)
+                && let Some((key, own)) = self.dmbs.at_index(index)
             {
                 let cdc = own.memory.0.read_cdc(0)?;
-                let dmb = Dmb { index, generation };
+                let dmb = Dmb(key);
                 return Ok(Some(IsmReport::Signalled { dmb, mask, cdc }));
             }
         }
@@ -190,13 +188,9 @@ impl<A: PciAccess> Device<A> {
 
 impl<A: PciAccess> Drop for Device<A> {
     fn drop(&mut self) {
-        let dmbs: Vec<_> = self
-            .dmbs
-            .iter()
-            .map(|((index, generation), _)| (index, generation))
-            .collect();
-        for (index, generation) in dmbs {
-            let _ = self.unregister_dmb(Dmb { index, generation });
+        let dmbs: Vec<_> = self.dmbs.iter().map(|(key, _)| Dmb(key)).collect();
+        for dmb in dmbs {
+            let _ = self.unregister_dmb(dmb);
         }
         // Nothing more can be done about a function that refuses even this.
         let _ = Command::UnregisterEvents.run(&mut self.function);

@@ -56,17 +56,14 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         if let Some(own) = self.dmbs.at_mut(key) {
             own.token = token;
         }
-        let dmb = Dmb {
-            index: key.0,
-            generation: key.1,
-        };
+        let dmb = Dmb(key);
         self.reports
             .push_back(IsmReport::DmbRegistered { dmb, token });
         Ok(dmb)
     }
 
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
-        let key = (dmb.index, dmb.generation);
+        let key = dmb.0;
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
         // After this the function writes there no more; a failing one is taken from
         // the memory all the same.
@@ -76,7 +73,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
             // The function may still write there: the memory must outlive it.
             core::mem::forget(own);
         }
-        self.summary.clear(PLACES.start + dmb.index)?;
+        self.summary.clear(PLACES.start + dmb.index())?;
         self.reports.retain(|report| match report {
             IsmReport::DmbRegistered { dmb: of, .. } => *of != dmb,
             _ => true,
@@ -111,14 +108,11 @@ impl<A: PciAccess> IsmDevice for Device<A> {
             .attached
             .insert_with(|_| to)
             .ok_or(IsmError::Exhausted)?;
-        Ok(RemoteDmb {
-            index: key.0,
-            generation: key.1,
-        })
+        Ok(RemoteDmb(key))
     }
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
     }
 

@@ -19,6 +19,9 @@ use crate::slots::{Key, Slots};
 
 /// Peers a device can have.
 const MAX_CHANNELS: u32 = 1024;
+/// Of these, peers of one user that is neither root nor this process's own: each holds a
+/// descriptor, and is looked at, as long as the peer likes.
+pub(super) const OF_A_STRANGER: usize = 64;
 
 /// What is always waited for.
 pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
@@ -139,6 +142,12 @@ impl Device {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
+        //= SHM-032
+        let is_stranger = uid != 0 && uid != rustix::process::geteuid().as_raw();
+        let of_theirs = |(_, known): &(Key, &Channel)| known.uid == uid;
+        if is_stranger && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {
+            return Err(full());
+        }
         let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
         let added = self.channels.at(key).map(|channel| {
             if self.parked {

@@ -55,11 +55,11 @@ impl IsmDevice for Device {
                 return Err(error);
             }
         }
-        Ok(dmb(key))
+        Ok(Dmb(key))
     }
 
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
-        let key = (dmb.index, dmb.generation);
+        let key = dmb.0;
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
         self.reports.retain(|report| match report {
             IsmReport::DmbRegistered { dmb: of, .. } | IsmReport::Signalled { dmb: of, .. } => {
@@ -82,12 +82,9 @@ impl IsmDevice for Device {
         token: DmbToken,
         len: u32,
     ) -> Result<RemoteDmb, IsmError> {
-        let channel = self.channel_to(peer)?;
-        // The offer was sent before the token was told, so it is here to be read.
-        if self.offer(channel, token).is_none() {
-            self.read_channel(channel, SOCKET.saturating_sub(self.reports.len()));
-        }
-        let Offer { region, ring } = self.offer(channel, token).ok_or(IsmError::Token)?;
+        self.channel_to(peer)?;
+        let (channel, offer) = self.find_offer(peer, token).ok_or(IsmError::Token)?;
+        let Offer { region, ring } = offer;
         check_len(len, &self.facts())?;
         if len as usize > region.len() {
             return Err(IsmError::Length);
@@ -103,14 +100,11 @@ impl IsmDevice for Device {
             .attached
             .insert_with(|_| live)
             .ok_or(IsmError::Exhausted)?;
-        Ok(RemoteDmb {
-            index: key.0,
-            generation: key.1,
-        })
+        Ok(RemoteDmb(key))
     }
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
-        let key = (remote.index, remote.generation);
+        let key = remote.0;
         self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
     }
 
@@ -199,19 +193,33 @@ struct Target<'a> {
 
 impl Device {
     fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
-        self.dmbs
-            .at((dmb.index, dmb.generation))
-            .ok_or(IsmError::Stale)
+        self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
-    fn offer(&self, channel: Key, token: DmbToken) -> Option<Offer> {
-        self.channels.at(channel)?.offered(token).cloned()
+    /// A peer's DMB, and the channel it was offered on: there may be several to a peer,
+    /// and each side uses which it likes.
+    //= SHM-013
+    fn find_offer(&mut self, peer: Gid128, token: DmbToken) -> Option<(Key, Offer)> {
+        let to_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
+        let channels: Vec<_> = to_peer.map(|(key, _)| key).collect();
+        let offer = |device: &Self, key| {
+            let offered = device.channels.at(key)?.offered(token).cloned()?;
+            Some((key, offered))
+        };
+        let known = channels.iter().find_map(|key| offer(self, *key));
+        known.or_else(|| {
+            channels.iter().find_map(|key| {
+                // The offer was sent before the token was told, so it is there to be read.
+                self.read_channel(*key, SOCKET.saturating_sub(self.reports.len()));
+                offer(self, *key)
+            })
+        })
     }
 
     #[inline]
     fn target(&self, remote: RemoteDmb, element: u16) -> Result<Target<'_>, IsmError> {
         element_bit(element, &facts(self.gid))?;
-        match self.attached.at((remote.index, remote.generation)) {
+        match self.attached.at(remote.0) {
             Some(Attached::Live {
                 channel,
                 region,
@@ -239,7 +247,7 @@ impl Device {
         }
         let cdc = own.region.read_cdc(0).ok()?;
         Some(IsmReport::Signalled {
-            dmb: dmb(key),
+            dmb: Dmb(key),
             mask: 0x8000,
             cdc,
         })
@@ -248,7 +256,7 @@ impl Device {
     pub(super) fn report_registered(&mut self, key: Key) {
         if let Some(own) = self.dmbs.at(key) {
             let report = IsmReport::DmbRegistered {
-                dmb: dmb(key),
+                dmb: Dmb(key),
                 token: own.token,
             };
             self.reports.push_back(report);
@@ -269,10 +277,6 @@ impl Device {
             let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
         }
     }
-}
-
-fn dmb((index, generation): Key) -> Dmb {
-    Dmb { index, generation }
 }
 
 /// There is one network here: no VLAN, but what version 2 asks for.

@@ -7,13 +7,14 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::Device;
 use super::channel::{Begun, Channel};
+use super::device::OF_A_STRANGER;
 use super::message::Message;
 use super::socket::{Received, Socket};
 use crate::device::{
     DeviceEvent, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
 };
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{BellsOf, SharedRegion};
+use crate::memory::{BellsOf, FLAGS, SharedRegion};
 
 const LEN: u32 = 16384;
 const HOSTILE: Gid128 = Gid128 {
@@ -50,6 +51,36 @@ fn attached(mover: &mut Device, owner: &mut Device) -> (Dmb, RemoteDmb) {
     )
 }
 
+/// Connections that pair at the same time make a channel each, and the two sides may
+/// take them in in any order.
+//= SHM-013 test
+#[test]
+fn channels_taken_in_in_another_order_serve_both_ways() {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    let channels = [(); 2].map(|()| {
+        let (left, right) = Socket::pair().unwrap();
+        let left = Begun::begin(left, one.gid).unwrap();
+        let right = Begun::begin(right, two.gid).unwrap();
+        let now = Instant::now();
+        (left.finish(now).unwrap(), right.finish(now).unwrap())
+    });
+    let [(left, right), (other_left, other_right)] = channels;
+    one.adopt(left).unwrap();
+    one.adopt(other_left).unwrap();
+    two.adopt(other_right).unwrap();
+    two.adopt(right).unwrap();
+    for _ in 0..3 {
+        for (mover, owner) in [(0, 1), (1, 0)] {
+            let mut devices = [&mut one, &mut two];
+            let [mover, owner] = devices.get_disjoint_mut([mover, owner]).unwrap();
+            let (dmb, remote) = attached(mover, owner);
+            mover.move_cdc(remote, 0, 0, &[7; 32], true).unwrap();
+            let report = next(owner);
+            assert!(matches!(report, IsmReport::Signalled { dmb: of, .. } if of == dmb));
+        }
+    }
+}
+
 /// A device, and a peer that speaks by hand.
 fn with_hostile() -> (Device, Socket, BellsOf) {
     let mut device = Device::open().unwrap();
@@ -58,16 +89,49 @@ fn with_hostile() -> (Device, Socket, BellsOf) {
 }
 
 fn join_hostile(device: &mut Device, gid: Gid128) -> (BellsOf, Socket) {
-    let (near, far) = Socket::pair().unwrap();
-    let (bells, fd) = BellsOf::create().unwrap();
-    far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
-    let begun = Begun::begin(near, device.gid).unwrap();
-    device.adopt(begun.finish(Instant::now()).unwrap()).unwrap();
+    let (channel, bells, far) = begun_by_hostile(device, gid);
+    device.adopt(channel).unwrap();
     assert!(matches!(
         far.receive(),
         Received::Message(Message::Hello { .. }, Some(_))
     ));
     (bells, far)
+}
+
+fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, BellsOf, Socket) {
+    let (near, far) = Socket::pair().unwrap();
+    let (bells, fd) = BellsOf::create().unwrap();
+    far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
+    let begun = Begun::begin(near, device.gid).unwrap();
+    (begun.finish(Instant::now()).unwrap(), bells, far)
+}
+
+//= SHM-032 test
+#[test]
+fn a_stranger_cannot_take_all_channels() {
+    let mut device = Device::open().unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let strangers = [own + 1, own + 2];
+    let mut ends = Vec::new();
+    let mut join = |device: &mut Device, gid: usize, uid| {
+        let gid = Gid128 {
+            gid: gid as u64,
+            ext: 0,
+        };
+        let (mut channel, bells, far) = begun_by_hostile(device, gid);
+        channel.uid = uid;
+        ends.push((bells, far));
+        device.adopt(channel).map_err(|error| error.kind())
+    };
+    for gid in 1..=OF_A_STRANGER {
+        assert_eq!(join(&mut device, gid, strangers[0]), Ok(()));
+    }
+    let refused = join(&mut device, 1000, strangers[0]);
+    assert_eq!(refused, Err(std::io::ErrorKind::QuotaExceeded));
+    assert_eq!(join(&mut device, 1000, strangers[1]), Ok(()));
+    for gid in 2000..2000 + 2 * OF_A_STRANGER {
+        assert_eq!(join(&mut device, gid, own), Ok(()));
+    }
 }
 
 fn offer(token: u64) -> Message {
@@ -184,8 +248,8 @@ fn rings_for_others_are_not_heard() {
     let (friends, _) = attached(&mut friend, &mut device);
     let (own, _) = registered(&mut device, HOSTILE);
     let ring = |dmb: Dmb| Ring {
-        slot: dmb.index,
-        generation: dmb.generation as u16,
+        slot: dmb.index(),
+        generation: dmb.0.1 as u16,
     };
     let other = |of: Ring| Ring {
         generation: of.generation.wrapping_add(1),
@@ -392,19 +456,24 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
                     .unwrap();
             }
         });
-        let whole = |cdc: &[u8]| {
-            cdc.chunks(8)
-                .all(|cursor| cursor.iter().all(|at| *at == cursor[0]))
+        // The producer's flags are cleared in a step of their own.
+        let is_whole = |cdc: &[u8]| {
+            cdc.chunks(8).enumerate().all(|(unit, octets)| {
+                let mut octets = octets.iter().enumerate();
+                octets.all(|(at, octet)| *octet == cdc[unit * 8] || (unit, at) == (FLAGS, 6))
+            })
         };
+        let mut whole = true;
         let mut octets = [0; 4096];
         for _ in 0..20_000 {
-            assert!(whole(&two.read_cdc(dmb, 0).unwrap()));
+            whole &= is_whole(&two.read_cdc(dmb, 0).unwrap());
             if let Some(IsmReport::Signalled { cdc, .. }) = two.poll() {
-                assert!(whole(&cdc));
+                whole &= is_whole(&cdc);
             }
             two.read(dmb, 32, &mut octets).unwrap();
         }
         done.store(true, order);
+        assert!(whole);
     });
 }
 

@@ -308,8 +308,7 @@ impl Device {
         };
         for dmb in channel.untold() {
             if self.dmbs.remove(dmb).is_some() {
-                let (index, generation) = dmb;
-                let dmb = Dmb { index, generation };
+                let dmb = Dmb(dmb);
                 let error = IsmError::Unreachable;
                 self.reports.push_back(IsmReport::Failed { dmb, error });
             }

@@ -194,6 +194,15 @@ impl Call {
         }
     }
 
+    /// Who was told to go on, and is about to greet: it may take the channel for made.
+    #[must_use]
+    pub fn greets(&self) -> Option<Peer> {
+        match &self.state {
+            Calling::Greeting(greeting) => Some(greeting.peer),
+            _ => None,
+        }
+    }
+
     /// What becomes readable when [`Self::poll`] can go on; it may also go on at the
     /// time it named, or when octets arrive on the connection.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
@@ -17,6 +17,8 @@ use crate::shared::socket::{Received, Socket};
 pub(super) const MAX_CALLERS: usize = 256;
 /// Times a caller is looked at that says nothing.
 const LOOKS: u8 = 16;
+/// Longer than any wait: a time after which no clock has a number is no deadline.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Clients the kernel keeps beside those.
 const BACKLOG: i32 = 128;
 
@@ -121,7 +123,7 @@ impl Rendezvous {
                 None,
             )
             .ok()?;
-        let deadline = Instant::now() + patience.go;
+        let deadline = Instant::now() + patience.go.min(LONGEST);
         Some(Answer {
             state: Answering::Asked(socket),
             gid: self.gid,

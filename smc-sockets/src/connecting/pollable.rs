@@ -1,0 +1,103 @@
+//! Connecting without waiting.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+
+use super::{Attempt, Step};
+use crate::shard::timespec;
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+
+/// A connection that is being made while its program does something else:
+/// [`SmcStream::begin_connect`].
+///
+/// When its descriptor is readable ([`AsFd`]), [`Self::finish`] goes on. Dropping it gives
+/// the connection up.
+pub struct Connecting {
+    stack: Stack,
+    /// None once it is finished: the stream alone has the connection then.
+    attempt: Mutex<Option<Attempt>>,
+    poller: OwnedFd,
+    timer: OwnedFd,
+}
+
+impl Connecting {
+    pub(crate) fn begin(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
+        let attempt = Attempt::begin(stack.shard(), to)?;
+        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // Once for each change: octets that do not suffice are no news.
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), flags)?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
+        for socket in attempt.called() {
+            epoll::add(&poller, socket, EventData::new_u64(0), flags)?;
+        }
+        Ok(Self {
+            stack: stack.clone(),
+            attempt: Mutex::new(Some(attempt)),
+            poller,
+            timer,
+        })
+    }
+
+    /// The stream, when it is known what carries it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: not yet. Others as [`SmcStream::connect`], and
+    /// [`io::ErrorKind::NotConnected`] for one that has been finished.
+    pub fn finish(&self) -> io::Result<SmcStream> {
+        let mut slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(attempt) = slot.as_mut() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
+        let now = Some(&Timespec::default());
+        // What is taken here is looked at below.
+        match epoll::wait(&self.poller, &mut events, now) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match attempt.step()? {
+            Step::Done(socket) => {
+                // It fails only for what was never added.
+                let _ = epoll::delete(&self.poller, &attempt.tcp);
+                *slot = None;
+                Ok(SmcStream::new(self.stack.clone(), socket))
+            }
+            Step::Wait(until) => {
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
+                let new = Itimerspec {
+                    it_interval: Timespec::default(),
+                    it_value: next.unwrap_or_default(),
+                };
+                let flags = TimerfdTimerFlags::empty();
+                rustix::time::timerfd_settime(&self.timer, flags, &new)?;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        }
+    }
+}
+
+impl AsFd for Connecting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poller.as_fd()
+    }
+}
+
+impl fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connecting").finish_non_exhaustive()
+    }
+}

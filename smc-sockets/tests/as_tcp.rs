@@ -1,0 +1,255 @@
+//! What a program that knows std's `TcpStream` relies on: each test runs over TCP, too.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use common::pair;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::Timespec;
+use smc_sockets::SmcStream;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(5);
+
+/// An end of a connection of either kind.
+trait End: AsFd + Send + Sync + Sized + 'static {
+    fn pair() -> (Self, Self);
+    fn get(&self, into: &mut [u8]) -> io::Result<usize>;
+    fn put(&self, octets: &[u8]) -> io::Result<usize>;
+    fn shut(&self, how: Shutdown);
+    fn never_waits(&self);
+    fn writes_at_most(&self, time: Duration);
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+macro_rules! end {
+    ($kind:ty, $pair:ident) => {
+        impl End for $kind {
+            fn pair() -> (Self, Self) {
+                $pair()
+            }
+            fn get(&self, into: &mut [u8]) -> io::Result<usize> {
+                (&*self).read(into)
+            }
+            fn put(&self, octets: &[u8]) -> io::Result<usize> {
+                (&*self).write(octets)
+            }
+            fn shut(&self, how: Shutdown) {
+                self.shutdown(how).unwrap();
+            }
+            fn never_waits(&self) {
+                self.set_nonblocking(true).unwrap();
+            }
+            fn writes_at_most(&self, time: Duration) {
+                self.set_write_timeout(Some(time)).unwrap();
+            }
+        }
+    };
+}
+
+end!(TcpStream, tcp_pair);
+end!(SmcStream, pair);
+
+/// Runs a test over both.
+macro_rules! over_both {
+    ($($name:ident)*) => {$(
+        mod $name {
+            #[test]
+            fn smc() {
+                super::$name::<smc_sockets::SmcStream>();
+            }
+            #[test]
+            fn tcp() {
+                super::$name::<std::net::TcpStream>();
+            }
+        }
+    )*};
+}
+
+over_both! {
+    a_shutdown_releases_who_waits_to_write
+    a_shutdown_releases_who_waits_to_read
+    shutting_both_ways_loses_nothing
+    a_write_that_gets_on_slowly_ends_in_time
+    a_short_read_is_followed_by_an_edge
+    a_short_write_is_followed_by_an_edge
+    octets_heard_while_the_descriptor_is_made_are_told
+    who_waits_to_write_is_told_of_a_reset
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+fn poll(of: impl AsFd, flags: PollFlags, time: Duration) -> PollFlags {
+    let mut polled = [PollFd::new(&of, flags)];
+    rustix::event::poll(&mut polled, Some(&timespec(time))).unwrap();
+    polled[0].revents()
+}
+
+/// Fills what there is room for, without waiting.
+fn fill(end: &impl End) {
+    while end.put(&[7; 100_000]).is_ok() {}
+}
+
+/// What a thread comes to in time.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (told, outcome) = mpsc::channel();
+    std::thread::spawn(move || told.send(work()));
+    outcome
+}
+
+fn a_shutdown_releases_who_waits_to_write<E: End>() {
+    for how in [Shutdown::Write, Shutdown::Both] {
+        let (client, _server) = E::pair();
+        let client = std::sync::Arc::new(client);
+        let writer = client.clone();
+        let outcome = in_time(move || {
+            loop {
+                if let Err(error) = writer.put(&[7; 100_000]) {
+                    return error.kind();
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        client.shut(how);
+        assert_eq!(outcome.recv_timeout(LONG), Ok(ErrorKind::BrokenPipe));
+    }
+}
+
+fn a_shutdown_releases_who_waits_to_read<E: End>() {
+    for how in [Shutdown::Read, Shutdown::Both] {
+        let (client, _server) = E::pair();
+        let client = std::sync::Arc::new(client);
+        let reader = client.clone();
+        let outcome = in_time(move || reader.get(&mut [0; 8]).map_err(|error| error.kind()));
+        std::thread::sleep(Duration::from_millis(50));
+        client.shut(how);
+        assert_eq!(outcome.recv_timeout(LONG), Ok(Ok(0)));
+    }
+}
+
+fn shutting_both_ways_loses_nothing<E: End>() {
+    let (client, server) = E::pair();
+    client.put(b"question").unwrap();
+    assert!(poll(&server, PollFlags::IN, LONG).contains(PollFlags::IN));
+    server.put(b"answer").unwrap();
+    server.shut(Shutdown::Both);
+    let mut octets = [0; 16];
+    assert_eq!(client.get(&mut octets).unwrap(), 6);
+    assert_eq!(client.get(&mut octets).unwrap(), 0);
+    assert_eq!(server.get(&mut octets).unwrap(), 8);
+    assert_eq!(server.get(&mut octets).unwrap(), 0);
+    let error = server.put(b"x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+fn a_write_that_gets_on_slowly_ends_in_time<E: End>() {
+    let (client, server) = E::pair();
+    client.writes_at_most(Duration::from_millis(300));
+    std::thread::spawn(move || {
+        let mut octets = vec![0; 32 << 10];
+        while server.get(&mut octets).is_ok_and(|len| len > 0) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let octets = vec![7; 64 << 20];
+    let begin = Instant::now();
+    let written = client.put(&octets).unwrap();
+    assert!(written < octets.len() && begin.elapsed() < LONG);
+}
+
+/// Waits for an edge.
+struct Edges(std::os::fd::OwnedFd);
+
+impl Edges {
+    fn of(of: impl AsFd, flags: EventFlags) -> Self {
+        let poller = epoll::create(CreateFlags::CLOEXEC).unwrap();
+        let flags = flags | EventFlags::ET;
+        epoll::add(&poller, of, EventData::new_u64(0), flags).unwrap();
+        Self(poller)
+    }
+
+    fn wait(&self, time: Duration) -> bool {
+        let mut events = [std::mem::MaybeUninit::uninit(); 4];
+        let (events, _) = epoll::wait(&self.0, &mut events, Some(&timespec(time))).unwrap();
+        !events.is_empty()
+    }
+}
+
+// `epoll(7)`: who got less than it asked for may wait for the next edge.
+fn a_short_read_is_followed_by_an_edge<E: End>() {
+    let (client, server) = E::pair();
+    server.never_waits();
+    let edges = Edges::of(&server, EventFlags::IN);
+    for _ in 0..3 {
+        client.put(b"octets").unwrap();
+        assert!(edges.wait(LONG));
+        assert_eq!(server.get(&mut [0; 16]).unwrap(), 6);
+        assert_eq!(
+            poll(&server, PollFlags::IN, Duration::ZERO),
+            PollFlags::empty()
+        );
+    }
+}
+
+fn a_short_write_is_followed_by_an_edge<E: End>() {
+    let (client, server) = E::pair();
+    client.never_waits();
+    server.never_waits();
+    let edges = Edges::of(&client, EventFlags::OUT);
+    let octets = vec![7; 64 << 20];
+    let mut left = vec![0; 1 << 20];
+    for _ in 0..3 {
+        // At first it is writable.
+        assert!(edges.wait(LONG));
+        let written = client.put(&octets).unwrap();
+        assert!(written < octets.len());
+        let mut read = 0;
+        while read < written {
+            match server.get(&mut left) {
+                Ok(len) => read += len,
+                Err(_) => drop(poll(&server, PollFlags::IN, LONG)),
+            }
+        }
+    }
+}
+
+fn octets_heard_while_the_descriptor_is_made_are_told<E: End>() {
+    for _ in 0..20 {
+        let (client, server) = E::pair();
+        server.never_waits();
+        let error = server.get(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        client.put(b"x").unwrap();
+        assert_eq!(poll(&server, PollFlags::IN, LONG), PollFlags::IN);
+    }
+}
+
+fn who_waits_to_write_is_told_of_a_reset<E: End>() {
+    let (client, server) = E::pair();
+    client.never_waits();
+    fill(&client);
+    assert_eq!(
+        poll(&client, PollFlags::OUT, Duration::ZERO),
+        PollFlags::empty()
+    );
+    drop(server);
+    assert!(poll(&client, PollFlags::OUT, LONG).contains(PollFlags::OUT));
+    assert!(client.put(b"x").is_err());
+}

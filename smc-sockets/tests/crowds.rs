@@ -1,0 +1,188 @@
+//! Listeners that many call, that nobody has any more, or that are broken: nobody else
+//! waits, and no thread runs for nothing.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use common::{listener, stack};
+use rustix::net::{AddressFamily, SocketType};
+use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::{Call, Outcome};
+
+/// As many as may be undecided at a time.
+const MANY: usize = 128;
+/// Less than the engine waits for a CLC message.
+const SOON: Duration = Duration::from_secs(4);
+
+/// Pairs, and says nothing.
+fn silent(to: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let patience = Patience {
+        accept: SOON,
+        grace: SOON,
+        go: SOON,
+    };
+    let gid = Gid128 { gid: 1, ext: 2 };
+    let call = Call::announce(&socket, to, gid, patience).unwrap();
+    rustix::net::connect(&socket, &to).unwrap();
+    let tcp = TcpStream::from(socket);
+    let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();
+    assert!(matches!(outcome, Outcome::Paired(_)));
+    tcp
+}
+
+/// Lets this process have as many descriptors as it may.
+fn many_descriptors() {
+    let which = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(which);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(which, limit).unwrap();
+}
+
+#[test]
+fn many_crowds_find_a_place_or_stay_tcp() {
+    many_descriptors();
+    let server = Stack::open().unwrap();
+    let mut crowd = Vec::new();
+    let mut listeners = Vec::new();
+    for _ in 0..9 {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = SmcListener::on(&server, tcp).unwrap();
+        let address = listener.local_addr().unwrap();
+        listeners.push(listener);
+        crowd.extend((0..MANY).map(|_| silent(address)));
+    }
+    for mut one in &crowd {
+        one.set_nonblocking(true).unwrap();
+        let error = one.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+}
+
+/// What is accepted says.
+fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
+    let (told, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut text = String::new();
+            if stream.unwrap().read_to_string(&mut text).is_ok() && told.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+#[test]
+fn a_crowd_of_silent_clients_keeps_no_other_waiting() {
+    let (listener, address) = listener();
+    let heard = accepts(listener);
+    let crowd: Vec<_> = (0..MANY).map(|_| silent(address)).collect();
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.write_all(b"plain").unwrap();
+    drop(plain);
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
+    // One that has no more patience than usual.
+    let mut stream = SmcStream::connect_on(&Stack::open().unwrap(), address).unwrap();
+    stream.write_all(b"SMC or not").unwrap();
+    drop(stream);
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("SMC or not"));
+    drop(crowd);
+}
+
+#[test]
+fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
+    let (listener, address) = listener();
+    let heard = accepts(listener);
+    let crowd: Vec<_> = (0..MANY).map(|_| silent(address)).collect();
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.write_all(b"plain").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    drop((crowd, plain));
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
+}
+
+#[test]
+fn patience_has_no_end_if_so_wanted() {
+    let mut settings = Settings::default();
+    settings.patience = Patience {
+        accept: Duration::MAX,
+        grace: Duration::MAX,
+        go: Duration::MAX,
+    };
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&Stack::with(settings).unwrap(), tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard = accepts(listener);
+    let stack = Stack::with(settings).unwrap();
+    let mut stream = SmcStream::connect_on(&stack, address).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    stream.write_all(b"patient").unwrap();
+    drop(stream);
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("patient"));
+}
+
+/// Runs a test in a process of its own, where it alone takes time; whether this is that.
+fn alone(name: &str) -> bool {
+    const ALONE: &str = "SMC_SOCKETS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact"])
+        .env(ALONE, "1")
+        .status();
+    assert!(status.unwrap().success());
+    false
+}
+
+/// Nobody has anything to do.
+fn is_idle() {
+    let spent = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let before = spent();
+    std::thread::sleep(Duration::from_millis(500));
+    let spent = spent() - before;
+    assert!(spent < Duration::from_millis(25), "{spent:?}");
+}
+
+// As a child has it that was forked, or who keeps a clone.
+#[test]
+fn a_listener_that_somebody_else_has_too_is_left_to_them() {
+    if !alone("a_listener_that_somebody_else_has_too_is_left_to_them") {
+        return;
+    }
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = tcp.try_clone().unwrap();
+    let stack = stack();
+    drop(SmcListener::on(&stack, tcp).unwrap());
+    let _client = TcpStream::connect(theirs.local_addr().unwrap()).unwrap();
+    is_idle();
+    theirs.set_nonblocking(false).unwrap();
+    theirs.accept().unwrap();
+}
+
+#[test]
+fn a_listener_that_is_broken_says_so_and_takes_no_time() {
+    if !alone("a_listener_that_is_broken_says_so_and_takes_no_time") {
+        return;
+    }
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = tcp.try_clone().unwrap();
+    let listener = SmcListener::on(&stack(), tcp).unwrap();
+    rustix::net::shutdown(&theirs, rustix::net::Shutdown::Both).unwrap();
+    for _ in 0..3 {
+        let error = listener.accept().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        is_idle();
+    }
+}
