@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::machine::{Blueprint, DEVICE, Guest};
 use super::super::{Trouble, console, failed};
-use crate::orders::{Adjustment, Answer, Engagement, Held, Order};
+use crate::orders::{Adjustment, Answer, Held, Order};
 
 /// The client's address.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 1);
@@ -82,18 +82,20 @@ impl Pair {
     /// Lets both hold their parts; the client begins when the server listens.
     pub(super) fn hold(
         &mut self,
-        client: Engagement,
-        server: Engagement,
+        client: &Order,
+        server: &Order,
         patience: Duration,
     ) -> Result<(Vec<Held>, Vec<Held>), Trouble> {
         // A guest bounds each wait, and ends within a few of them.
         let limit = patience * 10 + Duration::from_secs(240);
-        self.server.order(&Order::Hold(server))?;
+        self.server.order(server)?;
         match self.server.answer(patience)? {
             Answer::Listening => {}
+            // It could not even listen.
+            Answer::Held(held) => return Ok((Vec::new(), held)),
             other => return Err(self.server.surprise(&other)),
         }
-        self.client.order(&Order::Hold(client))?;
+        self.client.order(client)?;
         let mut results = Vec::new();
         for guest in [&self.client, &self.server] {
             match guest.answer(limit)? {
