@@ -98,9 +98,11 @@ pub struct Scenario {
     pub expected: Expected,
     /// Seconds that one wait may last.
     pub patience: u64,
-    /// What goes wrong when Linux receives, as kernel against kernel shows: the fault
-    /// is not ours then. It is expected, and its absence is a difference.
+    /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
+    /// fault is not ours then. It is expected, and its absence is a difference.
     pub linux_fails: Option<&'static str>,
+    /// The reason that a client of ours gives where Linux's gives [`reason::NO_DEVICE`].
+    pub our_reason: Option<u32>,
 }
 
 const KIB: u64 = 1024;
@@ -116,6 +118,7 @@ const USUAL: Scenario = Scenario {
     expected: Expected::SmcR,
     patience: 20,
     linux_fails: None,
+    our_reason: None,
 };
 
 /// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
@@ -261,7 +264,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Step::End,
         ],
         patience: 3,
-        linux_fails: Some("Send(5000): sending octet 1: "),
+        linux_fails: Some("Receive(5000): "),
         ..USUAL
     },
     Scenario {
@@ -380,6 +383,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::NO_DEVICE, 0)),
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
         ),
+        our_reason: Some(reason::NO_SMC_R_DEVICE),
         ..USUAL
     },
     Scenario {

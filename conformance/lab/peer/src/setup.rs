@@ -12,7 +12,7 @@ use smc_transport_verbs::binding::Binding;
 use smc_transport_verbs::network::Network;
 use smc_transport_verbs::paths::Surroundings;
 use smc_transport_verbs::pnet::PnetTable;
-use smc_transport_verbs::rdma::{self, RoceDevice};
+use smc_transport_verbs::rdma::{self, RoceDevice, Unavailable};
 
 use crate::host::Host;
 
@@ -24,7 +24,12 @@ const CONNECTIONS: usize = 600;
 pub(crate) fn host(local: Ipv4Addr, ueids: &[String]) -> io::Result<Host> {
     let mut surroundings = Surroundings::new(Network::read()?, PnetTable::default());
     let mut binding = Binding::new()?;
-    let names = rdma::device_names().map_err(told)?;
+    let names = match rdma::device_names() {
+        Ok(names) => names,
+        // The engine declines then, and says why.
+        Err(Unavailable::NoDevice) => Vec::new(),
+        Err(error) => return Err(told(error)),
+    };
     for (device, name) in (0..).map(DeviceId).zip(&names) {
         let rnic = RoceDevice::open(name).map_err(told)?;
         surroundings.set_ports(device, rnic.ports().map_err(told)?);

@@ -171,8 +171,17 @@ impl Host {
                     entry.closed = Some(reason);
                 }
             }
-            Event::GroupUp { group } => self.groups.push(group),
-            Event::GroupDown { group } => self.groups.retain(|up| *up != group),
+            Event::GroupUp { group } => {
+                eprintln!("smc-lab-peer: {now:?}: {event:?}");
+                self.groups.push(group);
+            }
+            Event::GroupDown { group } => {
+                eprintln!("smc-lab-peer: {now:?}: {event:?}");
+                self.groups.retain(|up| *up != group);
+            }
+            Event::LinkUp { .. } | Event::LinkDown { .. } => {
+                eprintln!("smc-lab-peer: {now:?}: {event:?}");
+            }
             _ => {}
         }
     }

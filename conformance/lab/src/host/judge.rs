@@ -2,20 +2,35 @@
 
 use crate::netlink::smc::Carried;
 use crate::orders::Held;
-use crate::scenarios::{Expected, Scenario};
+use crate::scenarios::{Expected, Scenario, reason};
 
 /// The first difference, if there is one.
-pub(crate) fn difference(scenario: &Scenario, client: &[Held], server: &[Held]) -> Option<String> {
+pub(crate) fn difference(
+    scenario: &Scenario,
+    client_is_ours: bool,
+    client: &[Held],
+    server: &[Held],
+) -> Option<String> {
+    let told = |code| match scenario.our_reason {
+        Some(ours) if client_is_ours && code == reason::NO_DEVICE => ours,
+        _ => code,
+    };
     let (client_carried, server_carried) = match scenario.expected {
         Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
         Expected::Tcp(client, server) => {
-            let tcp = |(reason, peer)| Carried::Tcp(reason, peer);
+            let tcp = |(reason, peer)| Carried::Tcp(told(reason), told(peer));
             (client.map(tcp), server.map(tcp))
         }
     };
     end("client", scenario, client, client_carried)
         .or_else(|| end("server", scenario, server, server_carried))
         .or_else(|| octets(client, server))
+}
+
+/// Whether a conversation of this end differs as is known.
+pub(crate) fn tells(all: &[Held], known: &str) -> bool {
+    let mut differences = all.iter().filter_map(|held| held.difference.as_ref());
+    differences.any(|difference| difference.contains(known))
 }
 
 fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>) -> Option<String> {
@@ -78,26 +93,26 @@ mod tests {
     fn another_carrier_a_difference_and_a_missing_connection_are_told() {
         let scenario = &SCENARIOS[0];
         let good = [held(Carried::SmcR)];
-        assert_eq!(difference(scenario, &good, &good), None);
+        assert_eq!(difference(scenario, false, &good, &good), None);
         let tcp = [held(Carried::Tcp(0x0301_0000, 0))];
         assert_eq!(
-            difference(scenario, &good, &tcp).unwrap(),
+            difference(scenario, false, &good, &tcp).unwrap(),
             "server, connection 0: TCP 0x03010000 in place of SMC-R"
         );
         let mut broken = good.clone();
         broken[0].difference = Some("End: an octet".to_owned());
         assert_eq!(
-            difference(scenario, &broken, &good).unwrap(),
+            difference(scenario, false, &broken, &good).unwrap(),
             "client, connection 0 (SMC-R): End: an octet"
         );
         assert_eq!(
-            difference(scenario, &good, &[]).unwrap(),
+            difference(scenario, false, &good, &[]).unwrap(),
             "server: 0 of 1 connections"
         );
         let mut more = good.clone();
         more[0].moved = (5, 6);
         assert!(
-            difference(scenario, &good, &more)
+            difference(scenario, false, &good, &more)
                 .unwrap()
                 .starts_with("more octets")
         );

@@ -148,15 +148,19 @@ fn converse(
     let (client, server) = held?;
     transcript(place, "client", &client)?;
     transcript(place, "server", &server)?;
-    let control = direction.client == End::Kernel && direction.server == End::Kernel;
-    let known = scenario.linux_fails.filter(|_| control);
-    match (judge::difference(scenario, &client, &server), known) {
-        (Some(difference), Some(known)) if difference.contains(known) => {
-            return Ok(Ok(format!("as known of Linux: {difference}")));
+    let difference = judge::difference(scenario, direction.client == End::Ours, &client, &server);
+    match scenario
+        .linux_fails
+        .filter(|_| direction.server == End::Kernel)
+    {
+        Some(known) if judge::tells(&server, known) => {
+            return Ok(Ok(format!("as known of Linux: {known}")));
         }
-        (Some(difference), _) => return Ok(Err(difference)),
-        (None, Some(known)) => return Ok(Err(format!("Linux no longer does this: {known}"))),
-        (None, None) => {}
+        Some(known) => return Ok(Err(format!("Linux no longer does this: {known}"))),
+        None => {}
+    }
+    if let Some(difference) = difference {
+        return Ok(Err(difference));
     }
     if let Err(difference) = captures::judge(&capture)? {
         return Ok(Err(difference));
