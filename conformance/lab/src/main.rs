@@ -27,6 +27,10 @@ mod arguments {
         /// How often each.
         #[arg(long, default_value_t = 1, value_name = "COUNT")]
         rounds: u32,
+        /// SMC-R version 1: the kernel's SMC is built from its source for that, with make
+        /// and gcc-12.
+        #[arg(long)]
+        v1: bool,
         /// Only one direction, client first: kernel-kernel, ours-ours, ours-kernel,
         /// kernel-ours.
         #[arg(long, value_name = "ENDS")]
@@ -60,6 +64,7 @@ mod arguments {
                 kernel: self.kernel.clone(),
                 rounds: self.rounds,
                 direction: self.direction,
+                v1: self.v1,
             }
         }
     }

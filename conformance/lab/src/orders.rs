@@ -84,6 +84,8 @@ pub struct Engagement {
     pub family: Family,
     /// This end's address.
     pub local: Ipv4Addr,
+    /// SMC-R version 1; else version 2.
+    pub v1: bool,
     /// The UEIDs of this end, if it is one of ours; kernels are given theirs before.
     pub ueids: Vec<String>,
     /// The server's address.

@@ -60,6 +60,17 @@ pub enum Setting {
     Buffers(u32, u32),
 }
 
+impl Setting {
+    /// Whether it is about something that version 1 does not have.
+    #[must_use]
+    pub fn is_of_version_2(self) -> bool {
+        matches!(
+            self,
+            Self::ClientWithoutUeid | Self::ServerWithoutUeid | Self::OtherUeids
+        )
+    }
+}
+
 /// What should carry the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {

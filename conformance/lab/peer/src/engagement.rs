@@ -24,7 +24,7 @@ pub(crate) fn hold() -> io::Result<()> {
     let engagement: Engagement = serde_json::from_str(&line)?;
     let option = TcpOption::attach().map_err(setup::told)?;
     let local = engagement.local;
-    let shared = Shared::new(setup::host(local, &engagement.ueids)?)?;
+    let shared = Shared::new(setup::host(local, engagement.v1, &engagement.ueids)?)?;
     let held = thread::scope(|scope| {
         let driver = scope.spawn(|| shared.drive());
         let party = Party {

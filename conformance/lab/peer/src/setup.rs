@@ -19,10 +19,12 @@ use crate::host::Host;
 /// More than any scenario has at once.
 const CONNECTIONS: usize = 600;
 
-/// A host with all RNICs of this machine, which offers SMC-R of version 2 with these
-/// UEIDs.
-pub(crate) fn host(local: Ipv4Addr, ueids: &[String]) -> io::Result<Host> {
-    let mut surroundings = Surroundings::new(Network::read()?, PnetTable::default());
+/// A host with all RNICs of this machine, which offers SMC-R of version 1, or of
+/// version 2 with these UEIDs.
+pub(crate) fn host(local: Ipv4Addr, v1: bool, ueids: &[String]) -> io::Result<Host> {
+    let surroundings = Surroundings::new(Network::read()?, PnetTable::default());
+    // As the kernel's that is built for this laboratory.
+    let mut surroundings = surroundings.with_v1_on_rocev2(v1);
     let mut binding = Binding::new()?;
     let names = match rdma::device_names() {
         Ok(names) => names,
@@ -41,7 +43,7 @@ pub(crate) fn host(local: Ipv4Addr, ueids: &[String]) -> io::Result<Host> {
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     let [a, b, seed @ ..] = random;
     let mut config = Config::new(PeerId::new(u16::from_be_bytes([a, b]), mac));
-    config.offers = Offers::SMCR_V2;
+    config.offers = if v1 { Offers::SMCR_V1 } else { Offers::SMCR_V2 };
     for ueid in ueids {
         let eid = Eid::user(ueid).map_err(|error| io::Error::other(format!("{error:?}")))?;
         config

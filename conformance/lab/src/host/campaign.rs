@@ -31,6 +31,8 @@ pub struct Options {
     pub kernel: Option<String>,
     /// How often each is repeated.
     pub rounds: u32,
+    /// SMC-R version 1, with a kernel whose SMC was built to speak it over soft-RoCE.
+    pub v1: bool,
     /// Only these directions, as in the table.
     pub direction: Option<Direction>,
 }
@@ -57,7 +59,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         let named = options.direction.is_none_or(|only| only == *direction);
         named && (peer.is_ok() || !direction.has_ours())
     };
-    let mut laboratory = Laboratory::new(blueprint, results);
+    let mut laboratory = Laboratory::new(blueprint, results, options.v1);
     let mut rows = Vec::new();
     for round in 0..options.rounds {
         for direction in Direction::ALL.into_iter().filter(wanted) {
@@ -96,14 +98,15 @@ impl Options {
             .as_ref()
             .is_none_or(|part| scenario.name.contains(part.as_str()));
         // Who names one has asked for it.
-        named && (self.only.is_some() || scenario.campaign <= self.campaign)
+        let in_version = !self.v1 || !scenario.setting.is_of_version_2();
+        named && in_version && (self.only.is_some() || scenario.campaign <= self.campaign)
     }
 }
 
 /// What guests are made of; and why there is nothing of ours in it, if so.
 fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Trouble> {
     let directory = &options.directory;
-    let software = packages::prepare(directory, options.kernel.as_deref())?;
+    let software = packages::prepare(directory, options.kernel.as_deref(), options.v1)?;
     let guest = programs::guest(directory)?;
     let mut image = Image::default();
     image.file("init", &fs::read(&guest).map_err(failed(guest.display()))?);
@@ -113,7 +116,7 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Troub
         Err(why) => Err(why),
     };
     let mut order = String::new();
-    for (name, octets) in modules::collect(&software.modules, None)? {
+    for (name, octets) in modules::collect(&software.modules, software.relaxed.as_deref())? {
         image.file(&format!("modules/{name}"), &octets);
         order.push_str(&name);
         order.push('\n');

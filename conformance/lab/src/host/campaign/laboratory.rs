@@ -19,15 +19,17 @@ pub(super) struct Laboratory {
     results: PathBuf,
     pair: Option<Pair>,
     boots: u32,
+    v1: bool,
 }
 
 impl Laboratory {
-    pub(super) fn new(blueprint: Blueprint, results: PathBuf) -> Self {
+    pub(super) fn new(blueprint: Blueprint, results: PathBuf, v1: bool) -> Self {
         Self {
             blueprint,
             results,
             pair: None,
             boots: 0,
+            v1,
         }
     }
 
@@ -44,19 +46,25 @@ impl Laboratory {
     ) -> Result<Row, Trouble> {
         if self.pair.is_none() {
             self.boots += 1;
-            self.pair = Some(Pair::start(&self.blueprint, &self.results, self.boots)?);
+            self.pair = Some(Pair::start(
+                &self.blueprint,
+                &self.results,
+                self.boots,
+                self.v1,
+            )?);
         }
         let Some(pair) = &mut self.pair else {
             return Err(Trouble::Failed("no guests".into()));
         };
+        let version = version(self.v1);
         let name = match round {
-            0 => format!("{}.{direction}.v2", scenario.name),
-            round => format!("{}.{direction}.v2.{round}", scenario.name),
+            0 => format!("{}.{direction}.{version}", scenario.name),
+            round => format!("{}.{direction}.{version}.{round}", scenario.name),
         };
         let place = self.results.join(name);
         fs::create_dir_all(&place).map_err(failed(place.display()))?;
         let began = Instant::now();
-        let result = match converse(pair, scenario, direction, &place) {
+        let result = match converse(pair, scenario, direction, self.v1, &place) {
             Ok(result) => result,
             Err(trouble) => Err(trouble.to_string()),
         };
@@ -71,7 +79,7 @@ impl Laboratory {
         Ok(Row {
             scenario: scenario.name,
             direction: direction.to_string(),
-            version: "v2".into(),
+            version: version.to_owned(),
             result,
             took: began.elapsed(),
         })
@@ -95,7 +103,7 @@ impl Laboratory {
         rows.push(Row {
             scenario: "switched-off",
             direction: "both".into(),
-            version: "v2".into(),
+            version: version(self.v1).to_owned(),
             result,
             took: began.elapsed(),
         });
@@ -108,6 +116,7 @@ fn converse(
     pair: &mut Pair,
     scenario: &Scenario,
     direction: Direction,
+    v1: bool,
     place: &Path,
 ) -> Result<Result<String, String>, Trouble> {
     settings::apply(pair, scenario.setting)?;
@@ -122,6 +131,7 @@ fn converse(
             Role::Client => pair::CLIENT,
             Role::Server => pair::SERVER,
         },
+        v1,
         ueids: settings::ueids(scenario.setting, role),
         address: pair::SERVER,
         port,
@@ -162,10 +172,15 @@ fn converse(
     if let Some(difference) = difference {
         return Ok(Err(difference));
     }
-    if let Err(difference) = captures::judge(&capture)? {
+    if let Err(difference) = captures::judge(&capture, version(v1))? {
         return Ok(Err(difference));
     }
     Ok(Ok(summary(&client)))
+}
+
+/// As the table and `smcx decode` have it.
+fn version(v1: bool) -> &'static str {
+    if v1 { "v1" } else { "v2" }
 }
 
 fn family(setting: Setting, role: Role) -> Family {

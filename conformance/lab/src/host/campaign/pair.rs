@@ -33,7 +33,12 @@ pub(super) struct Pair {
 
 impl Pair {
     /// Starts both, and configures them.
-    pub(super) fn start(blueprint: &Blueprint, results: &Path, boot: u32) -> Result<Self, Trouble> {
+    pub(super) fn start(
+        blueprint: &Blueprint,
+        results: &Path,
+        boot: u32,
+        v1: bool,
+    ) -> Result<Self, Trouble> {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         // Paths of sockets are short, and those of targets may be long.
@@ -58,7 +63,10 @@ impl Pair {
         for (guest, address) in [(&mut pair.client, CLIENT), (&mut pair.server, SERVER)] {
             guest.adjust(Adjustment::Address(INTERFACE.into(), address, 24))?;
             guest.adjust(Adjustment::AddRdma(RDMA.into(), INTERFACE.into()))?;
-            guest.adjust(Adjustment::AddUeid(UEID.into()))?;
+            // Without one a kernel has nothing of version 2 to offer.
+            if !v1 {
+                guest.adjust(Adjustment::AddUeid(UEID.into()))?;
+            }
         }
         Ok(pair)
     }
