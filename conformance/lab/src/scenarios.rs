@@ -112,8 +112,9 @@ pub struct Scenario {
     /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
     /// fault is not ours then. It is expected, and its absence is a difference.
     pub linux_fails: Option<&'static str>,
-    /// The reason that a client of ours gives where Linux's gives [`reason::NO_DEVICE`].
-    pub our_reason: Option<u32>,
+    /// A reason, and one that says the same: which of both is told depends on version
+    /// and role with Linux, and does not with ours.
+    pub alike: Option<(u32, u32)>,
 }
 
 const KIB: u64 = 1024;
@@ -129,7 +130,7 @@ const USUAL: Scenario = Scenario {
     expected: Expected::SmcR,
     patience: 20,
     linux_fails: None,
-    our_reason: None,
+    alike: None,
 };
 
 /// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
@@ -394,7 +395,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::NO_DEVICE, 0)),
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
         ),
-        our_reason: Some(reason::NO_SMC_R_DEVICE),
+        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
         ..USUAL
     },
     Scenario {
@@ -406,6 +407,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::PEER_DECLINED, reason::NO_SMC_R_DEVICE)),
             Some((reason::NO_SMC_R_DEVICE, 0)),
         ),
+        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
         ..USUAL
     },
     Scenario {

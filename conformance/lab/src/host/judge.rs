@@ -2,23 +2,14 @@
 
 use crate::netlink::smc::Carried;
 use crate::orders::Held;
-use crate::scenarios::{Expected, Scenario, reason};
+use crate::scenarios::{Expected, Scenario};
 
 /// The first difference, if there is one.
-pub(crate) fn difference(
-    scenario: &Scenario,
-    client_is_ours: bool,
-    client: &[Held],
-    server: &[Held],
-) -> Option<String> {
-    let told = |code| match scenario.our_reason {
-        Some(ours) if client_is_ours && code == reason::NO_DEVICE => ours,
-        _ => code,
-    };
+pub(crate) fn difference(scenario: &Scenario, client: &[Held], server: &[Held]) -> Option<String> {
     let (client_carried, server_carried) = match scenario.expected {
         Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
         Expected::Tcp(client, server) => {
-            let tcp = |(reason, peer)| Carried::Tcp(told(reason), told(peer));
+            let tcp = |(reason, peer)| Carried::Tcp(reason, peer);
             (client.map(tcp), server.map(tcp))
         }
     };
@@ -43,7 +34,7 @@ fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>)
                 "{name}, connection {number} ({told}): {difference}"
             ));
         }
-        if carried != expected {
+        if same(scenario, carried) != same(scenario, expected) {
             let wanted = expected.map_or("no SMC socket".to_owned(), |carried| carried.to_string());
             return Some(format!(
                 "{name}, connection {number}: {told} in place of {wanted}"
@@ -52,6 +43,18 @@ fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>)
     }
     let count = usize::try_from(scenario.connections.count()).unwrap_or(usize::MAX);
     (all.len() != count).then(|| format!("{name}: {} of {count} connections", all.len()))
+}
+
+/// What carries it, with one code for reasons that say the same.
+fn same(scenario: &Scenario, carried: Option<Carried>) -> Option<Carried> {
+    let one = |code| match scenario.alike {
+        Some((one, other)) if code == other => one,
+        _ => code,
+    };
+    carried.map(|carried| match carried {
+        Carried::Tcp(reason, peer) => Carried::Tcp(one(reason), one(peer)),
+        smc => smc,
+    })
 }
 
 /// Everything that one end sent the other received, unless it was meant to be lost.
@@ -93,26 +96,26 @@ mod tests {
     fn another_carrier_a_difference_and_a_missing_connection_are_told() {
         let scenario = &SCENARIOS[0];
         let good = [held(Carried::SmcR)];
-        assert_eq!(difference(scenario, false, &good, &good), None);
+        assert_eq!(difference(scenario, &good, &good), None);
         let tcp = [held(Carried::Tcp(0x0301_0000, 0))];
         assert_eq!(
-            difference(scenario, false, &good, &tcp).unwrap(),
+            difference(scenario, &good, &tcp).unwrap(),
             "server, connection 0: TCP 0x03010000 in place of SMC-R"
         );
         let mut broken = good.clone();
         broken[0].difference = Some("End: an octet".to_owned());
         assert_eq!(
-            difference(scenario, false, &broken, &good).unwrap(),
+            difference(scenario, &broken, &good).unwrap(),
             "client, connection 0 (SMC-R): End: an octet"
         );
         assert_eq!(
-            difference(scenario, false, &good, &[]).unwrap(),
+            difference(scenario, &good, &[]).unwrap(),
             "server: 0 of 1 connections"
         );
         let mut more = good.clone();
         more[0].moved = (5, 6);
         assert!(
-            difference(scenario, false, &good, &more)
+            difference(scenario, &good, &more)
                 .unwrap()
                 .starts_with("more octets")
         );

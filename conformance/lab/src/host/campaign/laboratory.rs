@@ -158,7 +158,7 @@ fn converse(
     let (client, server) = held?;
     transcript(place, "client", &client)?;
     transcript(place, "server", &server)?;
-    let difference = judge::difference(scenario, direction.client == End::Ours, &client, &server);
+    let difference = judge::difference(scenario, &client, &server);
     match scenario
         .linux_fails
         .filter(|_| direction.server == End::Kernel)
