@@ -27,11 +27,9 @@ pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>,
         return Ok(Err(format!("the capture, by smcx: {sentence}")));
     }
     let text = String::from_utf8_lossy(&lines);
-    let accepts = text.lines().filter(|line| line.contains("CLC Accept "));
-    if let Some(other) = accepts
-        .filter(|line| !line.contains(&format!("Accept {version} ")))
-        .next()
-    {
+    let mut accepts = text.lines().filter(|line| line.contains("CLC Accept "));
+    let expected = format!("Accept {version} ");
+    if let Some(other) = accepts.find(|line| !line.contains(&expected)) {
         return Ok(Err(format!(
             "the capture: another version: {}",
             other.trim()
