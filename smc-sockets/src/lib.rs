@@ -66,7 +66,7 @@
 //!
 //! [`AsFd`]: std::os::fd::AsFd
 #![cfg(target_os = "linux")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod carrier;
 mod connecting;
@@ -78,6 +78,7 @@ mod shard;
 mod socket;
 mod stack;
 mod stream;
+pub mod tcp_option;
 mod waiting;
 
 pub use carrier::Carrier;

@@ -69,6 +69,10 @@ fn obey(desk: &Desk, order: Order) {
             let desk = desk.clone();
             thread::spawn(move || jobs::hold(&desk, &engagement));
         }
+        Order::HoldOurs(engagement) => {
+            let desk = desk.clone();
+            thread::spawn(move || jobs::hold_ours(&desk, &engagement));
+        }
         Order::Run { command, limit } => {
             let desk = desk.clone();
             thread::spawn(move || jobs::run(&desk, &command, limit));

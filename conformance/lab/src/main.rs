@@ -5,7 +5,7 @@ mod arguments {
     use std::path::PathBuf;
 
     use clap::Parser;
-    use smc_lab::host::campaign::Options;
+    use smc_lab::host::campaign::{Direction, Options};
     use smc_lab::scenarios::Campaign;
 
     /// Linux against Linux, and against us, in two virtual machines on one wire.
@@ -27,6 +27,14 @@ mod arguments {
         /// How often each.
         #[arg(long, default_value_t = 1, value_name = "COUNT")]
         rounds: u32,
+        /// SMC-R version 1: the kernel's SMC is built from its source for that, with make
+        /// and gcc-12.
+        #[arg(long)]
+        v1: bool,
+        /// Only one direction, client first: kernel-kernel, ours-ours, ours-kernel,
+        /// kernel-ours.
+        #[arg(long, value_name = "ENDS")]
+        direction: Option<Direction>,
         /// A kernel's version, such as 6.12.95; else that of Debian's backports.
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
@@ -55,6 +63,8 @@ mod arguments {
                 only: self.only.clone(),
                 kernel: self.kernel.clone(),
                 rounds: self.rounds,
+                direction: self.direction,
+                v1: self.v1,
             }
         }
     }

@@ -9,6 +9,8 @@ use crate::conversation::Step;
 use crate::netlink::smc::SocketView;
 use crate::scenarios::Connections;
 
+/// Where our own SMC is in a guest.
+pub const PEER: &str = "/bin/smc-lab-peer";
 /// The name of the serial port that carries both.
 pub const PORT_NAME: &str = "smc-lab";
 
@@ -20,6 +22,8 @@ pub enum Order {
     /// Hold conversations; answered by [`Answer::Listening`] by a server, and by
     /// [`Answer::Held`] at the end.
     Hold(Engagement),
+    /// The same by our own SMC, a process that is started for it.
+    HoldOurs(Engagement),
     /// Run a program of the share; answered by [`Answer::Printed`] for each line, and
     /// [`Answer::Ended`].
     Run {
@@ -78,6 +82,12 @@ pub struct Engagement {
     pub role: Role,
     /// What socket.
     pub family: Family,
+    /// This end's address.
+    pub local: Ipv4Addr,
+    /// SMC-R version 1; else version 2.
+    pub v1: bool,
+    /// The UEIDs of this end, if it is one of ours; kernels are given theirs before.
+    pub ueids: Vec<String>,
     /// The server's address.
     pub address: Ipv4Addr,
     /// The server's port.

@@ -60,6 +60,17 @@ pub enum Setting {
     Buffers(u32, u32),
 }
 
+impl Setting {
+    /// Whether it is about something that version 1 does not have.
+    #[must_use]
+    pub fn is_of_version_2(self) -> bool {
+        matches!(
+            self,
+            Self::ClientWithoutUeid | Self::ServerWithoutUeid | Self::OtherUeids
+        )
+    }
+}
+
 /// What should carry the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -98,9 +109,12 @@ pub struct Scenario {
     pub expected: Expected,
     /// Seconds that one wait may last.
     pub patience: u64,
-    /// What goes wrong when Linux receives, as kernel against kernel shows: the fault
-    /// is not ours then. It is expected, and its absence is a difference.
+    /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
+    /// fault is not ours then. It is expected, and its absence is a difference.
     pub linux_fails: Option<&'static str>,
+    /// A reason, and one that says the same: which of both is told depends on version
+    /// and role with Linux, and does not with ours.
+    pub alike: Option<(u32, u32)>,
 }
 
 const KIB: u64 = 1024;
@@ -116,6 +130,7 @@ const USUAL: Scenario = Scenario {
     expected: Expected::SmcR,
     patience: 20,
     linux_fails: None,
+    alike: None,
 };
 
 /// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
@@ -261,7 +276,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Step::End,
         ],
         patience: 3,
-        linux_fails: Some("Send(5000): sending octet 1: "),
+        linux_fails: Some("Receive(5000): "),
         ..USUAL
     },
     Scenario {
@@ -380,6 +395,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::NO_DEVICE, 0)),
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
         ),
+        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
         ..USUAL
     },
     Scenario {
@@ -391,6 +407,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::PEER_DECLINED, reason::NO_SMC_R_DEVICE)),
             Some((reason::NO_SMC_R_DEVICE, 0)),
         ),
+        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
         ..USUAL
     },
     Scenario {

@@ -1,6 +1,6 @@
 //! Conversations held, and programs run.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddrV4;
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
@@ -11,7 +11,7 @@ use super::Desk;
 use super::sockets::{Connection, Listener};
 use crate::conversation;
 use crate::netlink::smc::{self, SocketView};
-use crate::orders::{Answer, Engagement, Family, Held, Role};
+use crate::orders::{Answer, Engagement, Family, Held, PEER, Role};
 use crate::scenarios::Connections;
 
 /// How often the kernel is asked about a socket that it does not tell of.
@@ -24,6 +24,42 @@ pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
     };
     let held = held.unwrap_or_else(|error| vec![failed(&error)]);
     desk.say(&Answer::Held(held));
+}
+
+/// Lets our own SMC hold the conversations; what it answers is passed on.
+pub(super) fn hold_ours(desk: &Desk, engagement: &Engagement) {
+    match pass_on(desk, engagement) {
+        Ok(true) => {}
+        Ok(false) => desk.say(&Answer::Held(vec![failed(&io::Error::other(
+            "our program ended",
+        ))])),
+        Err(error) => desk.say(&Answer::Held(vec![failed(&error)])),
+    }
+}
+
+/// Whether the program told how it went.
+fn pass_on(desk: &Desk, engagement: &Engagement) -> io::Result<bool> {
+    // What it says on its error stream is seen on the console.
+    let mut child = Command::new(PEER)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        writeln!(stdin, "{}", serde_json::to_string(engagement)?)?;
+    }
+    let mut told = false;
+    for line in child
+        .stdout
+        .take()
+        .into_iter()
+        .flat_map(|out| BufReader::new(out).lines())
+    {
+        let answer = serde_json::from_str(&line?)?;
+        told |= matches!(answer, Answer::Held(_));
+        desk.say(&answer);
+    }
+    child.wait()?;
+    Ok(told)
 }
 
 fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {

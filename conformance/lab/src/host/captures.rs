@@ -12,11 +12,11 @@ use super::{Trouble, failed};
 /// version 2 that carries keys beyond its end.
 const KNOWN: &str = "smc.add.link.rkey_count";
 
-/// Judges a capture. The decoded messages are written beside it.
+/// Judges a capture, in which connections were accepted in this version. The decoded messages are written beside it.
 ///
 /// # Errors
 /// The inner one is what is malformed, the outer one that it could not be told.
-pub(crate) fn judge(capture: &Path) -> Result<Result<(), String>, Trouble> {
+pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>, Trouble> {
     let arguments: Vec<OsString> = vec!["smcx".into(), "decode".into(), capture.into()];
     let (mut lines, mut problems) = (Vec::new(), Vec::new());
     let status = smcx::run(arguments, &mut lines, &mut problems);
@@ -25,6 +25,15 @@ pub(crate) fn judge(capture: &Path) -> Result<Result<(), String>, Trouble> {
     if status != 0 {
         let sentence = String::from_utf8_lossy(&problems).trim().to_owned();
         return Ok(Err(format!("the capture, by smcx: {sentence}")));
+    }
+    let text = String::from_utf8_lossy(&lines);
+    let mut accepts = text.lines().filter(|line| line.contains("CLC Accept "));
+    let expected = format!("Accept {version} ");
+    if let Some(other) = accepts.find(|line| !line.contains(&expected)) {
+        return Ok(Err(format!(
+            "the capture: another version: {}",
+            other.trim()
+        )));
     }
     match malformed_by_tshark(capture)? {
         Some(frame) => Ok(Err(format!(

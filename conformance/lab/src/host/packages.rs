@@ -2,6 +2,7 @@
 //! no file of the machine is changed, and no right is needed.
 
 mod archive;
+mod relaxed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(crate) struct Software {
     pub(crate) release: String,
     /// The directory of its modules.
     pub(crate) modules: PathBuf,
+    /// Modules that are taken in place of those.
+    pub(crate) relaxed: Option<PathBuf>,
     /// QEMU's program.
     pub(crate) qemu: PathBuf,
     /// Where QEMU was unpacked, if it is not the machine's own.
@@ -26,8 +29,13 @@ pub(crate) struct Software {
 }
 
 /// Fetches what is not there yet. `wanted` is a kernel's version such as 6.12.95, or
-/// the one of the archive's backports.
-pub(crate) fn prepare(directory: &Path, wanted: Option<&str>) -> Result<Software, Trouble> {
+/// the one of the archive's backports; with `v1`, its SMC is built once more so that it
+/// speaks version 1 over soft-RoCE.
+pub(crate) fn prepare(
+    directory: &Path,
+    wanted: Option<&str>,
+    v1: bool,
+) -> Result<Software, Trouble> {
     need("apt-get", "apt")?;
     need("dpkg-deb", "dpkg")?;
     let kernels = directory.join("kernels");
@@ -55,7 +63,16 @@ pub(crate) fn prepare(directory: &Path, wanted: Option<&str>) -> Result<Software
     } else {
         root.join("usr/lib/modules").join(&release)
     };
+    let relaxed = match v1 {
+        true => Some(relaxed::build(
+            &mut archive,
+            &directory.join("v1"),
+            &release,
+        )?),
+        false => None,
+    };
     Ok(Software {
+        relaxed,
         kernel: root.join("boot").join(format!("vmlinuz-{release}")),
         modules,
         release,

@@ -1,18 +1,34 @@
 //! Our own programs for the guests, built by the cargo that built this one.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Trouble;
-use super::tools::run;
+use super::tools::{run, text};
+use super::{Trouble, failed};
+
+/// Where RDMA's drivers in user space are, and what names them.
+const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
+const DRIVER: &str = "librxe";
+const DRIVER_NAMES: &str = "/etc/libibverbs.d/rxe.driver";
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The cargo that built this, at work on this workspace.
+fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    command
+}
 
 /// Builds the guests' first process, with everything of the C library in it.
 pub(crate) fn guest(directory: &Path) -> Result<PathBuf, Trouble> {
     let target = directory.join("guest");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo)
+    run(cargo()
         .args(["build", "--locked", "--release", "--quiet", "-p", "smc-lab"])
         .args([
             "--bin",
@@ -23,12 +39,57 @@ pub(crate) fn guest(directory: &Path) -> Result<PathBuf, Trouble> {
         ])
         .arg("--target-dir")
         .arg(&target)
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env(
             "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
             "-Ctarget-feature=+crt-static",
-        )
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")))?;
+        ))?;
     Ok(target.join(TARGET).join("release/smc-lab-guest"))
+}
+
+/// Our own SMC for the guests, and the files that it needs there; none if this machine
+/// cannot build it, and why.
+pub(crate) fn peer(directory: &Path) -> Result<Result<Vec<PathBuf>, String>, Trouble> {
+    if !Path::new("/usr/include/infiniband/verbs.h").exists() {
+        return Ok(Err("libibverbs-dev is missing".to_owned()));
+    }
+    let target = directory.join("peer");
+    let built = run(cargo()
+        .args([
+            "build",
+            "--locked",
+            "--release",
+            "--quiet",
+            "-p",
+            "smc-lab-peer",
+        ])
+        .args(["--features", "rdma"])
+        .arg("--target-dir")
+        .arg(&target));
+    if let Err(trouble) = built {
+        return Ok(Err(format!("it cannot be built: {trouble}")));
+    }
+    let program = target.join("release/smc-lab-peer");
+    let drivers = fs::read_dir(DRIVERS).map_err(failed(DRIVERS))?.flatten();
+    let driver = drivers.map(|entry| entry.path()).find(|path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(DRIVER))
+    });
+    let Some(driver) = driver else {
+        return Ok(Err("ibverbs-providers is missing".to_owned()));
+    };
+    let mut files = vec![program.clone(), driver.clone(), PathBuf::from(DRIVER_NAMES)];
+    for program in [program, driver] {
+        files.extend(libraries(&program)?);
+    }
+    Ok(Ok(files))
+}
+
+/// The shared libraries of a program, and its loader: all that `ldd` names with a path.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, Trouble> {
+    let lines = text(Command::new("ldd").arg(program))?;
+    let words = lines.lines().flat_map(str::split_whitespace);
+    Ok(words
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
 }

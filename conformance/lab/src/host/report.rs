@@ -44,6 +44,20 @@ pub fn table(rows: &[Row]) -> String {
     table.trim_fmt()
 }
 
+/// One result in a line.
+#[must_use]
+pub fn line(row: &Row) -> String {
+    let (result, details) = match &row.result {
+        Ok(details) => ("pass", details),
+        Err(difference) => ("FAIL", difference),
+    };
+    let seconds = row.took.as_secs_f64();
+    format!(
+        "{result}  {:32} {:14} {} {seconds:7.1} s  {details}",
+        row.scenario, row.direction, row.version
+    )
+}
+
 /// The same as JUnit has it.
 #[must_use]
 pub fn junit(rows: &[Row]) -> String {

@@ -32,7 +32,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Output, Trouble> {
         return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let last: Vec<_> = said.lines().rev().take(5).collect();
+    let last: Vec<_> = said.lines().rev().take(12).collect();
     let last: Vec<_> = last.into_iter().rev().collect();
     Err(Trouble::Failed(format!(
         "{program}: {}: {}",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::machine::{Blueprint, DEVICE, Guest};
 use super::super::{Trouble, console, failed};
-use crate::orders::{Adjustment, Answer, Engagement, Held, Order};
+use crate::orders::{Adjustment, Answer, Held, Order};
 
 /// The client's address.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 1);
@@ -33,7 +33,12 @@ pub(super) struct Pair {
 
 impl Pair {
     /// Starts both, and configures them.
-    pub(super) fn start(blueprint: &Blueprint, results: &Path, boot: u32) -> Result<Self, Trouble> {
+    pub(super) fn start(
+        blueprint: &Blueprint,
+        results: &Path,
+        boot: u32,
+        v1: bool,
+    ) -> Result<Self, Trouble> {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         // Paths of sockets are short, and those of targets may be long.
@@ -58,7 +63,10 @@ impl Pair {
         for (guest, address) in [(&mut pair.client, CLIENT), (&mut pair.server, SERVER)] {
             guest.adjust(Adjustment::Address(INTERFACE.into(), address, 24))?;
             guest.adjust(Adjustment::AddRdma(RDMA.into(), INTERFACE.into()))?;
-            guest.adjust(Adjustment::AddUeid(UEID.into()))?;
+            // Without one a kernel has nothing of version 2 to offer.
+            if !v1 {
+                guest.adjust(Adjustment::AddUeid(UEID.into()))?;
+            }
         }
         Ok(pair)
     }
@@ -82,18 +90,20 @@ impl Pair {
     /// Lets both hold their parts; the client begins when the server listens.
     pub(super) fn hold(
         &mut self,
-        client: Engagement,
-        server: Engagement,
+        client: &Order,
+        server: &Order,
         patience: Duration,
     ) -> Result<(Vec<Held>, Vec<Held>), Trouble> {
         // A guest bounds each wait, and ends within a few of them.
         let limit = patience * 10 + Duration::from_secs(240);
-        self.server.order(&Order::Hold(server))?;
+        self.server.order(server)?;
         match self.server.answer(patience)? {
             Answer::Listening => {}
+            // It could not even listen.
+            Answer::Held(held) => return Ok((Vec::new(), held)),
             other => return Err(self.server.surprise(&other)),
         }
-        self.client.order(&Order::Hold(client))?;
+        self.client.order(client)?;
         let mut results = Vec::new();
         for guest in [&self.client, &self.server] {
             match guest.answer(limit)? {

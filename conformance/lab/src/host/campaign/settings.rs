@@ -2,11 +2,22 @@
 
 use super::super::Trouble;
 use super::pair::{INTERFACE, Pair, RDMA, UEID};
-use crate::orders::Adjustment;
+use crate::orders::{Adjustment, Role};
 use crate::scenarios::Setting;
 
 /// A UEID that only one of both has.
 const OTHER_UEID: &str = "SMC-LAB-OTHER";
+
+/// The UEIDs of an end; those of kernels are [`apply`]'s.
+pub(super) fn ueids(setting: Setting, role: Role) -> Vec<String> {
+    match (setting, role) {
+        (Setting::ClientWithoutUeid, Role::Client) | (Setting::ServerWithoutUeid, Role::Server) => {
+            Vec::new()
+        }
+        (Setting::OtherUeids, Role::Server) => vec![OTHER_UEID.to_owned()],
+        _ => vec![UEID.to_owned()],
+    }
+}
 
 pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
     match setting {

@@ -125,6 +125,17 @@ impl Archive {
         fs::remove_dir_all(&place).map_err(failed(place.display()))
     }
 
+    /// The version of a package that the archive has.
+    pub(super) fn version(&self, package: &str) -> Result<String, Trouble> {
+        let shown = text(self.apt("apt-cache").args(["show", package]))?;
+        let version = shown
+            .lines()
+            .find_map(|line| line.strip_prefix("Version: "));
+        version
+            .map(str::to_owned)
+            .ok_or_else(|| Trouble::Unable(format!("the package archive has no {package}")))
+    }
+
     /// Fetches a package and those that it needs and the machine has not, and unpacks
     /// them together.
     pub(super) fn unpack_with_dependencies(

@@ -1,0 +1,30 @@
+//! One end of a scenario, by our own SMC: an engine, libibverbs and the TCP option.
+//!
+//! The guest's first process starts it with an engagement on its standard input; it
+//! answers on its standard output, as that process answers the laboratory.
+
+#[cfg(target_os = "linux")]
+mod connection;
+#[cfg(target_os = "linux")]
+mod data;
+#[cfg(target_os = "linux")]
+mod engagement;
+#[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
+mod setup;
+#[cfg(target_os = "linux")]
+mod shared;
+#[cfg(target_os = "linux")]
+mod turn;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    if let Err(error) = engagement::hold() {
+        eprintln!("smc-lab-peer: {error}");
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

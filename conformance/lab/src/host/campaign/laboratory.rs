@@ -1,0 +1,232 @@
+//! Scenarios carried out, one after another.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::super::machine::Blueprint;
+use super::super::report::Row;
+use super::super::{Trouble, captures, console, failed, judge};
+use super::direction::{Direction, End};
+use super::pair::{self, Pair};
+use super::settings;
+use crate::orders::{Engagement, Family, Held, Order, Role};
+use crate::scenarios::{Scenario, Setting};
+
+/// The guests, and where results go.
+pub(super) struct Laboratory {
+    blueprint: Blueprint,
+    results: PathBuf,
+    pair: Option<Pair>,
+    boots: u32,
+    v1: bool,
+}
+
+impl Laboratory {
+    pub(super) fn new(blueprint: Blueprint, results: PathBuf, v1: bool) -> Self {
+        Self {
+            blueprint,
+            results,
+            pair: None,
+            boots: 0,
+            v1,
+        }
+    }
+
+    pub(super) fn results(&self) -> &Path {
+        &self.results
+    }
+
+    /// One scenario. Guests that it left in doubt are replaced.
+    pub(super) fn try_out(
+        &mut self,
+        scenario: &Scenario,
+        direction: Direction,
+        round: u32,
+    ) -> Result<Row, Trouble> {
+        if self.pair.is_none() {
+            self.boots += 1;
+            self.pair = Some(Pair::start(
+                &self.blueprint,
+                &self.results,
+                self.boots,
+                self.v1,
+            )?);
+        }
+        let Some(pair) = &mut self.pair else {
+            return Err(Trouble::Failed("no guests".into()));
+        };
+        let version = version(self.v1);
+        let name = match round {
+            0 => format!("{}.{direction}.{version}", scenario.name),
+            round => format!("{}.{direction}.{version}.{round}", scenario.name),
+        };
+        let place = self.results.join(name);
+        fs::create_dir_all(&place).map_err(failed(place.display()))?;
+        let began = Instant::now();
+        let result = match converse(pair, scenario, direction, self.v1, &place) {
+            Ok(result) => result,
+            Err(trouble) => Err(trouble.to_string()),
+        };
+        let alarms = pair.alarms()?;
+        let result = match alarms.first() {
+            Some(line) => Err(format!("a kernel's log: {line}")),
+            None => result,
+        };
+        if result.is_err() {
+            self.pair = None;
+        }
+        Ok(Row {
+            scenario: scenario.name,
+            direction: direction.to_string(),
+            version: version.to_owned(),
+            result,
+            took: began.elapsed(),
+        })
+    }
+
+    /// Switches off, and looks at the logs for the last time.
+    pub(super) fn end(&mut self, rows: &mut Vec<Row>) -> Result<(), Trouble> {
+        let Some(pair) = self.pair.take() else {
+            return Ok(());
+        };
+        let consoles = pair.consoles();
+        let began = Instant::now();
+        drop(pair);
+        let mut result = Ok("kernels' logs without alarms".to_owned());
+        for path in consoles {
+            let log = fs::read(&path).map_err(failed(path.display()))?;
+            if let Some(line) = console::alarms(&String::from_utf8_lossy(&log)).first() {
+                result = Err(format!("a kernel's log: {line}"));
+            }
+        }
+        rows.push(Row {
+            scenario: "switched-off",
+            direction: "both".into(),
+            version: version(self.v1).to_owned(),
+            result,
+            took: began.elapsed(),
+        });
+        Ok(())
+    }
+}
+
+/// Carries a scenario out; what carried it, or the first difference.
+fn converse(
+    pair: &mut Pair,
+    scenario: &Scenario,
+    direction: Direction,
+    v1: bool,
+    place: &Path,
+) -> Result<Result<String, String>, Trouble> {
+    settings::apply(pair, scenario.setting)?;
+    let capture = place.join("client.pcap");
+    pair.start_captures(&capture, &place.join("server.pcap"))?;
+    let patience = Duration::from_secs(scenario.patience);
+    let port = pair.next_port();
+    let engagement = |role| Engagement {
+        role,
+        family: family(scenario.setting, role),
+        local: match role {
+            Role::Client => pair::CLIENT,
+            Role::Server => pair::SERVER,
+        },
+        v1,
+        ueids: settings::ueids(scenario.setting, role),
+        address: pair::SERVER,
+        port,
+        connections: scenario.connections,
+        buffers: buffers(scenario.setting, role),
+        steps: match role {
+            Role::Client => scenario.client.to_vec(),
+            Role::Server => scenario.server.to_vec(),
+        },
+        patience: scenario.patience * 1_000,
+    };
+    // Who has TCP only is a socket of the kernel's, whoever the SMC of that end is.
+    let order = |end, role| match (end, family(scenario.setting, role)) {
+        (End::Ours, Family::Smc) => Order::HoldOurs(engagement(role)),
+        _ => Order::Hold(engagement(role)),
+    };
+    let held = pair.hold(
+        &order(direction.client, Role::Client),
+        &order(direction.server, Role::Server),
+        patience,
+    );
+    pair.stop_captures()?;
+    settings::undo(pair, scenario.setting)?;
+    let (client, server) = held?;
+    transcript(place, "client", &client)?;
+    transcript(place, "server", &server)?;
+    let difference = judge::difference(scenario, &client, &server);
+    match scenario
+        .linux_fails
+        .filter(|_| direction.server == End::Kernel)
+    {
+        Some(known) if judge::tells(&server, known) => {
+            return Ok(Ok(format!("as known of Linux: {known}")));
+        }
+        Some(known) => return Ok(Err(format!("Linux no longer does this: {known}"))),
+        None => {}
+    }
+    if let Some(difference) = difference {
+        return Ok(Err(difference));
+    }
+    if let Err(difference) = captures::judge(&capture, version(v1))? {
+        return Ok(Err(difference));
+    }
+    Ok(Ok(summary(&client)))
+}
+
+/// As the table and `smcx decode` have it.
+fn version(v1: bool) -> &'static str {
+    if v1 { "v1" } else { "v2" }
+}
+
+fn family(setting: Setting, role: Role) -> Family {
+    match (setting, role) {
+        (Setting::TcpClient, Role::Client) | (Setting::TcpServer, Role::Server) => Family::Tcp,
+        _ => Family::Smc,
+    }
+}
+
+fn buffers(setting: Setting, role: Role) -> Option<u32> {
+    match (setting, role) {
+        (Setting::Buffers(client, _), Role::Client) => Some(client),
+        (Setting::Buffers(_, server), Role::Server) => Some(server),
+        _ => None,
+    }
+}
+
+/// What carried it, and how fast.
+fn summary(client: &[Held]) -> String {
+    let carried = client.first().and_then(|held| held.view.as_ref());
+    let carried = carried.map_or("TCP".to_owned(), |view| view.carried.to_string());
+    let octets: u64 = client.iter().map(|held| held.moved.0 + held.moved.1).sum();
+    let micros: u64 = client.iter().map(|held| held.micros).sum();
+    let rate = octets as f64 * 8.0 / micros.max(1) as f64;
+    format!("{carried}, {octets} octets, {rate:.1} Mbit/s")
+}
+
+fn transcript(place: &Path, end: &str, all: &[Held]) -> Result<(), Trouble> {
+    let path = place.join(format!("{end}.txt"));
+    let mut text = String::new();
+    for (number, held) in all.iter().enumerate() {
+        let carried = held
+            .view
+            .as_ref()
+            .map_or("no SMC socket".to_owned(), |view| view.carried.to_string());
+        let (sent, received) = held.moved;
+        text.push_str(&format!(
+            "connection {number}: {carried}, sent {sent}, received {received}, {} us\n",
+            held.micros
+        ));
+        for line in &held.transcript {
+            text.push_str(&format!("  {line}\n"));
+        }
+        if let Some(difference) = &held.difference {
+            text.push_str(&format!("  DIFFERENCE: {difference}\n"));
+        }
+    }
+    fs::write(&path, text).map_err(failed(path.display()))
+}

@@ -1,0 +1,114 @@
+//! A network of a thread's own, and what passes its only wire.
+
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
+
+/// SMC's option, from its kind to its number.
+const OPTION: [u8; 6] = [254, 6, 0xe2, 0xd4, 0xc3, 0xd9];
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+
+/// This thread's network is one of its own from now on; its loopback is up.
+pub(crate) fn isolate() -> io::Result<()> {
+    // SAFETY: descriptors stay shared; only new sockets are of another network.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
+    let socket = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // nlmsghdr: length, RTM_NEWLINK, REQUEST | ACK, and zeros; ifinfomsg: zeros, index 1,
+    // flags and change: IFF_UP.
+    let mut request = Vec::new();
+    request.extend_from_slice(&32_u32.to_ne_bytes());
+    request.extend_from_slice(&16_u16.to_ne_bytes());
+    request.extend_from_slice(&5_u16.to_ne_bytes());
+    request.extend_from_slice(&[0; 12]);
+    for number in [1_u32, 1, 1] {
+        request.extend_from_slice(&number.to_ne_bytes());
+    }
+    send(&socket, &request, SendFlags::empty())?;
+    let mut answer = [0; 256];
+    let (count, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    assert!(count >= 20, "an acknowledgement");
+    match i32::from_ne_bytes(answer[16..20].try_into().unwrap()) {
+        0 => Ok(()),
+        number => Err(io::Error::from_raw_os_error(-number)),
+    }
+}
+
+/// This thread is left without any capability.
+pub(crate) fn give_up_rights() {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).unwrap();
+}
+
+/// Which segments had the option.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) syn: bool,
+    pub(crate) syn_ack: bool,
+    pub(crate) later: bool,
+}
+
+/// All frames of this network.
+pub(crate) struct Wire(OwnedFd);
+
+impl Wire {
+    pub(crate) fn tap() -> Self {
+        // ETH_P_ALL in network order.
+        let all = Protocol::from_raw(NonZeroU32::new(u32::from(3_u16.to_be())).unwrap());
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Self(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(all)).unwrap())
+    }
+
+    /// What passed from or to a port.
+    pub(crate) fn seen(&self, port: u16) -> Seen {
+        let mut seen = Seen::default();
+        let mut segments = 0;
+        let mut frame = [0; 65_536];
+        while let Ok((count, _)) = recv(&self.0, &mut frame[..], RecvFlags::empty()) {
+            let Some(segment) = segment(&frame[..count]) else {
+                continue;
+            };
+            let ports = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
+            if !ports.contains(&port) {
+                continue;
+            }
+            segments += 1;
+            let header = usize::from(segment[12] >> 4) * 4;
+            let found = segment[20..header]
+                .windows(OPTION.len())
+                .any(|octets| octets == OPTION);
+            match segment[13] & (SYN | ACK) {
+                SYN => seen.syn |= found,
+                flags if flags == SYN | ACK => seen.syn_ack |= found,
+                _ => seen.later |= found,
+            }
+        }
+        assert!(segments > 4, "the wire was watched");
+        seen
+    }
+}
+
+/// The TCP segment of an Ethernet frame.
+fn segment(frame: &[u8]) -> Option<&[u8]> {
+    const TCP: u8 = 6;
+    let packet = frame.get(14..)?;
+    match u16::from_be_bytes([frame[12], frame[13]]) {
+        0x0800 if packet.get(9) == Some(&TCP) => packet.get(usize::from(packet[0] & 15) * 4..),
+        0x86dd if packet.get(6) == Some(&TCP) => packet.get(40..),
+        _ => None,
+    }
+}
