@@ -161,11 +161,11 @@ impl World {
         for (name, side) in (0..).zip(&self.sides) {
             let connection = &side.connection;
             let open = side.application == Application::Open;
-            if open && side.written < bounds.octets && connection.send_space().len() > 0 {
+            if open && side.written < bounds.octets && !connection.send_space().is_empty() {
                 into.push(Action::Write(name));
             }
             if side.application != Application::Closed {
-                if connection.readable().len() > 0 {
+                if !connection.readable().is_empty() {
                     into.push(Action::Read(name));
                 }
                 into.push(Action::Close(name));
