@@ -76,9 +76,12 @@ impl Party<'_> {
             Connections::AtOnce(count) => {
                 let all = Barrier::new(usize::try_from(count).unwrap_or(1));
                 Ok(thread::scope(|scope| {
+                    let all = &all;
                     let one = |_| {
-                        scope.spawn(|| {
-                            let connection = self.connect();
+                        // One rendezvous after the other: emulated, hundreds at the same time
+                        // last longer than either side waits.
+                        let connection = self.connect();
+                        scope.spawn(move || {
                             all.wait();
                             self.result(connection)
                         })

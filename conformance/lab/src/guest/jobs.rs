@@ -74,9 +74,12 @@ fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {
             // None may end before all have begun.
             let all = Barrier::new(usize::try_from(count).unwrap_or(1));
             Ok(thread::scope(|scope| {
+                let all = &all;
                 let one = |_| {
-                    scope.spawn(|| {
-                        let connection = connect();
+                    // One rendezvous after the other: emulated, hundreds at the same time
+                    // last longer than either side waits.
+                    let connection = connect();
+                    scope.spawn(move || {
                         all.wait();
                         result(connection, engagement)
                     })
