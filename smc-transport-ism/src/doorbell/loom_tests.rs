@@ -96,6 +96,7 @@ fn no_ring_is_slept_through() {
 
 #[test]
 fn no_ring_is_slept_through_at_a_word() {
+    //= SHM-032 test
     no_ring_is_slept_through_in(Bed::Word);
 }
 
@@ -150,6 +151,7 @@ fn both_sides_may_sleep() {
 
 #[test]
 fn one_side_may_sleep_at_a_word() {
+    //= SHM-032 test
     both_sides_may_sleep_in(Bed::Word, Bed::Socket);
 }
 

@@ -142,7 +142,7 @@ impl Device {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
-        //= SHM-032
+        //= SHM-033
         let is_stranger = uid != 0 && uid != rustix::process::geteuid().as_raw();
         let of_theirs = |(_, known): &(Key, &Channel)| known.uid == uid;
         if is_stranger && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {

@@ -106,7 +106,7 @@ fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, BellsOf, Socket) 
     (begun.finish(Instant::now()).unwrap(), bells, far)
 }
 
-//= SHM-032 test
+//= SHM-033 test
 #[test]
 fn a_stranger_cannot_take_all_channels() {
     let mut device = Device::open().unwrap();

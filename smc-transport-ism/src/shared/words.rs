@@ -67,6 +67,7 @@ impl Words {
     ///
     /// # Errors
     /// The operating system's: it knows nothing of this before Linux 5.16.
+    //= SHM-032
     pub fn sleep(&self, call: &Call, made: u32, timeout: Option<Duration>) -> io::Result<()> {
         let flags = WaitFlags::SIZE_U32;
         let mut waits = Vec::with_capacity(self.peers.len() + 1);
