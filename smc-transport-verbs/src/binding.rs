@@ -18,10 +18,11 @@
 //!
 //! ```
 //! use smc_proto::endpoint::Endpoint;
-//! use smc_proto::path::{LocalPath, PathEvent};
+//! use smc_proto::id::DeviceId;
+//! use smc_proto::path::LocalPath;
 //! use smc_proto::storage::Storage;
 //! use smc_proto::time::Instant;
-//! use smc_transport_verbs::binding::{Binding, PathNews};
+//! use smc_transport_verbs::binding::Binding;
 //! use smc_transport_verbs::rnic::Rnic;
 //!
 //! /// To be called whenever the descriptor is readable, and after each command to the
@@ -30,7 +31,7 @@
 //!     engine: &mut Endpoint<S>,
 //!     rnics: &mut Binding<R>,
 //!     now: Instant,
-//!     paths: impl Fn(PathNews) -> Vec<LocalPath>,
+//!     paths: impl Fn(DeviceId, u8) -> Vec<LocalPath>,
 //! ) {
 //!     loop {
 //!         let mut any = rnics.carry_out(engine, now);
@@ -39,11 +40,8 @@
 //!             any = true;
 //!         }
 //!         while let Some(news) = rnics.poll_path() {
-//!             if let PathNews::Lost(event) = news {
+//!             for event in news.events(&paths) {
 //!                 engine.handle_path(now, event);
-//!             }
-//!             for path in paths(news) {
-//!                 engine.handle_path(now, PathEvent::PortUp(path));
 //!             }
 //!             any = true;
 //!         }

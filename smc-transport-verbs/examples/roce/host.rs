@@ -19,7 +19,7 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_transport_verbs::binding::{Binding, PathNews};
+use smc_transport_verbs::binding::Binding;
 use smc_transport_verbs::rdma::RoceDevice;
 
 /// How an end finds the paths of a connection.
@@ -126,18 +126,8 @@ impl<F: FindPaths> Host<F> {
             }
             while let Some(news) = self.binding.poll_path() {
                 eprintln!("{news:?}");
-                match news {
-                    PathNews::Lost(event) => self.engine.handle_path(now, event),
-                    PathNews::Changed { device, port } => {
-                        let paths = self.finder.port(device, port);
-                        if paths.is_empty() {
-                            let down = PathEvent::PortDown { device, port };
-                            self.engine.handle_path(now, down);
-                        }
-                        for path in paths {
-                            self.engine.handle_path(now, PathEvent::PortUp(path));
-                        }
-                    }
+                for event in news.events(|device, port| self.finder.port(device, port)) {
+                    self.engine.handle_path(now, event);
                 }
                 any = true;
             }

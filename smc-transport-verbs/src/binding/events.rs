@@ -2,7 +2,7 @@
 
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{DeviceId, LinkId};
-use smc_proto::path::PathEvent;
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::wire::cdc::{Cdc, ProducerFlags};
 
 use super::link::{BATCH, State};
@@ -19,13 +19,34 @@ pub enum PathNews {
     Lost(PathEvent),
     /// A port has its carrier, or other GIDs: it is to be listed anew. The engine is told
     /// of each path that it makes now by [`PathEvent::PortUp`]; if there is none any more,
-    /// by [`PathEvent::PortDown`] that its links fail.
+    /// by [`PathEvent::PortDown`] that its links fail. [`Self::events`] does so.
     Changed {
         /// The RNIC.
         device: DeviceId,
         /// Its port.
         port: u8,
     },
+}
+
+impl PathNews {
+    /// What the engine is to be told. `list` gives the paths that a port makes, as
+    /// [`Surroundings::port`](crate::paths::Surroundings::port) does.
+    pub fn events(
+        self,
+        list: impl FnOnce(DeviceId, u8) -> Vec<LocalPath>,
+    ) -> impl Iterator<Item = PathEvent> {
+        let (first, paths) = match self {
+            Self::Lost(event) => (Some(event), Vec::new()),
+            Self::Changed { device, port } => {
+                let paths = list(device, port);
+                let down = PathEvent::PortDown { device, port };
+                (paths.is_empty().then_some(down), paths)
+            }
+        };
+        first
+            .into_iter()
+            .chain(paths.into_iter().map(PathEvent::PortUp))
+    }
 }
 
 impl<R: Rnic> Binding<R> {

@@ -318,6 +318,20 @@ fn connections_move_to_the_other_rnic_and_lose_no_octet() {
 }
 
 #[test]
+fn a_port_that_changed_has_its_paths_or_is_down() {
+    let (device, port) = (DeviceId(0), 1);
+    let changed = PathNews::Changed { device, port };
+    let events = |paths| changed.events(|_, _| paths).collect::<Vec<_>>();
+    assert_eq!(events(Vec::new()), [PathEvent::PortDown { device, port }]);
+    let paths = Pair::connected(&PLAIN).sides[0].paths();
+    let up = paths.iter().copied().map(PathEvent::PortUp);
+    assert_eq!(events(paths.clone()), up.collect::<Vec<_>>());
+    let removed = PathEvent::DeviceRemoved { device };
+    let lost = PathNews::Lost(removed).events(|_, _| unreachable!("no port changed"));
+    assert_eq!(lost.collect::<Vec<_>>(), [removed]);
+}
+
+#[test]
 fn a_port_without_carrier_is_told_of_and_a_device_that_goes_ends_its_links() {
     let mut pair = Pair::connected(&PLAIN);
     let client = &mut pair.sides[0];

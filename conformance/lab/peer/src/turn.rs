@@ -10,10 +10,8 @@ use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::event::Event;
 use smc_proto::id::ConnId;
-use smc_proto::path::PathEvent;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_transport_verbs::binding::PathNews;
 use smc_transport_verbs::paths::KernelRoutes;
 
 use crate::host::Host;
@@ -53,13 +51,8 @@ impl Host {
         let mut any = false;
         while let Some(news) = self.binding.poll_path() {
             any = true;
-            match news {
-                PathNews::Lost(event) => self.engine.handle_path(now, event),
-                PathNews::Changed { device, port } => {
-                    for path in self.surroundings.port(device, port) {
-                        self.engine.handle_path(now, PathEvent::PortUp(path));
-                    }
-                }
+            for event in news.events(|device, port| self.surroundings.port(device, port)) {
+                self.engine.handle_path(now, event);
             }
         }
         any
