@@ -1,11 +1,13 @@
 //! What the laboratory tells a guest, and what the guest answers: one JSON value a line
 //! over a virtio serial port.
 
+use std::io;
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::Step;
+use crate::conversation::{Outcome, Step};
 use crate::netlink::smc::SocketView;
 use crate::scenarios::Connections;
 
@@ -137,6 +139,32 @@ pub struct Held {
     pub moved: (u64, u64),
     /// Microseconds from the first step to the last.
     pub micros: u64,
+}
+
+impl Held {
+    /// How a conversation went that began then.
+    #[must_use]
+    pub fn new(view: Option<SocketView>, outcome: Outcome, began: Instant) -> Self {
+        Self {
+            view,
+            transcript: outcome.transcript,
+            difference: outcome.difference,
+            moved: outcome.moved,
+            micros: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// One that did not come about.
+    #[must_use]
+    pub fn failed(error: &io::Error) -> Self {
+        Self {
+            view: None,
+            transcript: Vec::new(),
+            difference: Some(format!("no connection: {error}")),
+            moved: (0, 0),
+            micros: 0,
+        }
+    }
 }
 
 /// What the kernel's SMC counted since it was loaded.

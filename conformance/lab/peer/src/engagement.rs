@@ -48,7 +48,7 @@ pub(crate) fn hold() -> io::Result<()> {
         held
     });
     say(&Answer::Held(
-        held.unwrap_or_else(|error| vec![failed(&error)]),
+        held.unwrap_or_else(|error| vec![Held::failed(&error)]),
     ))
 }
 
@@ -149,7 +149,7 @@ impl Party<'_> {
     fn result(&self, connection: io::Result<Connection<'_>>) -> Held {
         connection
             .and_then(|connection| self.talk(connection))
-            .unwrap_or_else(|error| failed(&error))
+            .unwrap_or_else(|error| Held::failed(&error))
     }
 
     fn talk(&self, connection: Connection<'_>) -> io::Result<Held> {
@@ -162,33 +162,16 @@ impl Party<'_> {
         };
         let began = Instant::now();
         let steps = &self.engagement.steps;
-        let mut outcome =
-            conversation::hold(&connection, self.engagement.role, steps, self.patience());
-        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let outcome = conversation::hold(&connection, self.engagement.role, steps, self.patience());
+        let mut held = Held::new(Some(view), outcome, began);
         if let Err(error) = connection.close() {
-            outcome.transcript.push(format!("Close: {error}"));
-            outcome.difference.get_or_insert(format!("Close: {error}"));
+            held.transcript.push(format!("Close: {error}"));
+            held.difference.get_or_insert(format!("Close: {error}"));
         }
-        Ok(Held {
-            view: Some(view),
-            transcript: outcome.transcript,
-            difference: outcome.difference,
-            moved: outcome.moved,
-            micros,
-        })
-    }
-}
-
-fn failed(error: &io::Error) -> Held {
-    Held {
-        view: None,
-        transcript: Vec::new(),
-        difference: Some(format!("no connection: {error}")),
-        moved: (0, 0),
-        micros: 0,
+        Ok(held)
     }
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Held {
-    failed(&io::Error::other("a thread panicked"))
+    Held::failed(&io::Error::other("a thread panicked"))
 }

@@ -22,7 +22,7 @@ pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
         Role::Client => connect_all(engagement),
         Role::Server => accept_all(desk, engagement),
     };
-    let held = held.unwrap_or_else(|error| vec![failed(&error)]);
+    let held = held.unwrap_or_else(|error| vec![Held::failed(&error)]);
     desk.say(&Answer::Held(held));
 }
 
@@ -30,10 +30,10 @@ pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
 pub(super) fn hold_ours(desk: &Desk, engagement: &Engagement) {
     match pass_on(desk, engagement) {
         Ok(true) => {}
-        Ok(false) => desk.say(&Answer::Held(vec![failed(&io::Error::other(
+        Ok(false) => desk.say(&Answer::Held(vec![Held::failed(&io::Error::other(
             "our program ended",
         ))])),
-        Err(error) => desk.say(&Answer::Held(vec![failed(&error)])),
+        Err(error) => desk.say(&Answer::Held(vec![Held::failed(&error)])),
     }
 }
 
@@ -121,7 +121,7 @@ fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
 fn result(connection: io::Result<Connection>, engagement: &Engagement) -> Held {
     connection
         .and_then(|connection| talk(connection, engagement))
-        .unwrap_or_else(|error| failed(&error))
+        .unwrap_or_else(|error| Held::failed(&error))
 }
 
 fn talk(connection: Connection, engagement: &Engagement) -> io::Result<Held> {
@@ -132,14 +132,7 @@ fn talk(connection: Connection, engagement: &Engagement) -> io::Result<Held> {
     let patience = Duration::from_millis(engagement.patience);
     let began = Instant::now();
     let outcome = conversation::hold(&connection, engagement.role, &engagement.steps, patience);
-    let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Ok(Held {
-        view,
-        transcript: outcome.transcript,
-        difference: outcome.difference,
-        moved: outcome.moved,
-        micros,
-    })
+    Ok(Held::new(view, outcome, began))
 }
 
 /// The kernel's view of a socket. While others come and go a dump may miss one.
@@ -156,18 +149,8 @@ fn view(inode: u64) -> io::Result<Option<SocketView>> {
     Ok(None)
 }
 
-fn failed(error: &io::Error) -> Held {
-    Held {
-        view: None,
-        transcript: Vec::new(),
-        difference: Some(format!("no connection: {error}")),
-        moved: (0, 0),
-        micros: 0,
-    }
-}
-
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Held {
-    failed(&io::Error::other("the guest's thread panicked"))
+    Held::failed(&io::Error::other("the guest's thread panicked"))
 }
 
 /// Runs a program of the share; its output goes out line by line.
