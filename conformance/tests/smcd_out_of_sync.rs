@@ -1,6 +1,7 @@
 //! A client like Linux, which lost its end of a group of SMC-D: it says so in a Decline,
 //! and a server that kept the group would never carry a connection of it again.
 
+use conformance::rig::linux::offering;
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
@@ -10,11 +11,10 @@ use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{
-    ClcMessage, ClcVersion, Decline, MAX_LENGTH, OfferedPath, Proposal, SmcdAcceptConfirm, Subnets,
-    V2Offer,
+    ClcMessage, ClcVersion, Decline, MAX_LENGTH, OfferedPath, SmcdAcceptConfirm, Subnets, V2Offer,
 };
 use smc_proto::wire::types::{
-    Chid, DiagnosisCode, DmbToken, Eid, Gid, IsmGid, Mac, PeerId, PeerOs, Release,
+    Chid, DiagnosisCode, DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs, Release,
 };
 
 const DEVICE: DeviceId = DeviceId(0);
@@ -96,16 +96,7 @@ impl Server {
         };
         offer.eids.push(eid()).unwrap();
         offer.smcd.devices.push(device(2)).unwrap();
-        let proposal = Proposal {
-            version: ClcVersion::V2,
-            v1: OfferedPath::Neither,
-            peer_id: PeerId::default(),
-            gid: Gid::default(),
-            mac: Mac::default(),
-            ism: None,
-            subnets: Subnets::default(),
-            v2_offer: Some(offer),
-        };
+        let proposal = offering(offer);
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.listen(self.now, options).unwrap();
         self.hears(conn, &ClcMessage::Proposal(proposal));

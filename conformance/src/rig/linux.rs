@@ -33,6 +33,12 @@ pub fn proposal() -> Proposal {
         ..V2Offer::default()
     };
     offer.eids.push(eid("COMMON")).expect("the first");
+    offering(offer)
+}
+
+/// A Proposal of version 2 alone that offers this, and leaves the identity out.
+#[must_use]
+pub fn offering(offer: V2Offer) -> Proposal {
     Proposal {
         version: ClcVersion::V2,
         v1: OfferedPath::Neither,
