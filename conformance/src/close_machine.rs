@@ -15,11 +15,14 @@
 //! Explored is the state of both ends *together*: a cell of the close table counts as
 //! reached only if the peer can make it happen.
 
+mod action;
 mod explore;
+mod side;
 mod world;
 
+pub use action::Action;
 pub use explore::{Explored, Fault, Progress, explore};
-pub use world::{Action, World};
+pub use world::World;
 
 /// What is bounded, so that the exploration ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,20 +1,20 @@
 //! Two connections with what is between them, and what may happen next.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use smc_proto::command::DataTurn;
 use smc_proto::config::ConnectionConfig;
 use smc_proto::connection::{
-    CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause, Notices,
-    NotifyRecord, Ring, Shutdown,
+    CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause, Notices, Ring,
+    Shutdown,
 };
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 use smc_proto::wire::types::AlertToken;
 
-use super::Bounds;
+use super::side::{Application, Posted, Side};
+use super::{Action, Bounds};
 
 /// All that happens does so now; a deadline that passes leaves the clock where it was. So
 /// deadlines differ by what they are for, and not by when.
@@ -30,73 +30,6 @@ const CONFIG: ConnectionConfig = {
     config
 };
 
-/// Something that may happen. Sides are 0 and 1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// An application writes an octet.
-    Write(u8),
-    /// It reads everything.
-    Read(u8),
-    /// It shuts its sending direction down.
-    ShutdownWrite(u8),
-    /// It closes.
-    Close(u8),
-    /// It aborts.
-    Abort(u8),
-    /// A connection has its turn: data and a CDC message leave.
-    Turn(u8),
-    /// A message of a side arrives: the oldest one, or another with this place.
-    Arrive(u8, u8),
-    /// The oldest message of a side that has arrived completes.
-    Complete(u8),
-    /// The next deadline of a connection passes.
-    Deadline(u8),
-    /// The link fails. Of each side's messages under way this many arrive all the same;
-    /// and those that had arrived do not complete.
-    Fail(u8, u8),
-    /// A side hears of that and moves its connection to another link.
-    Move(u8),
-    /// The last link fails.
-    FailLast,
-}
-
-/// How far an application has gone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Debug)]
-enum Application {
-    Open,
-    ShutDown,
-    Closed,
-}
-
-/// A message that was posted.
-#[derive(Clone, Debug)]
-struct Posted {
-    cdc: Cdc,
-    record: NotifyRecord,
-    /// Its link has failed since, so that its completion means nothing.
-    stale: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Side {
-    connection: Connection,
-    application: Application,
-    written: u8,
-    /// Posted, not arrived.
-    under_way: VecDeque<Posted>,
-    /// Arrived, not completed.
-    arrived: VecDeque<Posted>,
-    /// Number of the last message it posted, and of the newest it took from its peer.
-    posted: u16,
-    taken: u16,
-    /// It posts to a link that has failed.
-    cut_off: bool,
-    /// CLOSED was told.
-    closed: bool,
-    /// C or A was said: these flags are in every later message, and data in none.
-    last_words: ConnectionFlags,
-}
-
 /// Two connections with what is between them.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -106,9 +39,6 @@ pub struct World {
 
 impl World {
     /// Both connections ACTIVE, with rings that hold all octets of the bounds.
-    ///
-    /// # Panics
-    /// If the bounds ask for more octets than the largest ring holds.
     #[must_use]
     pub fn new(bounds: &Bounds) -> Self {
         let ring = Ring::new(0, 256).expect("a ring");
@@ -400,54 +330,7 @@ impl World {
     }
 }
 
-impl Side {
-    /// What was said stays said, and nothing is published behind the last word.
-    fn check_words(&self, cdc: &Cdc, octets: u32) -> Result<(), String> {
-        let last = ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE;
-        if !cdc.connection_flags.contains(self.last_words) {
-            return Err(format!("{cdc} takes flags back"));
-        }
-        if self.last_words.intersects(last) && octets > 0 {
-            return Err(format!("{cdc} publishes data behind the last word"));
-        }
-        Ok(())
-    }
-}
-
-impl Posted {
-    fn is_validation(&self) -> bool {
-        let flags = self.cdc.producer_flags;
-        flags.contains(ProducerFlags::FAILOVER_VALIDATION)
-    }
-}
-
 /// Whether a number comes behind another one.
 fn ahead(number: u16, of: u16) -> bool {
     number.wrapping_sub(of) as i16 > 0
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Write(side) => write!(f, "{side} writes an octet"),
-            Self::Read(side) => write!(f, "{side} reads"),
-            Self::ShutdownWrite(side) => write!(f, "{side} shuts its sending direction down"),
-            Self::Close(side) => write!(f, "{side} closes"),
-            Self::Abort(side) => write!(f, "{side} aborts"),
-            Self::Turn(side) => write!(f, "{side} has its turn"),
-            Self::Arrive(side, 0) => write!(f, "the oldest message of {side} arrives"),
-            Self::Arrive(side, place) => {
-                write!(f, "a message of {side} arrives and overtakes {place}")
-            }
-            Self::Complete(side) => write!(f, "a message of {side} completes"),
-            Self::Deadline(side) => write!(f, "the next deadline of {side} passes"),
-            Self::Fail(0, 0) => f.write_str("the link fails, with all that is under way"),
-            Self::Fail(first, second) => write!(
-                f,
-                "the link fails; {first} messages of 0 and {second} of 1 arrive all the same"
-            ),
-            Self::Move(side) => write!(f, "{side} moves to another link"),
-            Self::FailLast => f.write_str("the last link fails"),
-        }
-    }
 }

@@ -14,15 +14,12 @@ impl Engine<'_> {
     /// message leaves with the next poll (CLC-065).
     //= CLC-047
     pub(crate) fn decline(&mut self, handshake: u32, code: DiagnosisCode, out_of_sync: bool) {
+        self.keep_promised_element(handshake);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
         let crossing = h.state == State::Forming;
         let conn = h.conn;
-        self.keep_promised_element(handshake);
-        let Some(h) = self.handshakes.at_mut(handshake) else {
-            return;
-        };
         h.state = State::Declining {
             code,
             out_of_sync,

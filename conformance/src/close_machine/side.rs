@@ -1,0 +1,65 @@
+//! One end of the two.
+
+use std::collections::VecDeque;
+
+use smc_proto::connection::{Connection, NotifyRecord};
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+
+/// How far an application has gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Debug)]
+pub(super) enum Application {
+    Open,
+    ShutDown,
+    Closed,
+}
+
+/// A message that was posted.
+#[derive(Clone, Debug)]
+pub(super) struct Posted {
+    pub(super) cdc: Cdc,
+    pub(super) record: NotifyRecord,
+    /// Its link has failed since, so that its completion means nothing.
+    pub(super) stale: bool,
+}
+
+/// One end: its connection, its application, and what it has posted.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    pub(super) connection: Connection,
+    pub(super) application: Application,
+    pub(super) written: u8,
+    /// Posted, not arrived.
+    pub(super) under_way: VecDeque<Posted>,
+    /// Arrived, not completed.
+    pub(super) arrived: VecDeque<Posted>,
+    /// Number of the last message it posted, and of the newest it took from its peer.
+    pub(super) posted: u16,
+    pub(super) taken: u16,
+    /// It posts to a link that has failed.
+    pub(super) cut_off: bool,
+    /// CLOSED was told.
+    pub(super) closed: bool,
+    /// C or A was said: these flags are in every later message, and data in none.
+    pub(super) last_words: ConnectionFlags,
+}
+
+impl Side {
+    /// What was said stays said, and nothing is published behind the last word.
+    pub(super) fn check_words(&self, cdc: &Cdc, octets: u32) -> Result<(), String> {
+        let last = ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE;
+        if !cdc.connection_flags.contains(self.last_words) {
+            return Err(format!("{cdc} takes flags back"));
+        }
+        if self.last_words.intersects(last) && octets > 0 {
+            return Err(format!("{cdc} publishes data behind the last word"));
+        }
+        Ok(())
+    }
+}
+
+impl Posted {
+    pub(super) fn is_validation(&self) -> bool {
+        let flags = self.cdc.producer_flags;
+        flags.contains(ProducerFlags::FAILOVER_VALIDATION)
+    }
+}
