@@ -17,7 +17,6 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_proto::path::Paths;
 use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
@@ -90,7 +89,7 @@ impl Attempt {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let tcp = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         let place = shard.place();
-        let gid = shard.lock().ism.device().facts().gid;
+        let gid = shard.lock().transports.ism.device().facts().gid;
         let called = place.and_then(|place| {
             let call = Call::announce(&tcp, to, gid, shard.patience);
             Some((call.ok()??, place))
@@ -126,7 +125,8 @@ impl Attempt {
                 Stage::Calling(mut call, place) => {
                     let greetings = &self.shard.greetings;
                     let number = *self.greeting.get_or_insert_with(|| greetings.begin());
-                    let joined = |peer: &_| self.shard.lock().ism.device().is_joined(peer);
+                    let joined =
+                        |peer: &_| self.shard.lock().transports.ism.device().is_joined(peer);
                     match call.poll(&self.tcp, joined, Instant::now()) {
                         Ok(Progress::Pending { until }) => {
                             match call.greets() {
@@ -139,7 +139,7 @@ impl Attempt {
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
                             let peer = paired.peer.gid;
                             // Without a channel to it, the server declines.
-                            let _ = self.shard.lock().ism.device_mut().admit(paired);
+                            let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
                             self.end_greeting();
                             let last = self.shard.greetings.last();
                             self.stage = Stage::Paired(place, peer, last);
@@ -206,15 +206,11 @@ impl Attempt {
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
-        let ism = [state.path()];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let offered = state.transports.client();
         // There is a place for each.
         let conn = state
             .engine
-            .connect(shard.now(), shard::options(self.to), paths)
+            .connect(shard.now(), shard::options(self.to), offered.paths())
             .map_err(io::Error::other)?;
         state.enter(conn, socket.clone(), peer, None);
         Ok(Stage::Deciding(socket, conn))

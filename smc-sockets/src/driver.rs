@@ -132,7 +132,7 @@ impl Driver {
                 Told::Bell => {
                     let _ = rustix::io::read(&shard.bell, &mut [0; 8]);
                 }
-                Told::Device => shard.lock().ism.device_mut().heed(),
+                Told::Device => shard.lock().transports.ism.device_mut().heed(),
             }
         }
         let now = Instant::now();
@@ -185,7 +185,7 @@ impl Driver {
         let asks = |_: &&mut _| !listening.is_crowded();
         let asked = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
             let place = shard.place()?;
-            let joined = |peer: &_| shard.lock().ism.device().is_joined(peer);
+            let joined = |peer: &_| shard.lock().transports.ism.device().is_joined(peer);
             let answer = rendezvous.answer(&tcp, joined, &shard.patience)?;
             Some((answer, place))
         });
@@ -260,7 +260,7 @@ fn serve(
 ) {
     let peer = paired.peer.gid;
     // Without a channel to it, the engine declines.
-    let _ = state.ism.device_mut().admit(paired);
+    let _ = state.transports.ism.device_mut().admit(paired);
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
     socket.status().place = Some(place);
     let options = shard::options(arrival.address());

@@ -10,6 +10,7 @@ mod enlisting;
 mod events;
 mod state;
 mod timer;
+mod transports;
 
 pub(crate) use clc::{discard, peek};
 pub(crate) use state::State;
@@ -26,11 +27,10 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::time::{ClockId, TimerfdClockId, TimerfdFlags};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::ConnId;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
-use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
@@ -39,6 +39,7 @@ use crate::connecting::Greetings;
 use crate::driver::Token;
 use crate::socket::Socket;
 use crate::stack::Settings;
+use transports::Transports;
 
 /// By this EID processes of one host know that they belong together: who can name a
 /// peer's GID over a channel of shared memory is on that host.
@@ -90,8 +91,8 @@ impl Shard {
         // Who has a place may begin: the peer was promised CLC already.
         limits.handshakes = limits.connections;
         let engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
-        let ism = Binding::new(Device::open()?, DeviceId(0));
-        let device = rustix::io::dup(ism.device())?;
+        let transports = Transports::new(Device::open()?);
+        let device = rustix::io::dup(transports.descriptor())?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
@@ -111,7 +112,7 @@ impl Shard {
             Duration::ZERO
         };
         Ok(Arc::new(Self {
-            state: Mutex::new(State::new(engine, ism)),
+            state: Mutex::new(State::new(engine, transports)),
             poller,
             _device: device,
             timer,

@@ -103,7 +103,7 @@ impl Stack {
     }
 
     pub(crate) fn gid(&self) -> Gid128 {
-        self.shard().lock().ism.device().facts().gid
+        self.shard().lock().transports.ism.device().facts().gid
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {

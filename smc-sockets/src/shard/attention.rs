@@ -57,7 +57,7 @@ impl State {
     pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
         for _ in 0..COMPLETIONS {
             self.carry_out(shard, now);
-            match self.ism.poll() {
+            match self.transports.poll() {
                 Some(completion) => self.complete(completion, now),
                 None => return true,
             }
@@ -70,7 +70,7 @@ impl State {
     #[inline]
     pub(crate) fn glance(&mut self, shard: &Arc<Shard>, now: Instant, looks: usize) -> bool {
         for _ in 0..looks {
-            if let Some(completion) = self.ism.poll() {
+            if let Some(completion) = self.transports.poll() {
                 self.complete(completion, now);
                 self.carry_out(shard, now);
                 return true;
@@ -94,7 +94,7 @@ impl State {
             if !self.take_in(shard, now) {
                 break;
             }
-            if self.ism.device_mut().park() {
+            if self.transports.ism.device_mut().park() {
                 self.attention.recess = None;
                 return self.arm(shard, now);
             }
@@ -108,7 +108,7 @@ impl State {
     #[inline]
     pub(crate) fn leave(&mut self, shard: &Arc<Shard>, now: Instant) {
         let at = &mut self.attention;
-        if self.ism.device().is_parked() {
+        if self.transports.ism.device().is_parked() {
             self.arm(shard, now);
         } else if at.urgent > 0 {
             self.settle(shard, now);
@@ -146,7 +146,7 @@ impl State {
         if self.attention.led || self.attention.wordless {
             return None;
         }
-        let words = self.ism.device_mut().words();
+        let words = self.transports.ism.device_mut().words();
         self.attention.led = words.is_some();
         words
     }
@@ -155,7 +155,7 @@ impl State {
     pub(crate) fn resign(&mut self, wordless: bool) {
         self.attention.wordless |= wordless;
         self.attention.led = false;
-        self.ism.device_mut().forget_words();
+        self.transports.ism.device_mut().forget_words();
     }
 
     /// A thread begins to sleep, or ends.

@@ -27,8 +27,8 @@ impl State {
         let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
             return Some(read_left(socket, into));
         };
-        let ism = &self.ism;
-        match conn.read(now, |octets| ism.take(octets, into).unwrap_or(0)) {
+        let transports = &self.transports;
+        match conn.read(now, |octets| transports.take(octets, into)) {
             Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
             // One that was reset, or closed by this side, says so to who writes.
             Ok(0) => match conn.write(now, |_| 0) {
@@ -59,10 +59,10 @@ impl State {
         let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(Err(gone(socket)));
         };
-        let ism = &mut self.ism;
+        let transports = &mut self.transports;
         let mut fits = Ok(0);
         let written = conn.write(now, |space| {
-            fits = ism.fill(space, octets);
+            fits = transports.fill(space, octets);
             *fits.as_ref().unwrap_or(&0)
         });
         if fits.is_err() {
@@ -143,10 +143,8 @@ impl State {
     /// Carries out what a read or a write leads to: a message to the peer, if anything.
     #[inline]
     fn send(&mut self, shard: &Arc<Shard>, now: Instant) {
-        while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
-            self.ism.execute(command);
-        }
-        if self.ism.has_answers() {
+        self.transports.carry_out(&mut self.engine, now);
+        if self.transports.ism.has_answers() {
             self.take_in(shard, now);
         }
     }
@@ -161,9 +159,9 @@ impl State {
             };
             let mut status = entry.socket.status();
             let mut octets = [0; 4096];
-            while let Ok(len @ 1..) = conn.read(now, |readable| {
-                self.ism.take(readable, &mut octets).unwrap_or(0)
-            }) {
+            while let Ok(len @ 1..) =
+                conn.read(now, |readable| self.transports.take(readable, &mut octets))
+            {
                 status.left.extend(octets.iter().take(len as usize));
             }
             status.ended = conn.is_end_of_stream();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use smc_proto::command::TcpCommand;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
-use smc_proto::path::Paths;
 use smc_proto::time::Instant;
 
 use rustix::net::SendFlags;
@@ -19,9 +18,7 @@ impl State {
     /// Does all that the engine wants done, and hears all it has to tell.
     pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
         loop {
-            while let Some(command) = self.engine.poll_ism(now, self.ism.id()) {
-                self.ism.execute(command);
-            }
+            self.transports.carry_out(&mut self.engine, now);
             if self.send_clc(now) {
                 continue;
             }
@@ -108,19 +105,12 @@ impl State {
         }
     }
 
-    /// Tells the engine which of this side's devices reaches the client.
+    /// Tells the engine which of this side's devices reach the client.
     fn answer(&mut self, conn: ConnId, now: Instant) {
-        let mut path = self.path();
-        if let Some(proposal) = self.engine.proposal(conn) {
-            path.reaches = proposal.ism_gids().find(|gid| self.ism.reaches(*gid));
-        }
-        let ism = [path];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let proposed = self.engine.proposal(conn);
+        let offered = self.transports.server(proposed);
         // Who no longer waits for an answer has ended.
-        let _ = self.engine.accept(now, conn, paths);
+        let _ = self.engine.accept(now, conn, offered.paths());
     }
 
     /// It is known what carries a connection.

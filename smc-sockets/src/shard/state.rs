@@ -4,22 +4,20 @@ use std::sync::Arc;
 
 use smc_proto::endpoint::Endpoint;
 use smc_proto::id::ConnId;
-use smc_proto::path::IsmPath;
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_transport_ism::binding::Binding;
-use smc_transport_ism::device::{Gid128, IsmDevice};
-use smc_transport_ism::shared::Device;
+use smc_transport_ism::device::Gid128;
 
 use super::attention::Attention;
+use super::transports::Transports;
 use crate::listening::Arrival;
 use crate::socket::Socket;
 
-/// An endpoint, its device, and the connections.
+/// An endpoint, its transports, and the connections.
 pub(crate) struct State {
     pub(crate) engine: Endpoint<Owned>,
-    pub(crate) ism: Binding<Device>,
+    pub(crate) transports: Transports,
     /// By their places at the endpoint.
     pub(super) sockets: Vec<Option<Entry>>,
     /// The driver wakes at this time.
@@ -44,31 +42,15 @@ pub(super) struct Entry {
 }
 
 impl State {
-    pub(super) fn new(engine: Endpoint<Owned>, mut ism: Binding<Device>) -> Self {
-        // By the driver, all its life.
-        ism.device_mut().is_heard();
-        ism.device_mut().park();
+    pub(super) fn new(engine: Endpoint<Owned>, transports: Transports) -> Self {
         Self {
             engine,
-            ism,
+            transports,
             sockets: Vec::new(),
             armed: None,
             attention: Attention::default(),
             clc: Box::new([0; MAX_LENGTH]),
             abandoned: false,
-        }
-    }
-
-    /// How this side's device is offered.
-    pub(crate) fn path(&self) -> IsmPath {
-        IsmPath {
-            device: self.ism.id(),
-            gid: self.ism.gid(),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: self.ism.device().facts().version_2,
-            reaches: None,
-            attaches: true,
         }
     }
 
