@@ -20,6 +20,8 @@
 //! With it, `rdma` has real devices: it needs libibverbs, and to build also librdmacm
 //! and libclang 11 to 15.
 //!
+//! The feature `soft` is for tests: RNICs in software, which one program joins.
+//!
 //! Nothing here has a runtime: everything to wait for is a descriptor.
 #![deny(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -38,3 +40,5 @@ pub mod ports;
 #[cfg(feature = "rdma")]
 pub mod rdma;
 pub mod rnic;
+#[cfg(any(test, feature = "soft"))]
+pub mod soft;

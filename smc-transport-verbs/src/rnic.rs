@@ -12,6 +12,7 @@ use smc_proto::command::{QpAddress, Segment};
 use smc_proto::wire::types::{Mtu, Psn, Qpn, RToken};
 
 use crate::memory::Memory;
+use crate::ports::Port;
 pub use outcome::{DeviceEvent, PostError, RnicError, Status, WorkCompletion};
 
 /// Work requests that may wait on the send side of a queue pair: the 16 SENDs that
@@ -31,6 +32,12 @@ pub trait Rnic: Send + Sync + 'static {
     /// Memory registered in the protection domain of a queue pair. Dropping it undoes
     /// that; it keeps the memory.
     type Region: Send + 'static;
+
+    /// Its ports as they are now.
+    ///
+    /// # Errors
+    /// [`RnicError`]: the device may be gone.
+    fn ports(&self) -> Result<Vec<Port>, RnicError>;
 
     /// Creates a reliable-connected queue pair in state INIT, with a protection domain
     /// and a completion queue of its own that is armed.

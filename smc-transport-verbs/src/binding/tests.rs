@@ -2,7 +2,6 @@
 //! queue of CLC octets.
 
 mod contract;
-mod fabric;
 
 use std::time::Duration as Time;
 
@@ -21,7 +20,7 @@ use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, Psn, Qpn
 
 use super::{Binding, PathNews};
 use crate::rnic::DeviceEvent;
-use fabric::{Fabric, SoftRnic};
+use crate::soft::{Fabric, SoftRnic};
 
 struct Side {
     number: u8,

@@ -97,6 +97,10 @@ impl Rnic for RoceDevice {
     type QueuePair = QueuePair;
     type Region = Region;
 
+    fn ports(&self) -> Result<Vec<Port>, RnicError> {
+        self.list_ports().map_err(failed("list the ports"))
+    }
+
     fn create_queue_pair(
         &self,
         spec: &QueuePairSpec,

@@ -408,7 +408,7 @@ fn a_message_longer_than_the_receive_breaks_the_link<R: Rnic>(
 
 #[test]
 fn rnics_of_the_tests_keep_the_contract() {
-    let fabric = super::fabric::Fabric::default();
+    let fabric = crate::soft::Fabric::default();
     for inline in [0, 64, 4096] {
         holds(|| fabric.rnic(inline), (0, Gid::default()));
     }

@@ -1,0 +1,138 @@
+//! RNICs in software, of one program: for tests of what drives RNICs, without any.
+//!
+//! ```
+//! use smc_transport_verbs::soft::Fabric;
+//!
+//! let fabric = Fabric::default();
+//! let (here, there) = (fabric.rnic(0), fabric.rnic(128));
+//! assert_eq!(fabric.usage(), (0, 0)); // neither regions nor queue pairs
+//! # drop((here, there));
+//! ```
+//!
+//! A [`Fabric`] joins them. WRITEs and SENDs are carried out by the thread that posts
+//! them, in order and without loss: a SEND that finds no receive waits for one, and what
+//! is posted to a queue pair that is gone or broken comes back as an RNIC gives it back
+//! when its retries are exhausted, at once. Completion queues and events have descriptors,
+//! as those of devices.
+
+mod rnic;
+mod world;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use smc_proto::completion::LinkFailure;
+
+use crate::ports::Port;
+use crate::rnic::{DeviceEvent, Status};
+pub use rnic::{QueuePair, Region, SoftRnic};
+use world::{Rings, World};
+
+/// What joins RNICs in software.
+#[derive(Clone, Default)]
+pub struct Fabric(Arc<Mutex<World>>);
+
+impl Fabric {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A further RNIC, that takes so many octets inline. The first one is number 0.
+    ///
+    /// # Panics
+    /// If no descriptor is left.
+    #[must_use]
+    pub fn rnic(&self, inline: u32) -> SoftRnic {
+        self.rnic_with(inline, Vec::new())
+    }
+
+    /// The same, with these ports.
+    ///
+    /// # Panics
+    /// If no descriptor is left.
+    #[must_use]
+    pub fn rnic_with(&self, inline: u32, ports: Vec<Port>) -> SoftRnic {
+        match self.open(inline, ports) {
+            Ok(rnic) => rnic,
+            Err(error) => unreachable!("no descriptor for an RNIC in software: {error}"),
+        }
+    }
+
+    fn open(&self, inline: u32, ports: Vec<Port>) -> io::Result<SoftRnic> {
+        let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bells: [OwnedFd; 2] = [bell()?, bell()?];
+        let mut world = self.world();
+        let place = world.rnics.len();
+        world.rnics.push(Rings {
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            completions: bells[0].try_clone()?,
+            told: bells[1].try_clone()?,
+            ports,
+        });
+        Ok(SoftRnic {
+            fabric: self.clone(),
+            place,
+            inline,
+            bells,
+        })
+    }
+
+    /// No more than so many octets may be registered from now on.
+    pub fn lock_at_most(&self, octets: usize) {
+        self.world().lockable = Some(octets);
+    }
+
+    /// Binding a queue pair takes its time, or no longer.
+    pub fn hold_connecting(&self, held: bool) {
+        self.world().held = held;
+    }
+
+    /// How many queue pairs wait to be bound.
+    #[must_use]
+    pub fn connecting(&self) -> u32 {
+        self.world().waiting
+    }
+
+    /// How often requests were posted.
+    #[must_use]
+    pub fn doorbells(&self) -> u32 {
+        self.world().doorbells
+    }
+
+    /// Something happens to an RNIC.
+    pub fn tell(&self, rnic: usize, event: DeviceEvent) {
+        if let Some(rings) = self.world().rnics.get_mut(rnic) {
+            rings.events.push_back(event);
+            ring(&rings.told);
+        }
+    }
+
+    /// The queue pairs of an RNIC break, as if nobody had answered them.
+    pub fn cut(&self, rnic: usize) {
+        let mut world = self.world();
+        let all = world.queue_pairs.iter();
+        let mine: Vec<_> = all.filter(|(_, p)| p.rnic == rnic).map(|p| *p.0).collect();
+        for qpn in mine {
+            let retries = Status::Failed(LinkFailure::RetriesExhausted);
+            world.complete(qpn, 0, retries, 0);
+            world.break_pair(qpn);
+        }
+    }
+
+    /// Registrations and queue pairs that there are.
+    #[must_use]
+    pub fn usage(&self) -> (usize, usize) {
+        let world = self.world();
+        (world.regions.len(), world.queue_pairs.len())
+    }
+}
+
+/// Makes a descriptor readable.
+fn ring(bell: &OwnedFd) {
+    // If it is full, it is readable as well.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
