@@ -1,10 +1,14 @@
 //! What carries a connection, and why.
 
+mod cause;
+
 use std::fmt;
 
 use smc_proto::event::FallbackReason;
 use smc_proto::version::{SmcVersion, Terms};
 use smc_proto::wire::types::DiagnosisCode;
+
+pub use cause::{Cause, Limit, OptionMissing};
 
 /// What carries the octets of a connection; decided before it is handed out, and for
 /// good.
@@ -14,20 +18,114 @@ pub enum Carrier {
     /// SMC, on these terms.
     Smc(Terms),
     /// TCP, for this reason.
-    Tcp(FallbackReason),
+    Tcp(WhyTcp),
+}
+
+/// Why TCP carries a connection: the codes, and what led to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WhyTcp {
+    reason: FallbackReason,
+    cause: Cause,
+}
+
+/// An end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// This one.
+    Here,
+    /// The other one.
+    Peer,
 }
 
 impl Carrier {
-    /// TCP because this side did not try SMC, or the peer does not know it.
-    pub(crate) const PLAIN: Self = Self::Tcp(FallbackReason {
-        code: DiagnosisCode::PEER_NO_SMC,
-        peer_diagnosis: None,
-    });
+    /// TCP for a reason that this side found before anything was negotiated.
+    pub(crate) const fn tcp(cause: Cause) -> Self {
+        let reason = FallbackReason {
+            code: cause.code(),
+            peer_diagnosis: None,
+        };
+        Self::Tcp(WhyTcp { reason, cause })
+    }
+
+    /// TCP because negotiation came to it; what this side knows beyond the codes.
+    pub(crate) fn fallen_back(reason: FallbackReason, known: Option<Cause>) -> Self {
+        // What the peer declined for is its own matter.
+        let cause = match (known, reason.peer_diagnosis) {
+            (Some(cause), None) => cause,
+            _ => Cause::Negotiation,
+        };
+        Self::Tcp(WhyTcp { reason, cause })
+    }
 
     /// Whether SMC carries the connection.
     #[must_use]
     pub const fn is_smc(&self) -> bool {
         matches!(self, Self::Smc(_))
+    }
+
+    /// Why it is TCP, if it is.
+    #[must_use]
+    pub const fn why_tcp(&self) -> Option<&WhyTcp> {
+        match self {
+            Self::Tcp(why) => Some(why),
+            Self::Smc(_) => None,
+        }
+    }
+}
+
+impl WhyTcp {
+    /// The codes of both sides.
+    #[must_use]
+    pub const fn reason(&self) -> FallbackReason {
+        self.reason
+    }
+
+    /// The codes as `smcss` prints them: this side's, and the peer's if it declined.
+    #[must_use]
+    pub fn smcss(&self) -> String {
+        let own = format!("0x{:08x}", self.reason.code.0);
+        match self.reason.peer_diagnosis {
+            Some(peer) => format!("{own}/0x{:08x}", peer.0),
+            None => own,
+        }
+    }
+
+    /// What led to it.
+    #[must_use]
+    pub const fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Which side decided it.
+    #[must_use]
+    pub fn decided_by(&self) -> Side {
+        match self.cause.side() {
+            Some(side) => side,
+            None if self.reason.peer_diagnosis.is_some() => Side::Peer,
+            None => match self.reason.code {
+                DiagnosisCode::PEER_DECLINED | DiagnosisCode::PEER_NO_SMC => Side::Peer,
+                _ => Side::Here,
+            },
+        }
+    }
+
+    /// One sentence: what who decided it ran into.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let told = self.cause.sentence();
+        told.unwrap_or_else(|| self.told().sentence().to_owned())
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let told = self.cause.remedy();
+        told.unwrap_or_else(|| self.told().remedy().to_owned())
+    }
+
+    /// The code that says most.
+    fn told(&self) -> DiagnosisCode {
+        self.reason.peer_diagnosis.unwrap_or(self.reason.code)
     }
 }
 
@@ -43,36 +141,26 @@ impl fmt::Display for Carrier {
                     SmcVersion::V2 => write!(f, ".{}", terms.release.number()),
                 }
             }
-            Self::Tcp(why) => {
-                let code = why.peer_diagnosis.unwrap_or(why.code);
-                write!(f, "TCP: {why}. {}", code.sentence())
-            }
+            Self::Tcp(why) => write!(f, "TCP: {why}"),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use smc_proto::version::Technology;
-    use smc_proto::wire::types::Release;
-
-    #[test]
-    fn a_carrier_is_told_in_one_line() {
-        let mut terms = Terms::of(Technology::SmcD, SmcVersion::V2);
-        terms.release = Release::V2_1;
-        assert_eq!(Carrier::Smc(terms).to_string(), "SMC-D v2.1");
-        let v1 = Terms::of(Technology::SmcR, SmcVersion::V1);
-        assert_eq!(Carrier::Smc(v1).to_string(), "SMC-R v1");
-        assert_eq!(
-            Carrier::PLAIN.to_string(),
-            "TCP: 0x03010000 (peer does not speak SMC). The other side offered no SMC at all, \
-             or none of a kind that the sender knows."
-        );
-        let declined = Carrier::Tcp(FallbackReason {
-            code: DiagnosisCode::PEER_DECLINED,
-            peer_diagnosis: Some(DiagnosisCode::MEMORY),
-        });
-        assert!(declined.to_string().ends_with("state of a connection."));
+/// The codes with their names, and the sentence.
+impl fmt::Display for WhyTcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {}", self.reason, self.sentence())
     }
 }
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Here => "this side",
+            Self::Peer => "the peer",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

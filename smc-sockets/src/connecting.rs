@@ -20,7 +20,7 @@ use smc_proto::id::ConnId;
 use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause};
 use crate::shard::{self, Place, Shard, timespec};
 use crate::socket::Socket;
 
@@ -192,7 +192,7 @@ impl Attempt {
 
     fn plain(&self) -> io::Result<Step> {
         self.tcp.set_nonblocking(false)?;
-        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::PLAIN));
+        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::tcp(Cause::NotOffered)));
         Ok(Step::Done(Arc::new(Socket::new(
             tcp,
             carrier,

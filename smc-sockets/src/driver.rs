@@ -15,7 +15,7 @@ use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress};
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause};
 use crate::listening::{Arrival, Listening};
 use crate::shard::{self, Place, Shard, State};
 use crate::socket::Socket;
@@ -244,7 +244,7 @@ impl Driver {
 
 /// Hands out a connection that is plain TCP.
 fn plain(shard: &Shard, tcp: OwnedFd, arrival: Arrival) {
-    let carrier = Some(Carrier::PLAIN);
+    let carrier = Some(Carrier::tcp(Cause::NotOffered));
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), carrier, shard.spin));
     arrival.deliver(socket);
 }

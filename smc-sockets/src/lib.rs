@@ -70,20 +70,26 @@
 
 mod carrier;
 mod connecting;
+#[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
+mod discovery;
 mod driver;
 mod listener;
 mod listening;
+pub mod policy;
 mod readiness;
 mod shard;
+#[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
+mod shunned;
 mod socket;
 mod stack;
 mod stream;
 pub mod tcp_option;
 mod waiting;
 
-pub use carrier::Carrier;
+pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;
 pub use listener::SmcListener;
+pub use policy::Policy;
 pub use stack::{Settings, Stack};
 pub use stream::SmcStream;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause};
 use crate::connecting::{self, Connecting};
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -31,7 +31,10 @@ pub struct SmcStream {
 impl SmcStream {
     pub(crate) fn new(stack: Stack, socket: Arc<Socket>) -> Self {
         // Streams are made of what is decided.
-        let carrier = socket.status().carrier.unwrap_or(Carrier::PLAIN);
+        let carrier = socket
+            .status()
+            .carrier
+            .unwrap_or(Carrier::tcp(Cause::NotOffered));
         Self {
             stack,
             socket,

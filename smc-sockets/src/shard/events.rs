@@ -84,7 +84,7 @@ impl State {
                 if let Some(entry) = self.entry(conn) {
                     shard.unwatch(&entry.socket);
                 }
-                self.decided(conn, Carrier::Tcp(why), now);
+                self.decided(conn, Carrier::fallen_back(why, None), now);
                 if let Some(entry) = self.remove(conn) {
                     entry.socket.status().place = None;
                 }
