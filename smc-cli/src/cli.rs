@@ -2,6 +2,8 @@
 
 mod demo;
 #[cfg(target_os = "linux")]
+mod devices;
+#[cfg(target_os = "linux")]
 mod net;
 mod sim;
 mod values;
@@ -12,6 +14,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use demo::{DEFAULT_BYTES, DemoArguments};
+#[cfg(target_os = "linux")]
+pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
 pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport};
 pub use sim::{Profile, SimArguments};
@@ -31,6 +35,7 @@ pub use values::{Percentages, Seeds};
         smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
         smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
         smcx perf                          how fast that is\n  \
+        smcx devices                       what could carry SMC here, and why not\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage."
 )]
@@ -142,6 +147,16 @@ pub enum Command {
         smcx perf --transport ism --json   numbers only\n  \
         smcx perf --seconds 5 --size 1000  longer, and with messages of 1000 octets")]
     Perf(PerfArguments),
+    /// List what could carry SMC here: RoCE devices, ISM functions, shared memory.
+    ///
+    /// Ports, GIDs with their types, MTUs, PNET IDs and pause frames; usable, or why not:
+    /// what ibv_devinfo, smc_rnics and ethtool -a tell together. It needs no right and no
+    /// library. On a machine without RDMA it says so.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx devices                                           for people\n  \
+        smcx devices --json | jq '.rnics[].ports[] | select(.usable).gids'")]
+    Devices(DevicesArguments),
     /// Write a completion script for a shell.
     #[command(after_help = "Examples:\n  \
         smcx completions bash > /usr/share/bash-completion/completions/smcx\n  \

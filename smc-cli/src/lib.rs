@@ -8,8 +8,12 @@ pub mod cli;
 pub mod decode;
 pub mod demo;
 #[cfg(target_os = "linux")]
+pub mod devices;
+#[cfg(target_os = "linux")]
 pub mod net;
 pub mod output;
+#[cfg(target_os = "linux")]
+pub mod policy;
 pub mod sim;
 
 use std::ffi::OsString;
@@ -52,6 +56,8 @@ where
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Listen(arguments)) => net::listen(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]

@@ -78,6 +78,7 @@ mod listening;
 pub mod policy;
 mod readiness;
 mod shard;
+mod shared_memory;
 #[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
 mod shunned;
 mod socket;
@@ -90,6 +91,7 @@ pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;
 pub use listener::SmcListener;
 pub use policy::Policy;
+pub use shared_memory::SharedMemory;
 pub use stack::{Settings, Stack};
 pub use stream::SmcStream;
 

@@ -21,8 +21,10 @@ mod access;
 mod command;
 mod function;
 mod ism;
+mod listing;
 mod summary;
 pub mod vfio;
 
 pub use access::{COMMANDS, DeviceMemory, MOVES, PciAccess};
 pub use function::Device;
+pub use listing::{Listed, list};

@@ -29,8 +29,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod binding;
-#[cfg_attr(not(feature = "rdma"), allow(dead_code))]
-mod locking;
+pub mod locking;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod network;
@@ -42,3 +41,4 @@ pub mod rdma;
 pub mod rnic;
 #[cfg(any(test, feature = "soft"))]
 pub mod soft;
+pub mod sysfs;

@@ -3,7 +3,8 @@
 use rustix::process::{Resource, getrlimit};
 
 /// Octets that may still be registered, `None` without a limit.
-pub(crate) fn lockable() -> Option<u64> {
+#[must_use]
+pub fn lockable() -> Option<u64> {
     let limit = getrlimit(Resource::Memlock).current?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     left(limit, &status)

@@ -4,6 +4,7 @@
 
 mod kernel;
 mod netlink;
+mod pause;
 
 use std::net::IpAddr;
 
@@ -12,6 +13,7 @@ use smc_proto::wire::types::Mac;
 
 use crate::pnet::PnetId;
 pub use kernel::{neighbour, route};
+pub use pause::Pause;
 
 /// The interfaces of this host at some time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -20,9 +20,11 @@
 mod client;
 mod kernel;
 mod server;
+mod survey;
 
 pub use client::Call;
 pub use server::{Answer, Rendezvous};
+pub use survey::{Listeners, survey};
 
 use std::io;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use smc_proto::wire::types::Mac;
 
 use super::netlink::{self, Part, Request};
@@ -16,20 +16,29 @@ use crate::pnet::PnetId;
 /// More than the kernel puts in a datagram.
 const DATAGRAM: usize = 64 << 10;
 
-struct Netlink(OwnedFd);
+pub(super) struct Netlink(OwnedFd);
 
 impl Netlink {
     fn open() -> io::Result<Self> {
+        // Of the protocols of netlink the first one is that of routes.
+        Self::of(None)
+    }
+
+    /// One for families that are asked for by name.
+    pub(super) fn generic() -> io::Result<Self> {
+        Self::of(Some(rustix::net::netlink::GENERIC))
+    }
+
+    fn of(protocol: Option<Protocol>) -> io::Result<Self> {
         let family = AddressFamily::NETLINK;
         let flags = SocketFlags::CLOEXEC;
-        // Of the protocols of netlink the first one is that of routes.
-        let socket = rustix::net::socket_with(family, SocketType::RAW, flags, None)?;
+        let socket = rustix::net::socket_with(family, SocketType::RAW, flags, protocol)?;
         Ok(Self(socket))
     }
 
     /// Sends a request and shows each message of the answer to `hear`. Without `dump`
     /// the answer is one message.
-    fn ask(
+    pub(super) fn ask(
         &self,
         request: Request,
         dump: bool,

@@ -47,13 +47,16 @@ impl Request {
 
     /// Adds an attribute.
     pub(super) fn with(mut self, kind: u16, value: &[u8]) -> Self {
-        // None of ours is longer than an address.
-        let len = 4 + value.len() as u16;
-        self.0.extend_from_slice(&len.to_ne_bytes());
-        self.0.extend_from_slice(&kind.to_ne_bytes());
-        self.0.extend_from_slice(value);
+        self.0.extend(Self::attribute(kind, value));
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
+    }
+
+    /// An attribute by itself.
+    pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        // None of ours is longer than an address.
+        let len = 4 + value.len() as u16;
+        [&len.to_ne_bytes(), &kind.to_ne_bytes(), value].concat()
     }
 
     pub(super) fn octets(mut self) -> Vec<u8> {
@@ -63,7 +66,7 @@ impl Request {
     }
 }
 
-fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*octets.get(at..)?.first_chunk()?))
 }
 
@@ -95,7 +98,7 @@ pub(super) fn parts(mut octets: &[u8]) -> impl Iterator<Item = Part<'_>> {
 }
 
 /// Attributes, by their kinds.
-fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         const NESTED: u16 = 0x8000;
         let len = usize::from(u16_at(octets, 0)?);

@@ -300,7 +300,7 @@ impl Asked {
 }
 
 /// Whether an address is one of this host's, and one that names a single socket.
-fn is_here(remote: SocketAddr) -> bool {
+pub(super) fn is_here(remote: SocketAddr) -> bool {
     let ip = remote.ip();
     let link_local = match remote {
         SocketAddr::V6(v6) => v6.ip().is_unicast_link_local(),

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
-use super::{Answer, Call, Outcome, Paired, Patience, Progress, Rendezvous, name_of};
+use super::{
+    Answer, Call, Listeners, Outcome, Paired, Patience, Progress, Rendezvous, name_of, survey,
+};
 use crate::device::{Gid128, IsmDevice, IsmReport};
 use crate::shared::Device;
 use crate::shared::message::Message;
@@ -668,4 +670,36 @@ fn a_process_speaks_for_its_own_sockets() {
         !belongs(unknown_user(), unknown_user()),
         "two strangers look the same"
     );
+}
+
+#[test]
+fn a_survey_tells_who_listens_and_calls_nobody() {
+    let plain = listening("127.0.0.1:0");
+    let address = plain.local_addr().unwrap();
+    let told = |all, named| Some(Listeners { all, named });
+    assert_eq!(survey(address).unwrap(), told(1, 0));
+    let mut world = World::new("127.0.0.1:0");
+    assert_eq!(survey(world.address()).unwrap(), told(1, 1));
+    // Another member of the group that has no name.
+    let member = listening(&world.address().to_string());
+    assert_eq!(survey(world.address()).unwrap(), told(2, 1));
+    drop(member);
+    let (accepted, _call) = world.connect(PATIENT);
+    let _ = world.accept();
+    // Nobody but the client has called.
+    assert!(world.rendezvous.callers.is_empty());
+    drop((accepted, plain));
+    assert_eq!(survey(address).unwrap(), told(0, 0));
+    for elsewhere in [
+        "192.0.2.77:80",
+        "0.0.0.0:80",
+        "224.0.0.1:80",
+        "[fe80::1]:80",
+    ] {
+        assert_eq!(
+            survey(elsewhere.parse().unwrap()).unwrap(),
+            None,
+            "{elsewhere}"
+        );
+    }
 }

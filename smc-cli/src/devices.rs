@@ -1,0 +1,29 @@
+//! `smcx devices`: what of this machine could carry SMC, and why not.
+
+mod facts;
+mod report;
+
+use std::io::Write;
+
+use crate::cli::DevicesArguments;
+use crate::output::Failure;
+use crate::policy;
+pub use facts::Devices;
+
+/// Runs the command.
+///
+/// # Errors
+/// What the user is to be told. That there is no device is none.
+pub fn run(arguments: &DevicesArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let policy = policy::load(&arguments.policy)?;
+    let devices = Devices::of(&arguments.sysfs, &policy)
+        .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
+    if arguments.json {
+        let line =
+            serde_json::to_string(&devices).map_err(|error| Failure::Output(error.into()))?;
+        writeln!(stdout, "{line}")?;
+        return Ok(());
+    }
+    report::text(&devices, stdout)?;
+    Ok(())
+}
