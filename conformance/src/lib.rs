@@ -9,6 +9,7 @@ pub mod replay;
 pub mod rig;
 pub mod script;
 pub mod smcd;
+pub mod station;
 pub mod twolinks;
 pub mod versions;
 pub mod world;

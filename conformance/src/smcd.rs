@@ -1,5 +1,8 @@
 //! Two hosts of one machine, each with an ISM device, and what stories about SMC-D ask
-//! of them.
+//! of them; and one engine of SMC-D alone, between a [hand](hand) that plays its peer and
+//! its device.
+
+pub mod hand;
 
 use smc_proto::config::{Config, Offers};
 use smc_proto::id::{ConnId, DeviceId};

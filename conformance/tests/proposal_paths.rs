@@ -43,17 +43,15 @@ fn says_without(gone: &[DeviceId]) -> ClcMessage {
         rnic(OLD, RoceVersion::V1),
     ];
     let ism = [IsmPath {
-        device: ISM,
-        gid: IsmGid {
-            gid: 1,
-            gid_ext: 0,
-            chid: Chid(0x07c1),
-        },
-        pnet_match: false,
-        reaches_v1: false,
-        v2: true,
-        reaches: None,
         attaches: true,
+        ..IsmPath::new(
+            ISM,
+            IsmGid {
+                gid: 1,
+                gid_ext: 0,
+                chid: Chid(0x07c1),
+            },
+        )
     }];
     let paths = Paths {
         rnics: &rnics,

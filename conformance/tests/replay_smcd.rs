@@ -69,14 +69,10 @@ fn endpoint(all: &[Rendezvous]) -> Endpoint<Owned> {
 
 fn path(gid: IsmGid) -> IsmPath {
     IsmPath {
-        device: DEVICE,
-        gid,
-        pnet_match: false,
-        reaches_v1: false,
-        v2: true,
         // One kernel: the device reaches itself.
         reaches: Some(gid),
         attaches: true,
+        ..IsmPath::new(DEVICE, gid)
     }
 }
 

@@ -25,18 +25,14 @@ fn an_accept_of_a_device_that_was_not_offered_ends_the_connection() {
         config.offers = Offers::SMCD_V2;
         config.v2.ueids.push(eid).expect("the first one");
         let mut client = Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)));
+        let gid = IsmGid {
+            gid: 1,
+            gid_ext: 0,
+            chid: offered,
+        };
         let ism = [IsmPath {
-            device: DeviceId(0),
-            gid: IsmGid {
-                gid: 1,
-                gid_ext: 0,
-                chid: offered,
-            },
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
-            reaches: None,
             attaches: true,
+            ..IsmPath::new(DeviceId(0), gid)
         }];
         let paths = Paths {
             rnics: &[],

@@ -101,13 +101,9 @@ impl Server {
         let conn = self.endpoint.listen(self.now, options).unwrap();
         self.hears(conn, &ClcMessage::Proposal(proposal));
         let ism = [IsmPath {
-            device: DEVICE,
-            gid: device(1),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
             reaches: Some(device(2)),
             attaches: true,
+            ..IsmPath::new(DEVICE, device(1))
         }];
         let paths = Paths {
             rnics: &[],

@@ -51,15 +51,7 @@ impl Client {
 
     /// A connection whose Accept names this DMB of the server.
     fn accepted(&mut self, first_contact: bool, token: u64, size: BufferSize) -> ConnId {
-        let ism = [IsmPath {
-            device: DEVICE,
-            gid: OWN,
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
-            reaches: None,
-            attaches: false,
-        }];
+        let ism = [IsmPath::new(DEVICE, OWN)];
         let paths = Paths {
             rnics: &[],
             ism: &ism,

@@ -133,6 +133,21 @@ pub struct IsmPath {
 }
 
 impl IsmPath {
+    /// A device that serves version 2, that maps no memory, and of whose peers nothing
+    /// is known.
+    #[must_use]
+    pub const fn new(device: DeviceId, gid: IsmGid) -> Self {
+        Self {
+            device,
+            gid,
+            pnet_match: false,
+            reaches_v1: false,
+            v2: true,
+            reaches: None,
+            attaches: false,
+        }
+    }
+
     /// Whether the endpoint has room for this device.
     pub(crate) const fn is_usable(&self) -> bool {
         (self.device.0 as usize) < MAX_DEVICES

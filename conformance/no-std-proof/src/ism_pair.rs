@@ -91,13 +91,9 @@ impl End {
 
     fn path(&self) -> IsmPath {
         IsmPath {
-            device: DEVICE,
-            gid: gid(self.number),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
             reaches: Some(gid(3_u8.saturating_sub(self.number))),
             attaches: self.maps,
+            ..IsmPath::new(DEVICE, gid(self.number))
         }
     }
 

@@ -102,13 +102,9 @@ impl Transports {
 
     fn path(&self) -> IsmPath {
         IsmPath {
-            device: self.ism.id(),
-            gid: self.ism.gid(),
-            pnet_match: false,
-            reaches_v1: false,
             v2: self.ism.device().facts().version_2,
-            reaches: None,
             attaches: true,
+            ..IsmPath::new(self.ism.id(), self.ism.gid())
         }
     }
 }

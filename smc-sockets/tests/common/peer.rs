@@ -118,13 +118,8 @@ impl Peer {
 
     fn path(&self) -> IsmPath {
         IsmPath {
-            device: self.binding.id(),
-            gid: self.binding.gid(),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
-            reaches: None,
             attaches: true,
+            ..IsmPath::new(self.binding.id(), self.binding.gid())
         }
     }
 

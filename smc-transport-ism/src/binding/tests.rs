@@ -43,13 +43,8 @@ impl Side {
 
     fn path(&self) -> IsmPath {
         IsmPath {
-            device: self.binding.id(),
-            gid: self.binding.gid(),
-            pnet_match: false,
-            reaches_v1: false,
-            v2: true,
-            reaches: None,
             attaches: self.attaches,
+            ..IsmPath::new(self.binding.id(), self.binding.gid())
         }
     }
 

@@ -107,12 +107,8 @@ impl<S: Storage> Simulation<S> {
 /// has no PNET ID, and so no version 1.
 fn ism_path(device: &IsmConfig) -> IsmPath {
     IsmPath {
-        device: device.device,
-        gid: device.gid,
         pnet_match: !device.gid.chid.is_emulated(),
-        reaches_v1: false,
-        v2: true,
-        reaches: None,
         attaches: device.attaches,
+        ..IsmPath::new(device.device, device.gid)
     }
 }

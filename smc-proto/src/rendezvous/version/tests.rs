@@ -60,13 +60,10 @@ fn rnic(roce: RoceVersion) -> LocalPath {
 
 const fn ism() -> IsmPath {
     IsmPath {
-        device: DeviceId(1),
-        gid: ISM,
         pnet_match: true,
         reaches_v1: true,
-        v2: true,
         reaches: Some(ISM),
-        attaches: false,
+        ..IsmPath::new(DeviceId(1), ISM)
     }
 }
 

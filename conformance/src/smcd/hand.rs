@@ -1,0 +1,517 @@
+//! One engine of SMC-D against a peer and an ISM device that a test plays by hand.
+//!
+//! What the engine says is kept until the test asks; its device does what it is told at
+//! once and checks that it may be told so, unless the test [holds](Hand::hold) it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use smc_proto::command::{IsmCommand, TcpCommand};
+use smc_proto::completion::IsmCompletion;
+use smc_proto::config::{Config, Offers};
+use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Usage};
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::id::{BufferId, ConnId, DeviceId};
+use smc_proto::path::{IsmPath, Paths};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::{Duration, Instant};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
+use smc_proto::wire::clc::{
+    ClcMessage, ClcVersion, IsmArea, MAX_LENGTH, OfferedPath, Proposal, SmcdAcceptConfirm,
+    SmcdAcceptConfirmV2, Subnets, V2Offer,
+};
+use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, Gid, IsmGid, Mac, PeerId, Release};
+
+/// The engine's only device.
+pub const DEVICE: DeviceId = DeviceId(0);
+/// Octets of the ring of every DMB here.
+pub const RING: u32 = 16_384 - HEAD;
+/// Octets in front of the ring, where the CDC message lies.
+pub const HEAD: u32 = CDC_ISM_LENGTH as u32;
+
+/// How the two sides speak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manner {
+    /// Version of SMC-D.
+    pub version: SmcVersion,
+    /// Whether the peer's DMBs are mapped, and not moved to.
+    pub maps: bool,
+}
+
+impl Manner {
+    /// All there are.
+    pub const ALL: [Self; 4] = [
+        Self::new(SmcVersion::V1, false),
+        Self::new(SmcVersion::V1, true),
+        Self::new(SmcVersion::V2, false),
+        Self::new(SmcVersion::V2, true),
+    ];
+
+    /// That manner.
+    #[must_use]
+    pub const fn new(version: SmcVersion, maps: bool) -> Self {
+        Self { version, maps }
+    }
+
+    /// A device: 1 is the engine's, any other one a peer's. Those of version 2 emulate.
+    #[must_use]
+    pub const fn device(self, gid: u64) -> IsmGid {
+        let (gid_ext, chid) = match self.version {
+            SmcVersion::V1 => (0, Chid(0x07c1)),
+            SmcVersion::V2 => (9, Chid::LOOPBACK),
+        };
+        IsmGid { gid, gid_ext, chid }
+    }
+}
+
+/// The engine, its device, and what both did.
+#[derive(Clone, Debug)]
+pub struct Hand {
+    /// The engine under test.
+    pub endpoint: Endpoint<Owned>,
+    /// Virtual time.
+    pub now: Instant,
+    /// How the two sides speak.
+    pub manner: Manner,
+    /// Whether commands wait until the test has them executed.
+    pub hold: bool,
+    /// Commands that wait, in order.
+    pub commands: VecDeque<IsmCommand>,
+    /// Moves, signals and events that the device executed.
+    pub moved: Vec<IsmCommand>,
+    /// What the engine said.
+    pub said: VecDeque<(ConnId, ClcMessage)>,
+    /// What it did to TCP connections.
+    pub tcp: Vec<(ConnId, TcpCommand)>,
+    /// What it told.
+    pub events: Vec<Event>,
+    /// DMBs in the order of their registration, and the memory to move from.
+    dmbs: BTreeMap<BufferId, DmbToken>,
+    sources: BTreeMap<BufferId, Option<DmbToken>>,
+    tokens: u64,
+    conns: Vec<ConnId>,
+}
+
+fn eid() -> Eid {
+    Eid::user("SMCD-STORIES").expect("it is one")
+}
+
+impl Hand {
+    /// An engine with the smallest buffers there are.
+    #[must_use]
+    pub fn new(manner: Manner) -> Self {
+        Self::with(manner, |_| {})
+    }
+
+    /// One with other settings.
+    #[must_use]
+    pub fn with(manner: Manner, configure: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
+        config.offers = match manner.version {
+            SmcVersion::V1 => Offers::SMCD_V1,
+            SmcVersion::V2 => Offers::SMCD_V2,
+        };
+        config.v2.ueids.push(eid()).expect("the first one");
+        config.receive_buffer = BufferSize::K16;
+        config.send_buffer = BufferSize::K16;
+        configure(&mut config);
+        Self {
+            endpoint: Endpoint::new(config, 1, Owned::new(Limits::for_connections(8))),
+            now: Instant::from_nanos(1),
+            manner,
+            hold: false,
+            commands: VecDeque::new(),
+            moved: Vec::new(),
+            said: VecDeque::new(),
+            tcp: Vec::new(),
+            events: Vec::new(),
+            dmbs: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            tokens: 0,
+            conns: Vec::new(),
+        }
+    }
+
+    // ---- what the engine's host does -------------------------------------------------
+
+    fn path(&self) -> IsmPath {
+        let v1 = self.manner.version == SmcVersion::V1;
+        IsmPath {
+            pnet_match: v1,
+            reaches_v1: v1,
+            v2: !v1,
+            reaches: (!v1).then_some(self.manner.device(2)),
+            attaches: self.manner.maps,
+            ..IsmPath::new(DEVICE, self.manner.device(1))
+        }
+    }
+
+    /// Opens a connection as client; its Proposal is kept.
+    #[track_caller]
+    pub fn connect(&mut self) -> ConnId {
+        let ism = [self.path()];
+        let options = ConnOptions::new(Subnets::default());
+        let paths = Paths {
+            rnics: &[],
+            ism: &ism,
+        };
+        let opened = self.endpoint.connect(self.now, options, paths);
+        let conn = opened.expect("a free slot");
+        self.conns.push(conn);
+        self.pump();
+        conn
+    }
+
+    /// Accepts a TCP connection as server.
+    #[track_caller]
+    pub fn listen(&mut self) -> ConnId {
+        let options = ConnOptions::new(Subnets::default());
+        let opened = self.endpoint.listen(self.now, options);
+        let conn = opened.expect("a free slot");
+        self.conns.push(conn);
+        self.pump();
+        conn
+    }
+
+    /// Lets time pass; timers fire when they are due.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while let Some(due) = self.endpoint.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.endpoint.handle_timeout(self.now);
+            self.pump();
+        }
+        self.now = end;
+    }
+
+    // ---- what the peer does -----------------------------------------------------------
+
+    /// Its Proposal.
+    #[must_use]
+    pub fn proposal(&self) -> ClcMessage {
+        let device = self.manner.device(2);
+        let proposal = Proposal {
+            version: ClcVersion::V1,
+            v1: OfferedPath::SmcD,
+            peer_id: PeerId::default(),
+            gid: Gid::default(),
+            mac: Mac::default(),
+            ism: Some(IsmArea {
+                gid: device.gid,
+                chid: device.chid,
+            }),
+            subnets: Subnets::default(),
+            v2_offer: None,
+        };
+        ClcMessage::Proposal(match self.manner.version {
+            SmcVersion::V1 => proposal,
+            SmcVersion::V2 => {
+                let mut offer = V2Offer {
+                    path: OfferedPath::SmcD,
+                    release: Release::V2_0,
+                    ..V2Offer::default()
+                };
+                offer.eids.push(eid()).expect("the first one");
+                offer.smcd.devices.push(device).expect("the first one");
+                Proposal {
+                    version: ClcVersion::V2,
+                    v1: OfferedPath::Neither,
+                    ism: None,
+                    v2_offer: Some(offer),
+                    ..proposal
+                }
+            }
+        })
+    }
+
+    /// Its half of a connection, with its DMB of this token.
+    #[must_use]
+    pub fn half(&self, first_contact: bool, token: u64) -> SmcdAcceptConfirm {
+        let device = self.manner.device(2);
+        let v2 = SmcdAcceptConfirmV2 {
+            chid: device.chid,
+            eid: eid(),
+            gid_ext: device.gid_ext,
+            ..SmcdAcceptConfirmV2::default()
+        };
+        SmcdAcceptConfirm {
+            first_contact,
+            gid: device.gid,
+            token: DmbToken(token),
+            dmbe_index: 0,
+            buffer_size: BufferSize::K16,
+            link_id: [0; 4],
+            v2: (self.manner.version == SmcVersion::V2).then_some(v2),
+        }
+    }
+
+    /// Octets over TCP: what the engine makes of them.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+        let result = self.endpoint.handle_clc(self.now, conn, octets);
+        self.pump();
+        result
+    }
+
+    /// A whole message, which must be taken.
+    #[track_caller]
+    pub fn clc(&mut self, conn: ConnId, message: &ClcMessage) {
+        let mut octets = [0; MAX_LENGTH];
+        let len = message.emit(&mut octets).expect("it fits");
+        let taken = self.octets(conn, octets.get(..len).unwrap_or_default());
+        assert!(
+            matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
+            "{taken:?}"
+        );
+    }
+
+    /// The device reports something.
+    pub fn report(&mut self, completion: IsmCompletion) {
+        self.endpoint.handle_ism(self.now, completion);
+        self.pump();
+    }
+
+    // ---- what both come to ------------------------------------------------------------
+
+    /// A connection as client, whose peer gives it its DMB of this token.
+    #[track_caller]
+    pub fn client(&mut self, first_contact: bool, token: u64) -> ConnId {
+        let conn = self.connect();
+        let accept = self.half(first_contact, token);
+        self.clc(conn, &ClcMessage::SmcdAccept(accept));
+        conn
+    }
+
+    /// A connection as server whose Accept is kept.
+    #[track_caller]
+    pub fn accepts(&mut self) -> ConnId {
+        let conn = self.listen();
+        let proposal = self.proposal();
+        self.clc(conn, &proposal);
+        conn
+    }
+
+    /// A connection as server.
+    #[track_caller]
+    pub fn server(&mut self, first_contact: bool, token: u64) -> ConnId {
+        let conn = self.accepts();
+        let confirm = self.half(first_contact, token);
+        self.clc(conn, &ClcMessage::SmcdConfirm(confirm));
+        conn
+    }
+
+    /// A new group and its first connection.
+    #[must_use]
+    #[track_caller]
+    pub fn connected(manner: Manner, client: bool) -> (Self, ConnId) {
+        let mut hand = Self::new(manner);
+        let conn = match client {
+            true => hand.client(true, 0xa),
+            false => hand.server(true, 0xa),
+        };
+        assert!(hand.is_established(conn), "{:?}", hand.events);
+        (hand, conn)
+    }
+
+    /// Whether data flows on a connection.
+    #[must_use]
+    pub fn is_established(&self, conn: ConnId) -> bool {
+        let told = |e: &Event| matches!(e, Event::Established { conn: c, .. } if *c == conn);
+        self.events.iter().any(told)
+    }
+
+    /// Why a connection ended.
+    #[must_use]
+    pub fn closed(&self, conn: ConnId) -> Option<CloseReason> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { conn: c, reason } if *c == conn => Some(*reason),
+            _ => None,
+        })
+    }
+
+    /// The DMB registered last that is still there.
+    #[must_use]
+    #[track_caller]
+    pub fn dmb(&self) -> BufferId {
+        let newest = self.dmbs.iter().max_by_key(|(_, token)| **token);
+        *newest.expect("a DMB").0
+    }
+
+    /// Buffers the device knows: DMBs, and what is or may be bound to the peer's.
+    pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
+        self.dmbs.keys().chain(self.sources.keys()).copied()
+    }
+
+    /// Octets that can be read, if the connection is there.
+    pub fn readable(&mut self, conn: ConnId) -> Option<u32> {
+        Some(self.endpoint.conn(conn)?.readable()?.len())
+    }
+
+    /// Octets that can be written, if the connection is there.
+    pub fn space(&mut self, conn: ConnId) -> Option<u32> {
+        Some(self.endpoint.conn(conn)?.send_space()?.len())
+    }
+
+    /// What every connection keeps to, whatever its peer says: nothing can be read but
+    /// what is in its ring, and nothing written but what is in the peer's.
+    #[track_caller]
+    pub fn check(&mut self) {
+        let maps = self.manner.maps;
+        for conn in self.conns.clone() {
+            let Some(conn) = self.endpoint.conn(conn) else {
+                continue;
+            };
+            let urgent = conn.urgent();
+            let readable = conn.readable().into_iter();
+            for spans in readable.chain(urgent.map(|(_, spans)| spans)) {
+                assert!(spans.len() <= RING, "{spans:?}");
+                for segment in spans.segments.iter().filter(|at| at.length > 0) {
+                    let end = u64::from(segment.offset) + u64::from(segment.length);
+                    assert!(segment.offset >= HEAD, "{spans:?}");
+                    assert!(end <= u64::from(HEAD + RING), "{spans:?}");
+                }
+            }
+            if let Some(spans) = conn.send_space() {
+                let (head, length) = if maps { (HEAD, RING) } else { (0, HEAD + RING) };
+                assert!(spans.len() <= length, "{spans:?}");
+                for segment in spans.segments.iter().filter(|at| at.length > 0) {
+                    let end = u64::from(segment.offset) + u64::from(segment.length);
+                    assert!(segment.offset >= head, "{spans:?}");
+                    assert!(end <= u64::from(head + length), "{spans:?}");
+                }
+            }
+        }
+    }
+
+    /// Ends all there is: nothing is left here, or in the device.
+    #[track_caller]
+    pub fn end(mut self) {
+        self.hold = false;
+        for command in core::mem::take(&mut self.commands) {
+            self.execute(command);
+        }
+        self.pump();
+        for conn in core::mem::take(&mut self.conns) {
+            let now = self.now;
+            if let Some(mut conn) = self.endpoint.conn(conn) {
+                conn.abort(now);
+            }
+        }
+        self.pump();
+        self.run_out();
+        assert_eq!(self.endpoint.usage(), Usage::default(), "{:?}", self.events);
+        assert!(self.dmbs.is_empty(), "{:?}", self.dmbs);
+        assert!(self.sources.is_empty(), "{:?}", self.sources);
+    }
+
+    #[track_caller]
+    fn run_out(&mut self) {
+        for _ in 0..10_000 {
+            match self.endpoint.poll_timeout() {
+                Some(due) => self.wait(due.since(self.now)),
+                None => return,
+            }
+        }
+        panic!("timers never end");
+    }
+
+    /// Does all that the engine asks for.
+    pub fn pump(&mut self) {
+        let mut octets = [0; MAX_LENGTH];
+        loop {
+            let said = self.endpoint.poll_clc(self.now, &mut octets);
+            if let Some((conn, len)) = said.expect("room for any message") {
+                let said = octets.get(..len).unwrap_or_default();
+                let (message, _) = ClcMessage::parse(said).expect("what is emitted can be read");
+                self.said.push_back((conn, message));
+            } else if let Some(tcp) = self.endpoint.poll_tcp() {
+                self.tcp.push(tcp);
+            } else if let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
+                match self.hold {
+                    true => self.commands.push_back(command),
+                    false => self.execute(command),
+                }
+            } else if let Some(event) = self.endpoint.poll_event() {
+                if let Event::Proposed { conn } = event {
+                    let ism = [self.path()];
+                    let paths = Paths {
+                        rnics: &[],
+                        ism: &ism,
+                    };
+                    // It may be gone already.
+                    let _ = self.endpoint.accept(self.now, conn, paths);
+                }
+                self.events.push(event);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The device executes a command.
+    #[track_caller]
+    pub fn execute(&mut self, command: IsmCommand) {
+        let known = "the device knows the buffer";
+        let answer = match command {
+            IsmCommand::RegisterDmb { buffer, .. } => {
+                self.tokens += 1;
+                let token = DmbToken(0xd000 + self.tokens);
+                assert_eq!(self.dmbs.insert(buffer, token), None, "registered twice");
+                IsmCompletion::DmbRegistered { buffer, token }
+            }
+            IsmCommand::UnregisterDmb { buffer } => {
+                self.dmbs.remove(&buffer).expect(known);
+                IsmCompletion::DmbUnregistered { buffer }
+            }
+            IsmCommand::ClearDmb { buffer } => {
+                assert!(self.dmbs.contains_key(&buffer), "{known}");
+                IsmCompletion::DmbCleared { buffer }
+            }
+            IsmCommand::AllocBuffer { buffer, .. } => {
+                assert_eq!(self.sources.insert(buffer, None), None, "allocated twice");
+                IsmCompletion::BufferAllocated { buffer }
+            }
+            IsmCommand::FreeBuffer { buffer } => {
+                let bound = self.sources.remove(&buffer).expect(known);
+                assert_eq!(bound, None, "freed while bound");
+                IsmCompletion::BufferFreed { buffer }
+            }
+            IsmCommand::AttachDmb {
+                buffer, token, map, ..
+            } => {
+                let bound = self.sources.insert(buffer, Some(token));
+                assert_eq!(bound, (!map).then_some(None), "bound as it may be");
+                IsmCompletion::DmbAttached { buffer }
+            }
+            IsmCommand::DetachDmb { buffer } => {
+                let bound = self.sources.remove(&buffer).expect(known);
+                assert!(bound.is_some(), "{known}");
+                if !self.manner.maps {
+                    self.sources.insert(buffer, None);
+                }
+                IsmCompletion::DmbDetached { buffer }
+            }
+            IsmCommand::Move { buffer, .. } | IsmCommand::Signal { buffer, .. } => {
+                let bound = self.sources.get(&buffer).expect(known);
+                assert!(bound.is_some(), "{command:?} to nothing");
+                if let IsmCommand::Move { source, offset, .. } = command {
+                    let moved: u64 = source.iter().map(|at| u64::from(at.length)).sum();
+                    let end = u64::from(offset) + moved;
+                    assert!(
+                        offset >= HEAD && end <= u64::from(HEAD + RING),
+                        "{command:?}"
+                    );
+                }
+                self.moved.push(command);
+                return;
+            }
+            IsmCommand::SignalEvent { .. } => {
+                self.moved.push(command);
+                return;
+            }
+        };
+        self.endpoint.handle_ism(self.now, answer);
+    }
+}

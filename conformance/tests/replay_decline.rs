@@ -1,0 +1,160 @@
+//! The one connection of a captured Linux pair without a common EID, with our endpoint in
+//! the place of its client and of its server: Proposal, Decline, and then TCP.
+
+use std::path::Path;
+
+use smc_proto::command::TcpCommand;
+use smc_proto::config::{Config, Offers};
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
+use smc_proto::event::{Event, FallbackReason};
+use smc_proto::id::{ConnId, DeviceId, LanId};
+use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::storage::{Limits, Owned};
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::{ClcMessage, Decline, MAX_LENGTH, Proposal, Subnets};
+use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, PeerOs};
+use smc_transport_sim::capture::follow::{Content, Follower};
+use smc_transport_sim::capture::reader::CaptureReader;
+
+const CAPTURE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/vectors/linux612-v2-decline-ueid.pcap.gz"
+);
+const NOW: Instant = Instant::from_nanos(1);
+/// Peer ID, GID and MAC of a Proposal.
+const IDENTITY: std::ops::Range<usize> = 8..38;
+
+/// What was said: octets, and what they are.
+struct Captured {
+    proposal: (Vec<u8>, Proposal),
+    decline: (Vec<u8>, Decline),
+}
+
+fn captured() -> Captured {
+    let mut follower = Follower::default();
+    let mut items = Vec::new();
+    for frame in CaptureReader::open(Path::new(CAPTURE)).unwrap() {
+        follower.push(&frame.unwrap(), &mut items);
+    }
+    follower.finish(&mut items);
+    let (mut proposal, mut decline) = (None, None);
+    for item in items.into_iter().filter(|item| !item.retransmission) {
+        match item.content {
+            Content::Clc(ClcMessage::Proposal(message)) => {
+                assert!(proposal.replace((item.octets, message)).is_none());
+            }
+            Content::Clc(ClcMessage::Decline(message)) => {
+                assert!(decline.replace((item.octets, message)).is_none());
+            }
+            Content::Clc(other) => panic!("{other}"),
+            _ => {}
+        }
+    }
+    Captured {
+        proposal: proposal.expect("a Proposal"),
+        decline: decline.expect("a Decline"),
+    }
+}
+
+/// Ours, in the place of a host with this identity and EID.
+fn endpoint(id: PeerId, eid: Eid) -> Endpoint<Owned> {
+    let mut config = Config::new(id);
+    config.offers = Offers::SMCR_V2;
+    config.v2.os = PeerOs::LINUX;
+    config.v2.ueids.push(eid).unwrap();
+    Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)))
+}
+
+/// A port that both hosts could have used.
+fn path(gid: Gid, mac: Mac) -> LocalPath {
+    LocalPath {
+        device: DeviceId(0),
+        port: 1,
+        gid_index: 0,
+        gid,
+        mac,
+        mtu: Mtu::M1024,
+        lan: LanId(0),
+        subnet_match: true,
+        roce: RoceVersion::V2,
+        route: Route::Direct,
+    }
+}
+
+fn says(ours: &mut Endpoint<Owned>) -> Vec<u8> {
+    let mut octets = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
+    octets[..length].to_vec()
+}
+
+/// The connection is TCP's, and nothing else is left of it.
+fn assert_on_tcp(ours: &mut Endpoint<Owned>, conn: ConnId, why: FallbackReason) {
+    let handed_over = |command| matches!(command, (c, TcpCommand::HandOver { .. }) if c == conn);
+    assert!(std::iter::from_fn(|| ours.poll_tcp()).any(handed_over));
+    let event = std::iter::from_fn(|| ours.poll_event()).last();
+    assert_eq!(event, Some(Event::FellBack { conn, why }));
+    let usage = ours.usage();
+    assert_eq!((usage.handshakes, usage.groups, usage.links), (0, 0, 0));
+}
+
+#[test]
+fn our_server_declines_the_client_of_the_capture_alike() {
+    //= V2-074 test
+    let captured = captured();
+    let (octets, proposal) = &captured.proposal;
+    let (said, decline) = &captured.decline;
+    let offer = proposal.v2_offer.as_ref().expect("an offer of version 2");
+    let other = Eid::user("ANOTHER.UEID").unwrap();
+    assert!(!offer.eids.contains(&other));
+    let mut ours = endpoint(decline.peer_id, other);
+    let options = ConnOptions::new(Subnets::default());
+    let conn = ours.listen(NOW, options).unwrap();
+    let taken = ours.handle_clc(NOW, conn, octets);
+    let (len, next) = (octets.len(), Next::Clc);
+    assert_eq!(taken, Ok(ClcProgress::Consumed { len, next }));
+    assert_eq!(ours.poll_event(), Some(Event::Proposed { conn }));
+    let paths = [path(Gid::default(), Mac::default())];
+    ours.accept(NOW, conn, &paths).unwrap();
+    let ours_said = says(&mut ours);
+    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
+    assert_eq!(show(&ours_said), show(said));
+    assert_eq!(&ours_said, said);
+    let why = FallbackReason {
+        code: decline.diagnosis,
+        peer_diagnosis: None,
+    };
+    assert_on_tcp(&mut ours, conn, why);
+}
+
+#[test]
+fn our_client_is_declined_by_the_server_of_the_capture() {
+    //= V2-074 test
+    let captured = captured();
+    let (octets, proposal) = &captured.proposal;
+    let (said, decline) = &captured.decline;
+    let offer = proposal.v2_offer.as_ref().expect("an offer of version 2");
+    let mut ours = endpoint(proposal.peer_id, offer.eids[0]);
+    let paths = [path(offer.gid, proposal.mac)];
+    let options = ConnOptions::new(Subnets::default());
+    let conn = ours.connect(NOW, options, &paths).unwrap();
+    // Linux leaves its identity out of a Proposal of version 2 alone (V2-023).
+    let mut ours_said = says(&mut ours);
+    ours_said[IDENTITY].copy_from_slice(&octets[IDENTITY]);
+    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
+    assert_eq!(show(&ours_said), show(octets));
+    assert_eq!(&ours_said, octets);
+    // Behind the Decline the octets of the application begin.
+    let mut stream = said.clone();
+    stream.extend_from_slice(b"s");
+    let taken = ours.handle_clc(NOW, conn, &stream);
+    let len = said.len();
+    assert!(
+        matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
+        "{taken:?}"
+    );
+    let why = FallbackReason {
+        code: DiagnosisCode::PEER_DECLINED,
+        peer_diagnosis: Some(decline.diagnosis),
+    };
+    assert_on_tcp(&mut ours, conn, why);
+}
