@@ -21,7 +21,7 @@ use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
 use crate::carrier::{Carrier, Cause};
-use crate::shard::{self, Place, Shard, timespec};
+use crate::shard::{Place, Shard, timespec};
 use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
@@ -88,7 +88,7 @@ impl Attempt {
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let tcp = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        let place = shard.place();
+        let place = shard.place().filter(|_| shard.pairs);
         let gid = shard.lock().transports.ism.device().facts().gid;
         let called = place.and_then(|place| {
             let call = Call::announce(&tcp, to, gid, shard.patience);
@@ -119,7 +119,10 @@ impl Attempt {
                     }
                     match called {
                         Some((call, place)) => self.stage = Stage::Calling(call, place),
-                        None => return self.plain(),
+                        None => match self.unpaired(None)? {
+                            Some(stage) => self.stage = stage,
+                            None => return self.plain(),
+                        },
                     }
                 }
                 Stage::Calling(mut call, place) => {
@@ -146,13 +149,16 @@ impl Attempt {
                         }
                         Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
                             self.end_greeting();
-                            return self.plain();
+                            match self.unpaired(Some(place))? {
+                                Some(stage) => self.stage = stage,
+                                None => return self.plain(),
+                            }
                         }
                     }
                 }
                 Stage::Paired(place, peer, last) => {
                     if self.shard.greetings.are_over(last, peer) {
-                        self.stage = self.propose(place, peer)?;
+                        self.stage = self.propose(place, Some(peer))?;
                         continue;
                     }
                     self.stage = Stage::Paired(place, peer, last);
@@ -190,6 +196,17 @@ impl Attempt {
         Ok(true)
     }
 
+    /// The server is not on this host, or does not use this crate: it may speak SMC
+    /// nevertheless.
+    fn unpaired(&self, place: Option<Place>) -> io::Result<Option<Stage>> {
+        let shard = &self.shard;
+        if !shard.speaks_smc() {
+            return Ok(None);
+        }
+        let place = place.or_else(|| shard.place());
+        place.map(|place| self.propose(place, None)).transpose()
+    }
+
     fn plain(&self) -> io::Result<Step> {
         self.tcp.set_nonblocking(false)?;
         let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::tcp(Cause::NotOffered)));
@@ -201,16 +218,22 @@ impl Attempt {
     }
 
     /// Lets the engine decide what carries a connection whose server will speak CLC.
-    fn propose(&self, place: Place, peer: Gid128) -> io::Result<Stage> {
+    fn propose(&self, place: Place, peer: Option<Gid128>) -> io::Result<Stage> {
         let shard = &self.shard;
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
-        let offered = state.transports.client();
+        let local = self.tcp.local_addr()?.ip();
+        let offered = state.transports.client(peer.is_some(), local, self.to);
+        if offered.has_rnics() {
+            // The last thing that is said is not said over TCP.
+            socket.teller()?;
+        }
+        let options = state.options(local, self.to.ip());
         // There is a place for each.
         let conn = state
             .engine
-            .connect(shard.now(), shard::options(self.to), offered.paths())
+            .connect(shard.now(), options, offered.paths())
             .map_err(io::Error::other)?;
         state.enter(conn, socket.clone(), peer, None);
         Ok(Stage::Deciding(socket, conn))
@@ -245,13 +268,21 @@ impl Attempt {
         }
     }
 
+    /// What tells that it is decided, if TCP need not.
+    fn told(&self) -> Option<BorrowedFd<'_>> {
+        match &self.stage {
+            Stage::Deciding(socket, _) => socket.told(),
+            _ => None,
+        }
+    }
+
     fn polled(&self) -> Vec<PollFd<'_>> {
         // Before there is a connection, what those say who were called is not looked at.
         let (flags, others) = match self.stage {
             Stage::Tcp(_) => (PollFlags::OUT, Vec::new()),
             _ => (PollFlags::IN, self.called()),
         };
-        let others = others.into_iter();
+        let others = others.into_iter().chain(self.told());
         let mut polled: Vec<_> = others
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();

@@ -17,7 +17,7 @@ use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress};
 
 use crate::carrier::{Carrier, Cause};
 use crate::listening::{Arrival, Listening};
-use crate::shard::{self, Place, Shard, State};
+use crate::shard::{Place, Shard};
 use crate::socket::Socket;
 
 /// Connections accepted from one listener before others have their turn.
@@ -27,6 +27,7 @@ const AT_ONCE: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
     Device,
+    Rnics,
     Timer,
     Bell,
     Listener(u32),
@@ -38,6 +39,7 @@ pub(crate) enum Token {
 enum Told {
     Bell,
     Device,
+    Rnics,
     Timer,
     Listener(u32),
     Answer(u32),
@@ -54,6 +56,7 @@ impl Token {
             Self::Device => 0,
             Self::Timer => 1,
             Self::Bell => 2,
+            Self::Rnics => 3,
             Self::Listener(key) => LISTENER | u64::from(key),
             Self::Answer(key) => ANSWER | u64::from(key),
             Self::Conn(conn) => CONN | u64::from(conn.index()) << 32 | u64::from(conn.generation()),
@@ -75,6 +78,7 @@ impl Told {
             (ANSWER, key) => Self::Answer(key),
             (_, 0) => Self::Device,
             (_, 1) => Self::Timer,
+            (_, 3) => Self::Rnics,
             _ => Self::Bell,
         }
     }
@@ -133,6 +137,9 @@ impl Driver {
                     let _ = rustix::io::read(&shard.bell, &mut [0; 8]);
                 }
                 Told::Device => shard.lock().transports.ism.device_mut().heed(),
+                Told::Rnics => {
+                    shard.lock().hear_rnics(&shard, shard.now());
+                }
             }
         }
         let now = Instant::now();
@@ -149,7 +156,7 @@ impl Driver {
         if let Some(until) = self.answers.values().map(|pairing| pairing.until).min() {
             state.wake_at(&shard, shard.at(until), now);
         }
-        Ok(!(state.abandoned && state.is_empty()))
+        Ok(!state.is_over(&shard, now))
     }
 
     /// Takes new connections in.
@@ -191,7 +198,7 @@ impl Driver {
         });
         let arrival = listening.coming(address);
         let Some((answer, place)) = asked else {
-            plain(shard, tcp, arrival);
+            unpaired(shard, tcp, arrival, None);
             return;
         };
         self.last = self.last.wrapping_add(1);
@@ -227,7 +234,10 @@ impl Driver {
                 pairing.until = until;
                 self.answers.insert(key, pairing);
             }
-            Progress::Done(Outcome::Plain) => plain(&self.shard, pairing.tcp, pairing.arrival),
+            Progress::Done(Outcome::Plain) => {
+                let place = Some(pairing.place);
+                unpaired(&self.shard, pairing.tcp, pairing.arrival, place);
+            }
             Progress::Done(Outcome::Paired(paired)) => {
                 let Pairing {
                     tcp,
@@ -235,10 +245,22 @@ impl Driver {
                     place,
                     ..
                 } = pairing;
-                let mut state = self.shard.lock();
-                serve(&self.shard, &mut state, tcp, arrival, place, paired);
+                serve(&self.shard, tcp, arrival, place, Some(paired));
             }
         }
+    }
+}
+
+/// A connection whose client is not on this host, or does not use this crate: it may speak
+/// SMC nevertheless.
+fn unpaired(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, place: Option<Place>) {
+    let speaks = shard.speaks_smc();
+    let place = place
+        .filter(|_| speaks)
+        .or_else(|| shard.place().filter(|_| speaks));
+    match place {
+        Some(place) => serve(shard, tcp, arrival, place, None),
+        None => plain(shard, tcp, arrival),
     }
 }
 
@@ -250,20 +272,19 @@ fn plain(shard: &Shard, tcp: OwnedFd, arrival: Arrival) {
 }
 
 /// Lets the engine decide what carries a connection whose client will speak CLC.
-fn serve(
-    shard: &Arc<Shard>,
-    state: &mut State,
-    tcp: OwnedFd,
-    arrival: Arrival,
-    place: Place,
-    paired: Paired,
-) {
-    let peer = paired.peer.gid;
-    // Without a channel to it, the engine declines.
-    let _ = state.transports.ism.device_mut().admit(paired);
+fn serve(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, place: Place, paired: Option<Paired>) {
+    let mut state = shard.lock();
+    let peer = paired.map(|paired| {
+        let peer = paired.peer.gid;
+        // Without a channel to it, the engine declines.
+        let _ = state.transports.ism.device_mut().admit(paired);
+        peer
+    });
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
     socket.status().place = Some(place);
-    let options = shard::options(arrival.address());
+    let peer_address = arrival.address().ip();
+    let local = socket.tcp.local_addr().map_or(peer_address, |at| at.ip());
+    let options = state.options(local, peer_address);
     match state.engine.listen(shard.now(), options) {
         Ok(conn) => {
             state.enter(conn, socket.clone(), peer, Some(arrival));

@@ -77,6 +77,7 @@ mod listener;
 mod listening;
 pub mod policy;
 mod readiness;
+mod rnics;
 mod shard;
 mod shared_memory;
 #[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
@@ -91,6 +92,7 @@ pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;
 pub use listener::SmcListener;
 pub use policy::Policy;
+pub use rnics::Rnics;
 pub use shared_memory::SharedMemory;
 pub use stack::{Settings, Stack};
 pub use stream::SmcStream;

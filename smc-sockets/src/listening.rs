@@ -47,9 +47,9 @@ struct Queue {
 }
 
 impl Listening {
-    pub(crate) fn new(tcp: TcpListener, gid: Gid128) -> io::Result<Self> {
+    pub(crate) fn new(tcp: TcpListener, gid: Option<Gid128>) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
-        let rendezvous = Rendezvous::open(&tcp, gid).ok();
+        let rendezvous = gid.and_then(|gid| Rendezvous::open(&tcp, gid).ok());
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             tcp,

@@ -8,6 +8,7 @@ mod clc;
 mod data;
 mod enlisting;
 mod events;
+mod leaving;
 mod state;
 mod timer;
 mod transports;
@@ -15,9 +16,9 @@ mod transports;
 pub(crate) use clc::{discard, peek};
 pub(crate) use state::State;
 pub(crate) use timer::timespec;
+pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ use std::time::Duration;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::time::{ClockId, TimerfdClockId, TimerfdFlags};
 use smc_proto::config::{Config, Offers};
-use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::endpoint::Endpoint;
 use smc_proto::id::ConnId;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -37,12 +38,14 @@ use smc_transport_ism::shared::pairing::Patience;
 
 use crate::connecting::Greetings;
 use crate::driver::Token;
+use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
 use transports::Transports;
 
-/// By this EID processes of one host know that they belong together: who can name a
-/// peer's GID over a channel of shared memory is on that host.
+/// By this EID processes that use this crate know that they belong together. Who can name
+/// a peer's GID over a channel of shared memory is on that host; over RNICs it takes a way
+/// to the peer.
 const EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
 
 /// An endpoint that threads share.
@@ -65,6 +68,12 @@ pub(crate) struct Shard {
     room: AtomicUsize,
     listeners: Mutex<enlisting::Listeners>,
     pub(crate) greetings: Greetings,
+    /// Why there are no RNICs, if there are none.
+    pub(crate) without_rnics: Option<String>,
+    /// Peers are taken to speak SMC.
+    assumes_smc: bool,
+    /// Shared memory is used with processes that use this crate.
+    pub(crate) pairs: bool,
 }
 
 /// A place for a connection, until it is given back.
@@ -77,12 +86,19 @@ impl Drop for Place {
 }
 
 impl Shard {
-    pub(crate) fn new(settings: &Settings) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(settings: &Settings, rnics: io::Result<Rnics>) -> io::Result<Arc<Self>> {
+        let without_rnics = rnics.as_ref().err().map(ToString::to_string);
+        let rnics = rnics.ok();
+        let assumes_smc = rnics.as_ref().is_some_and(|rnics| rnics.assumes_smc);
+        let pairs = !rnics.as_ref().is_some_and(|rnics| rnics.alone);
+        let mut verbs = rnics.map(|rnics| rnics.verbs);
         let mut seed = [0; 10];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let [a, b, rest @ ..] = seed;
-        let mut config = Config::new(PeerId::new(u16::from_ne_bytes([a, b]), Mac::default()));
+        let mac = verbs.as_ref().map_or(Mac::default(), |verbs| verbs.mac());
+        let mut config = Config::new(PeerId::new(u16::from_ne_bytes([a, b]), mac));
         config.offers = Offers::SMCD_V2;
+        config.offers.set(Offers::SMCR, verbs.is_some());
         config.receive_buffer = BufferSize::at_least(settings.buffer.min(MAX_DMB_LEN));
         let eid = Eid::user(EID).map_err(io::Error::other)?;
         // There is room for four.
@@ -90,8 +106,12 @@ impl Shard {
         let mut limits = Limits::for_connections(settings.connections);
         // Who has a place may begin: the peer was promised CLC already.
         limits.handshakes = limits.connections;
-        let engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
-        let transports = Transports::new(Device::open()?);
+        let mut engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
+        // A group may have further links over ports that no connection uses.
+        for event in verbs.iter_mut().flat_map(|verbs| verbs.ports()) {
+            engine.handle_path(Instant::from_nanos(1), event);
+        }
+        let transports = Transports::new(Device::open()?, verbs);
         let device = rustix::io::dup(transports.descriptor())?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -104,6 +124,10 @@ impl Shard {
             (&bell, Token::Bell),
         ] {
             epoll::add(&poller, fd, token.data(), EventFlags::IN)?;
+        }
+        if let Some(verbs) = &transports.verbs {
+            let fd = verbs.descriptor();
+            epoll::add(&poller, fd, Token::Rnics.data(), EventFlags::IN)?;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = if cores > 1 {
@@ -124,6 +148,9 @@ impl Shard {
             room: AtomicUsize::new(settings.connections),
             listeners: Mutex::default(),
             greetings: Greetings::default(),
+            without_rnics,
+            assumes_smc,
+            pairs,
         }))
     }
 
@@ -159,6 +186,12 @@ impl Shard {
         taken.ok().map(|_| Place(self.clone()))
     }
 
+    /// Whether the peer of a connection speaks SMC, although it is not paired with this
+    /// side.
+    pub(crate) fn speaks_smc(&self) -> bool {
+        self.assumes_smc
+    }
+
     /// Wakes the driver.
     pub(crate) fn ring(&self) {
         // If it is full, it wakes as well.
@@ -181,19 +214,4 @@ impl Shard {
 fn nanoseconds(clock: ClockId) -> i64 {
     let now = rustix::time::clock_gettime(clock);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
-}
-
-/// What the engine has to know of a paired TCP connection.
-pub(crate) fn options(address: SocketAddr) -> ConnOptions {
-    ConnOptions {
-        option_negotiated: true,
-        subnets: None,
-        ipv4: address.ip().to_canonical().is_ipv4(),
-        vlan: None,
-        receive_buffer: None,
-        send_buffer: None,
-        // Announcing octets costs two stores: nothing is gained by waiting.
-        nodelay: true,
-        urgent_inline: true,
-    }
 }

@@ -3,18 +3,20 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rustix::event::EventfdFlags;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
+use smc_proto::version::Technology;
 use smc_transport_ism::shared::{Call, SpinBudget};
 
 use crate::carrier::Carrier;
 use crate::readiness::Readiness;
-use crate::shard::Place;
+use crate::shard::{Place, Via};
 use crate::waiting::Direction;
 
 /// A connection: its TCP connection, and what has become of it.
@@ -25,6 +27,9 @@ pub(crate) struct Socket {
     pub(crate) watching: AtomicBool,
     /// Its handle at the endpoint, which may have forgotten it.
     conn: OnceLock<ConnId>,
+    /// RNICs carry it.
+    rdma: AtomicBool,
+    teller: OnceLock<OwnedFd>,
     readiness: OnceLock<Readiness>,
     /// Threads that sleep until something becomes of it.
     sleepers: AtomicUsize,
@@ -57,6 +62,8 @@ impl Socket {
             nonblocking: AtomicBool::new(false),
             watching: AtomicBool::new(false),
             conn: OnceLock::new(),
+            rdma: AtomicBool::new(false),
+            teller: OnceLock::new(),
             readiness: OnceLock::new(),
             sleepers: AtomicUsize::new(0),
             call: Call::new(),
@@ -108,6 +115,51 @@ impl Socket {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
+    /// What carries it, if that is SMC.
+    #[inline]
+    pub(crate) fn via(&self) -> Via {
+        match self.rdma.load(Ordering::Relaxed) {
+            false => Via::Ism,
+            true => Via::Verbs,
+        }
+    }
+
+    /// It is known what carries it.
+    pub(crate) fn decided(&self, carrier: Carrier) {
+        let mut status = self.status();
+        if let Carrier::Smc(terms) = carrier {
+            let rdma = terms.technology == Technology::SmcR;
+            // Streams are made of it after this, under this lock.
+            self.rdma.store(rdma, Ordering::Relaxed);
+        }
+        status.carrier = Some(carrier);
+        drop(status);
+        self.tell();
+    }
+
+    /// What is readable once it is decided what carries it, or it has ended, for who has
+    /// to hear that elsewhere than at TCP.
+    pub(crate) fn teller(&self) -> io::Result<BorrowedFd<'_>> {
+        if let Some(teller) = self.teller.get() {
+            return Ok(teller.as_fd());
+        }
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let new = rustix::event::eventfd(0, flags)?;
+        Ok(self.teller.get_or_init(|| new).as_fd())
+    }
+
+    /// The same, if it was asked for before.
+    pub(crate) fn told(&self) -> Option<BorrowedFd<'_>> {
+        self.teller.get().map(AsFd::as_fd)
+    }
+
+    fn tell(&self) {
+        if let Some(teller) = self.teller.get() {
+            // If it is full, it is readable as well.
+            let _ = rustix::io::write(teller, &1u64.to_ne_bytes());
+        }
+    }
+
     /// Whether somebody may poll it.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
@@ -141,6 +193,7 @@ impl Socket {
         if let Some(ready) = self.readiness.get() {
             ready.hang_up();
         }
+        self.tell();
         self.wake();
     }
 

@@ -10,6 +10,7 @@ use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver;
+use crate::rnics::Rnics;
 use crate::shard::Shard;
 
 /// What may be chosen of a [`Stack`].
@@ -41,7 +42,7 @@ impl Default for Settings {
     }
 }
 
-/// One SMC stack: an engine, its device of shared memory, and a thread that waits for
+/// One SMC stack: an engine, its device of shared memory, [RNICs](Rnics) if there are any, and a thread that waits for
 /// what nobody else waits for. Listeners and streams keep it; a clone is the same.
 ///
 /// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
@@ -78,7 +79,19 @@ impl Stack {
     /// # Errors
     /// As [`Self::open`].
     pub fn with(settings: Settings) -> io::Result<Self> {
-        let shard = Shard::new(&settings)?;
+        Self::over(settings, Rnics::of_host())
+    }
+
+    /// A stack with these settings that uses these RNICs besides shared memory.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn with_rnics(settings: Settings, rnics: Rnics) -> io::Result<Self> {
+        Self::over(settings, Ok(rnics))
+    }
+
+    fn over(settings: Settings, rnics: io::Result<Rnics>) -> io::Result<Self> {
+        let shard = Shard::new(&settings, rnics)?;
         let driven = shard.clone();
         std::thread::Builder::new()
             .name("smc-driver".into())
@@ -102,8 +115,18 @@ impl Stack {
         Ok(OF_PROCESS.get_or_init(|| stack).clone())
     }
 
-    pub(crate) fn gid(&self) -> Gid128 {
-        self.shard().lock().transports.ism.device().facts().gid
+    /// Whether there are RNICs that may carry its connections.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    pub fn rdma(&self) -> Result<(), &str> {
+        self.shard().without_rnics.as_deref().map_or(Ok(()), Err)
+    }
+
+    /// How processes of this host call it, if shared memory is to be used.
+    pub(crate) fn gid(&self) -> Option<Gid128> {
+        let gid = || self.shard().lock().transports.ism.device().facts().gid;
+        self.shard().pairs.then(gid)
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use smc_proto::time::Instant;
 
-use crate::shard::{Shard, State};
+use crate::shard::{Shard, State, Via};
 use crate::socket::Socket;
 
 /// Looks at the device between two readings of the clock.
@@ -43,7 +43,8 @@ pub(crate) fn until_done<T>(
     if let Some(done) = attempt(&mut state, now) {
         return done;
     }
-    state.take_in(shard, now);
+    let via = socket.via();
+    state.take_in_of(shard, via, now);
     if let Some(done) = attempt(&mut state, now) {
         return done;
     }
@@ -59,7 +60,7 @@ pub(crate) fn until_done<T>(
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
-        if state.glance(shard, now, GLANCES)
+        if state.glance_of(shard, via, now, GLANCES)
             && let Some(done) = attempt(&mut state, now)
         {
             if learns {
@@ -96,7 +97,7 @@ pub(crate) fn until_done<T>(
         };
         state = sleep(shard, socket, state, left, can);
         now = shard.now();
-        state.take_in(shard, now);
+        state.take_in_of(shard, via, now);
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
@@ -114,7 +115,11 @@ fn sleep<'a>(
     let made = socket.call.made();
     socket.sleeper(true);
     state.sleeper(true);
-    let words = state.lead();
+    // What RNICs tell, the driver hears.
+    let words = match socket.via() {
+        Via::Ism => state.lead(),
+        Via::Verbs => None,
+    };
     state.settle(shard, shard.now());
     let mut wordless = false;
     if !happened(&mut state) {

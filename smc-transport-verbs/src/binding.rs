@@ -285,6 +285,18 @@ impl<R: Rnic> Binding<R> {
         })
     }
 
+    /// What the engine is to be told and no RNIC need be asked for.
+    pub fn answered(&mut self) -> Option<RdmaCompletion<'static>> {
+        self.answers.pop_front()
+    }
+
+    /// Whether [`Self::poll`] is to be called although the descriptor may not say so:
+    /// after [`Self::carry_out`], or once it is not called until it gives nothing.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        !(self.answers.is_empty() && self.ready.is_empty() && self.held.is_empty())
+    }
+
     fn find(&mut self) -> Option<Found> {
         loop {
             if let Some(answer) = self.answers.pop_front() {

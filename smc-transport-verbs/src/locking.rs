@@ -5,12 +5,18 @@ use rustix::process::{Resource, getrlimit};
 /// Octets that may still be registered, `None` without a limit.
 #[must_use]
 pub fn lockable() -> Option<u64> {
-    let limit = getrlimit(Resource::Memlock).current?;
+    let limit = limit()?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     left(limit, &status)
 }
 
-/// The same, by what `/proc/self/status` says: how much is pinned, and whether the limit
+/// Octets that the process may lock in all, `None` without a limit.
+#[must_use]
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// What is left, by what `/proc/self/status` says: how much is pinned, and whether the limit
 /// counts for a process with these capabilities.
 fn left(limit: u64, status: &str) -> Option<u64> {
     const CAP_IPC_LOCK: u32 = 14;

@@ -82,6 +82,9 @@ pub trait Rnic: Send + Sync + 'static {
     /// Octets of memory that the process may still register, `None` without a limit.
     fn lockable(&self) -> Option<u64>;
 
+    /// Octets of memory that the process may register in all, `None` without a limit.
+    fn lock_limit(&self) -> Option<u64>;
+
     /// How the peer addresses registered memory.
     fn token(&self, region: &Self::Region) -> RToken;
 

@@ -83,7 +83,9 @@ impl Fabric {
 
     /// No more than so many octets may be registered from now on.
     pub fn lock_at_most(&self, octets: usize) {
-        self.world().lockable = Some(octets);
+        let mut world = self.world();
+        world.limit = Some(octets);
+        world.lockable = Some(octets);
     }
 
     /// Binding a queue pair takes its time, or no longer.

@@ -76,6 +76,13 @@ impl Connecting {
                 Ok(SmcStream::new(self.stack.clone(), socket))
             }
             Step::Wait(until) => {
+                if let Some(told) = attempt.told() {
+                    let flags = EventFlags::IN | EventFlags::ET;
+                    match epoll::add(&self.poller, told, EventData::new_u64(0), flags) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
                 let new = Itimerspec {

@@ -25,7 +25,7 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_transport_ism::shared::Words;
 
-use super::{Shard, State};
+use super::{Shard, State, Via};
 
 /// Completions taken in at one go, so that no peer keeps the lock for itself.
 const COMPLETIONS: usize = 1024;
@@ -66,9 +66,54 @@ impl State {
         false
     }
 
+    /// Hears what a connection is waited for by.
+    #[inline]
+    pub(crate) fn take_in_of(&mut self, shard: &Arc<Shard>, via: Via, now: Instant) {
+        match via {
+            Via::Ism => {
+                self.take_in(shard, now);
+            }
+            Via::Verbs => {
+                self.hear_rnics(shard, now);
+            }
+        }
+    }
+
+    /// Hears what RNICs have to tell; whether that was anything.
+    pub(crate) fn hear_rnics(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        let mut ever = false;
+        for _ in 0..ATTEMPTS {
+            let any = self.transports.hear(&mut self.engine, now);
+            self.carry_out(shard, now);
+            ever |= any;
+            if !any && !self.transports.is_due() {
+                return ever;
+            }
+        }
+        // The rest is for the driver.
+        shard.ring();
+        ever
+    }
+
+    /// Looks for what a connection is waited for by; whether there was something.
+    #[inline]
+    pub(crate) fn glance_of(
+        &mut self,
+        shard: &Arc<Shard>,
+        via: Via,
+        now: Instant,
+        looks: usize,
+    ) -> bool {
+        match via {
+            Via::Ism => self.glance(shard, now, looks),
+            // A look is a few system calls.
+            Via::Verbs => self.hear_rnics(shard, now),
+        }
+    }
+
     /// Looks at the device a few times; whether there was something.
     #[inline]
-    pub(crate) fn glance(&mut self, shard: &Arc<Shard>, now: Instant, looks: usize) -> bool {
+    fn glance(&mut self, shard: &Arc<Shard>, now: Instant, looks: usize) -> bool {
         for _ in 0..looks {
             if let Some(completion) = self.transports.poll() {
                 self.complete(completion, now);
@@ -123,6 +168,9 @@ impl State {
 
     /// The driver has seen to what woke it.
     pub(crate) fn rest(&mut self, shard: &Arc<Shard>, now: Instant) {
+        if self.transports.is_due() {
+            self.hear_rnics(shard, now);
+        }
         let at = &mut self.attention;
         let over = at.recess.is_none_or(|recess| recess <= now);
         if over && !std::mem::take(&mut at.used) || at.urgent > 0 {

@@ -8,9 +8,10 @@ use smc_proto::connection::{ApiMisuse, Shutdown};
 use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
 use smc_proto::wire::types::IsmGid;
+use smc_transport_ism::device::Gid128;
 
 use super::state::Entry;
-use super::{Shard, State};
+use super::{Shard, State, Via};
 use crate::socket::Socket;
 use crate::waiting::Direction;
 
@@ -23,12 +24,12 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let conn = socket.conn();
-        let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) else {
+        let id = socket.conn();
+        let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(read_left(socket, into));
         };
-        let transports = &self.transports;
-        match conn.read(now, |octets| transports.take(octets, into)) {
+        let (transports, via) = (&mut self.transports, socket.via());
+        match conn.read(now, |octets| transports.take(via, id, octets, into)) {
             Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
             // One that was reset, or closed by this side, says so to who writes.
             Ok(0) => match conn.write(now, |_| 0) {
@@ -59,10 +60,10 @@ impl State {
         let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(Err(gone(socket)));
         };
-        let transports = &mut self.transports;
+        let (transports, via) = (&mut self.transports, socket.via());
         let mut fits = Ok(0);
         let written = conn.write(now, |space| {
-            fits = transports.fill(space, octets);
+            fits = transports.fill(via, space, octets);
             *fits.as_ref().unwrap_or(&0)
         });
         if fits.is_err() {
@@ -152,16 +153,21 @@ impl State {
     /// Saves octets that have arrived: the memory they lie in goes with the peer that
     /// wrote them, which may have ended well.
     pub(super) fn save_octets(&mut self, peer: IsmGid, now: Instant) {
-        let theirs = |entry: &&Entry| (entry.peer.gid, entry.peer.ext) == (peer.gid, peer.gid_ext);
+        let peer = Gid128 {
+            gid: peer.gid,
+            ext: peer.gid_ext,
+        };
+        let theirs = |entry: &&Entry| entry.peer == Some(peer);
         for entry in self.sockets.iter().flatten().filter(theirs) {
             let Some(mut conn) = self.engine.conn(entry.conn) else {
                 continue;
             };
             let mut status = entry.socket.status();
             let mut octets = [0; 4096];
-            while let Ok(len @ 1..) =
-                conn.read(now, |readable| self.transports.take(readable, &mut octets))
-            {
+            while let Ok(len @ 1..) = conn.read(now, |readable| {
+                let transports = &mut self.transports;
+                transports.take(Via::Ism, entry.conn, readable, &mut octets)
+            }) {
                 status.left.extend(octets.iter().take(len as usize));
             }
             status.ended = conn.is_end_of_stream();

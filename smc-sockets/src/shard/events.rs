@@ -6,12 +6,13 @@ use smc_proto::command::TcpCommand;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
+use smc_proto::wire::types::DiagnosisCode;
 
 use rustix::net::SendFlags;
 use smc_proto::endpoint::TcpEvent;
 
 use super::{Shard, State};
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause, Limit};
 use crate::waiting::Direction;
 
 impl State {
@@ -27,8 +28,11 @@ impl State {
             } else if let Some(event) = self.engine.poll_event() {
                 self.hear(shard, event, now);
             } else {
-                return;
+                break;
             }
+        }
+        if self.transports.is_due() {
+            shard.ring();
         }
     }
 
@@ -84,7 +88,8 @@ impl State {
                 if let Some(entry) = self.entry(conn) {
                     shard.unwatch(&entry.socket);
                 }
-                self.decided(conn, Carrier::fallen_back(why, None), now);
+                let known = self.limit_behind(why.code);
+                self.decided(conn, Carrier::fallen_back(why, known), now);
                 if let Some(entry) = self.remove(conn) {
                     entry.socket.status().place = None;
                 }
@@ -100,15 +105,31 @@ impl State {
                 }
             }
             Event::Closed { conn, reason } => self.closed(conn, reason),
-            // Groups are the engine's matter.
+            Event::GroupUp { group } => self.group_up(group),
+            Event::GroupDown { group } => self.groups.retain(|up| *up != group),
+            // Links are the engine's matter.
             _ => {}
         }
     }
 
+    /// What this side knows of a code that it came to itself.
+    fn limit_behind(&self, code: DiagnosisCode) -> Option<Cause> {
+        let verbs = self.transports.verbs.as_ref();
+        let limit = verbs
+            .filter(|_| code == DiagnosisCode::MEMORY)?
+            .reached_limit()?;
+        Some(Cause::Limit(Limit::LockedMemory(limit)))
+    }
+
     /// Tells the engine which of this side's devices reach the client.
     fn answer(&mut self, conn: ConnId, now: Instant) {
+        let local = self.entry(conn).map(|entry| entry.socket.tcp.local_addr());
+        let Some(Ok(local)) = local else {
+            // Its TCP is told to be gone.
+            return;
+        };
         let proposed = self.engine.proposal(conn);
-        let offered = self.transports.server(proposed);
+        let offered = self.transports.server(local.ip(), proposed);
         // Who no longer waits for an answer has ended.
         let _ = self.engine.accept(now, conn, offered.paths());
     }
@@ -119,7 +140,7 @@ impl State {
             return;
         };
         let socket = entry.socket.clone();
-        socket.status().carrier = Some(carrier);
+        socket.decided(carrier);
         if let Some(arrival) = entry.arrival.take()
             && !arrival.deliver(socket)
             && let Some(mut conn) = self.engine.conn(conn)

@@ -1,9 +1,10 @@
 //! What the lock protects.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use smc_proto::endpoint::Endpoint;
-use smc_proto::id::ConnId;
+use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::id::{ConnId, GroupId};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
@@ -27,14 +28,18 @@ pub(crate) struct State {
     pub(super) clc: Box<[u8; MAX_LENGTH]>,
     /// No handle is left: the driver ends with the last connection.
     pub(crate) abandoned: bool,
+    /// Link groups over RNICs that are up.
+    pub(super) groups: Vec<GroupId>,
+    /// The driver ends then, if not before.
+    pub(super) goodbye: Option<Instant>,
 }
 
 /// A connection of the endpoint.
 pub(super) struct Entry {
     pub(super) conn: ConnId,
     pub(super) socket: Arc<Socket>,
-    /// The device at the other end.
-    pub(super) peer: Gid128,
+    /// Paired with this side: the device at the other end.
+    pub(super) peer: Option<Gid128>,
     /// Where it is handed out once it is known what carries it.
     pub(super) arrival: Option<Arrival>,
     /// Whatever happens to it is to be heard at once, and by the driver.
@@ -51,6 +56,24 @@ impl State {
             attention: Attention::default(),
             clc: Box::new([0; MAX_LENGTH]),
             abandoned: false,
+            groups: Vec::new(),
+            goodbye: None,
+        }
+    }
+
+    /// What the engine has to know of a TCP connection whose ends both speak SMC.
+    pub(crate) fn options(&self, local: IpAddr, peer: IpAddr) -> ConnOptions {
+        let verbs = self.transports.verbs.as_ref();
+        ConnOptions {
+            option_negotiated: true,
+            subnets: verbs.and_then(|verbs| verbs.subnets(local)),
+            ipv4: peer.to_canonical().is_ipv4(),
+            vlan: verbs.and_then(|verbs| verbs.vlan(local)),
+            receive_buffer: None,
+            send_buffer: None,
+            // Announcing octets costs two stores: nothing is gained by waiting.
+            nodelay: true,
+            urgent_inline: true,
         }
     }
 
@@ -59,7 +82,7 @@ impl State {
         &mut self,
         conn: ConnId,
         socket: Arc<Socket>,
-        peer: Gid128,
+        peer: Option<Gid128>,
         arrival: Option<Arrival>,
     ) {
         socket.entered(conn);

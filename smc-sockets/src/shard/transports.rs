@@ -2,43 +2,71 @@
 //! and news taken in, octets copied to and from buffers, and paths offered.
 //!
 //! ```text
-//!   Endpoint ──► carry_out ──► the device
-//!            ◄── poll ◄─────── its completions, when the descriptor is readable
-//!   octets ────► fill, take ── the buffers that the engine names
+//!   Endpoint ──► carry_out ───► the devices
+//!            ◄── poll, hear ◄── what they tell, when their descriptors are readable
+//!   octets ────► fill, take ─── the buffers that the engine names
 //!   Proposed ──► client, server: the paths of a connection
 //! ```
+//!
+//! Shared memory is always there and stands first: what is done for it costs nothing more
+//! because there may be RNICs.
 
+mod verbs;
+
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{Endpoint, Proposed};
-use smc_proto::id::DeviceId;
-use smc_proto::path::{IsmPath, Paths};
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
 use smc_transport_ism::shared::Device;
 
+pub(crate) use verbs::{Rnics, Verbs};
+
+/// The number of the device of shared memory; RNICs have those behind it.
+const SHARED_MEMORY: DeviceId = DeviceId(0);
+
 /// The transports of an endpoint.
 pub(crate) struct Transports {
     /// Shared memory.
     pub(crate) ism: Binding<Device>,
+    /// RNICs, if there are any.
+    pub(crate) verbs: Option<Box<dyn Verbs>>,
+}
+
+/// Which transport carries a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Via {
+    /// Shared memory.
+    Ism,
+    /// RNICs.
+    Verbs,
 }
 
 /// Paths that a connection may take.
 pub(crate) struct Offered {
-    ism: [IsmPath; 1],
+    ism: Option<IsmPath>,
+    rnics: Vec<LocalPath>,
 }
 
 impl Offered {
     /// As the engine takes them.
     pub(crate) fn paths(&self) -> Paths<'_> {
         Paths {
-            rnics: &[],
-            ism: &self.ism,
+            rnics: &self.rnics,
+            ism: self.ism.as_slice(),
         }
+    }
+
+    /// Whether RNICs may come to carry the connection.
+    pub(crate) fn has_rnics(&self) -> bool {
+        !self.rnics.is_empty()
     }
 }
 
@@ -47,15 +75,15 @@ impl Offered {
 pub(crate) struct Gone;
 
 impl Transports {
-    pub(crate) fn new(device: Device) -> Self {
-        let mut ism = Binding::new(device, DeviceId(0));
+    pub(crate) fn new(device: Device, verbs: Option<Box<dyn Verbs>>) -> Self {
+        let mut ism = Binding::new(device, SHARED_MEMORY);
         // By the driver, all its life.
         ism.device_mut().is_heard();
         ism.device_mut().park();
-        Self { ism }
+        Self { ism, verbs }
     }
 
-    /// What the driver waits for.
+    /// What the driver waits for shared memory at.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.ism.device().as_fd()
     }
@@ -66,38 +94,81 @@ impl Transports {
         while let Some(command) = engine.poll_ism(now, self.ism.id()) {
             self.ism.execute(command);
         }
+        if let Some(verbs) = &mut self.verbs {
+            verbs.carry_out(engine, now);
+        }
     }
 
-    /// The next completion, if there is one.
+    /// The next completion of shared memory, if there is one.
     #[inline]
     pub(crate) fn poll(&mut self) -> Option<IsmCompletion> {
         self.ism.poll()
     }
 
+    /// Tells the engine what happened to RNICs: whether anything did.
+    pub(crate) fn hear(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
+        let verbs = self.verbs.as_mut();
+        verbs.is_some_and(|verbs| verbs.take_in(engine, now))
+    }
+
+    /// Whether RNICs have something to tell although their descriptor may not say so.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.verbs.as_ref().is_some_and(|verbs| verbs.is_due())
+    }
+
     /// Copies octets into free space of a send buffer: how many fitted.
     #[inline]
-    pub(crate) fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, Gone> {
-        self.ism.fill(space, octets).map_err(|_| Gone)
+    pub(crate) fn fill(
+        &mut self,
+        via: Via,
+        space: &BufferSpans,
+        octets: &[u8],
+    ) -> Result<u32, Gone> {
+        match (via, &mut self.verbs) {
+            (Via::Ism, _) => self.ism.fill(space, octets).map_err(|_| Gone),
+            (Via::Verbs, Some(verbs)) => verbs.fill(space, octets),
+            (Via::Verbs, None) => Err(Gone),
+        }
     }
 
     /// Copies readable octets out of a receive buffer: how many fitted.
     #[inline]
-    pub(crate) fn take(&self, readable: &BufferSpans, into: &mut [u8]) -> u32 {
-        self.ism.take(readable, into).unwrap_or(0)
+    pub(crate) fn take(
+        &mut self,
+        via: Via,
+        conn: ConnId,
+        readable: &BufferSpans,
+        into: &mut [u8],
+    ) -> u32 {
+        match (via, &mut self.verbs) {
+            (Via::Ism, _) => self.ism.take(readable, into).unwrap_or(0),
+            (Via::Verbs, Some(verbs)) => verbs.take(conn, readable, into),
+            (Via::Verbs, None) => 0,
+        }
     }
 
-    /// What a client proposes.
-    pub(crate) fn client(&self) -> Offered {
-        Offered { ism: [self.path()] }
+    /// What a client proposes: shared memory if it is paired with the server.
+    pub(crate) fn client(&mut self, paired: bool, local: IpAddr, peer: SocketAddr) -> Offered {
+        let rnics = self.verbs.as_mut().map(|verbs| verbs.client(local, peer));
+        Offered {
+            ism: paired.then(|| self.path()),
+            rnics: rnics.unwrap_or_default(),
+        }
     }
 
-    /// What a server has for a Proposal.
-    pub(crate) fn server(&mut self, proposed: Option<Proposed>) -> Offered {
+    /// What a server with this address has for a Proposal.
+    pub(crate) fn server(&mut self, local: IpAddr, proposed: Option<Proposed>) -> Offered {
         let mut path = self.path();
+        let mut rnics = Vec::new();
         if let Some(proposed) = proposed {
             path.reaches = proposed.ism_gids().find(|gid| self.ism.reaches(*gid));
+            if let Some(verbs) = &mut self.verbs {
+                rnics = verbs.server(local, &proposed);
+            }
         }
-        Offered { ism: [path] }
+        let ism = Some(path);
+        Offered { ism, rnics }
     }
 
     fn path(&self) -> IsmPath {

@@ -1,6 +1,8 @@
 //! Two stacks, as if they were two processes, and octets to send.
 #![allow(dead_code)]
 
+pub(crate) mod rnics;
+
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 

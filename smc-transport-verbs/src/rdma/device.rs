@@ -148,6 +148,10 @@ impl Rnic for RoceDevice {
         crate::locking::lockable()
     }
 
+    fn lock_limit(&self) -> Option<u64> {
+        crate::locking::limit()
+    }
+
     fn token(&self, region: &Region) -> RToken {
         RToken {
             rkey: RKey(region.rkey()),

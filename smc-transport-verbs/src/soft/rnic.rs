@@ -153,6 +153,10 @@ impl Rnic for SoftRnic {
         self.fabric.world().lockable.map(|octets| octets as u64)
     }
 
+    fn lock_limit(&self) -> Option<u64> {
+        self.fabric.world().limit.map(|octets| octets as u64)
+    }
+
     fn token(&self, region: &Region) -> RToken {
         RToken {
             rkey: RKey(region.rkey),

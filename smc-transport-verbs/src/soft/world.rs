@@ -24,7 +24,9 @@ pub(super) struct World {
     pub(super) rnics: Vec<Rings>,
     /// The last queue pair or key.
     pub(super) last: u32,
-    /// Octets that may be registered from now on.
+    /// Octets that may be registered, counted from when that was said.
+    pub(super) limit: Option<usize>,
+    /// Of these, those that are left.
     pub(super) lockable: Option<usize>,
     /// Binding waits for the end of this.
     pub(super) held: bool,

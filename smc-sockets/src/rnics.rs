@@ -1,0 +1,88 @@
+//! RNICs for a stack: SMC-R, with peers on other hosts.
+
+use std::fmt;
+use std::io;
+
+use smc_transport_verbs::paths::Surroundings;
+use smc_transport_verbs::rnic::Rnic;
+
+use crate::shard::{BoundRnics, Verbs};
+
+/// RNICs that a [`Stack`](crate::Stack) uses besides shared memory.
+///
+/// A stack made without any has those of [`Self::of_host`], if this crate has the feature
+/// `rdma` and the host has any.
+pub struct Rnics {
+    pub(crate) verbs: Box<dyn Verbs>,
+    pub(crate) assumes_smc: bool,
+    pub(crate) alone: bool,
+}
+
+impl Rnics {
+    /// All RoCE devices of this host, without a table of physical networks.
+    ///
+    /// # Errors
+    /// There are none, or one cannot be used: the sentence says what to do.
+    #[cfg(feature = "rdma")]
+    pub fn of_host() -> io::Result<Self> {
+        use smc_transport_verbs::network::Network;
+        use smc_transport_verbs::pnet::PnetTable;
+        use smc_transport_verbs::rdma::{RoceDevice, device_names};
+
+        let told = |why: smc_transport_verbs::rdma::Unavailable| io::Error::other(why.to_string());
+        let names = device_names().map_err(told)?;
+        let devices = names
+            .iter()
+            .map(|name| RoceDevice::open(name).map_err(told));
+        let devices = devices.collect::<io::Result<_>>()?;
+        Self::new(
+            devices,
+            Surroundings::new(Network::read()?, PnetTable::default()),
+        )
+    }
+
+    /// There are none: this crate was built without them.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(feature = "rdma"))]
+    pub fn of_host() -> io::Result<Self> {
+        let why = "smc-sockets was built without the feature rdma";
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
+
+    /// These RNICs, up to 15, with their ports as they are now, on a host that is
+    /// surrounded by this.
+    ///
+    /// # Errors
+    /// The operating system's, or an RNIC's that does not tell its ports.
+    pub fn new<R: Rnic>(rnics: Vec<R>, surroundings: Surroundings) -> io::Result<Self> {
+        Ok(Self {
+            verbs: Box::new(BoundRnics::new(rnics, surroundings)?),
+            assumes_smc: false,
+            alone: false,
+        })
+    }
+
+    /// Takes every peer to speak SMC, without SMC's TCP option: only where both ends are
+    /// sure to do the same, as those of one laboratory. Others read a Proposal that is not
+    /// for them, or wait for one in vain.
+    #[must_use]
+    pub fn assuming_smc(mut self) -> Self {
+        self.assumes_smc = true;
+        self
+    }
+
+    /// Shared memory is not used, not even with processes of this host.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+}
+
+impl fmt::Debug for Rnics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rnics").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,37 @@
+//! The end of a stack: its link groups end in order.
+
+use smc_proto::id::GroupId;
+use smc_proto::time::{Duration, Instant};
+use smc_proto::version::Technology;
+
+use super::{Shard, State};
+
+/// How long peers have to let the links go.
+const GOODBYE: Duration = Duration::from_secs(4);
+
+impl State {
+    pub(super) fn group_up(&mut self, group: GroupId) {
+        let over_rnics = |terms: smc_proto::version::Terms| terms.technology == Technology::SmcR;
+        if self.engine.terms(group).is_some_and(over_rnics) {
+            self.groups.push(group);
+        }
+    }
+
+    /// Whether the driver may end. Before that, peers are told that links go: they would
+    /// go on testing them.
+    pub(crate) fn is_over(&mut self, shard: &std::sync::Arc<Shard>, now: Instant) -> bool {
+        if !self.abandoned || !self.is_empty() {
+            return false;
+        }
+        let until = *self.goodbye.get_or_insert_with(|| now.after(GOODBYE));
+        if self.groups.is_empty() || until <= now {
+            return true;
+        }
+        for group in self.groups.clone() {
+            self.engine.delete_group(now, group);
+        }
+        self.settle(shard, now);
+        self.wake_at(shard, until, now);
+        self.groups.is_empty()
+    }
+}
