@@ -65,8 +65,8 @@ impl Rnics {
     }
 
     /// Takes every peer to speak SMC, without SMC's TCP option: only where both ends are
-    /// sure to do the same, as those of one laboratory. Others read a Proposal that is not
-    /// for them, or wait for one in vain.
+    /// sure to do the same, as those of one laboratory. Other servers read a Proposal that
+    /// is not for them; other clients are reset, or wait for what the server says first.
     #[must_use]
     pub fn assuming_smc(mut self) -> Self {
         self.assumes_smc = true;

@@ -1,4 +1,4 @@
-//! What a program that knows std's `TcpStream` relies on: each test runs over TCP, too.
+//! What a program that knows std's `TcpStream` relies on: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::pair;
+use common::rnics::Hosts;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
@@ -59,16 +60,66 @@ macro_rules! end {
     };
 }
 
+/// One over RNICs in software, with the stacks of both ends.
+struct OverRnics(
+    SmcStream,
+    #[expect(dead_code, reason = "it is kept")] std::sync::Arc<Hosts>,
+);
+
+impl OverRnics {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.shutdown(how)
+    }
+    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.0.set_nonblocking(nonblocking)
+    }
+    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set_write_timeout(time)
+    }
+}
+
+impl AsFd for OverRnics {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Read for &OverRnics {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(into)
+    }
+}
+
+impl Write for &OverRnics {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        (&self.0).write(octets)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn pair_over_rnics() -> (OverRnics, OverRnics) {
+    let hosts = std::sync::Arc::new(Hosts::new());
+    let (client, server) = hosts.pair();
+    (OverRnics(client, hosts.clone()), OverRnics(server, hosts))
+}
+
 end!(TcpStream, tcp_pair);
 end!(SmcStream, pair);
+end!(OverRnics, pair_over_rnics);
 
-/// Runs a test over both.
-macro_rules! over_both {
+/// Runs a test over all of them.
+macro_rules! over_all {
     ($($name:ident)*) => {$(
         mod $name {
             #[test]
             fn smc() {
                 super::$name::<smc_sockets::SmcStream>();
+            }
+            #[test]
+            fn smc_r() {
+                super::$name::<super::OverRnics>();
             }
             #[test]
             fn tcp() {
@@ -78,7 +129,7 @@ macro_rules! over_both {
     )*};
 }
 
-over_both! {
+over_all! {
     a_shutdown_releases_who_waits_to_write
     a_shutdown_releases_who_waits_to_read
     shutting_both_ways_loses_nothing

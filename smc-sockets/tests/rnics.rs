@@ -1,32 +1,285 @@
-//! Streams over RNICs: what is theirs alone. What they have in common with those over
-//! shared memory is in `streams` and `as_tcp`.
+//! Streams over RNICs: what is theirs alone, and the stories of `streams` that the engine
+//! tells in another way for them. What a program knows of TCP is in `as_tcp`.
 #![cfg(target_os = "linux")]
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 
-use common::rnics::Hosts;
+use common::rnics::{Hosts, rnics};
 use common::{octets, settles};
+use smc_proto::wire::types::DiagnosisCode;
+use smc_sockets::{Cause, Limit, Rnics, Settings, Side, SmcListener, SmcStream, Stack};
+use smc_transport_verbs::network::Network;
+use smc_transport_verbs::paths::Surroundings;
+use smc_transport_verbs::pnet::PnetTable;
+use smc_transport_verbs::soft::{Fabric, SoftRnic};
 
-#[test]
-fn octets_cross_and_nothing_is_left() {
-    let hosts = Hosts::new();
-    let (mut client, mut server) = hosts.pair();
-    let sent = octets(300_000);
+const LONG: Duration = Duration::from_secs(10);
+
+/// Sends octets to an end that sends them back, and compares.
+fn echo(mut client: SmcStream, server: SmcStream, sent: &[u8]) {
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            client.write_all(&sent).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
+        scope.spawn(move || {
+            let mut chunk = vec![0; 70_001];
+            loop {
+                match (&server).read(&mut chunk).unwrap() {
+                    0 => break,
+                    len => (&server).write_all(&chunk[..len]).unwrap(),
+                }
+            }
         });
         let mut received = Vec::new();
-        server.read_to_end(&mut received).unwrap();
+        let client = &mut client;
+        std::thread::scope(|scope| {
+            let writer = &*client;
+            scope.spawn(move || {
+                (&*writer).write_all(sent).unwrap();
+                writer.shutdown(Shutdown::Write).unwrap();
+            });
+            (&*writer).read_to_end(&mut received).unwrap();
+        });
         assert!(received == sent);
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     });
-    drop((client, server));
+}
+
+#[test]
+fn octets_come_back_and_nothing_is_left() {
+    let hosts = Hosts::new();
+    let (client, server) = hosts.pair();
+    echo(client, server, &octets(8 << 20));
     let fabric = hosts.fabric.clone();
     drop(hosts);
-    assert!(settles(Duration::from_secs(5), || fabric.usage() == (0, 0)));
+    // Each side told the other that the links go; neither waits for a timer of its own.
+    assert!(settles(LONG, || fabric.usage() == (0, 0)));
+}
+
+#[test]
+fn after_half_a_close_the_other_half_goes_on() {
+    let hosts = Hosts::new();
+    let (mut client, mut server) = hosts.pair();
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let error = client.write(b"more").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    let mut text = String::new();
+    server.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "question");
+    server.write_all(b"answer").unwrap();
+    drop(server);
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "answer");
+}
+
+#[test]
+fn who_drops_unread_octets_resets_the_peer() {
+    let hosts = Hosts::new();
+    let (mut client, server) = hosts.pair();
+    client.write_all(b"nobody reads this").unwrap();
+    // Wait until they are there: a reset is for octets that were received.
+    while (&server).read(&mut [0; 1]).unwrap() == 0 {}
+    drop(server);
+    let error = client.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let error = client.write(b"x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+/// More than a link group has room for, side by side, and then one after the other.
+#[test]
+fn hundreds_of_connections_share_links() {
+    const MANY: usize = 300;
+    let mut settings = Settings::default();
+    settings.buffer = 16 << 10;
+    let hosts = Hosts::with(1, settings);
+    let listener = hosts.listener();
+    let address = listener.local_addr().unwrap();
+    let serving = std::thread::spawn(move || {
+        let streams: Vec<_> = (0..MANY).map(|_| listener.accept().unwrap().0).collect();
+        for mut stream in &streams {
+            let mut text = [0; 8];
+            stream.read_exact(&mut text).unwrap();
+            stream.write_all(&text).unwrap();
+        }
+        for _ in 0..MANY {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"once").unwrap();
+        }
+    });
+    let connect = || {
+        let stream = SmcStream::connect_on(&hosts.client, address).unwrap();
+        assert_eq!(stream.carrier().to_string(), "SMC-R v2.1");
+        stream
+    };
+    let streams: Vec<_> = (0..MANY).map(|_| connect()).collect();
+    for (at, mut stream) in streams.iter().enumerate() {
+        stream.write_all(&at.to_be_bytes()).unwrap();
+    }
+    for (at, mut stream) in streams.iter().enumerate() {
+        let mut text = [0; 8];
+        stream.read_exact(&mut text).unwrap();
+        assert_eq!(text, at.to_be_bytes());
+    }
+    // Two groups of one link each, at either side.
+    let (_, queue_pairs) = hosts.fabric.usage();
+    assert_eq!(queue_pairs, 4);
+    drop(streams);
+    for _ in 0..MANY {
+        let mut text = String::new();
+        connect().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "once");
+    }
+    serving.join().unwrap();
+    assert_eq!(hosts.fabric.usage().1, queue_pairs);
+}
+
+#[test]
+fn a_connection_survives_one_of_two_links_and_not_the_last() {
+    let hosts = Hosts::with(2, Settings::default());
+    let (mut client, mut server) = hosts.pair();
+    client.write_all(b"first").unwrap();
+    server.read_exact(&mut [0; 5]).unwrap();
+    // The second link is added behind the connection's back.
+    assert!(settles(LONG, || hosts.fabric.usage().1 == 4));
+    std::thread::sleep(Duration::from_millis(100));
+    let sent = octets(4 << 20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (&client).write_all(&sent).unwrap());
+        let mut received = vec![0; sent.len()];
+        let (before, after) = received.split_at_mut(100_000);
+        server.read_exact(before).unwrap();
+        hosts.fabric.cut(0);
+        server.read_exact(after).unwrap();
+        assert!(received == sent);
+    });
+    for rnic in 0..4 {
+        hosts.fabric.cut(rnic);
+    }
+    for end in [&mut client, &mut server] {
+        let error = end.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+/// A stack that goes ends its groups, although the other one stays and has no reason to.
+#[test]
+fn the_peers_links_go_with_a_stack() {
+    for client_goes in [true, false] {
+        let hosts = Hosts::new();
+        drop(hosts.pair());
+        assert!(hosts.fabric.usage().1 > 0, "an idle group stays");
+        let Hosts {
+            fabric,
+            client,
+            server,
+        } = hosts;
+        let (goes, stays) = match client_goes {
+            true => (client, server),
+            false => (server, client),
+        };
+        drop(goes);
+        assert!(settles(LONG, || fabric.usage() == (0, 0)));
+        drop(stays);
+    }
+}
+
+#[test]
+fn too_little_memory_to_lock_is_tcp_with_the_limit_named() {
+    let hosts = Hosts::new();
+    hosts.fabric.lock_at_most(200_000);
+    let (mut client, mut server) = hosts.connection();
+    let whys = [&client, &server].map(|end| *end.carrier().why_tcp().unwrap());
+    for why in whys {
+        let code = why.reason().peer_diagnosis.unwrap_or(why.reason().code);
+        assert_eq!(code, DiagnosisCode::MEMORY, "{why}");
+    }
+    let limit = Cause::Limit(Limit::LockedMemory(200_000));
+    let here = whys.iter().filter(|why| why.cause() == limit);
+    assert!(here.clone().count() > 0, "{whys:?}");
+    assert!(here.clone().all(|why| why.decided_by() == Side::Here));
+    assert!(
+        here.clone().all(|why| why.sentence().contains("200000")),
+        "{whys:?}"
+    );
+    cross(&mut client, &mut server);
+}
+
+/// Octets cross both ways, each exactly once.
+fn cross(client: &mut SmcStream, server: &mut SmcStream) {
+    let sent = octets(100_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (&*client).write_all(&sent).unwrap());
+        scope.spawn(|| (&*server).write_all(&sent).unwrap());
+        for mut end in [&*client, &*server] {
+            let mut received = vec![0; sent.len()];
+            end.read_exact(&mut received).unwrap();
+            assert!(received == sent);
+        }
+    });
+}
+
+/// A stack that speaks SMC and has nothing to speak it over.
+fn without_rnics() -> Stack {
+    let surroundings = Surroundings::new(Network::read().unwrap(), PnetTable::default());
+    let none = Rnics::new(Vec::<SoftRnic>::new(), surroundings).unwrap();
+    Stack::with_rnics(Settings::default(), none.assuming_smc().alone()).unwrap()
+}
+
+#[test]
+fn who_has_no_rnic_falls_back_and_not_one_octet_is_lost() {
+    for client_has_none in [true, false] {
+        let mut hosts = Hosts::new();
+        if client_has_none {
+            hosts.client = without_rnics();
+        } else {
+            hosts.server = without_rnics();
+        }
+        let listener = hosts.listener();
+        let address = listener.local_addr().unwrap();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // It speaks first, and overtakes whatever is left of CLC.
+            stream.write_all(b"220 ready\n").unwrap();
+            stream
+        });
+        let mut client = SmcStream::connect_on(&hosts.client, address).unwrap();
+        let mut text = [0; 10];
+        client.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"220 ready\n");
+        let mut server = serving.join().unwrap();
+        for end in [&client, &server] {
+            assert!(!end.carrier().is_smc(), "{}", end.carrier());
+        }
+        cross(&mut client, &mut server);
+        assert!(settles(LONG, || hosts.fabric.usage() == (0, 0)));
+    }
+}
+
+#[test]
+fn processes_of_one_host_prefer_shared_memory() {
+    let fabric = Fabric::default();
+    let patience = common::settings();
+    let stack = |host| Stack::with_rnics(patience, rnics(&fabric, host, 1)).unwrap();
+    let (client, server) = (stack(1), stack(2));
+    for stack in [&client, &server] {
+        assert_eq!(stack.rdma(), Ok(()));
+    }
+    let listener = SmcListener::on(&server, TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let stream = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
+    let (served, _) = listener.accept().unwrap();
+    assert_eq!(stream.carrier().to_string(), "SMC-D v2.1");
+    echo(stream, served, &octets(100_000));
+    assert_eq!(fabric.usage(), (0, 0));
+}
+
+#[test]
+fn a_machine_without_rnics_says_so_and_goes_on() {
+    let stack = Stack::open().unwrap();
+    if let Err(why) = stack.rdma() {
+        assert!(why.to_lowercase().contains("rdma"), "{why}");
+    }
 }

@@ -10,6 +10,11 @@ use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
 
 /// A stack that takes its time: tests run on busy machines.
 pub(crate) fn stack() -> Stack {
+    Stack::with(settings()).unwrap()
+}
+
+/// Those of a stack that takes its time.
+pub(crate) fn settings() -> Settings {
     const LONG: Duration = Duration::from_secs(30);
     let mut settings = Settings::default();
     settings.patience = Patience {
@@ -17,7 +22,7 @@ pub(crate) fn stack() -> Stack {
         grace: LONG,
         go: LONG,
     };
-    Stack::with(settings).unwrap()
+    settings
 }
 
 /// A listener with a stack of its own.
