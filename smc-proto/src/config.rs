@@ -161,6 +161,8 @@ pub struct ConnectionConfig {
     pub coalesce: Duration,
     /// Most octets held back for coalescing; more are sent at once.
     pub coalesce_limit: u32,
+    /// Longest time small writes are held back because the application asked for it.
+    pub cork: Duration,
     /// How long the published consumer cursor may lag after R=1 (FLOW-014).
     pub cursor_lag: Duration,
     /// A mistake to be made, for tests of tests.
@@ -246,6 +248,7 @@ impl ConnectionConfig {
         linger: Duration::from_secs(60),
         coalesce: Duration::from_millis(1),
         coalesce_limit: 32 << 10,
+        cork: Duration::from_millis(200),
         cursor_lag: Duration::from_millis(100),
         #[cfg(feature = "planted-bugs")]
         planted: None,

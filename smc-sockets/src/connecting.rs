@@ -26,11 +26,17 @@ use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while part of a message is there.
+/// The same while others greet the server, too.
 const PART: Duration = Duration::from_millis(1);
 
 /// Connects to an address, and finds out what carries the connection.
-pub(crate) fn connect(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Arc<Socket>> {
+pub(crate) fn connect(
+    shard: &Arc<Shard>,
+    to: SocketAddr,
+    timeout: Option<Duration>,
+) -> io::Result<Arc<Socket>> {
+    // A time without end has none.
+    let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut attempt = Attempt::begin(shard, to)?;
     loop {
         let until = match attempt.step()? {
@@ -38,15 +44,15 @@ pub(crate) fn connect(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Arc<Sock
             Step::Wait(until) => until,
         };
         let begin = Instant::now();
+        if end.is_some_and(|end| end <= begin) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let until = until.into_iter().chain(end).min();
         let left = until.map(|until| timespec(until.saturating_duration_since(begin)));
         let mut polled = attempt.polled();
         match rustix::event::poll(&mut polled, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-        }
-        if attempt.is_deciding() && begin.elapsed() < PART {
-            // Octets that are there and do not suffice would not let it sleep.
-            std::thread::sleep(PART / 10);
         }
     }
 }
@@ -254,10 +260,6 @@ impl Attempt {
             }
             (carrier, _) => Ok(carrier),
         }
-    }
-
-    fn is_deciding(&self) -> bool {
-        matches!(self.stage, Stage::Deciding(..))
     }
 
     /// The sockets of a call that was made, whichever answers.

@@ -49,6 +49,8 @@
 //! # What is as with TCP
 //!
 //! - A blocking write returns when all octets are under way; a read when there is one.
+//! - Timeouts, peeking, vectored reading and writing, clones, urgent octets, corks, and
+//!   what lingers; an error of the connection is told once.
 //! - Half close, and the end of the stream; a stream dropped with unread octets is a
 //!   reset for the peer.
 //! - What a process wrote before it ended, however it ended, can be read.
@@ -59,6 +61,8 @@
 //!
 //! - A process that ends without closing its streams is a reset for their peers, after
 //!   everything it wrote, and not the end of the stream.
+//! - What is written behind an urgent octet waits until the peer has read all that is
+//!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
 //! - The descriptor is for polling only, and a connection does not survive `fork`.
 //! - A signal handler does not cut a read, a write or a connect short.
 //!
@@ -85,6 +89,7 @@ mod shunned;
 mod socket;
 mod stack;
 mod stream;
+mod system;
 pub mod tcp_option;
 mod waiting;
 

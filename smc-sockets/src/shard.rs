@@ -6,12 +6,14 @@
 mod attention;
 mod clc;
 mod data;
+mod ending;
 mod enlisting;
 mod events;
 mod leaving;
 mod state;
 mod timer;
 mod transports;
+mod urgent;
 
 pub(crate) use clc::{discard, peek};
 pub(crate) use state::State;

@@ -1,5 +1,9 @@
 //! A connection as its stream, the driver and the endpoint share it.
 
+mod urgent;
+
+pub(crate) use urgent::Met;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
@@ -17,6 +21,7 @@ use smc_transport_ism::shared::{Call, SpinBudget};
 use crate::carrier::Carrier;
 use crate::readiness::Readiness;
 use crate::shard::{Place, Via};
+use crate::system;
 use crate::waiting::Direction;
 
 /// A connection: its TCP connection, and what has become of it.
@@ -24,7 +29,11 @@ pub(crate) struct Socket {
     pub(crate) tcp: TcpStream,
     pub(crate) nonblocking: AtomicBool,
     /// On TCP, a Decline of the peer may still stand before the application's octets.
-    pub(crate) watching: AtomicBool,
+    watching: AtomicBool,
+    /// An urgent mark stands before octets that were not read.
+    marked: AtomicBool,
+    /// Octets that must have come over TCP before anybody is woken by them.
+    low_water: AtomicUsize,
     /// Its handle at the endpoint, which may have forgotten it.
     conn: OnceLock<ConnId>,
     /// RNICs carry it.
@@ -51,6 +60,11 @@ pub(crate) struct Status {
     pub(crate) left: VecDeque<u8>,
     /// Behind them the stream ended in order.
     pub(crate) ended: bool,
+    /// The program knows how it ended.
+    pub(crate) error_told: bool,
+    /// What dropping its last handle does.
+    pub(crate) linger: Option<Duration>,
+    pub(crate) urgent: urgent::Urgent,
     pub(crate) read_timeout: Option<Duration>,
     pub(crate) write_timeout: Option<Duration>,
 }
@@ -61,6 +75,8 @@ impl Socket {
             tcp,
             nonblocking: AtomicBool::new(false),
             watching: AtomicBool::new(false),
+            marked: AtomicBool::new(false),
+            low_water: AtomicUsize::new(1),
             conn: OnceLock::new(),
             rdma: AtomicBool::new(false),
             teller: OnceLock::new(),
@@ -74,6 +90,9 @@ impl Socket {
                 closed: None,
                 left: VecDeque::new(),
                 ended: false,
+                error_told: false,
+                linger: None,
+                urgent: urgent::Urgent::default(),
                 read_timeout: None,
                 write_timeout: None,
             }),
@@ -83,6 +102,38 @@ impl Socket {
     /// Its status; whoever holds the endpoint's lock, too, has taken that first.
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error it has come to, the first time.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        let mut status = self.status();
+        let closed = status.closed;
+        match closed {
+            None | Some(CloseReason::Normal) => None,
+            Some(_) if std::mem::replace(&mut status.error_told, true) => None,
+            Some(reason) => {
+                let kind = io::ErrorKind::ConnectionReset;
+                Some(io::Error::new(kind, reason.to_string()))
+            }
+        }
+    }
+
+    /// On TCP, whether a Decline of the peer may still stand before the application's
+    /// octets.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.watching.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_watching(&self, watching: bool) {
+        self.watching.store(watching, Ordering::Release);
+    }
+
+    /// Whether there are fewer octets than these on TCP concerns nobody.
+    pub(crate) fn set_low_water(&self, octets: usize) {
+        if self.low_water.swap(octets, Ordering::Relaxed) != octets {
+            // If it fails, somebody is woken in vain.
+            let _ = system::set_low_water(&self.tcp, octets);
+        }
     }
 
     /// How long to wait at most.

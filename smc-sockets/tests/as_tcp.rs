@@ -3,131 +3,15 @@
 
 mod common;
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::pair;
-use common::rnics::Hosts;
+use common::ends::{End, LONG, over_all, poll, timespec};
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags};
-use rustix::time::Timespec;
-use smc_sockets::SmcStream;
-
-/// Longer than anything here takes.
-const LONG: Duration = Duration::from_secs(5);
-
-/// An end of a connection of either kind.
-trait End: AsFd + Send + Sync + Sized + 'static {
-    fn pair() -> (Self, Self);
-    fn get(&self, into: &mut [u8]) -> io::Result<usize>;
-    fn put(&self, octets: &[u8]) -> io::Result<usize>;
-    fn shut(&self, how: Shutdown);
-    fn never_waits(&self);
-    fn writes_at_most(&self, time: Duration);
-}
-
-fn tcp_pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (client, listener.accept().unwrap().0)
-}
-
-macro_rules! end {
-    ($kind:ty, $pair:ident) => {
-        impl End for $kind {
-            fn pair() -> (Self, Self) {
-                $pair()
-            }
-            fn get(&self, into: &mut [u8]) -> io::Result<usize> {
-                (&*self).read(into)
-            }
-            fn put(&self, octets: &[u8]) -> io::Result<usize> {
-                (&*self).write(octets)
-            }
-            fn shut(&self, how: Shutdown) {
-                self.shutdown(how).unwrap();
-            }
-            fn never_waits(&self) {
-                self.set_nonblocking(true).unwrap();
-            }
-            fn writes_at_most(&self, time: Duration) {
-                self.set_write_timeout(Some(time)).unwrap();
-            }
-        }
-    };
-}
-
-/// One over RNICs in software, with the stacks of both ends.
-struct OverRnics(
-    SmcStream,
-    #[expect(dead_code, reason = "it is kept")] std::sync::Arc<Hosts>,
-);
-
-impl OverRnics {
-    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.0.shutdown(how)
-    }
-    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.0.set_nonblocking(nonblocking)
-    }
-    fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.0.set_write_timeout(time)
-    }
-}
-
-impl AsFd for OverRnics {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl Read for &OverRnics {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(into)
-    }
-}
-
-impl Write for &OverRnics {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        (&self.0).write(octets)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn pair_over_rnics() -> (OverRnics, OverRnics) {
-    let hosts = std::sync::Arc::new(Hosts::new());
-    let (client, server) = hosts.pair();
-    (OverRnics(client, hosts.clone()), OverRnics(server, hosts))
-}
-
-end!(TcpStream, tcp_pair);
-end!(SmcStream, pair);
-end!(OverRnics, pair_over_rnics);
-
-/// Runs a test over all of them.
-macro_rules! over_all {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[test]
-            fn smc() {
-                super::$name::<smc_sockets::SmcStream>();
-            }
-            #[test]
-            fn smc_r() {
-                super::$name::<super::OverRnics>();
-            }
-            #[test]
-            fn tcp() {
-                super::$name::<std::net::TcpStream>();
-            }
-        }
-    )*};
-}
 
 over_all! {
     a_shutdown_releases_who_waits_to_write
@@ -138,19 +22,6 @@ over_all! {
     a_short_write_is_followed_by_an_edge
     octets_heard_while_the_descriptor_is_made_are_told
     who_waits_to_write_is_told_of_a_reset
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: time.as_secs() as i64,
-        tv_nsec: time.subsec_nanos().into(),
-    }
-}
-
-fn poll(of: impl AsFd, flags: PollFlags, time: Duration) -> PollFlags {
-    let mut polled = [PollFd::new(&of, flags)];
-    rustix::event::poll(&mut polled, Some(&timespec(time))).unwrap();
-    polled[0].revents()
 }
 
 /// Fills what there is room for, without waiting.
@@ -178,7 +49,7 @@ fn a_shutdown_releases_who_waits_to_write<E: End>() {
             }
         });
         std::thread::sleep(Duration::from_millis(200));
-        client.shut(how);
+        client.shutdown(how).unwrap();
         assert_eq!(outcome.recv_timeout(LONG), Ok(ErrorKind::BrokenPipe));
     }
 }
@@ -190,7 +61,7 @@ fn a_shutdown_releases_who_waits_to_read<E: End>() {
         let reader = client.clone();
         let outcome = in_time(move || reader.get(&mut [0; 8]).map_err(|error| error.kind()));
         std::thread::sleep(Duration::from_millis(50));
-        client.shut(how);
+        client.shutdown(how).unwrap();
         assert_eq!(outcome.recv_timeout(LONG), Ok(Ok(0)));
     }
 }
@@ -200,7 +71,7 @@ fn shutting_both_ways_loses_nothing<E: End>() {
     client.put(b"question").unwrap();
     assert!(poll(&server, PollFlags::IN, LONG).contains(PollFlags::IN));
     server.put(b"answer").unwrap();
-    server.shut(Shutdown::Both);
+    server.shutdown(Shutdown::Both).unwrap();
     let mut octets = [0; 16];
     assert_eq!(client.get(&mut octets).unwrap(), 6);
     assert_eq!(client.get(&mut octets).unwrap(), 0);
@@ -212,7 +83,9 @@ fn shutting_both_ways_loses_nothing<E: End>() {
 
 fn a_write_that_gets_on_slowly_ends_in_time<E: End>() {
     let (client, server) = E::pair();
-    client.writes_at_most(Duration::from_millis(300));
+    client
+        .set_write_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     std::thread::spawn(move || {
         let mut octets = vec![0; 32 << 10];
         while server.get(&mut octets).is_ok_and(|len| len > 0) {
@@ -246,7 +119,7 @@ impl Edges {
 // `epoll(7)`: who got less than it asked for may wait for the next edge.
 fn a_short_read_is_followed_by_an_edge<E: End>() {
     let (client, server) = E::pair();
-    server.never_waits();
+    server.set_nonblocking(true).unwrap();
     let edges = Edges::of(&server, EventFlags::IN);
     for _ in 0..3 {
         client.put(b"octets").unwrap();
@@ -261,8 +134,8 @@ fn a_short_read_is_followed_by_an_edge<E: End>() {
 
 fn a_short_write_is_followed_by_an_edge<E: End>() {
     let (client, server) = E::pair();
-    client.never_waits();
-    server.never_waits();
+    client.set_nonblocking(true).unwrap();
+    server.set_nonblocking(true).unwrap();
     let edges = Edges::of(&client, EventFlags::OUT);
     let octets = vec![7; 64 << 20];
     let mut left = vec![0; 1 << 20];
@@ -284,7 +157,7 @@ fn a_short_write_is_followed_by_an_edge<E: End>() {
 fn octets_heard_while_the_descriptor_is_made_are_told<E: End>() {
     for _ in 0..20 {
         let (client, server) = E::pair();
-        server.never_waits();
+        server.set_nonblocking(true).unwrap();
         let error = server.get(&mut [0; 1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
         client.put(b"x").unwrap();
@@ -294,7 +167,7 @@ fn octets_heard_while_the_descriptor_is_made_are_told<E: End>() {
 
 fn who_waits_to_write_is_told_of_a_reset<E: End>() {
     let (client, server) = E::pair();
-    client.never_waits();
+    client.set_nonblocking(true).unwrap();
     fill(&client);
     assert_eq!(
         poll(&client, PollFlags::OUT, Duration::ZERO),

@@ -150,6 +150,8 @@ fn step(
                 c.on_fatal(*now, cfg, cause);
             }
             3 => c.set_urgent_inline(input.bit()),
+            4 => c.set_cork(input.bit()),
+            5 => c.flush(),
             _ => {}
         },
         35 => {

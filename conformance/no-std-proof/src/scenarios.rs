@@ -248,6 +248,14 @@ fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     let octet = server.read_urgent(now, both.1)?;
     ensure(octet == Some(octet_at(key, 99)), Failure::NoUrgent)?;
     transfer(pair, input, both, 10_000)?;
+    // A cork holds octets until it is drawn.
+    let now = pair.now;
+    let (client, _) = pair.side(0);
+    if let Some(mut connection) = client.endpoint.conn(both.0) {
+        connection.set_cork(now, true);
+        connection.flush(now);
+        connection.set_cork(now, false);
+    }
     // The same in its place in the stream.
     let (now, key) = (pair.now, input.u64());
     let (client, server) = pair.side(0);

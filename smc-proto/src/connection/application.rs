@@ -71,6 +71,21 @@ impl Connection {
         Ok(())
     }
 
+    /// Holds small writes back until more follow, or no longer.
+    pub fn set_cork(&mut self, cork: bool) {
+        if core::mem::replace(&mut self.tx.corked, cork) && !cork {
+            self.flush();
+        }
+    }
+
+    /// Sends what is held back.
+    pub fn flush(&mut self) {
+        if !self.tx.is_published() {
+            self.wants.insert(Wants::FLUSH);
+            self.stop_coalesce();
+        }
+    }
+
     /// Octets to be read next, in the local RMB element.
     #[inline]
     #[must_use]

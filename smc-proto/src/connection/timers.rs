@@ -108,7 +108,11 @@ impl Connection {
 
     #[inline(never)]
     fn start_coalesce(&mut self, now: Instant, cfg: &ConnectionConfig) {
-        self.timers.coalesce = now.after(cfg.coalesce);
+        let most = match self.tx.corked {
+            true => cfg.cork,
+            false => cfg.coalesce,
+        };
+        self.timers.coalesce = now.after(most);
         self.moved_timeout = true;
     }
 

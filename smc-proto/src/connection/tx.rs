@@ -44,6 +44,8 @@ pub(super) struct Tx {
     pub(super) exhausted: bool,
     /// The send buffer is the peer's ring itself.
     pub(super) attached: bool,
+    /// The application holds small writes back.
+    pub(super) corked: bool,
     /// Counts changes of link, to tell late completions of the old one.
     pub(super) epoch: u8,
 }
@@ -68,6 +70,7 @@ impl Tx {
             outstanding: 0,
             exhausted: false,
             attached: false,
+            corked: false,
             epoch: 0,
         }
     }
@@ -135,18 +138,23 @@ impl Tx {
     #[inline(always)]
     pub(super) fn is_held(&self) -> bool {
         // Most often nothing is on its way.
-        self.outstanding > 0 && self.is_worth_holding()
+        (self.outstanding > 0 || self.corked) && self.is_worth_holding()
     }
 
     #[inline(never)]
     fn is_worth_holding(&self) -> bool {
         let unsent = octets_between(self.written.total, self.produced);
+        // What the application holds back itself is no concern of `nodelay`.
+        let hold = match self.corked {
+            true => self.buffer.usable() >> 1,
+            false => self.hold,
+        };
         //= FLOW-003
         // A window about to fill is no reason to wait: the peer must learn that
         // this side is blocked. (After a change of link
         // a CDC message is wanted anyway, so lost data does not wait either.)
         unsent > 0
-            && unsent <= self.hold
+            && unsent <= hold
             && unsent < self.window()
             && !self.urgent.is_waiting(self.written.total)
     }
@@ -304,7 +312,7 @@ impl Tx {
         h.write_u32(self.head);
         h.write_u16(self.sequence.wrapping_sub(self.completed_sequence));
         h.write_u16(self.outstanding);
-        h.write_u8(u8::from(self.attached));
+        h.write_u8(u8::from(self.attached) | u8::from(self.corked) << 1);
         h.write_u8(self.urgent.flags(self.written.total).bits());
         for mark in [self.urgent.next, self.urgent.sent] {
             // A mark that was passed long ago no longer matters.

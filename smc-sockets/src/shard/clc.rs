@@ -1,6 +1,7 @@
 //! Octets of TCP before it is decided what carries a connection, and events of TCP
 //! after that.
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
@@ -17,6 +18,7 @@ impl State {
     /// Octets are only looked at until the engine says how many are CLC: the next one
     /// is the application's if the connection falls back.
     pub(crate) fn look_at_tcp(&mut self, conn: ConnId, now: Instant) {
+        let mut ended = false;
         while let Some(entry) = self.entry(conn) {
             let socket = entry.socket.clone();
             let mut octets = [0; MAX_LENGTH];
@@ -28,13 +30,25 @@ impl State {
                 Err(_) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset),
             };
             match self.engine.handle_clc(now, conn, shown) {
+                Ok(ClcProgress::NeedMore { .. }) if ended => {
+                    return self.engine.handle_tcp(now, conn, TcpEvent::PeerFin);
+                }
+                Ok(ClcProgress::NeedMore { total }) => {
+                    // Nobody is woken by each octet of a peer that takes its time.
+                    socket.set_low_water(total);
+                    ended = has_ended(&socket);
+                    if !ended {
+                        return;
+                    }
+                }
                 Ok(ClcProgress::Consumed { len, next }) => {
+                    socket.set_low_water(1);
                     discard(&socket, len);
                     if next == Next::Stop {
                         return;
                     }
                 }
-                Ok(ClcProgress::NeedMore { .. } | ClcProgress::NotClc) | Err(_) => return,
+                Ok(ClcProgress::NotClc) | Err(_) => return,
             }
         }
     }
@@ -44,6 +58,13 @@ impl State {
 pub(crate) fn peek(socket: &Socket, into: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, into, flags).map(|(len, _)| len)
+}
+
+/// Whether nothing more will come over TCP than what has.
+fn has_ended(socket: &Socket) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = rustix::time::Timespec::default();
+    rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Takes octets away that were looked at.

@@ -24,6 +24,21 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
+        if socket.is_marked() {
+            return self.read_at_mark(shard, socket, into, now);
+        }
+        self.read_on(shard, socket, into, now)
+    }
+
+    /// Reads what there is, if no urgent mark is in the way.
+    #[inline]
+    pub(super) fn read_on(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        into: &mut [u8],
+        now: Instant,
+    ) -> Option<io::Result<usize>> {
         let id = socket.conn();
         let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
             return Some(read_left(socket, into));
@@ -122,6 +137,9 @@ impl State {
 
     /// Whether reading would not wait.
     pub(crate) fn is_readable(&mut self, socket: &Socket, now: Instant) -> bool {
+        if socket.is_marked() && socket.has_urgent_next() {
+            return true;
+        }
         let conn = socket.conn();
         conn.and_then(|conn| self.engine.conn(conn))
             .is_none_or(|mut conn| {
@@ -158,6 +176,10 @@ impl State {
             ext: peer.gid_ext,
         };
         let theirs = |entry: &&Entry| entry.peer == Some(peer);
+        let conns: Vec<_> = self.sockets.iter().flatten().filter(theirs).collect();
+        let conns: Vec<_> = conns.into_iter().map(|entry| entry.conn).collect();
+        // Octets behind an urgent one are saved, too.
+        conns.iter().for_each(|conn| self.keep_urgent(*conn, now));
         for entry in self.sockets.iter().flatten().filter(theirs) {
             let Some(mut conn) = self.engine.conn(entry.conn) else {
                 continue;
@@ -176,12 +198,12 @@ impl State {
 }
 
 /// Reads from a connection that has ended.
-fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
     let mut status = socket.status();
     if !status.left.is_empty() {
         return io::Read::read(&mut status.left, into);
     }
-    if status.ended || status.closed == Some(CloseReason::Normal) {
+    if status.ended || status.closed == Some(CloseReason::Normal) || status.error_told {
         return Ok(0);
     }
     drop(status);
@@ -189,9 +211,13 @@ fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Why a connection that has ended takes and gives no octets.
-fn gone(socket: &Socket) -> io::Error {
-    match socket.status().closed {
+pub(super) fn gone(socket: &Socket) -> io::Error {
+    let mut status = socket.status();
+    let closed = status.closed;
+    match closed {
         Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
+        // As with TCP, once.
+        _ if std::mem::replace(&mut status.error_told, true) => io::ErrorKind::BrokenPipe.into(),
         Some(reason) => io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string()),
         None => io::ErrorKind::ConnectionReset.into(),
     }

@@ -62,8 +62,12 @@ impl State {
         // Whatever fails here, TCP is gone already.
         match command {
             TcpCommand::HandOver { watch_for_decline } => {
-                let watching = &entry.socket.watching;
-                watching.store(watch_for_decline, std::sync::atomic::Ordering::Release);
+                entry.socket.set_watching(watch_for_decline);
+                entry.socket.set_low_water(1);
+                let handed_out = entry.socket.status().carrier.is_some();
+                if handed_out && !watch_for_decline {
+                    self.watched(conn);
+                }
             }
             TcpCommand::Close => {
                 let _ = tcp.shutdown(std::net::Shutdown::Write);
@@ -90,11 +94,21 @@ impl State {
                 }
                 let known = self.limit_behind(why.code);
                 self.decided(conn, Carrier::fallen_back(why, known), now);
-                if let Some(entry) = self.remove(conn) {
-                    entry.socket.status().place = None;
+                // While a Decline may come, it has its place at the engine, too.
+                if self
+                    .entry(conn)
+                    .is_some_and(|entry| !entry.socket.is_watching())
+                {
+                    self.watched(conn);
                 }
             }
-            Event::Readable { conn } | Event::Urgent { conn } => {
+            Event::Readable { conn } => {
+                if let Some(entry) = self.entry(conn) {
+                    entry.socket.is_ready(Direction::Read);
+                }
+            }
+            Event::Urgent { conn } => {
+                self.keep_urgent(conn, now);
                 if let Some(entry) = self.entry(conn) {
                     entry.socket.is_ready(Direction::Read);
                 }
@@ -119,6 +133,15 @@ impl State {
             .filter(|_| code == DiagnosisCode::MEMORY)?
             .reached_limit()?;
         Some(Cause::Limit(Limit::LockedMemory(limit)))
+    }
+
+    /// The octets of a connection that fell back are the application's from here on.
+    pub(crate) fn watched(&mut self, conn: ConnId) {
+        if let Some(entry) = self.remove(conn) {
+            entry.socket.set_watching(false);
+            entry.socket.set_low_water(1);
+            entry.socket.status().place = None;
+        }
     }
 
     /// Tells the engine which of this side's devices reach the client.

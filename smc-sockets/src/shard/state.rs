@@ -73,7 +73,8 @@ impl State {
             send_buffer: None,
             // Announcing octets costs two stores: nothing is gained by waiting.
             nodelay: true,
-            urgent_inline: true,
+            // Sockets put them in their place themselves.
+            urgent_inline: false,
         }
     }
 

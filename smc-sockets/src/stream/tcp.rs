@@ -1,8 +1,7 @@
 //! Reading from a connection that fell back to TCP.
 
-use std::io::{self, Read};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::io::{self, IoSliceMut, Read};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -12,66 +11,113 @@ use smc_proto::wire::clc::MAX_LENGTH;
 use super::SmcStream;
 use crate::shard::{discard, peek, timespec};
 
-/// Pause between two looks at octets that begin like a Decline.
-const PART: Duration = Duration::from_millis(1);
+/// What waiting for octets came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// There may be some.
+    Octets,
+    /// There may be some, and no more will come.
+    End,
+    TimeOut,
+}
 
 impl SmcStream {
     pub(super) fn read_tcp(&self, into: &mut [u8]) -> io::Result<usize> {
-        if self.socket.watching.load(Ordering::Acquire) && !into.is_empty() {
-            self.pass_decline()?;
-        }
-        (&self.socket.tcp).read(into)
+        self.pass_decline(into.len())?;
+        (&self.socket().tcp).read(into)
     }
 
-    /// A Decline that crossed ours may stand before the application's octets: the
-    /// engine knows it when it sees it.
-    fn pass_decline(&self) -> io::Result<()> {
-        let (shard, socket) = (self.stack.shard(), &self.socket);
+    pub(super) fn read_tcp_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.pass_decline(into.iter().map(|slice| slice.len()).sum())?;
+        (&self.socket().tcp).read_vectored(into)
+    }
+
+    /// A Decline that crossed ours may stand before the application's octets, of which it
+    /// wants so many: the engine knows it when it sees it.
+    pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
+        let socket = self.socket();
+        let watched = |_: &&_| wanted > 0 && socket.is_watching();
+        let Some(stack) = self.held.stack.as_ref().filter(watched) else {
+            return Ok(());
+        };
+        let shard = stack.shard();
+        let time = socket.status().read_timeout;
+        // A time without end has none.
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let mut ended = false;
         let mut octets = [0; MAX_LENGTH];
         loop {
-            let shown = match peek(socket, &mut octets) {
-                Ok(len) => octets.get(..len).unwrap_or_default(),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if socket.is_nonblocking() => {
-                    return Err(io::ErrorKind::WouldBlock.into());
+            let shown = peek(socket, &mut octets);
+            let mut state = shard.lock();
+            let (Some(conn), true) = (socket.conn(), socket.is_watching()) else {
+                return Ok(());
+            };
+            let now = shard.now();
+            let settled = match shown {
+                Err(Errno::INTR | Errno::AGAIN) => None,
+                Err(error) => {
+                    state.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
+                    Some(Err(error.into()))
                 }
-                Err(Errno::AGAIN) => {
-                    let timeout = socket.status().read_timeout.map(timespec);
-                    let mut polled = [PollFd::new(&socket.tcp, PollFlags::IN)];
-                    match rustix::event::poll(&mut polled, timeout.as_ref()) {
-                        Ok(0) => return Err(io::ErrorKind::WouldBlock.into()),
-                        Ok(_) | Err(Errno::INTR) => continue,
-                        Err(error) => return Err(error.into()),
+                Ok(0) => {
+                    state.engine.handle_tcp(now, conn, TcpEvent::PeerFin);
+                    Some(Ok(()))
+                }
+                Ok(len) => {
+                    let shown = octets.get(..len).unwrap_or_default();
+                    match state.engine.handle_clc(now, conn, shown) {
+                        // Its rest does not come any more.
+                        Ok(ClcProgress::NeedMore { .. }) if ended => {
+                            state.engine.handle_tcp(now, conn, TcpEvent::PeerFin);
+                            Some(Ok(()))
+                        }
+                        Ok(ClcProgress::NeedMore { total }) => {
+                            socket.set_low_water(total);
+                            None
+                        }
+                        Ok(ClcProgress::Consumed { len, .. }) => {
+                            discard(socket, len);
+                            Some(Ok(()))
+                        }
+                        Ok(ClcProgress::NotClc) | Err(_) => Some(Ok(())),
                     }
                 }
-                // Reading tells it to the application.
-                Err(_) => return Ok(()),
             };
-            let mut state = shard.lock();
-            let Some(conn) = socket.conn() else {
-                break;
-            };
-            if shown.is_empty() {
-                let event = TcpEvent::PeerFin;
-                state.engine.handle_tcp(shard.now(), conn, event);
-                break;
-            }
-            match state.engine.handle_clc(shard.now(), conn, shown) {
-                Ok(ClcProgress::NeedMore { .. }) => {}
-                Ok(ClcProgress::Consumed { len, .. }) => {
-                    discard(socket, len);
-                    break;
-                }
-                Ok(ClcProgress::NotClc) | Err(_) => break,
+            if let Some(outcome) = settled {
+                state.watched(conn);
+                state.settle(shard, now);
+                return outcome;
             }
             drop(state);
-            if socket.is_nonblocking() {
-                return Err(io::ErrorKind::WouldBlock.into());
+            let left = match until {
+                _ if socket.is_nonblocking() => Some(Duration::ZERO),
+                Some(until) => Some(until.saturating_duration_since(Instant::now())),
+                None => None,
+            };
+            match self.wait_for_octets(left)? {
+                Waited::Octets => {}
+                Waited::End => ended = true,
+                Waited::TimeOut => return Err(io::ErrorKind::WouldBlock.into()),
             }
-            std::thread::sleep(PART);
         }
-        shard.lock().settle(shard, shard.now());
-        socket.watching.store(false, Ordering::Release);
-        Ok(())
+    }
+
+    fn wait_for_octets(&self, left: Option<Duration>) -> io::Result<Waited> {
+        let left = left.map(timespec);
+        let flags = PollFlags::IN | PollFlags::RDHUP;
+        let mut polled = [PollFd::new(&self.socket().tcp, flags)];
+        match rustix::event::poll(&mut polled, left.as_ref()) {
+            Ok(0) => Ok(Waited::TimeOut),
+            Err(Errno::INTR) => Ok(Waited::Octets),
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+                let [polled] = polled;
+                Ok(match polled.revents().intersects(ends) {
+                    true => Waited::End,
+                    false => Waited::Octets,
+                })
+            }
+        }
     }
 }

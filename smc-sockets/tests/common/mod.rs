@@ -1,5 +1,7 @@
 //! Two stacks, as if they were two processes, and octets to send.
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros, unused_imports)]
+
+pub(crate) mod ends;
 
 pub(crate) mod rnics;
 

@@ -213,6 +213,42 @@ fn small_writes_wait_for_a_completion_or_the_timer() {
 }
 
 #[test]
+fn a_cork_holds_small_writes_and_nothing_else() {
+    let mut pair = Pair::of(1_000);
+    pair.conn(0).set_cork(true);
+    pair.send(0, 10, false);
+    assert_eq!(pair.poll(0), 0);
+    let deadline = pair.now.after(pair.cfg.cork);
+    assert_eq!(pair.conn(0).next_timeout(), Some(deadline));
+    // For so long at most,
+    let mut by_timer = pair.conn(0).clone();
+    by_timer.on_timeout(deadline, &pair.cfg);
+    assert!(by_timer.wants_work());
+    // until somebody wants it to go,
+    pair.conn(0).flush();
+    assert_eq!(pair.poll(0), 2);
+    pair.send(0, 10, false);
+    assert_eq!(pair.poll(0), 0);
+    // or draws it, though nothing has completed;
+    pair.conn(0).set_cork(false);
+    assert_eq!(pair.poll(0), 2);
+    assert_eq!(pair.conn(0).next_timeout(), None);
+    // and neither half of the buffer is held, nor a close, nor what is urgent.
+    pair.conn(0).set_cork(true);
+    pair.send(0, 501, false);
+    assert_eq!(pair.poll(0), 2);
+    let mut urgent = Pair::of(1_000);
+    urgent.conn(0).set_cork(true);
+    urgent.send(0, 10, true);
+    assert_eq!(urgent.poll(0), 2);
+    let mut closing = Pair::of(1_000);
+    closing.conn(0).set_cork(true);
+    closing.send(0, 10, false);
+    closing.shutdown(0, Shutdown::Write);
+    assert_eq!(closing.poll(0), 2);
+}
+
+#[test]
 fn a_close_flushes_what_is_held_and_nodelay_holds_nothing() {
     //= FLOW-023 test
     let mut pair = Pair::of(1_000);

@@ -1,0 +1,125 @@
+//! Ends of connections that a program decides, and what it asks of them before.
+
+use std::io;
+use std::sync::Arc;
+
+use smc_proto::connection::CloseState;
+use smc_proto::time::Instant;
+
+use super::data::read_left;
+use super::{Shard, State};
+use crate::socket::{Met, Socket};
+
+impl State {
+    /// Copies what is next to be read, which stays; `None` if that is nothing yet.
+    pub(crate) fn peek(
+        &mut self,
+        socket: &Socket,
+        into: &mut [u8],
+        now: Instant,
+    ) -> Option<io::Result<usize>> {
+        let most = match socket.next_of_mark() {
+            Met::Urgent(octet) => {
+                if let Some(first) = into.first_mut() {
+                    *first = octet;
+                }
+                return Some(Ok(1));
+            }
+            Met::Octets(most) => most.min(into.len()),
+        };
+        let into = into.get_mut(..most).unwrap_or_default();
+        let conn = socket.conn();
+        let readable = conn.and_then(|conn| Some((conn, self.engine.conn(conn)?.readable()?)));
+        if let Some((conn, octets)) = readable.filter(|(_, octets)| !octets.is_empty()) {
+            let len = self.transports.take(socket.via(), conn, &octets, into);
+            return Some(Ok(len as usize));
+        }
+        {
+            let status = socket.status();
+            let (left, _) = status.left.as_slices();
+            if !left.is_empty() {
+                let len = left.len().min(into.len());
+                into.iter_mut().zip(left).for_each(|(to, from)| *to = *from);
+                return Some(Ok(len));
+            }
+        }
+        // Nothing is there: the end, an error, or a reason to wait, as for a read.
+        self.is_readable(socket, now)
+            .then(|| self.end_of(socket, now))
+    }
+
+    /// What reading comes to behind the last octet.
+    fn end_of(&mut self, socket: &Socket, now: Instant) -> io::Result<usize> {
+        use smc_proto::connection::ApiMisuse;
+        let conn = socket.conn();
+        let ended = conn
+            .and_then(|conn| self.engine.conn(conn))
+            .map(|mut conn| {
+                conn.is_end_of_stream() || conn.write(now, |_| 0) == Err(ApiMisuse::Closed)
+            });
+        match ended {
+            Some(true) => Ok(0),
+            _ => read_left(socket, &mut []),
+        }
+    }
+
+    /// Whether octets are there to be read.
+    pub(crate) fn has_octets(&mut self, socket: &Socket) -> bool {
+        let conn = socket.conn();
+        let readable = conn.and_then(|conn| self.engine.conn(conn)?.readable());
+        readable.is_some_and(|octets| !octets.is_empty()) || !socket.status().left.is_empty()
+    }
+
+    /// Ends a connection at once; what the peer has not got is lost.
+    pub(crate) fn abort(&mut self, shard: &Arc<Shard>, socket: &Socket) {
+        let now = shard.now();
+        let Some(conn) = socket.conn() else {
+            return;
+        };
+        if let Some(mut at) = self.engine.conn(conn) {
+            at.abort(now);
+            self.set_urgent(conn, true);
+            self.settle(shard, now);
+        }
+    }
+
+    /// Whether the peer has not got everything that was written, and may yet get it.
+    pub(crate) fn has_undelivered(&mut self, shard: &Arc<Shard>, socket: &Socket) -> bool {
+        self.settle(shard, shard.now());
+        let conn = socket.conn();
+        let state = conn.and_then(|conn| self.engine.conn(conn)?.state());
+        // It stays there until all is delivered, then goes on with the close.
+        matches!(state, Some(CloseState::Active | CloseState::AppCloseWait1))
+    }
+
+    /// A connection that TCP carries has no stream any more: the peer's Decline is not
+    /// waited for.
+    pub(crate) fn end_watch(&mut self, shard: &Arc<Shard>, socket: &Socket) {
+        let now = shard.now();
+        let conn = socket.conn();
+        if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
+            conn.abort(now);
+        }
+        self.settle(shard, now);
+    }
+
+    /// Holds small writes back, or no longer.
+    pub(crate) fn cork(&mut self, shard: &Arc<Shard>, socket: &Socket, cork: bool) {
+        let now = shard.now();
+        let conn = socket.conn();
+        if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
+            conn.set_cork(now, cork);
+        }
+        self.settle(shard, now);
+    }
+
+    /// Sends what is held back.
+    pub(crate) fn flush(&mut self, shard: &Arc<Shard>, socket: &Socket) {
+        let now = shard.now();
+        let conn = socket.conn();
+        if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
+            conn.flush(now);
+        }
+        self.settle(shard, now);
+    }
+}

@@ -1,0 +1,85 @@
+//! A stream as a descriptor, and as a TCP connection.
+
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::SmcStream;
+use crate::carrier::{Carrier, Cause};
+use crate::socket::Socket;
+
+impl SmcStream {
+    /// The descriptor of [`AsFd`], if there is one that tells no less and no more than it
+    /// should.
+    ///
+    /// # Errors
+    /// No descriptors are left for one, or no memory. It can be asked for again.
+    pub fn try_as_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        let socket = self.socket();
+        let Some(shard) = self.smc() else {
+            return Ok(socket.tcp.as_fd());
+        };
+        let (mut state, now) = (shard.lock(), shard.now());
+        if let Some(conn) = socket.conn() {
+            // Whoever polls it does not look at the device.
+            state.set_urgent(conn, true);
+        }
+        state.settle(shard, now);
+        // What was heard just now, nobody could be told yet.
+        let readable = state.is_readable(socket, now);
+        let writable = state.is_writable(socket, now);
+        let ready = socket.ready_fd(readable, writable)?;
+        Ok(ready.as_fd())
+    }
+
+    /// The TCP connection, if that carries it and no other handle of it is left.
+    ///
+    /// # Errors
+    /// The stream itself: SMC carries it, or somebody else has it, too, or the peer's
+    /// word that it declines may still stand before its octets.
+    pub fn try_into_tcp(self) -> Result<TcpStream, Self> {
+        if self.carrier().is_smc() || self.socket().is_watching() {
+            return Err(self);
+        }
+        let tcp = self.socket().tcp.try_clone();
+        match (tcp, Arc::strong_count(&self.held)) {
+            (Ok(tcp), 1) => Ok(tcp),
+            _ => Err(self),
+        }
+    }
+}
+
+/// As ready as the stream, for `poll` and everything built on it: readable when reading
+/// would not wait, or an urgent octet has come; writable when writing would not.
+/// Sometimes it says so without need. Nothing must be read from it or written to it.
+///
+/// Without descriptors left to make one, it is another one of the stream that is always
+/// ready, so that nobody waits in vain; [`SmcStream::try_as_fd`] fails then.
+impl AsFd for SmcStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.try_as_fd().unwrap_or_else(|_| {
+            let tcp = &self.socket().tcp;
+            // TCP carries nothing any more: it is writable, and from now on readable. If
+            // it has ended already, it is both, too.
+            let _ = tcp.shutdown(Shutdown::Read);
+            tcp.as_fd()
+        })
+    }
+}
+
+/// The descriptor of [`AsFd`].
+impl AsRawFd for SmcStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+/// A TCP connection that was made without this crate, and stays TCP.
+impl From<TcpStream> for SmcStream {
+    fn from(tcp: TcpStream) -> Self {
+        let carrier = Some(Carrier::tcp(Cause::NotOffered));
+        Self::of(None, Arc::new(Socket::new(tcp, carrier, Duration::ZERO)))
+    }
+}

@@ -1,0 +1,84 @@
+//! How a connection ends when its last handle is dropped.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Held, SmcStream};
+use crate::shard::Shard;
+
+/// Pauses between two looks whether the peer has taken everything: the shortest, and the
+/// longest.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
+
+impl SmcStream {
+    /// What dropping the last handle does, with the meaning of `SO_LINGER`: `None` ends
+    /// the connection in the background; zero resets it, and what the peer has not got is
+    /// lost; other times wait so long at most until the peer has everything, whether its
+    /// program has read it or not. Whole seconds count.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        match self.smc() {
+            // TCP itself must not linger: it is closed by whoever has it last.
+            Some(_) => self.socket().status().linger = linger.map(whole_seconds),
+            None => rustix::net::sockopt::set_socket_linger(&self.socket().tcp, linger)?,
+        }
+        Ok(())
+    }
+
+    /// What [`Self::set_linger`] has set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        match self.smc() {
+            Some(_) => Ok(self.socket().status().linger),
+            None => Ok(rustix::net::sockopt::socket_linger(&self.socket().tcp)?),
+        }
+    }
+}
+
+/// As the kernel keeps it: a time that is not zero does not become zero.
+fn whole_seconds(time: Duration) -> Duration {
+    let more = u64::from(time.subsec_nanos() > 0);
+    Duration::from_secs(time.as_secs().saturating_add(more))
+}
+
+impl Held {
+    /// Waits until the peer has everything.
+    fn linger(&self, shard: &Arc<Shard>, time: Duration) {
+        let (begin, mut pause) = (Instant::now(), PAUSE.0);
+        while shard.lock().has_undelivered(shard, &self.socket) {
+            let left = time.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(shard) = self.smc() else {
+            // A Decline that may still come concerns nobody any more.
+            if let Some(stack) = self.stack.as_ref().filter(|_| self.socket.is_watching()) {
+                let shard = stack.shard();
+                shard.lock().end_watch(shard, &self.socket);
+            }
+            return;
+        };
+        let linger = self.socket.status().linger;
+        if linger == Some(Duration::ZERO) {
+            return shard.lock().abort(shard, &self.socket);
+        }
+        shard.lock().close(shard, &self.socket);
+        // Who never waits does not wait here either.
+        if let Some(time) = linger.filter(|_| !self.socket.is_nonblocking()) {
+            self.linger(shard, time);
+        }
+    }
+}

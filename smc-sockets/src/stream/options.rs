@@ -1,0 +1,138 @@
+//! What can be set and asked of a stream. What TCP knows of it is kept there, whatever
+//! carries the stream.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+use super::SmcStream;
+
+impl SmcStream {
+    /// Whether reading and writing return at once, with [`io::ErrorKind::WouldBlock`] if
+    /// nothing can be done; [`AsFd`](std::os::fd::AsFd) tells when it can.
+    ///
+    /// # Errors
+    /// The operating system's, on TCP.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        let socket = self.socket();
+        if self.smc().is_none() {
+            socket.tcp.set_nonblocking(nonblocking)?;
+        }
+        socket.nonblocking.store(nonblocking, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How long a read waits, without end if `None`; then it is
+    /// [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if the time is zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket().tcp.set_read_timeout(timeout)?;
+        self.socket().status().read_timeout = timeout;
+        Ok(())
+    }
+
+    /// The same for a write, counted from its beginning however often the peer makes a
+    /// little room.
+    ///
+    /// # Errors
+    /// As [`Self::set_read_timeout`].
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket().tcp.set_write_timeout(timeout)?;
+        self.socket().status().write_timeout = timeout;
+        Ok(())
+    }
+
+    /// What [`Self::set_read_timeout`] has set, as the kernel rounds it.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        self.socket().tcp.read_timeout()
+    }
+
+    /// What [`Self::set_write_timeout`] has set, as the kernel rounds it.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        self.socket().tcp.write_timeout()
+    }
+
+    /// Whether small writes leave at once on TCP. On SMC they do in any case, but for
+    /// [`Self::set_cork`], and while the device is busy with earlier ones; setting it lets
+    /// go what a cork holds, as with TCP.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.socket().tcp.set_nodelay(nodelay)?;
+        if let (true, Some(shard)) = (nodelay, self.smc()) {
+            shard.lock().flush(shard, self.socket());
+        }
+        Ok(())
+    }
+
+    /// What [`Self::set_nodelay`] has set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.socket().tcp.nodelay()
+    }
+
+    /// Whether small writes are held back until more follow, the meaning of `TCP_CORK`:
+    /// until the cork is taken out, until there is half of the buffer full to send, or for
+    /// 200 ms.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        sockopt::set_tcp_cork(&self.socket().tcp, cork)?;
+        if let Some(shard) = self.smc() {
+            shard.lock().cork(shard, self.socket(), cork);
+        }
+        Ok(())
+    }
+
+    /// What [`Self::set_cork`] has set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn cork(&self) -> io::Result<bool> {
+        Ok(sockopt::tcp_cork(&self.socket().tcp)?)
+    }
+
+    /// The time to live of TCP's packets. What goes through shared memory has none.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.socket().tcp.set_ttl(ttl)
+    }
+
+    /// What [`Self::set_ttl`] has set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.socket().tcp.ttl()
+    }
+
+    /// The error that the connection has come to, if it was not told yet: it is told once,
+    /// by this or by the next that reads or writes.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let Some(shard) = self.smc() else {
+            return self.socket().tcp.take_error();
+        };
+        let mut state = shard.lock();
+        state.settle(shard, shard.now());
+        Ok(self.socket().take_error())
+    }
+}

@@ -1,0 +1,68 @@
+//! Two options of sockets that nobody else offers without `unsafe`.
+#![allow(unsafe_code)]
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// `SIOCATMARK`.
+const AT_MARK: libc::Ioctl = 0x8905;
+
+/// Octets that must be there before `poll` and the like call a socket readable, unless it
+/// has ended: at least one.
+pub(crate) fn set_low_water(socket: impl AsFd, octets: usize) -> io::Result<()> {
+    let octets = libc::c_int::try_from(octets.max(1)).unwrap_or(libc::c_int::MAX);
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = (&raw const octets).cast();
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel reads `size` octets at `value`, which is a local variable.
+    let done =
+        unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, value, size) };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether the next octet that is read is the urgent one, or was.
+pub(crate) fn is_at_mark(socket: impl AsFd) -> io::Result<bool> {
+    let mut at_mark: libc::c_int = 0;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes a number to the pointer, which is to a local variable.
+    match unsafe { libc::ioctl(socket, AT_MARK, &raw mut at_mark) } {
+        0 => Ok(at_mark != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set_low_water;
+    use rustix::event::{PollFd, PollFlags};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn below_the_low_water_mark_nobody_is_woken() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let is_readable = |millis: i64| {
+            let time = rustix::time::Timespec {
+                tv_sec: 0,
+                tv_nsec: millis * 1_000_000,
+            };
+            let mut polled = [PollFd::new(&server, PollFlags::IN)];
+            rustix::event::poll(&mut polled, Some(&time)).unwrap() > 0
+        };
+        set_low_water(&server, 8).unwrap();
+        client.write_all(b"four").unwrap();
+        assert!(!is_readable(50));
+        client.write_all(b"more").unwrap();
+        assert!(is_readable(900));
+        set_low_water(&server, 100).unwrap();
+        assert!(!is_readable(50));
+        drop(client);
+        assert!(is_readable(900));
+    }
+}
