@@ -11,6 +11,7 @@
 //! - [`solo`]: one endpoint between a hostile peer and a device in any mood.
 //! - [`pair`]: two endpoints, and between them a network that takes its time.
 //! - [`cdc_apply`], [`conn_pair`]: an established pair, attacked or not.
+//! - [`smcd_cdc`]: one endpoint of SMC-D between a peer and a device that are both hostile.
 
 mod attack;
 pub mod cdc_apply;
@@ -24,6 +25,7 @@ mod reader;
 #[cfg(test)]
 mod regressions;
 mod side;
+pub mod smcd_cdc;
 pub mod solo;
 pub mod stream;
 pub mod wire;
@@ -58,4 +60,5 @@ pub const TARGETS: &[Target] = &[
     ("close_pair", conn_pair::close_pair),
     ("conn_pair", conn_pair::conn_pair),
     ("cdc_apply", cdc_apply::cdc_apply),
+    ("smcd_cdc", smcd_cdc::smcd_cdc),
 ];

@@ -254,8 +254,7 @@ fn a_storm_of_signals_is_answered_with_none() {
 fn a_storm_of_tests_has_one_answer_at_a_time() {
     //= D-054 test
     for (mut hand, conn) in all() {
-        hand.hold = true;
-        hand.commands.clear();
+        hand.moved.clear();
         let groups = hand.endpoint.usage();
         for gid in 0..5_000 {
             let peer = IsmGid {
@@ -267,16 +266,16 @@ fn a_storm_of_tests_has_one_answer_at_a_time() {
                 .handle_ism(now, event(DEVICE, peer, TEST, EventInfo::REQUEST));
         }
         hand.pump();
-        assert_eq!(hand.commands.len(), 1);
+        assert_eq!(hand.moved.len(), 1);
         assert_eq!(hand.endpoint.usage(), groups);
         assert_eq!(hand.closed(conn), None);
-        hand.commands.clear();
+        hand.moved.clear();
         // Devices that there are not have none.
         for device in (1..=u8::MAX).map(DeviceId) {
             let peer = hand.manner.device(2);
             hand.report(event(device, peer, TEST, EventInfo::REQUEST));
         }
-        assert_eq!(hand.commands.len(), 0);
+        assert_eq!(hand.moved.len(), 0);
         hand.end();
     }
 }

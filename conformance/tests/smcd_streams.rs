@@ -111,8 +111,8 @@ fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
     let [near, far] = pair.connect();
     assert_eq!(pair.sim.wires().ism_in_use(pair.server), [1, 1]);
     // Nothing of the last connection is seen by this one, its head included.
+    let conn = pair.conn(far);
     let buffer = {
-        let conn = pair.conn(far);
         let engine = pair.sim.endpoint(pair.server).unwrap();
         let spans = engine.conn(conn).unwrap().readable().unwrap();
         assert!(spans.is_empty());
@@ -123,15 +123,10 @@ fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
         offset: 0,
         length: 16_384,
     };
-    pair.sim
-        .wires()
-        .copy_buffer(
-            pair.server,
-            buffer.into(),
-            [whole, Default::default()],
-            &mut octets,
-        )
-        .unwrap();
+    let (server, spans) = (pair.server, [whole, Default::default()]);
+    let fabric = pair.sim.fabric();
+    let read = fabric.read_rmb(server, conn, buffer, spans, None, &mut octets);
+    assert_eq!(read, Ok(true));
     assert_eq!(octets, vec![0; 16_384]);
 
     // After an abort it is given back.

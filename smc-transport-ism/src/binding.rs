@@ -9,8 +9,8 @@
 //! ```
 //!
 //! What the device cannot do at once ([`IsmError::Busy`]) is tried again by each
-//! [`Binding::poll`] and answered then. A device here has no way to zero a DMB under the
-//! same token, so `ClearDmb` is refused, and the engine asks for a new one, which is zero
+//! [`Binding::poll`] and answered then. For a device that has no way to zero a DMB under
+//! the same token `ClearDmb` is refused, and the engine asks for a new one, which is zero
 //! and which no earlier peer can write to.
 
 mod buffers;
@@ -20,6 +20,7 @@ mod reports;
 mod tests;
 
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 
 use smc_proto::command::{BufferSpans, IsmCommand, Segment};
 use smc_proto::completion::IsmCompletion;
@@ -31,6 +32,7 @@ use buffers::Buffers;
 use control::refusal;
 
 /// An ISM device that an engine drives under a number.
+#[derive(Debug)]
 pub struct Binding<D> {
     device: D,
     id: DeviceId,
@@ -53,6 +55,44 @@ impl<D: IsmDevice> Binding<D> {
             answers: VecDeque::new(),
             deferred: VecDeque::new(),
         }
+    }
+
+    /// The same binding over a copy of its device, in which every handle is good.
+    pub fn fork<E: IsmDevice>(&self, copy: impl FnOnce(&D) -> E) -> Binding<E> {
+        Binding {
+            device: copy(&self.device),
+            id: self.id,
+            chid: self.chid,
+            buffers: self.buffers.clone(),
+            answers: self.answers.clone(),
+            deferred: self.deferred.clone(),
+        }
+    }
+
+    /// Hashes everything the future depends on, but for the device.
+    pub fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
+        (self.id, self.chid, &self.buffers, &self.answers).hash(hasher);
+        for command in &self.deferred {
+            format!("{command:?}").hash(hasher);
+        }
+    }
+
+    /// Whether a buffer has memory here, or is bound to some.
+    #[must_use]
+    pub fn holds(&self, buffer: BufferId) -> bool {
+        self.buffers.holds(buffer)
+    }
+
+    /// How many buffers the engine has not given back yet.
+    #[must_use]
+    pub fn buffers_in_use(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// What a send buffer is bound to.
+    #[must_use]
+    pub fn remote(&self, buffer: BufferId) -> Option<RemoteDmb> {
+        self.buffers.remote(buffer).ok()
     }
 
     /// The device's number at the endpoint.

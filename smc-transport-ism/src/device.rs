@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `RegisterDmb` | [`IsmDevice::register_dmb`] | [`IsmReport::DmbRegistered`] or [`IsmReport::Failed`], perhaps late |
 //! | `UnregisterDmb` | [`IsmDevice::unregister_dmb`] | done on return |
+//! | `ClearDmb` | [`IsmDevice::clear_dmb`] | done on return, if the device can at all |
 //! | `AttachDmb` | [`IsmDevice::attach_dmb`] | done on return, see 6 |
 //! | `DetachDmb` | [`IsmDevice::detach_dmb`] | done on return |
 //! | `QueryReach` | [`IsmDevice::query_reach`] | done on return |
@@ -141,7 +142,7 @@ pub enum EventKind {
 }
 
 /// An event of the device, as SMC-D takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceEvent {
     /// What it is about.
     pub kind: EventKind,
@@ -180,7 +181,7 @@ impl DeviceEvent {
 }
 
 /// What a device reports by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IsmReport {
     /// The peer can attach the DMB from now on. It is zero.
@@ -237,6 +238,17 @@ pub trait IsmDevice {
     /// # Errors
     /// [`IsmError::Stale`].
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError>;
+
+    /// Zeroes a DMB under the same token, for its next use: the peer does not move to it
+    /// until it is told of that. Signals that were not reported yet are forgotten.
+    ///
+    /// # Errors
+    /// [`IsmError::Stale`]; [`IsmError::Unsupported`] unless a device says otherwise:
+    /// then another DMB is to be registered.
+    fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        let _ = dmb;
+        Err(IsmError::Unsupported)
+    }
 
     /// Makes `peer`'s DMB, which has `len` octets as the peer says, ready to be moved
     /// to.

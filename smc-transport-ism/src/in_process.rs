@@ -31,6 +31,7 @@
 mod moves;
 mod state;
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::device::{
@@ -39,7 +40,7 @@ use crate::device::{
 use state::State;
 
 /// What the devices share.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     state: Arc<Mutex<State>>,
 }
@@ -81,6 +82,18 @@ impl Machine {
         (machine, devices)
     }
 
+    /// Hashes all devices: their memory, and what they are yet to report.
+    pub fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
+        self.lock().hash(hasher);
+    }
+
+    /// How many DMBs the device with this GID has registered, and how many of its peers'
+    /// it has attached.
+    #[must_use]
+    pub fn in_use(&self, gid: Gid128) -> [usize; 2] {
+        self.lock().in_use(gid)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No call leaves the state half changed, so a panic elsewhere spoils nothing.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,6 +101,7 @@ impl Machine {
 }
 
 /// A device of a [`Machine`]. Dropping it takes it away: its peers are told.
+#[derive(Debug)]
 pub struct Device {
     machine: Machine,
     gid: Gid128,
@@ -115,6 +129,10 @@ impl IsmDevice for Device {
 
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         self.machine.lock().unregister(self.gid, dmb)
+    }
+
+    fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        self.machine.lock().clear(self.gid, dmb)
     }
 
     fn attach_dmb(
@@ -195,7 +213,7 @@ impl IsmDevice for Device {
 #[cfg(test)]
 mod tests {
     use super::Machine;
-    use crate::device::{Gid128, IsmDevice, IsmReport};
+    use crate::device::{Gid128, IsmDevice, IsmError, IsmReport};
 
     const GIDS: [Gid128; 2] = [Gid128 { gid: 1, ext: 0 }, Gid128 { gid: 2, ext: 0 }];
 
@@ -220,6 +238,27 @@ mod tests {
         );
         drop(forks);
         assert_eq!(one.poll(), None, "only the fork's devices have gone");
+    }
+
+    #[test]
+    fn a_dmb_that_was_cleared_is_zero_and_can_be_moved_to() {
+        let machine = Machine::new(1);
+        let [mut one, mut two] = GIDS.map(|gid| machine.add(gid).unwrap());
+        let dmb = two.register_dmb(4096, GIDS[0], None).unwrap();
+        let Some(IsmReport::DmbRegistered { token, .. }) = two.poll() else {
+            panic!()
+        };
+        let remote = one.attach_dmb(GIDS[1], token, 4096).unwrap();
+        one.move_cdc(remote, 0, 0, &[1; 32], true).unwrap();
+        two.clear_dmb(dmb).unwrap();
+        assert_eq!((two.poll(), two.read_cdc(dmb, 0)), (None, Ok([0; 32])));
+        one.move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
+        let Some(IsmReport::Signalled { cdc, .. }) = two.poll() else {
+            panic!()
+        };
+        assert_eq!(cdc, [2; 32]);
+        two.unregister_dmb(dmb).unwrap();
+        assert_eq!(two.clear_dmb(dmb), Err(IsmError::Stale));
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 /// A table of `T`, at most `most` at a time.
 ///
 /// Slots are reused first in, first out, so that an index rests as long as possible.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
     most: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Slot<T> {
     generation: u32,
     value: Option<T>,

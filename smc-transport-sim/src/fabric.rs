@@ -105,6 +105,7 @@ pub struct Fabric {
     port_of: BTreeMap<Gid, usize>,
     lanes: BTreeMap<(usize, usize), Lane>,
     queue_pairs: BTreeMap<QueuePairId, QueuePair>,
+    ism: ism::Ism,
     tcp: Tcp,
     watch: Watch,
     violations: Vec<Violation>,
@@ -121,7 +122,6 @@ struct Host {
     notices: VecDeque<TcpNotice>,
     news: VecDeque<HostNews>,
     names: Names,
-    ism: ism::IsmHost,
     /// Receives that are not posted.
     withheld: Spell,
     /// Receives of which only a few are posted.
@@ -171,6 +171,7 @@ impl Fabric {
             port_of: BTreeMap::new(),
             lanes: BTreeMap::new(),
             queue_pairs: BTreeMap::new(),
+            ism: ism::Ism::default(),
             tcp: Tcp::default(),
             watch: Watch::default(),
             violations: Vec::new(),
@@ -189,7 +190,6 @@ impl Fabric {
             notices: VecDeque::new(),
             news: VecDeque::new(),
             names: Names::default(),
-            ism: ism::IsmHost::default(),
             withheld: Spell::OVER,
             few: Spell::OVER,
             few_receives: 0,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use smc_proto::command::{BufferKind, EYE_CATCHER, Segment};
-use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::types::RKey;
 
 use crate::fabric::BufferKey;
@@ -99,14 +98,6 @@ impl Memory {
             .get(&key)
             .map(|buffer| range(&buffer.octets, offset.into(), EYE_CATCHER.len() as u64));
         matches!(head, Some(Ok(head)) if head == EYE_CATCHER)
-    }
-
-    /// The first octets of a buffer, where the CDC message of SMC-D lies.
-    #[must_use]
-    pub fn head(&self, key: BufferKey) -> [u8; CDC_ISM_LENGTH] {
-        let buffer = self.buffers.get(&key);
-        let head = buffer.and_then(|buffer| buffer.octets.first_chunk());
-        head.copied().unwrap_or_default()
     }
 
     /// Copies octets into pieces of a buffer, in order; they must fill the pieces.

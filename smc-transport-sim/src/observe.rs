@@ -215,6 +215,9 @@ impl Observers {
     pub(crate) fn add(&mut self, observer: Box<dyn Observer + Send>) {
         self.0.push(observer);
     }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
     pub(crate) fn each(&mut self, mut show: impl FnMut(&mut dyn Observer)) {
         for observer in &mut self.0 {
             show(observer.as_mut());

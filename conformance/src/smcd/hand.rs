@@ -73,9 +73,9 @@ pub struct Hand {
     pub now: Instant,
     /// How the two sides speak.
     pub manner: Manner,
-    /// Whether commands wait until the test has them executed.
+    /// Whether control commands wait until the test has them executed.
     pub hold: bool,
-    /// Commands that wait, in order.
+    /// Control commands that wait, in order.
     pub commands: VecDeque<IsmCommand>,
     /// Moves, signals and events that the device executed.
     pub moved: Vec<IsmCommand>,
@@ -429,7 +429,14 @@ impl Hand {
             } else if let Some(tcp) = self.endpoint.poll_tcp() {
                 self.tcp.push(tcp);
             } else if let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
-                match self.hold {
+                // Moves and signals are done before the engine is called again.
+                let late = !matches!(
+                    command,
+                    IsmCommand::Move { .. }
+                        | IsmCommand::Signal { .. }
+                        | IsmCommand::SignalEvent { .. }
+                );
+                match self.hold && late {
                     true => self.commands.push_back(command),
                     false => self.execute(command),
                 }

@@ -7,6 +7,7 @@ use super::RemoteDmb;
 use crate::device::{Dmb, DmbToken, IsmError, check_bounds};
 
 /// A buffer's memory.
+#[derive(Clone, Debug, Hash)]
 pub(super) enum Memory {
     /// A DMB of this side; its token once it was reported.
     Own { dmb: Dmb, token: Option<DmbToken> },
@@ -33,7 +34,7 @@ impl Memory {
 }
 
 /// Buffers, by their places in the engine's table.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Buffers {
     slots: Vec<Option<(BufferId, Memory)>>,
     /// Whose a DMB is, by its place at the device.
@@ -76,7 +77,15 @@ impl Buffers {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.iter().all(Option::is_none) && self.owners.iter().all(Option::is_none)
+        self.len() == 0 && self.owners.iter().all(Option::is_none)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+
+    pub(super) fn holds(&self, buffer: BufferId) -> bool {
+        self.at(buffer).is_some()
     }
 
     #[inline]

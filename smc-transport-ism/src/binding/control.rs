@@ -70,7 +70,11 @@ impl<D: IsmDevice> Binding<D> {
                 let _ = self.device.signal_event(gid_of(peer), vlan, code, info);
                 None
             }
-            IsmCommand::ClearDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
+            IsmCommand::ClearDmb { buffer } => {
+                let dmb = self.buffers.dmb(buffer).ok_or(IsmError::Stale)?;
+                self.device.clear_dmb(dmb)?;
+                Some(IsmCompletion::DmbCleared { buffer })
+            }
             // These two are no control commands.
             IsmCommand::Move { .. } | IsmCommand::Signal { .. } => None,
         })

@@ -7,7 +7,7 @@ use super::IsmDevice;
 use super::{CDC_LEN, DMB_GRANULE, DeviceFacts};
 
 /// Why a call was refused. Nothing was changed by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IsmError {
     /// A length that is 0, not a multiple of [`DMB_GRANULE`], or too long.
@@ -26,6 +26,8 @@ pub enum IsmError {
     Vlan,
     /// No DMB, attachment or memory is left.
     Exhausted,
+    /// Nothing this device can do.
+    Unsupported,
     /// Not now; try again after the next [`IsmDevice::poll`].
     Busy,
     /// The device itself failed, with its own code.
@@ -51,6 +53,7 @@ impl fmt::Display for IsmError {
             Self::Unreachable => f.write_str("this device cannot be reached"),
             Self::Vlan => f.write_str("the device is not on this VLAN"),
             Self::Exhausted => f.write_str("no room for a further DMB"),
+            Self::Unsupported => f.write_str("this device cannot do that"),
             Self::Busy => f.write_str("the device is busy"),
             Self::Device { code } => write!(f, "the device answered 0x{code:04x}"),
             Self::System { errno } => write!(f, "operating system error {errno}"),

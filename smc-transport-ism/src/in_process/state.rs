@@ -15,13 +15,13 @@ const MAX_VLANS: usize = 64;
 /// Software events a device keeps: the length of an ISM event queue.
 const MAX_EVENTS: usize = 15;
 
-#[derive(Clone)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct State {
     ports: BTreeMap<Gid128, Port>,
     tokens: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Port {
     pub(super) vlans: BTreeSet<VlanId>,
     pub(super) dmbs: Slots<Memory>,
@@ -30,7 +30,7 @@ pub(super) struct Port {
     pub(super) events: usize,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Memory {
     pub(super) peer: Gid128,
     pub(super) token: DmbToken,
@@ -39,7 +39,7 @@ pub(super) struct Memory {
     pub(super) octets: Vec<u8>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Attachment {
     pub(super) owner: Gid128,
     /// Nothing once the owner has gone: a later device may have its GID.
@@ -49,7 +49,7 @@ pub(super) struct Attachment {
 
 /// What a port will report. Signals are told once however many there were, so the
 /// queue holds at most two entries a DMB.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Queued {
     Registered(Key),
     Signalled(Key),
@@ -159,6 +159,23 @@ impl State {
             !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == dmb.0)
         });
         Ok(())
+    }
+
+    pub(super) fn clear(&mut self, of: Gid128, dmb: Dmb) -> Result<(), IsmError> {
+        let port = self.port_mut(of)?;
+        let memory = port.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
+        memory.octets.fill(0);
+        memory.mask = 0;
+        port.reports
+            .retain(|report| !matches!(report, Queued::Signalled(at) if *at == dmb.0));
+        Ok(())
+    }
+
+    /// DMBs and attachments of a port.
+    pub(super) fn in_use(&self, of: Gid128) -> [usize; 2] {
+        self.ports
+            .get(&of)
+            .map_or([0; 2], |port| [port.dmbs.len(), port.attached.len()])
     }
 
     pub(super) fn attach(

@@ -230,17 +230,10 @@ impl Fabric {
         spans: [Segment; 2],
         octets: &[u8],
     ) -> Result<(), MemoryError> {
-        let mapped = self.mapping(host, buffer.into());
-        let (owner, buffer) = mapped.unwrap_or((host, buffer.into()));
-        let filled = self.fill_buffer(owner, buffer, spans, octets);
-        // A mapping stays when the peer gives the DMB up; nobody reads there then.
-        if mapped.is_none() || filled != Err(MemoryError::NoBuffer) {
-            filled?;
+        match self.is_of_ism(host, buffer) {
+            true => self.fill_ism(host, buffer, spans, octets),
+            false => self.fill_buffer(host, buffer.into(), spans, octets),
         }
-        if mapped.is_some() {
-            self.observe_mapped(host, owner, spans, octets);
-        }
-        Ok(())
     }
 
     /// Appends what stands in pieces of an RMB element to `into`. If an eye
@@ -258,6 +251,9 @@ impl Fabric {
         eye_catcher_at: Option<u32>,
         into: &mut Vec<u8>,
     ) -> Result<bool, MemoryError> {
+        if self.is_of_ism(host, buffer) {
+            return self.take_ism(host, buffer, spans, into).map(|()| true);
+        }
         let memory = self.memory_mut(host)?;
         if eye_catcher_at.is_some_and(|offset| !memory.has_eye_catcher(buffer.into(), offset)) {
             self.name(host, |names| names.conns.insert(conn.index(), conn));

@@ -165,7 +165,8 @@ impl Fabric {
         [
             self.hosts
                 .get(usize::from(host.0))
-                .map_or(0, |host| host.memory.len()),
+                .map_or(0, |host| host.memory.len())
+                + self.ism.buffers_in_use(host),
             queue_pairs().count(),
             queue_pairs()
                 .map(|queue_pair| queue_pair.regions.len())

@@ -1,6 +1,7 @@
 //! What a fabric schedules, and the loop that makes it happen.
 
 use smc_proto::completion::IsmCompletion;
+use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
 
 use super::queue_pair::QueuePairId;
@@ -30,13 +31,15 @@ pub(super) enum Event {
         life: u32,
         completion: FabricCompletion,
     },
-    /// Something that an ISM device reports becomes visible.
+    /// The answer of an ISM device becomes visible.
     IsmReport {
         host: HostId,
         /// Of the host, when it was scheduled.
         life: u32,
         report: IsmCompletion,
     },
+    /// What peers did to an ISM device is reported.
+    IsmHears { host: HostId, device: DeviceId },
     /// The host posts receives again.
     ReceivesReturn { host: HostId },
     /// A fault whose time has come.
@@ -90,12 +93,9 @@ impl Fabric {
     #[must_use]
     pub fn wants_attention(&self) -> bool {
         let waiting = |host: &super::Host| {
-            !host.completions.is_empty()
-                || !host.notices.is_empty()
-                || !host.news.is_empty()
-                || host.ism.wants_attention()
+            !host.completions.is_empty() || !host.notices.is_empty() || !host.news.is_empty()
         };
-        self.hosts.iter().any(waiting)
+        self.hosts.iter().any(waiting) || self.ism.wants_attention()
     }
 
     fn happen(&mut self, event: Event) {
@@ -119,6 +119,7 @@ impl Fabric {
                 }
             }
             Event::IsmReport { host, life, report } => self.ism_reported(host, life, report),
+            Event::IsmHears { host, device } => self.ism_hears(host, device),
             Event::ReceivesReturn { host } => self.post_receives(host),
             Event::Fault { index } => self.timed_fault(index),
             Event::PortReturns { port } => self.port_returns(port),

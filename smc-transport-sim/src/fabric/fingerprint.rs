@@ -22,12 +22,12 @@ impl Fabric {
             host.completions.hash(hasher);
             host.notices.hash(hasher);
             host.news.hash(hasher);
-            host.ism.fingerprint(hasher);
             (host.few_receives, host.down_until.since(now)).hash(hasher);
             for spell in [&host.withheld, &host.few, &host.busy, &host.held] {
                 spell.fingerprint(now, hasher);
             }
         }
+        self.ism.fingerprint(hasher, now);
         for port in &self.ports {
             (port.config, port.sends, port.receives).hash(hasher);
             (port.slow_by, port.told_down).hash(hasher);
@@ -82,6 +82,7 @@ impl Fabric {
                 let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
                 (host, now_living == Some(*life), report).hash(hasher);
             }
+            Event::IsmHears { host, device } => (host, device).hash(hasher),
             Event::ReceivesReturn { host } => host.hash(hasher),
             Event::Fault { index } => index.hash(hasher),
             Event::PortReturns { port } => port.hash(hasher),

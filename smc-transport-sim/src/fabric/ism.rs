@@ -1,12 +1,19 @@
 //! ISM devices: memory of one host that another writes to.
 //!
-//! What an [`IsmCommand`](smc_proto::command::IsmCommand) asks for takes effect when it
-//! is given; control commands are answered, and signals reported, later. A signal is
-//! reported once however many there were since the last report, with the head of the
-//! DMB as it is then. Octets cross by bounds that are checked in 64 bits.
+//! ```text
+//!   engine ── IsmCommand ──► door ──► Binding ──► Struck ──► in-process device
+//!          ◄─ IsmCompletion ─ reports ◄── Binding ◄── Struck ◄── (its machine)
+//! ```
+//!
+//! The devices are those that programs embed, [`smc_transport_ism::in_process`]: a machine
+//! for each channel. Around each stands [`Struck`], which refuses what a fault strikes and
+//! lets reports take their time. What a command asks for takes effect when it is given;
+//! control commands are answered, and signals reported, later. A signal is reported once
+//! however many there were since the last report, with the head of the DMB as it is then.
 
 mod door;
 mod memory;
+mod struck;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -14,10 +21,14 @@ use std::hash::{Hash, Hasher};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::{BufferId, DeviceId};
 use smc_proto::time::Duration;
-use smc_proto::wire::types::{DmbToken, IsmGid};
+use smc_proto::wire::types::{Chid, IsmGid};
+use smc_transport_ism::binding::Binding;
+use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::in_process::{Device, Machine};
 
 use super::event::Event;
-use super::{BufferKey, Fabric, HostId, HostNews};
+use super::{Fabric, HostId, HostNews};
+use struck::Struck;
 
 /// An ISM device of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -48,152 +59,193 @@ impl IsmConfig {
     }
 }
 
+/// All ISM devices, by their hosts, and the machines that join them.
+#[derive(Debug, Default)]
+pub(super) struct Ism {
+    /// One for each channel.
+    machines: BTreeMap<Chid, Machine>,
+    hosts: BTreeMap<HostId, IsmHost>,
+}
+
 /// What a host has of ISM.
-#[derive(Clone, Debug, Default)]
-pub(super) struct IsmHost {
+#[derive(Debug, Default)]
+struct IsmHost {
+    /// Those in the host.
     ports: Vec<IsmConfig>,
-    dmbs: BTreeMap<BufferKey, Dmb>,
-    attached: BTreeMap<BufferKey, Attachment>,
+    /// Those, and what the engine has yet to give back of others.
+    bindings: BTreeMap<DeviceId, Binding<Struck>>,
     reports: VecDeque<IsmCompletion>,
 }
 
-#[derive(Clone, Copy, Debug, Hash)]
-struct Dmb {
-    device: DeviceId,
-    buffer: BufferId,
-    /// Who may write to it.
-    peer: IsmGid,
-    token: DmbToken,
-    length: u32,
-    /// A report of a signal is on its way.
-    signalled: bool,
+const fn gid_of(name: IsmGid) -> Gid128 {
+    Gid128 {
+        gid: name.gid,
+        ext: name.gid_ext,
+    }
 }
 
-#[derive(Clone, Copy, Debug, Hash)]
-struct Attachment {
-    device: DeviceId,
-    owner: HostId,
-    dmb: BufferKey,
-    mapped: bool,
+impl Clone for Ism {
+    /// Another world in the same state: the machines are copied, and every device is
+    /// bound to its copy.
+    fn clone(&self) -> Self {
+        let mut copies: BTreeMap<(Chid, Gid128), Device> = BTreeMap::new();
+        let mut machines = BTreeMap::new();
+        for (chid, machine) in &self.machines {
+            let (machine, devices) = machine.fork();
+            machines.insert(*chid, machine);
+            let named = devices
+                .into_iter()
+                .map(|one| ((*chid, one.facts().gid), one));
+            copies.extend(named);
+        }
+        let mut copy = |of: &Struck| of.fork(|name| copies.remove(&(name.chid, gid_of(name))));
+        let hosts = self.hosts.iter().map(|(id, host)| {
+            let bindings = host.bindings.iter();
+            let host = IsmHost {
+                ports: host.ports.clone(),
+                bindings: bindings
+                    .map(|(id, binding)| (*id, binding.fork(&mut copy)))
+                    .collect(),
+                reports: host.reports.clone(),
+            };
+            (*id, host)
+        });
+        let hosts = hosts.collect();
+        Self { machines, hosts }
+    }
 }
 
-impl IsmHost {
+impl Ism {
     /// Whether there is something to report.
     pub(super) fn wants_attention(&self) -> bool {
-        !self.reports.is_empty()
+        self.hosts.values().any(|host| !host.reports.is_empty())
     }
 
-    /// Forgets everything but the devices themselves.
-    pub(super) fn restart(&mut self) {
-        *self = Self {
-            ports: std::mem::take(&mut self.ports),
-            ..Self::default()
-        };
+    pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H, now: smc_proto::time::Instant) {
+        for machine in self.machines.values() {
+            machine.fingerprint(hasher);
+        }
+        for (id, host) in &self.hosts {
+            (id, &host.ports, &host.reports).hash(hasher);
+            for binding in host.bindings.values() {
+                binding.fingerprint(hasher);
+                binding.device().fingerprint(now, hasher);
+            }
+        }
     }
 
-    pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
-        (&self.ports, &self.dmbs, &self.attached).hash(hasher);
-        self.reports.hash(hasher);
+    fn binding(&self, host: HostId, device: DeviceId) -> Option<&Binding<Struck>> {
+        self.hosts.get(&host)?.bindings.get(&device)
     }
-}
 
-/// Whether two names are those of one device; version 1 does not tell the channel.
-fn same_gid(a: IsmGid, b: IsmGid) -> bool {
-    (a.gid, a.gid_ext) == (b.gid, b.gid_ext)
+    fn binding_mut(&mut self, host: HostId, device: DeviceId) -> Option<&mut Binding<Struck>> {
+        self.hosts.get_mut(&host)?.bindings.get_mut(&device)
+    }
+
+    /// The binding of a host that has a buffer.
+    fn holder(&self, host: HostId, buffer: BufferId) -> Option<&Binding<Struck>> {
+        let mut bindings = self.hosts.get(&host)?.bindings.values();
+        bindings.find(|binding| binding.holds(buffer))
+    }
+
+    fn holder_mut(&mut self, host: HostId, buffer: BufferId) -> Option<&mut Binding<Struck>> {
+        let mut bindings = self.hosts.get_mut(&host)?.bindings.values_mut();
+        bindings.find(|binding| binding.holds(buffer))
+    }
+
+    /// Buffers of a host that were not given back.
+    pub(super) fn buffers_in_use(&self, host: HostId) -> usize {
+        let bindings = self.hosts.get(&host).map(|host| host.bindings.values());
+        bindings.map_or(0, |all| all.map(Binding::buffers_in_use).sum())
+    }
+
+    /// Puts a device into its machine, with nothing in it, instead of what was there.
+    fn plug(&mut self, host: HostId, config: IsmConfig) {
+        let owner = self.hosts.entry(host).or_default();
+        // The one that was there goes first: there is one device of a name.
+        owner.bindings.remove(&config.device);
+        let machine = self.machines.get(&config.gid.chid);
+        let device = machine.and_then(|machine| machine.add(gid_of(config.gid)));
+        let binding = Binding::new(Struck::new(config, device), config.device);
+        owner.bindings.insert(config.device, binding);
+    }
 }
 
 impl Fabric {
     /// Gives a host an ISM device.
     pub fn add_ism(&mut self, host: HostId, config: IsmConfig) {
-        if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            host.ism.ports.push(config);
+        let chid = config.gid.chid;
+        if !self.ism.machines.contains_key(&chid) {
+            let machine = Machine::new(self.draw());
+            self.ism.machines.insert(chid, machine);
         }
+        self.ism.plug(host, config);
+        self.ism.hosts.entry(host).or_default().ports.push(config);
     }
 
     /// ISM devices of a host.
     #[must_use]
     pub fn ism_devices(&self, host: HostId) -> &[IsmConfig] {
-        self.hosts
-            .get(usize::from(host.0))
-            .map_or(&[], |host| &host.ism.ports)
-    }
-
-    /// Changes the properties of a device.
-    pub fn set_ism(&mut self, host: HostId, config: IsmConfig) {
-        let host = self.hosts.get_mut(usize::from(host.0));
-        let known = host.and_then(|host| {
-            host.ism
-                .ports
-                .iter_mut()
-                .find(|port| port.device == config.device)
-        });
-        if let Some(known) = known {
-            *known = config;
-        }
+        self.ism.hosts.get(&host).map_or(&[], |host| &host.ports)
     }
 
     /// Takes an ISM device out of its host: its DMBs are gone, its host is told, and so
     /// is everybody who could reach it.
     pub fn remove_ism(&mut self, host: HostId, device: DeviceId) {
-        let Some(owner) = self.hosts.get_mut(usize::from(host.0)) else {
+        let Some(owner) = self.ism.hosts.get_mut(&host) else {
             return;
         };
-        let Some(index) = owner.ism.ports.iter().position(|p| p.device == device) else {
+        let before = owner.ports.len();
+        owner.ports.retain(|port| port.device != device);
+        if owner.ports.len() == before {
             return;
-        };
-        let gone = owner.ism.ports.remove(index).gid;
-        owner.ism.dmbs.retain(|_, dmb| dmb.device != device);
-        owner.ism.attached.retain(|_, at| at.device != device);
+        }
+        if let Some(binding) = owner.bindings.get_mut(&device) {
+            binding.device_mut().remove();
+        }
         self.tell(host, HostNews::DeviceRemoved { device });
-        self.ism_vanished(gone);
+        self.hear_of_ism();
     }
 
     /// A host crashed, and all it had of ISM is gone: the others are told.
     pub(super) fn ism_crashed(&mut self, host: HostId) {
-        for port in self.ism_devices(host).to_vec() {
-            self.ism_vanished(port.gid);
+        for config in self.ism_devices(host).to_vec() {
+            self.ism.plug(host, config);
         }
-    }
-
-    fn ism_vanished(&mut self, gone: IsmGid) {
-        let peers: Vec<_> = self.reached_from(gone).collect();
-        for (peer, config) in peers {
-            let report = IsmCompletion::PeerVanished {
-                device: config.device,
-                peer: gone,
-            };
-            self.ism_report_at(config.signal_latency, peer, report);
+        if let Some(owner) = self.ism.hosts.get_mut(&host) {
+            let there = &owner.ports;
+            owner
+                .bindings
+                .retain(|id, _| there.iter().any(|port| port.device == *id));
+            owner.reports.clear();
         }
+        self.hear_of_ism();
     }
 
     /// The device that a host's device reaches under this GID.
     #[must_use]
     pub fn ism_reach(&self, from: IsmGid, to: IsmGid) -> Option<(HostId, IsmConfig)> {
-        self.reached_from(from)
-            .find(|(_, port)| same_gid(port.gid, to))
-    }
-
-    fn reached_from(&self, gid: IsmGid) -> impl Iterator<Item = (HostId, IsmConfig)> + '_ {
-        self.hosts().flat_map(move |host| {
-            let ports = self.ism_devices(host).iter();
-            ports
-                .filter(move |port| port.gid.chid == gid.chid)
-                .map(move |port| (host, *port))
-        })
+        let hosts = self.ism.hosts.iter();
+        let mut ports = hosts.flat_map(|(host, of)| of.ports.iter().map(|port| (*host, *port)));
+        // Version 1 does not tell the channel.
+        ports.find(|(_, port)| port.gid.chid == from.chid && gid_of(port.gid) == gid_of(to))
     }
 
     /// What a host's ISM devices report next.
     pub fn next_ism_completion(&mut self, host: HostId) -> Option<IsmCompletion> {
-        let owner = self.hosts.get_mut(usize::from(host.0))?;
-        owner.ism.reports.pop_front()
+        self.ism.hosts.get_mut(&host)?.reports.pop_front()
     }
 
     /// DMBs and attachments of a host: all 0 after it gave everything back.
     #[must_use]
     pub fn ism_in_use(&self, host: HostId) -> [usize; 2] {
-        self.hosts
-            .get(usize::from(host.0))
-            .map_or([0; 2], |h| [h.ism.dmbs.len(), h.ism.attached.len()])
+        let mut sum = [0; 2];
+        for port in self.ism_devices(host) {
+            let machine = self.ism.machines.get(&port.gid.chid);
+            let [dmbs, attached] = machine.map_or([0; 2], |m| m.in_use(gid_of(port.gid)));
+            sum = [sum[0] + dmbs, sum[1] + attached];
+        }
+        sum
     }
 
     /// Schedules a report, for the present instance of the host only.
@@ -203,21 +255,38 @@ impl Fabric {
         self.queue.schedule_after(after, event);
     }
 
-    /// A report becomes visible; that of a signal shows the head as it is now.
-    pub(super) fn ism_reported(&mut self, host: HostId, life: u32, mut report: IsmCompletion) {
-        let Some(owner) = self.hosts.get_mut(usize::from(host.0)) else {
+    /// An answer becomes visible.
+    pub(super) fn ism_reported(&mut self, host: HostId, life: u32, report: IsmCompletion) {
+        let alive = self.hosts.get(usize::from(host.0)).map(|host| host.life) == Some(life);
+        if let Some(owner) = self.ism.hosts.get_mut(&host).filter(|_| alive) {
+            owner.reports.push_back(report);
+        }
+    }
+
+    /// Devices take in what others did to them, and report it when its time has come.
+    fn hear_of_ism(&mut self) {
+        let now = self.queue.now();
+        for (host, owner) in &mut self.ism.hosts {
+            for (device, binding) in &mut owner.bindings {
+                for due in binding.device_mut().listen(now) {
+                    let (host, device) = (*host, *device);
+                    self.queue.schedule(due, Event::IsmHears { host, device });
+                }
+            }
+        }
+    }
+
+    /// What a device took in is reported.
+    pub(super) fn ism_hears(&mut self, host: HostId, device: DeviceId) {
+        let now = self.queue.now();
+        let Some(owner) = self.ism.hosts.get_mut(&host) else {
             return;
         };
-        if owner.life != life {
+        let Some(binding) = owner.bindings.get_mut(&device) else {
             return;
-        }
-        if let IsmCompletion::Signalled { buffer, cdc } = &mut report {
-            let Some(dmb) = owner.ism.dmbs.get_mut(&(*buffer).into()) else {
-                return;
-            };
-            dmb.signalled = false;
-            *cdc = owner.memory.head((*buffer).into());
-        }
-        owner.ism.reports.push_back(report);
+        };
+        binding.device_mut().tell_until(Some(now));
+        owner.reports.extend(std::iter::from_fn(|| binding.poll()));
+        binding.device_mut().tell_until(None);
     }
 }

@@ -39,7 +39,6 @@ impl Fabric {
             state.notices.clear();
             state.news.clear();
             state.names = Default::default();
-            state.ism.restart();
             // What is scheduled for the old instance finds another life.
             state.life += 1;
             state.down_until = until;

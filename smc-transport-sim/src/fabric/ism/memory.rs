@@ -1,73 +1,86 @@
 //! Octets that cross from a host to a DMB of another.
 
-use smc_proto::command::Segment;
-use smc_proto::completion::IsmCompletion;
-use smc_proto::id::BufferId;
-use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
+use smc_proto::command::{BufferSpans, Segment};
+use smc_proto::id::{BufferId, DeviceId};
+use smc_proto::wire::types::IsmGid;
+use smc_transport_ism::device::{IsmDevice, IsmError};
 
-use super::{Attachment, Fabric};
-use crate::fabric::{BufferKey, HostId};
+use super::Fabric;
+use crate::fabric::HostId;
 use crate::memory::MemoryError;
 use crate::observe::{IsmContent, IsmMoved};
 
+const fn spans(buffer: BufferId, segments: [Segment; 2]) -> BufferSpans {
+    BufferSpans {
+        buffer,
+        segments,
+        eye_catcher_at: None,
+    }
+}
+
+fn memory_error(error: IsmError) -> MemoryError {
+    match error {
+        IsmError::Bounds => MemoryError::OutOfRange,
+        _ => MemoryError::NoBuffer,
+    }
+}
+
 impl Fabric {
-    /// What a buffer of a host is bound to.
-    pub(super) fn attachment(&self, host: HostId, buffer: BufferKey) -> Option<Attachment> {
-        let host = self.hosts.get(usize::from(host.0))?;
-        host.ism.attached.get(&buffer).copied()
+    /// Whether an ISM device of a host has this buffer.
+    pub(in crate::fabric) fn is_of_ism(&self, host: HostId, buffer: BufferId) -> bool {
+        self.ism.holder(host, buffer).is_some()
     }
 
-    /// The DMB behind a buffer that is mapped to it.
-    pub(in crate::fabric) fn mapping(
-        &self,
-        host: HostId,
-        buffer: BufferKey,
-    ) -> Option<(HostId, BufferKey)> {
-        let at = self.attachment(host, buffer).filter(|at| at.mapped)?;
-        Some((at.owner, at.dmb))
-    }
-
-    /// Writes octets to the DMB that a buffer is bound to, if it is still there.
-    pub(super) fn ism_place(
+    /// Copies octets into pieces of a send buffer, which may be memory of the peer.
+    pub(in crate::fabric) fn fill_ism(
         &mut self,
-        at: Attachment,
-        offset: u32,
+        host: HostId,
+        buffer: BufferId,
+        segments: [Segment; 2],
         octets: &[u8],
     ) -> Result<(), MemoryError> {
-        let owner = self.hosts.get_mut(usize::from(at.owner.0));
-        let owner = owner.ok_or(MemoryError::NoBuffer)?;
-        if !owner.ism.dmbs.contains_key(&at.dmb) {
-            return Err(MemoryError::NoBuffer);
+        let watched = !self.observers.is_empty();
+        let binding = self.ism.holder_mut(host, buffer);
+        let binding = binding.ok_or(MemoryError::NoBuffer)?;
+        binding.device_mut().watch(watched);
+        match binding.fill(&spans(buffer, segments), octets) {
+            Ok(filled) if filled as usize == octets.len() => {}
+            Ok(_) => return Err(MemoryError::LengthDiffers),
+            Err(IsmError::Bounds) => return Err(MemoryError::OutOfRange),
+            // A mapping stays when the peer gives the DMB up; nobody reads there then.
+            Err(_) => {}
         }
-        let length = u32::try_from(octets.len()).map_err(|_| MemoryError::OutOfRange)?;
-        let spans = [Segment { offset, length }, Segment::default()];
-        owner.memory.fill(at.dmb, spans, octets)
+        let device = binding.id();
+        self.show_moved(host, device);
+        Ok(())
     }
 
-    /// Tells the owner of a DMB that there is news, unless it is about to hear that.
-    pub(super) fn ism_signal(&mut self, at: Attachment) {
-        let Some(owner) = self.hosts.get_mut(usize::from(at.owner.0)) else {
-            return;
-        };
-        let Some(dmb) = owner.ism.dmbs.get_mut(&at.dmb) else {
-            return;
-        };
-        if std::mem::replace(&mut dmb.signalled, true) {
-            return;
+    /// Appends what stands in pieces of a DMB to `into`.
+    pub(in crate::fabric) fn take_ism(
+        &self,
+        host: HostId,
+        buffer: BufferId,
+        segments: [Segment; 2],
+        into: &mut Vec<u8>,
+    ) -> Result<(), MemoryError> {
+        let binding = self.ism.holder(host, buffer);
+        let binding = binding.ok_or(MemoryError::NoBuffer)?;
+        let spans = spans(buffer, segments);
+        let from = into.len();
+        into.resize(from + spans.len() as usize, 0);
+        let room = into.get_mut(from..).unwrap_or_default();
+        let taken = binding.take(&spans, room).map_err(memory_error)?;
+        if taken != spans.len() {
+            return Err(MemoryError::LengthDiffers);
         }
-        let (device, buffer) = (dmb.device, dmb.buffer);
-        let port = owner.ism.ports.iter().find(|port| port.device == device);
-        let latency = port.map(|port| port.signal_latency).unwrap_or_default();
-        let cdc = [0; CDC_ISM_LENGTH];
-        let report = IsmCompletion::Signalled { buffer, cdc };
-        self.ism_report_at(latency, at.owner, report);
+        Ok(())
     }
 
     /// Writes to a DMB of another host as a hostile peer would: anything, anywhere
-    /// within it, and signals it if asked to.
+    /// within it; or as a CDC message, and signals it.
     ///
     /// # Errors
-    /// If `buffer` is bound to no DMB, or the octets leave it.
+    /// If `buffer` is bound to no DMB, the octets leave it, or no CDC message has so many.
     pub fn ism_write(
         &mut self,
         host: HostId,
@@ -76,36 +89,43 @@ impl Fabric {
         octets: &[u8],
         signal: bool,
     ) -> Result<(), MemoryError> {
-        let at = self.attachment(host, buffer.into());
-        let at = at.ok_or(MemoryError::NoBuffer)?;
-        self.ism_place(at, offset, octets)?;
-        let what = match octets.try_into() {
-            Ok(cdc) if signal => IsmContent::Cdc(cdc),
-            _ => IsmContent::Data { offset, octets },
+        let binding = self.ism.holder_mut(host, buffer);
+        let binding = binding.ok_or(MemoryError::NoBuffer)?;
+        let remote = binding.remote(buffer).ok_or(MemoryError::NoBuffer)?;
+        let id = binding.id();
+        let device = binding.device_mut();
+        let moved = match octets.try_into() {
+            Ok(cdc) if signal => device.move_cdc(remote, 0, offset, cdc, true),
+            _ if signal => return Err(MemoryError::LengthDiffers),
+            _ => device.move_data(remote, 0, offset, octets),
         };
-        self.observe_ism(host, at.owner, what);
-        if signal {
-            self.ism_signal(at);
-        }
+        moved.map_err(memory_error)?;
+        self.show_moved(host, id);
+        self.hear_of_ism();
         Ok(())
     }
 
-    /// Shows what an application wrote to memory of a peer.
-    pub(in crate::fabric) fn observe_mapped(
-        &mut self,
-        source: HostId,
-        destination: HostId,
-        spans: [Segment; 2],
-        octets: &[u8],
-    ) {
-        let mut left = octets;
-        for span in spans {
-            let (octets, rest) = left.split_at(left.len().min(span.length as usize));
-            left = rest;
-            if !octets.is_empty() {
-                let offset = span.offset;
-                self.observe_ism(source, destination, IsmContent::Data { offset, octets });
-            }
+    /// Shows what a device wrote to others.
+    pub(super) fn show_moved(&mut self, host: HostId, device: DeviceId) {
+        let Some(binding) = self.ism.binding_mut(host, device) else {
+            return;
+        };
+        let from = binding.device().config().gid;
+        for moved in binding.device_mut().take_moved() {
+            let peer = IsmGid {
+                gid: moved.peer.gid,
+                gid_ext: moved.peer.ext,
+                chid: from.chid,
+            };
+            let Some((to, _)) = self.ism_reach(from, peer) else {
+                continue;
+            };
+            let (offset, octets) = (moved.offset, moved.octets.as_slice());
+            let what = match octets.try_into() {
+                Ok(cdc) if moved.is_cdc => IsmContent::Cdc(cdc),
+                _ => IsmContent::Data { offset, octets },
+            };
+            self.observe_ism(host, to, what);
         }
     }
 

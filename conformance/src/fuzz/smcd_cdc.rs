@@ -1,0 +1,197 @@
+//! A connection of SMC-D whose peer writes what it likes to the head of its DMB.
+
+use smc_proto::completion::IsmCompletion;
+use smc_proto::connection::Shutdown;
+use smc_proto::id::{BufferId, ConnId, DeviceId};
+use smc_proto::time::Duration;
+use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
+use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
+use smc_proto::wire::types::{Cursor, DmbToken, IsmGid};
+
+use super::Reader;
+use crate::smcd::hand::{DEVICE, Hand, Manner, RING};
+
+/// Most steps decoded from one input.
+const MAX_OPS: usize = 300;
+
+/// One of two connections of a group has a peer that says anything at any time: cursors
+/// anywhere, heads that are torn or no CDC messages, one word while the last is being
+/// taken in; and a device that tells of others, of failures, and answers what nobody asked.
+///
+/// What can be read is at most the ring, what can be written leaves no DMB, what is moved
+/// stays inside the peer's, the other connection goes on, and nothing is left in the end.
+pub fn smcd_cdc(data: &[u8]) {
+    let mut r = Reader::new(data);
+    let manner = Manner::ALL[r.below(Manner::ALL.len())];
+    let (mut hand, victim) = Hand::connected(manner, r.flag());
+    let target = hand.dmb();
+    let other = hand.client(false, 0xb);
+    let bystander = hand.dmb();
+    let mut peer = Peer::default();
+    let mut said = 0;
+    for _ in 0..MAX_OPS {
+        if r.is_empty() {
+            break;
+        }
+        match r.below(16) {
+            0..=5 => {
+                let cdc = peer.word(&mut r).emit(Endianness::NATIVE);
+                signal(&mut hand, target, cdc);
+            }
+            6 => {
+                let cdc = torn(&mut r, &peer);
+                signal(&mut hand, target, cdc);
+            }
+            7 => signal(&mut hand, target, r.array()),
+            8 => read(&mut hand, victim, u32::from(r.u16())),
+            9 => write(&mut hand, victim, u32::from(r.u16()), r.flag()),
+            10 => end(&mut hand, victim, &mut r),
+            11 => hand.wait(Duration::from_micros(u64::from(r.u16()) << r.below(16))),
+            12 => {
+                if said < RING {
+                    said += 1;
+                    let word = CdcIsm {
+                        producer: cursor(0, said),
+                        ..CdcIsm::default()
+                    };
+                    signal(&mut hand, bystander, word.emit(Endianness::NATIVE));
+                }
+            }
+            13 => lie(&mut hand, &mut r, target, victim),
+            // The device takes its time.
+            14 => hand.hold = !hand.hold,
+            _ => {
+                if let Some(command) = hand.commands.pop_front() {
+                    hand.execute(command);
+                    hand.pump();
+                }
+            }
+        }
+        hand.check();
+    }
+    assert_eq!(hand.closed(other), None, "the other connection ended");
+    assert_eq!(hand.readable(other).unwrap_or(0), said);
+    hand.end();
+}
+
+const fn cursor(wrap: u16, count: u32) -> Cursor {
+    Cursor { wrap, count }
+}
+
+/// What the peer said last: what it says next is near that.
+#[derive(Default)]
+struct Peer {
+    last: CdcIsm,
+}
+
+impl Peer {
+    fn word(&mut self, r: &mut Reader<'_>) -> CdcIsm {
+        let mut next = self.last;
+        for at in [&mut next.producer, &mut next.consumer] {
+            *at = match r.below(8) {
+                0 | 1 => *at,
+                2 => cursor(at.wrap, at.count.wrapping_add(r.u8().into())),
+                3 => cursor(at.wrap.wrapping_add(1), at.count),
+                4 => cursor(at.wrap, RING - 1),
+                5 => cursor(at.wrap.wrapping_add(1), 0),
+                6 => cursor(at.wrap, r.u32() & 0x7fff),
+                _ => cursor(r.u16(), r.u32()),
+            };
+        }
+        next.producer_flags = ProducerFlags::from_bits_truncate(r.u8());
+        // Seldom an end: it ends what there is to see.
+        let ends = match r.below(8) {
+            0 => r.u8(),
+            _ => 0,
+        };
+        next.connection_flags = ConnectionFlags::from_bits_truncate(ends);
+        self.last = next;
+        next
+    }
+}
+
+/// A part of what was said last, and a part of something else.
+fn torn(r: &mut Reader<'_>, peer: &Peer) -> [u8; CDC_ISM_LENGTH] {
+    let mut octets = peer.last.emit(Endianness::NATIVE);
+    let (from, length) = (r.below(CDC_ISM_LENGTH), r.below(CDC_ISM_LENGTH));
+    for octet in octets.iter_mut().skip(from).take(length) {
+        *octet = r.u8();
+    }
+    octets
+}
+
+fn signal(hand: &mut Hand, buffer: BufferId, cdc: [u8; CDC_ISM_LENGTH]) {
+    hand.report(IsmCompletion::Signalled { buffer, cdc });
+}
+
+fn read(hand: &mut Hand, conn: ConnId, most: u32) {
+    let now = hand.now;
+    if let Some(mut conn) = hand.endpoint.conn(conn) {
+        let readable = conn.readable().map_or(0, |spans| spans.len());
+        let result = conn.consume(now, most.min(readable));
+        assert!(result.is_ok() || readable == 0, "{result:?}");
+    }
+    hand.pump();
+}
+
+fn write(hand: &mut Hand, conn: ConnId, most: u32, urgent: bool) {
+    let now = hand.now;
+    if let Some(mut conn) = hand.endpoint.conn(conn) {
+        let space = conn.send_space().map_or(0, |spans| spans.len());
+        // It may have been closed for writing.
+        let _ = match urgent && most.min(space) > 0 {
+            true => conn.commit_urgent(now, most.min(space)),
+            false => conn.commit(now, most.min(space)),
+        };
+    }
+    hand.pump();
+}
+
+fn end(hand: &mut Hand, conn: ConnId, r: &mut Reader<'_>) {
+    let now = hand.now;
+    if let Some(mut conn) = hand.endpoint.conn(conn) {
+        match r.below(8) {
+            0 => conn.abort(now),
+            1 => conn.shutdown(now, Shutdown::Both),
+            2 => conn.shutdown(now, Shutdown::Write),
+            3 => conn.shutdown(now, Shutdown::Read),
+            _ => conn.set_urgent_inline(r.flag()),
+        }
+    }
+    hand.pump();
+}
+
+/// The device reports what concerns nobody, or the attacked connection alone.
+fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
+    let device = match r.below(4) {
+        0 => DEVICE,
+        _ => DeviceId(1 + r.u8() % 254),
+    };
+    let stranger = IsmGid {
+        gid: 3 + u64::from(r.u8()),
+        ..hand.manner.device(2)
+    };
+    let token = DmbToken(r.u64());
+    let lie = match r.below(10) {
+        0 => IsmCompletion::PeerVanished {
+            device,
+            peer: stranger,
+        },
+        1 => IsmCompletion::Event {
+            device,
+            peer: stranger,
+            code: [0x80, 0x83, r.u32()][r.below(3)],
+            info: r.u64(),
+        },
+        2 => IsmCompletion::MoveFailed { conn },
+        3 => IsmCompletion::DmbFailed { buffer },
+        // The hand answers what is asked; nothing else is under way for this buffer.
+        4 if !hand.hold => IsmCompletion::DmbRegistered { buffer, token },
+        5 if !hand.hold => IsmCompletion::DmbAttached { buffer },
+        6 if !hand.hold => IsmCompletion::DmbDetached { buffer },
+        7 if !hand.hold => IsmCompletion::BufferAllocated { buffer },
+        8 if !hand.hold => IsmCompletion::DmbCleared { buffer },
+        _ => return,
+    };
+    hand.report(lie);
+}

@@ -1,0 +1,309 @@
+//! A device that faults strike: one in-process device, which refuses when it is told to
+//! and whose reports take their time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+
+use smc_proto::time::Instant;
+use smc_proto::wire::types::IsmGid;
+use smc_transport_ism::device::{
+    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+};
+use smc_transport_ism::in_process::Device;
+
+use super::{IsmConfig, gid_of};
+
+/// What a device of this host did to that of another.
+#[derive(Clone, Debug)]
+pub(super) struct Moved {
+    pub(super) peer: Gid128,
+    pub(super) offset: u32,
+    pub(super) octets: Vec<u8>,
+    /// Whether it was a CDC message.
+    pub(super) is_cdc: bool,
+}
+
+/// A device, and what stands between it and its engine.
+#[derive(Debug)]
+pub(super) struct Struck {
+    /// `None` once it was taken out: what was undone then counts as undone.
+    device: Option<Device>,
+    config: IsmConfig,
+    /// Whether a fault strikes the command that is being executed.
+    refuses: bool,
+    /// Whether anybody watches.
+    watched: bool,
+    moved: Vec<Moved>,
+    peers: BTreeMap<RemoteDmb, Gid128>,
+    dmbs: BTreeSet<Dmb>,
+    /// Answers.
+    ready: VecDeque<IsmReport>,
+    /// What peers did, in that order, and when it is reported.
+    late: VecDeque<(Instant, IsmReport)>,
+    /// DMBs of which a signal is yet to be reported.
+    signalled: BTreeSet<Dmb>,
+    told_until: Option<Instant>,
+}
+
+impl Struck {
+    pub(super) fn new(config: IsmConfig, device: Option<Device>) -> Self {
+        Self {
+            device,
+            config,
+            refuses: false,
+            watched: false,
+            moved: Vec::new(),
+            peers: BTreeMap::new(),
+            dmbs: BTreeSet::new(),
+            ready: VecDeque::new(),
+            late: VecDeque::new(),
+            signalled: BTreeSet::new(),
+            told_until: None,
+        }
+    }
+
+    /// The same in another world, around the device of this name there.
+    pub(super) fn fork(&self, copy: impl FnOnce(IsmGid) -> Option<Device>) -> Self {
+        Self {
+            device: self.device.as_ref().and_then(|_| copy(self.config.gid)),
+            config: self.config,
+            refuses: self.refuses,
+            watched: false,
+            moved: Vec::new(),
+            peers: self.peers.clone(),
+            dmbs: self.dmbs.clone(),
+            ready: self.ready.clone(),
+            late: self.late.clone(),
+            signalled: self.signalled.clone(),
+            told_until: self.told_until,
+        }
+    }
+
+    pub(super) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        (self.device.is_some(), self.config, self.refuses).hash(hasher);
+        (&self.peers, &self.ready, &self.signalled).hash(hasher);
+        for (due, report) in &self.late {
+            (due.since(now), report).hash(hasher);
+        }
+    }
+
+    /// The device is taken out of its host.
+    pub(super) fn remove(&mut self) {
+        self.device = None;
+        self.ready.clear();
+        self.late.clear();
+        self.signalled.clear();
+    }
+
+    pub(super) fn config(&self) -> IsmConfig {
+        self.config
+    }
+
+    /// Whether calls from now on are refused.
+    pub(super) fn refuse(&mut self, refuses: bool) {
+        self.refuses = refuses;
+    }
+
+    /// From now on what is moved is noted, or not.
+    pub(super) fn watch(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    pub(super) fn take_moved(&mut self) -> Vec<Moved> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Takes in what the device has to report, and when that will be.
+    pub(super) fn listen(&mut self, now: Instant) -> Vec<Instant> {
+        let mut dues = Vec::new();
+        while let Some(report) = self.device.as_mut().and_then(IsmDevice::poll) {
+            match report {
+                IsmReport::DmbRegistered { .. } | IsmReport::Failed { .. } => {
+                    self.ready.push_back(report);
+                    continue;
+                }
+                IsmReport::Signalled { dmb, .. } if !self.signalled.insert(dmb) => continue,
+                _ => {}
+            }
+            let latency = self.config.signal_latency;
+            // In the order in which peers did it.
+            let last = self.late.back().map_or(now, |(due, _)| *due);
+            let due = now.after(latency).max(last);
+            self.late.push_back((due, report));
+            dues.push(due);
+        }
+        dues
+    }
+
+    /// From now on `poll` gives what was due then, or answers only.
+    pub(super) fn tell_until(&mut self, now: Option<Instant>) {
+        self.told_until = now;
+    }
+
+    fn device(&mut self) -> Result<&mut Device, IsmError> {
+        if self.refuses {
+            return Err(IsmError::Device { code: 0xffff });
+        }
+        self.device.as_mut().ok_or(IsmError::Unreachable)
+    }
+
+    /// The device for what gives something back: nothing is left of one that is gone.
+    fn device_if_there(&mut self) -> Result<Option<&mut Device>, IsmError> {
+        match self.device() {
+            Ok(device) => Ok(Some(device)),
+            Err(IsmError::Unreachable) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note(&mut self, remote: RemoteDmb, offset: u32, octets: &[u8], is_cdc: bool) {
+        if self.watched
+            && !octets.is_empty()
+            && let Some(peer) = self.peers.get(&remote)
+        {
+            self.moved.push(Moved {
+                peer: *peer,
+                offset,
+                octets: octets.to_vec(),
+                is_cdc,
+            });
+        }
+    }
+}
+
+impl IsmDevice for Struck {
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts {
+            gid: gid_of(self.config.gid),
+            chid: self.config.gid.chid.0,
+            max_dmb_len: smc_transport_ism::device::MAX_DMB_LEN,
+            max_dmbs: u32::try_from(self.config.most_dmbs).unwrap_or(u32::MAX),
+            elements: 1,
+            version_2: true,
+        }
+    }
+
+    /// There is one network here: every VLAN reaches everybody.
+    fn register_dmb(&mut self, len: u32, peer: Gid128, _: Option<VlanId>) -> Result<Dmb, IsmError> {
+        if self.dmbs.len() >= self.config.most_dmbs {
+            return Err(IsmError::Exhausted);
+        }
+        let dmb = self.device()?.register_dmb(len, peer, None)?;
+        self.dmbs.insert(dmb);
+        Ok(dmb)
+    }
+
+    fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        if let Some(device) = self.device_if_there()? {
+            device.unregister_dmb(dmb)?;
+        }
+        self.dmbs.remove(&dmb);
+        self.signalled.remove(&dmb);
+        let is_of = |report: &IsmReport| match report {
+            IsmReport::Signalled { dmb: of, .. } => *of == dmb,
+            _ => false,
+        };
+        self.late.retain(|(_, report)| !is_of(report));
+        Ok(())
+    }
+
+    fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        self.device()?.clear_dmb(dmb)
+    }
+
+    fn attach_dmb(
+        &mut self,
+        peer: Gid128,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<RemoteDmb, IsmError> {
+        let remote = self.device()?.attach_dmb(peer, token, len)?;
+        self.peers.insert(remote, peer);
+        Ok(remote)
+    }
+
+    fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        if let Some(device) = self.device_if_there()? {
+            device.detach_dmb(remote)?;
+        }
+        self.peers.remove(&remote);
+        Ok(())
+    }
+
+    fn query_reach(&mut self, peer: Gid128, _: Option<VlanId>) -> bool {
+        self.device()
+            .is_ok_and(|device| device.query_reach(peer, None))
+    }
+
+    fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        self.device()?.add_vlan(vlan)
+    }
+
+    fn del_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
+        self.device()?.del_vlan(vlan)
+    }
+
+    fn move_data(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        source: &[u8],
+    ) -> Result<(), IsmError> {
+        self.device()?.move_data(remote, element, offset, source)?;
+        self.note(remote, offset, source, false);
+        Ok(())
+    }
+
+    fn move_cdc(
+        &mut self,
+        remote: RemoteDmb,
+        element: u16,
+        offset: u32,
+        cdc: &Cdc,
+        signal: bool,
+    ) -> Result<(), IsmError> {
+        self.device()?
+            .move_cdc(remote, element, offset, cdc, signal)?;
+        self.note(remote, offset, cdc, true);
+        Ok(())
+    }
+
+    fn signal_event(
+        &mut self,
+        peer: Gid128,
+        _: Option<VlanId>,
+        code: u32,
+        info: u64,
+    ) -> Result<(), IsmError> {
+        self.device()?.signal_event(peer, None, code, info)
+    }
+
+    fn poll(&mut self) -> Option<IsmReport> {
+        if let Some(report) = self.ready.pop_front() {
+            return Some(report);
+        }
+        let now = self.told_until?;
+        while self.late.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, report) = self.late.pop_front()?;
+            let IsmReport::Signalled { dmb, mask, .. } = report else {
+                return Some(report);
+            };
+            self.signalled.remove(&dmb);
+            if let Ok(cdc) = self.read_cdc(dmb, 0) {
+                return Some(IsmReport::Signalled { dmb, mask, cdc });
+            }
+        }
+        None
+    }
+
+    fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
+        let device = self.device.as_ref().ok_or(IsmError::Unreachable)?;
+        device.read(dmb, offset, into)
+    }
+
+    fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
+        let device = self.device.as_ref().ok_or(IsmError::Unreachable)?;
+        device.read_cdc(dmb, offset)
+    }
+}
