@@ -3,13 +3,14 @@
 
 mod greetings;
 mod pollable;
+mod unpaired;
 
 pub(crate) use greetings::Greetings;
 pub use pollable::Connecting;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,10 @@ use smc_proto::id::ConnId;
 use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 
+use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
-use crate::shard::{Place, Shard, timespec};
+use crate::discovery::Discovery;
+use crate::shard::{Offered, Place, Shard, timespec};
 use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
@@ -63,13 +66,17 @@ struct Attempt {
     to: SocketAddr,
     tcp: TcpStream,
     stage: Stage,
+    /// What was asked before it connected.
+    wish: Wish,
+    /// How it is known that the server speaks SMC, if it is not paired.
+    known: Option<Discovery>,
     /// Its number while it may take a channel in.
     greeting: Option<u64>,
 }
 
 enum Stage {
     /// TCP connects; whoever may accept it was called, if it can be.
-    Tcp(Option<(Call, Place)>),
+    Tcp(Option<Call>, Option<Place>),
     /// Who accepted it is to say so.
     Calling(Call, Place),
     /// Channels that the server may have are to be taken in, up to this number.
@@ -88,28 +95,25 @@ enum Step {
 
 impl Attempt {
     fn begin(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Self> {
-        let family = match to {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let tcp = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        let place = shard.place().filter(|_| shard.pairs);
+        let place = shard.place();
+        let socket = socket(to)?;
+        let room = place.is_some();
+        let wish = shard.asking.before_connect(&socket, to, room);
         let gid = shard.lock().transports.ism.device().facts().gid;
-        let called = place.and_then(|place| {
-            let call = Call::announce(&tcp, to, gid, shard.patience);
-            Some((call.ok()??, place))
-        });
-        match rustix::net::connect(&tcp, &to) {
-            // A signal does not cut it short.
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let called = if shard.pairs && room && wish.permitted.is_ok() {
+            let call = Call::announce(&socket, to, gid, shard.patience);
+            call.ok().flatten()
+        } else {
+            None
+        };
+        connect_to(&socket, to)?;
         Ok(Self {
             shard: shard.clone(),
             to,
-            tcp: TcpStream::from(tcp),
-            stage: Stage::Tcp(called),
+            tcp: TcpStream::from(socket),
+            stage: Stage::Tcp(called, place),
+            wish,
+            known: None,
             greeting: None,
         })
     }
@@ -118,16 +122,16 @@ impl Attempt {
     fn step(&mut self) -> io::Result<Step> {
         loop {
             match std::mem::replace(&mut self.stage, Stage::Done) {
-                Stage::Tcp(called) => {
+                Stage::Tcp(called, place) => {
                     if !self.is_connected()? {
-                        self.stage = Stage::Tcp(called);
+                        self.stage = Stage::Tcp(called, place);
                         return Ok(Step::Wait(None));
                     }
-                    match called {
-                        Some((call, place)) => self.stage = Stage::Calling(call, place),
-                        None => match self.unpaired(None)? {
-                            Some(stage) => self.stage = stage,
-                            None => return self.plain(),
+                    match (called, place) {
+                        (Some(call), Some(place)) => self.stage = Stage::Calling(call, place),
+                        (_, place) => match self.unpaired(place, false)? {
+                            Ok(stage) => self.stage = stage,
+                            Err(cause) => return self.plain(cause),
                         },
                     }
                 }
@@ -155,23 +159,28 @@ impl Attempt {
                         }
                         Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
                             self.end_greeting();
-                            match self.unpaired(Some(place))? {
-                                Some(stage) => self.stage = stage,
-                                None => return self.plain(),
+                            match self.unpaired(Some(place), true)? {
+                                Ok(stage) => self.stage = stage,
+                                Err(cause) => return self.plain(cause),
                             }
                         }
                     }
                 }
                 Stage::Paired(place, peer, last) => {
                     if self.shard.greetings.are_over(last, peer) {
-                        self.stage = self.propose(place, Some(peer))?;
+                        self.stage = self.propose(place, Some(peer), None)?;
                         continue;
                     }
                     self.stage = Stage::Paired(place, peer, last);
                     return Ok(Step::Wait(Some(Instant::now() + PART)));
                 }
                 Stage::Deciding(socket, conn) => {
-                    if let Some(carrier) = self.decided(&socket, conn)? {
+                    let decided = self.decided(&socket, conn);
+                    if decided.is_err() && self.is_misunderstood(&socket) {
+                        self.again()?;
+                        continue;
+                    }
+                    if let Some(carrier) = decided? {
                         self.tcp.set_nonblocking(false)?;
                         if carrier.is_smc() {
                             self.shard.watch(conn, &socket);
@@ -202,20 +211,9 @@ impl Attempt {
         Ok(true)
     }
 
-    /// The server is not on this host, or does not use this crate: it may speak SMC
-    /// nevertheless.
-    fn unpaired(&self, place: Option<Place>) -> io::Result<Option<Stage>> {
-        let shard = &self.shard;
-        if !shard.speaks_smc() {
-            return Ok(None);
-        }
-        let place = place.or_else(|| shard.place());
-        place.map(|place| self.propose(place, None)).transpose()
-    }
-
-    fn plain(&self) -> io::Result<Step> {
+    fn plain(&self, cause: Cause) -> io::Result<Step> {
         self.tcp.set_nonblocking(false)?;
-        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::tcp(Cause::NotOffered)));
+        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::tcp(cause)));
         Ok(Step::Done(Arc::new(Socket::new(
             tcp,
             carrier,
@@ -223,14 +221,24 @@ impl Attempt {
         ))))
     }
 
-    /// Lets the engine decide what carries a connection whose server will speak CLC.
-    fn propose(&self, place: Place, peer: Option<Gid128>) -> io::Result<Stage> {
+    /// Lets the engine decide what carries a connection whose server will speak CLC. With
+    /// a cause, it declines.
+    fn propose(
+        &self,
+        place: Place,
+        peer: Option<Gid128>,
+        declines: Option<Cause>,
+    ) -> io::Result<Stage> {
         let shard = &self.shard;
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
         let local = self.tcp.local_addr()?.ip();
-        let offered = state.transports.client(peer.is_some(), local, self.to);
+        let offered = match declines {
+            None => state.transports.client(peer.is_some(), local, self.to),
+            // Who has nothing to propose says so.
+            Some(_) => Offered::default(),
+        };
         if offered.has_rnics() {
             // The last thing that is said is not said over TCP.
             socket.teller()?;
@@ -241,7 +249,7 @@ impl Attempt {
             .engine
             .connect(shard.now(), options, offered.paths())
             .map_err(io::Error::other)?;
-        state.enter(conn, socket.clone(), peer, None);
+        state.enter(conn, socket.clone(), peer, None, declines);
         Ok(Stage::Deciding(socket, conn))
     }
 
@@ -265,7 +273,7 @@ impl Attempt {
     /// The sockets of a call that was made, whichever answers.
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
-            Stage::Tcp(Some((call, _))) | Stage::Calling(call, _) => call.sockets(),
+            Stage::Tcp(Some(call), _) | Stage::Calling(call, _) => call.sockets(),
             _ => Vec::new(),
         }
     }
@@ -281,7 +289,7 @@ impl Attempt {
     fn polled(&self) -> Vec<PollFd<'_>> {
         // Before there is a connection, what those say who were called is not looked at.
         let (flags, others) = match self.stage {
-            Stage::Tcp(_) => (PollFlags::OUT, Vec::new()),
+            Stage::Tcp(..) => (PollFlags::OUT, Vec::new()),
             _ => (PollFlags::IN, self.called()),
         };
         let others = others.into_iter().chain(self.told());
@@ -290,6 +298,26 @@ impl Attempt {
             .collect();
         polled.push(PollFd::from_borrowed_fd(self.tcp.as_fd(), flags));
         polled
+    }
+}
+
+/// A socket for a connection to an address, which does not wait.
+fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    Ok(socket)
+}
+
+/// Begins to connect.
+fn connect_to(socket: &OwnedFd, to: SocketAddr) -> io::Result<()> {
+    match rustix::net::connect(socket, &to) {
+        // A signal does not cut it short.
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,9 @@
 //! so. Whichever it is, both ends come to the same: who does not speak CLC must not get
 //! any, and who was promised some waits for it.
 
-use crate::carrier::{Cause, OptionMissing};
+use std::net::IpAddr;
+
+use crate::carrier::{Cause, Limit, OptionMissing};
 
 /// How it is known that the peer of a connection speaks SMC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +32,8 @@ pub(crate) enum Asked {
 /// Why this side did not ask by the TCP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotAsked {
+    /// It was decided otherwise that SMC is not used.
+    Refused,
     /// There is nothing to offer.
     NoDevice,
     /// It cannot.
@@ -49,6 +53,8 @@ pub(crate) fn discover(asked: Asked, assumed: bool) -> Result<Discovery, Cause> 
         // The other end, which has the same policy, may lack the rights for the option.
         _ if assumed => Ok(Discovery::Assumed),
         Asked::Silent => Err(Cause::NoOption),
+        // Whoever decided knows better why.
+        Asked::Not(NotAsked::Refused) => Err(Cause::NotOffered),
         Asked::Not(NotAsked::NoDevice) => Err(Cause::NoDevice),
         Asked::Not(NotAsked::Missing(what)) => Err(Cause::CannotAsk(what)),
         Asked::Not(NotAsked::TooLate) => Err(Cause::AskedTooLate),
@@ -56,13 +62,36 @@ pub(crate) fn discover(asked: Asked, assumed: bool) -> Result<Discovery, Cause> 
     }
 }
 
+/// Whether an address is surely this host's, of a connection between both.
+pub(crate) fn is_near(local: IpAddr, peer: IpAddr) -> bool {
+    let (local, peer) = (local.to_canonical(), peer.to_canonical());
+    peer.is_loopback() || local == peer
+}
+
+/// What a connection whose peer is not known to speak SMC is TCP for: what this side
+/// refused or had no room for comes first, then what came of calling each other within the
+/// host, and last why nobody could be asked by the TCP option.
+pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool) -> Cause {
+    match (cause, full) {
+        (Cause::Policy(_) | Cause::NoOption | Cause::Shunned, _) => cause,
+        (_, Some(limit)) if near => Cause::Limit(limit),
+        _ if called => Cause::NotPaired,
+        // Neither RNICs nor the option are for processes of one host.
+        (Cause::NoDevice | Cause::CannotAsk(_) | Cause::AskedTooLate, _) if near => {
+            Cause::NotOffered
+        }
+        _ => cause,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Asked; 6] = [
+    const ALL: [Asked; 7] = [
         Asked::Heard,
         Asked::Silent,
+        Asked::Not(NotAsked::Refused),
         Asked::Not(NotAsked::NoDevice),
         Asked::Not(NotAsked::Missing(OptionMissing::NoCgroup)),
         Asked::Not(NotAsked::TooLate),
@@ -98,5 +127,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_nearest_to_the_peer_is_told() {
+        let full = Some(Limit::Connections(1));
+        let missing = Cause::CannotAsk(OptionMissing::NoCgroup);
+        for (cause, full, called, near, expected) in [
+            (Cause::NoDevice, None, false, true, Cause::NotOffered),
+            (Cause::NoDevice, None, false, false, Cause::NoDevice),
+            (missing, None, false, false, missing),
+            (missing, None, true, true, Cause::NotPaired),
+            (
+                missing,
+                full,
+                false,
+                true,
+                Cause::Limit(Limit::Connections(1)),
+            ),
+            (Cause::NoOption, full, true, true, Cause::NoOption),
+            (Cause::Shunned, None, true, false, Cause::Shunned),
+            (Cause::NotOffered, None, false, true, Cause::NotOffered),
+        ] {
+            assert_eq!(unmet(cause, full, called, near), expected, "{cause:?}");
+        }
+        let near = |local: &str, peer: &str| is_near(local.parse().unwrap(), peer.parse().unwrap());
+        assert!(near("10.0.0.1", "::ffff:10.0.0.1") && near("10.0.0.1", "127.0.0.1"));
+        assert!(!near("10.0.0.1", "10.0.0.2"));
     }
 }

@@ -15,8 +15,9 @@ use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress};
 
-use crate::carrier::{Carrier, Cause};
-use crate::listening::{Arrival, Listening};
+use crate::carrier::{Carrier, Cause, Limit};
+use crate::discovery::{is_near, unmet};
+use crate::listening::{Arrival, Listening, UNDECIDED};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
 
@@ -189,7 +190,10 @@ impl Driver {
         let shard = &self.shard;
         let rendezvous = listening.rendezvous.lock();
         let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
-        let asks = |_: &&mut _| !listening.is_crowded();
+        let crowded = listening.is_crowded();
+        let policy = &shard.asking.policy;
+        let permitted = policy.accepting(listening.port(), address.ip()).is_ok();
+        let asks = |_: &&mut _| permitted && !crowded;
         let asked = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
             let place = shard.place()?;
             let joined = |peer: &_| shard.lock().transports.ism.device().is_joined(peer);
@@ -198,7 +202,8 @@ impl Driver {
         });
         let arrival = listening.coming(address);
         let Some((answer, place)) = asked else {
-            unpaired(shard, tcp, arrival, None);
+            let full = crowded.then_some(Limit::Undecided(UNDECIDED));
+            unpaired(shard, tcp, arrival, Met::Not(full));
             return;
         };
         self.last = self.last.wrapping_add(1);
@@ -235,8 +240,8 @@ impl Driver {
                 self.answers.insert(key, pairing);
             }
             Progress::Done(Outcome::Plain) => {
-                let place = Some(pairing.place);
-                unpaired(&self.shard, pairing.tcp, pairing.arrival, place);
+                let met = Met::InVain(pairing.place);
+                unpaired(&self.shard, pairing.tcp, pairing.arrival, met);
             }
             Progress::Done(Outcome::Paired(paired)) => {
                 let Pairing {
@@ -245,34 +250,64 @@ impl Driver {
                     place,
                     ..
                 } = pairing;
-                serve(&self.shard, tcp, arrival, place, Some(paired));
+                serve(&self.shard, tcp, arrival, (place, None), Some(paired));
             }
         }
     }
 }
 
+/// How a client that is not paired was met.
+enum Met {
+    /// It did not call; or nobody listened to it, because of a limit.
+    Not(Option<Limit>),
+    /// It called, and did not go on. It has this place.
+    InVain(Place),
+}
+
 /// A connection whose client is not on this host, or does not use this crate: it may speak
 /// SMC nevertheless.
-fn unpaired(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, place: Option<Place>) {
-    let speaks = shard.speaks_smc();
-    let place = place
-        .filter(|_| speaks)
-        .or_else(|| shard.place().filter(|_| speaks));
-    match place {
-        Some(place) => serve(shard, tcp, arrival, place, None),
-        None => plain(shard, tcp, arrival),
+fn unpaired(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, met: Met) {
+    let (port, client) = (arrival.port, arrival.address().ip());
+    let asking = &shard.asking;
+    let verdict = asking.accepted(&tcp, port, client, arrival.asked);
+    let (place, full, called) = match met {
+        Met::InVain(place) => (Some(place), None, true),
+        Met::Not(full) => (shard.place().filter(|_| full.is_none()), full, false),
+    };
+    let full = place.is_none().then(|| full.unwrap_or(shard.limit));
+    if let Err(cause) = verdict.speaks {
+        let near = TcpStream::from(tcp);
+        let local = near.local_addr().is_ok_and(|at| is_near(at.ip(), client));
+        let cause = unmet(cause, full, called, local);
+        plain(shard, near, arrival, cause);
+        return;
+    }
+    // Who was promised CLC gets it, if only to be declined.
+    let declines = verdict.declines.or(full.map(Cause::Limit));
+    match place.or_else(|| shard.place_to_decline()) {
+        Some(place) => serve(shard, tcp, arrival, (place, declines), None),
+        None => {
+            let _ = rustix::net::connect_unspec(&tcp);
+        }
     }
 }
 
 /// Hands out a connection that is plain TCP.
-fn plain(shard: &Shard, tcp: OwnedFd, arrival: Arrival) {
-    let carrier = Some(Carrier::tcp(Cause::NotOffered));
-    let socket = Arc::new(Socket::new(TcpStream::from(tcp), carrier, shard.spin));
+fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
+    let carrier = Some(Carrier::tcp(cause));
+    let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
     arrival.deliver(socket);
 }
 
-/// Lets the engine decide what carries a connection whose client will speak CLC.
-fn serve(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, place: Place, paired: Option<Paired>) {
+/// Lets the engine decide what carries a connection whose client will speak CLC. With a
+/// cause, it declines whatever is proposed.
+fn serve(
+    shard: &Arc<Shard>,
+    tcp: OwnedFd,
+    arrival: Arrival,
+    (place, declines): (Place, Option<Cause>),
+    paired: Option<Paired>,
+) {
     let mut state = shard.lock();
     let peer = paired.map(|paired| {
         let peer = paired.peer.gid;
@@ -287,7 +322,7 @@ fn serve(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, place: Place, paire
     let options = state.options(local, peer_address);
     match state.engine.listen(shard.now(), options) {
         Ok(conn) => {
-            state.enter(conn, socket.clone(), peer, Some(arrival));
+            state.enter(conn, socket.clone(), peer, Some(arrival), declines);
             shard.watch(conn, &socket);
             state.look_at_tcp(conn, shard.now());
         }

@@ -72,9 +72,9 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+mod asking;
 mod carrier;
 mod connecting;
-#[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
 mod discovery;
 mod driver;
 mod listener;
@@ -84,7 +84,6 @@ mod readiness;
 mod rnics;
 mod shard;
 mod shared_memory;
-#[cfg_attr(not(test), expect(dead_code, reason = "connections will ask it"))]
 mod shunned;
 mod socket;
 mod stack;

@@ -1,5 +1,7 @@
 //! Accepting.
 
+mod binding;
+
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::discovery::NotAsked;
 use crate::listening::Listening;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
@@ -32,7 +35,18 @@ impl SmcListener {
     /// # Errors
     /// As [`TcpListener::bind`], and [`Stack::open`].
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::on(&Stack::of_process()?, TcpListener::bind(address)?)
+        Self::bind_on(&Stack::of_process()?, address)
+    }
+
+    /// Listens at an address, with this stack. Unlike [`Self::on`], it can ask for SMC's
+    /// TCP option, which peers on other hosts have to see.
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`].
+    pub fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
+        let asking = &stack.shard().asking;
+        let (listener, asked) = binding::bind(asking, address)?;
+        Self::of(stack, listener, asked)
     }
 
     /// Lets connections of `listener` use `stack`. From the same port, nobody else may
@@ -41,8 +55,19 @@ impl SmcListener {
     /// # Errors
     /// The operating system's.
     pub fn on(stack: &Stack, listener: TcpListener) -> io::Result<Self> {
-        let gid = stack.gid();
-        let listening = Arc::new(Listening::new(listener, gid)?);
+        // It listens already.
+        let asked = stack.shard().asking.marks().and(Err(NotAsked::TooLate));
+        Self::of(stack, listener, asked)
+    }
+
+    fn of(stack: &Stack, listener: TcpListener, asked: Result<(), NotAsked>) -> io::Result<Self> {
+        let permitted = stack
+            .shard()
+            .asking
+            .policy
+            .listening(listener.local_addr()?.port());
+        let gid = stack.gid().filter(|_| permitted.is_ok());
+        let listening = Arc::new(Listening::new(listener, gid, asked)?);
         stack.shard().enlist(&listening)?;
         Ok(Self {
             stack: stack.clone(),

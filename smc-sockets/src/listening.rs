@@ -11,6 +11,7 @@ use rustix::event::EventfdFlags;
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Rendezvous;
 
+use crate::discovery::NotAsked;
 use crate::shard::Shard;
 use crate::socket::Socket;
 
@@ -20,7 +21,7 @@ const AHEAD: usize = 128;
 
 /// Connections of which it is not decided yet what carries them. Their clients have all
 /// the time that the rendezvous allows; others do not wait for that, and stay TCP.
-const UNDECIDED: usize = 128;
+pub(crate) const UNDECIDED: usize = 128;
 
 /// A connection, and the address of its client.
 pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
@@ -34,6 +35,10 @@ pub(crate) struct Listening {
     /// Readable while there is something to accept.
     ready: OwnedFd,
     key: AtomicU32,
+    /// The port it listens at.
+    port: u16,
+    /// Whether its SYN-ACKs have SMC's TCP option.
+    asked: Result<(), NotAsked>,
 }
 
 #[derive(Default)]
@@ -47,8 +52,13 @@ struct Queue {
 }
 
 impl Listening {
-    pub(crate) fn new(tcp: TcpListener, gid: Option<Gid128>) -> io::Result<Self> {
+    pub(crate) fn new(
+        tcp: TcpListener,
+        gid: Option<Gid128>,
+        asked: Result<(), NotAsked>,
+    ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
+        let port = tcp.local_addr()?.port();
         let rendezvous = gid.and_then(|gid| Rendezvous::open(&tcp, gid).ok());
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
@@ -57,7 +67,14 @@ impl Listening {
             queue: Mutex::default(),
             ready: rustix::event::eventfd(0, flags)?,
             key: AtomicU32::new(0),
+            port,
+            asked,
         })
+    }
+
+    /// The port it listens at.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn tcp(&self) -> &TcpListener {
@@ -141,6 +158,8 @@ impl Listening {
         Arrival {
             listening: Arc::downgrade(self),
             address,
+            port: self.port,
+            asked: self.asked,
         }
     }
 }
@@ -155,6 +174,10 @@ impl AsFd for Listening {
 pub(crate) struct Arrival {
     listening: Weak<Listening>,
     address: SocketAddr,
+    /// The listener's port.
+    pub(crate) port: u16,
+    /// Whether the listener asked for SMC's TCP option.
+    pub(crate) asked: Result<(), NotAsked>,
 }
 
 impl Arrival {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use smc_transport_verbs::paths::Surroundings;
+use smc_transport_verbs::pnet::PnetTable;
 use smc_transport_verbs::rnic::Rnic;
 
 use crate::shard::{BoundRnics, Verbs};
@@ -23,10 +24,17 @@ impl Rnics {
     ///
     /// # Errors
     /// There are none, or one cannot be used: the sentence says what to do.
-    #[cfg(feature = "rdma")]
     pub fn of_host() -> io::Result<Self> {
+        Self::of_host_with(PnetTable::default())
+    }
+
+    /// All RoCE devices of this host, with a table of physical networks.
+    ///
+    /// # Errors
+    /// As [`Self::of_host`].
+    #[cfg(feature = "rdma")]
+    pub fn of_host_with(pnet: PnetTable) -> io::Result<Self> {
         use smc_transport_verbs::network::Network;
-        use smc_transport_verbs::pnet::PnetTable;
         use smc_transport_verbs::rdma::{RoceDevice, device_names};
 
         let told = |why: smc_transport_verbs::rdma::Unavailable| io::Error::other(why.to_string());
@@ -35,10 +43,7 @@ impl Rnics {
             .iter()
             .map(|name| RoceDevice::open(name).map_err(told));
         let devices = devices.collect::<io::Result<_>>()?;
-        Self::new(
-            devices,
-            Surroundings::new(Network::read()?, PnetTable::default()),
-        )
+        Self::new(devices, Surroundings::new(Network::read()?, pnet))
     }
 
     /// There are none: this crate was built without them.
@@ -46,7 +51,7 @@ impl Rnics {
     /// # Errors
     /// Always.
     #[cfg(not(feature = "rdma"))]
-    pub fn of_host() -> io::Result<Self> {
+    pub fn of_host_with(_: PnetTable) -> io::Result<Self> {
         let why = "smc-sockets was built without the feature rdma";
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }

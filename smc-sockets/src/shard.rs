@@ -18,7 +18,7 @@ mod urgent;
 pub(crate) use clc::{discard, peek};
 pub(crate) use state::State;
 pub(crate) use timer::timespec;
-pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
+pub(crate) use transports::{Offered, Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -38,8 +38,11 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
+use crate::asking::Asking;
+use crate::carrier::Limit;
 use crate::connecting::Greetings;
 use crate::driver::Token;
+use crate::policy::Transport;
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
@@ -66,33 +69,47 @@ pub(crate) struct Shard {
     pub(crate) patience: Patience,
     /// Longest look of a thread that waits.
     pub(crate) spin: Duration,
-    /// Connections the endpoint has room for.
-    room: AtomicUsize,
+    /// Connections the endpoint has room for, and further ones that get a Decline.
+    room: [AtomicUsize; 2],
+    /// What keeps the endpoint from having more room.
+    pub(crate) limit: Limit,
     listeners: Mutex<enlisting::Listeners>,
     pub(crate) greetings: Greetings,
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
-    /// Peers are taken to speak SMC.
-    assumes_smc: bool,
+    pub(crate) asking: Asking,
     /// Shared memory is used with processes that use this crate.
     pub(crate) pairs: bool,
 }
 
 /// A place for a connection, until it is given back.
-pub(crate) struct Place(Arc<Shard>);
+pub(crate) struct Place {
+    shard: Arc<Shard>,
+    room: usize,
+}
+
+/// Which room a place is of.
+const CONNECTIONS: usize = 0;
+const DECLINES: usize = 1;
+
+/// Connections at a time that get a Decline because there is no room for them, and their
+/// peers were promised an answer.
+const DECLINED: usize = 64;
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.room.fetch_add(1, Ordering::Relaxed);
+        if let Some(room) = self.shard.room.get(self.room) {
+            room.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Shard {
-    pub(crate) fn new(settings: &Settings, rnics: io::Result<Rnics>) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(settings: Settings, rnics: io::Result<Rnics>) -> io::Result<Arc<Self>> {
         let without_rnics = rnics.as_ref().err().map(ToString::to_string);
         let rnics = rnics.ok();
         let assumes_smc = rnics.as_ref().is_some_and(|rnics| rnics.assumes_smc);
-        let pairs = !rnics.as_ref().is_some_and(|rnics| rnics.alone);
+        let alone = rnics.as_ref().is_some_and(|rnics| rnics.alone);
         let mut verbs = rnics.map(|rnics| rnics.verbs);
         let mut seed = [0; 10];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
@@ -102,10 +119,26 @@ impl Shard {
         config.offers = Offers::SMCD_V2;
         config.offers.set(Offers::SMCR, verbs.is_some());
         config.receive_buffer = BufferSize::at_least(settings.buffer.min(MAX_DMB_LEN));
+        let policy = &settings.policy;
+        // Shared memory has no send buffers.
+        let mut each = u64::from(config.receive_buffer.octets());
+        if verbs.is_some() {
+            each += u64::from(config.send_buffer.octets());
+        }
+        let (connections, limit) = match (settings.connections, policy.connections(each)) {
+            (wanted, fit) if fit < wanted => {
+                (fit, Limit::PolicyMemory(policy.max_memory.unwrap_or(0)))
+            }
+            (wanted, _) => (wanted, Limit::Connections(wanted)),
+        };
+        for eid in &policy.ueids {
+            // There is room for one more than a policy has.
+            let _ = config.v2.ueids.push(*eid);
+        }
+        config.v2.seid = policy.system_eid;
         let eid = Eid::user(EID).map_err(io::Error::other)?;
-        // There is room for four.
         let _ = config.v2.ueids.push(eid);
-        let mut limits = Limits::for_connections(settings.connections);
+        let mut limits = Limits::for_connections(connections.saturating_add(DECLINED));
         // Who has a place may begin: the peer was promised CLC already.
         limits.handshakes = limits.connections;
         let mut engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
@@ -137,6 +170,13 @@ impl Shard {
         } else {
             Duration::ZERO
         };
+        let asking = Asking::new(
+            settings.policy,
+            settings.marks,
+            transports.verbs.is_some(),
+            assumes_smc,
+        );
+        let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
         Ok(Arc::new(Self {
             state: Mutex::new(State::new(engine, transports)),
             poller,
@@ -147,11 +187,12 @@ impl Shard {
             coarse_origin: nanoseconds(ClockId::Monotonic),
             patience: settings.patience,
             spin,
-            room: AtomicUsize::new(settings.connections),
+            room: [connections, DECLINED].map(AtomicUsize::new),
+            limit,
             listeners: Mutex::default(),
             greetings: Greetings::default(),
             without_rnics,
-            assumes_smc,
+            asking,
             pairs,
         }))
     }
@@ -182,16 +223,20 @@ impl Shard {
 
     /// A place for one more connection, if there is one.
     pub(crate) fn place(self: &Arc<Self>) -> Option<Place> {
-        let one_less = |room: usize| room.checked_sub(1);
-        let order = Ordering::Relaxed;
-        let taken = self.room.fetch_update(order, order, one_less);
-        taken.ok().map(|_| Place(self.clone()))
+        self.place_of(CONNECTIONS)
     }
 
-    /// Whether the peer of a connection speaks SMC, although it is not paired with this
-    /// side.
-    pub(crate) fn speaks_smc(&self) -> bool {
-        self.assumes_smc
+    /// A place for one that gets a Decline.
+    pub(crate) fn place_to_decline(self: &Arc<Self>) -> Option<Place> {
+        self.place_of(DECLINES)
+    }
+
+    fn place_of(self: &Arc<Self>, room: usize) -> Option<Place> {
+        let one_less = |room: usize| room.checked_sub(1);
+        let order = Ordering::Relaxed;
+        let taken = self.room.get(room)?.fetch_update(order, order, one_less);
+        let shard = self.clone();
+        taken.ok().map(|_| Place { shard, room })
     }
 
     /// Wakes the driver.

@@ -34,6 +34,8 @@ pub(crate) struct Socket {
     marked: AtomicBool,
     /// Octets that must have come over TCP before anybody is woken by them.
     low_water: AtomicUsize,
+    /// The peer has said something of CLC.
+    heard_clc: AtomicBool,
     /// Its handle at the endpoint, which may have forgotten it.
     conn: OnceLock<ConnId>,
     /// RNICs carry it.
@@ -77,6 +79,7 @@ impl Socket {
             watching: AtomicBool::new(false),
             marked: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
+            heard_clc: AtomicBool::new(false),
             conn: OnceLock::new(),
             rdma: AtomicBool::new(false),
             teller: OnceLock::new(),
@@ -143,6 +146,16 @@ impl Socket {
             Direction::Read => status.read_timeout,
             Direction::Write => status.write_timeout,
         }
+    }
+
+    /// The peer says something of CLC.
+    pub(crate) fn hears_clc(&self) {
+        self.heard_clc.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it ever has.
+    pub(crate) fn has_heard_clc(&self) -> bool {
+        self.heard_clc.load(Ordering::Relaxed)
     }
 
     /// How long looking pays.

@@ -10,11 +10,13 @@ use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver;
+use crate::policy::{Policy, Transport};
 use crate::rnics::Rnics;
 use crate::shard::Shard;
+use crate::tcp_option::Marks;
 
 /// What may be chosen of a [`Stack`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
     /// Most SMC connections at a time; further ones are plain TCP.
@@ -29,6 +31,12 @@ pub struct Settings {
     /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks
     /// only as long as that has paid lately, and not at all on a machine with one core.
     pub spin: Duration,
+    /// Which connections may use SMC, and what it may use. By default everything is
+    /// permitted; [`Policy::find`] takes it from where policies lie.
+    pub policy: Policy,
+    /// The map of SMC's TCP option, if another process attached it and handed it on: with
+    /// it, this process needs no right.
+    pub marks: Option<Arc<Marks>>,
 }
 
 impl Default for Settings {
@@ -38,6 +46,8 @@ impl Default for Settings {
             buffer: 256 << 10,
             patience: Patience::default(),
             spin: Duration::from_micros(100),
+            policy: Policy::default(),
+            marks: None,
         }
     }
 }
@@ -79,7 +89,11 @@ impl Stack {
     /// # Errors
     /// As [`Self::open`].
     pub fn with(settings: Settings) -> io::Result<Self> {
-        Self::over(settings, Rnics::of_host())
+        let rnics = match settings.policy.transport(Transport::Verbs) {
+            Ok(()) => Rnics::of_host_with(settings.policy.pnet.clone()),
+            Err(rule) => Err(io::Error::other(format!("the policy: {rule}"))),
+        };
+        Self::over(settings, rnics)
     }
 
     /// A stack with these settings that uses these RNICs besides shared memory.
@@ -91,7 +105,7 @@ impl Stack {
     }
 
     fn over(settings: Settings, rnics: io::Result<Rnics>) -> io::Result<Self> {
-        let shard = Shard::new(&settings, rnics)?;
+        let shard = Shard::new(settings, rnics)?;
         let driven = shard.clone();
         std::thread::Builder::new()
             .name("smc-driver".into())
@@ -101,16 +115,21 @@ impl Stack {
         })
     }
 
-    /// The stack of this process, opened when it is first asked for.
+    /// The stack of this process, opened when it is first asked for, with the policy that
+    /// [`Policy::find`] finds.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`], and [`io::ErrorKind::InvalidData`] for a policy with a mistake.
     pub fn of_process() -> io::Result<Self> {
         static OF_PROCESS: OnceLock<Stack> = OnceLock::new();
         if let Some(stack) = OF_PROCESS.get() {
             return Ok(stack.clone());
         }
-        let stack = Self::open()?;
+        let settings = Settings {
+            policy: Policy::find()?,
+            ..Settings::default()
+        };
+        let stack = Self::with(settings)?;
         // Another thread may have been faster.
         Ok(OF_PROCESS.get_or_init(|| stack).clone())
     }

@@ -117,7 +117,7 @@ fn patience_has_no_end_if_so_wanted() {
         go: Duration::MAX,
     };
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-    let listener = SmcListener::on(&Stack::with(settings).unwrap(), tcp).unwrap();
+    let listener = SmcListener::on(&Stack::with(settings.clone()).unwrap(), tcp).unwrap();
     let address = listener.local_addr().unwrap();
     let heard = accepts(listener);
     let stack = Stack::with(settings).unwrap();

@@ -263,7 +263,7 @@ fn who_has_no_rnic_falls_back_and_not_one_octet_is_lost() {
 fn processes_of_one_host_prefer_shared_memory() {
     let fabric = Fabric::default();
     let patience = common::settings();
-    let stack = |host| Stack::with_rnics(patience, rnics(&fabric, host, 1)).unwrap();
+    let stack = |host| Stack::with_rnics(patience.clone(), rnics(&fabric, host, 1)).unwrap();
     let (client, server) = (stack(1), stack(2));
     for stack in [&client, &server] {
         assert_eq!(stack.rdma(), Ok(()));

@@ -50,7 +50,7 @@ fn smc_with(mut settings: Settings) -> (SmcStream, SmcStream) {
         grace: LONG,
         go: LONG,
     };
-    let stack = || Stack::with(settings).unwrap();
+    let stack = || Stack::with(settings.clone()).unwrap();
     let listener = SmcListener::on(&stack(), TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
     let one = SmcStream::connect_on(&stack(), listener.local_addr().unwrap()).unwrap();
     let (two, _) = listener.accept().unwrap();

@@ -78,7 +78,7 @@ impl From<&OptionError> for OptionMissing {
 
 impl Cause {
     /// The code that this side stands for.
-    pub(super) const fn code(self) -> DiagnosisCode {
+    pub(crate) const fn code(self) -> DiagnosisCode {
         match self {
             Self::Policy(_) => DiagnosisCode::CONFIGURATION,
             Self::NoDevice => DiagnosisCode::NO_SMCR_DEVICE,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -29,15 +29,19 @@ pub struct Connecting {
     timer: OwnedFd,
 }
 
+/// Once for each change: octets that do not suffice are no news.
+const CHANGES: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
 impl Connecting {
     pub(crate) fn begin(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
         let attempt = Attempt::begin(stack.shard(), to)?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // Once for each change: octets that do not suffice are no news.
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), flags)?;
+        epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
         for socket in attempt.called() {
@@ -68,7 +72,13 @@ impl Connecting {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        match attempt.step()? {
+        let before = attempt.tcp.as_raw_fd();
+        let step = attempt.step()?;
+        if attempt.tcp.as_raw_fd() != before {
+            // It connects once more.
+            epoll::add(&self.poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
+        }
+        match step {
             Step::Done(socket) => {
                 // It fails only for what was never added.
                 let _ = epoll::delete(&self.poller, &attempt.tcp);

@@ -43,6 +43,7 @@ impl State {
                 }
                 Ok(ClcProgress::Consumed { len, next }) => {
                     socket.set_low_water(1);
+                    socket.hears_clc();
                     discard(&socket, len);
                     if next == Next::Stop {
                         return;

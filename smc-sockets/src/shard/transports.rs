@@ -50,6 +50,7 @@ pub(crate) enum Via {
 }
 
 /// Paths that a connection may take.
+#[derive(Default)]
 pub(crate) struct Offered {
     ism: Option<IsmPath>,
     rnics: Vec<LocalPath>,

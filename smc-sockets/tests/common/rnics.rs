@@ -59,7 +59,7 @@ impl Hosts {
         let fabric = Fabric::default();
         let stack = |host| {
             let rnics = rnics(&fabric, host, count).assuming_smc().alone();
-            Stack::with_rnics(settings, rnics).unwrap()
+            Stack::with_rnics(settings.clone(), rnics).unwrap()
         };
         let (client, server) = (stack(1), stack(2));
         Self {
