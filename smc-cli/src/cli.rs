@@ -32,12 +32,14 @@ pub use values::{Percentages, Seeds};
         smcx demo --file f --pcap f.pcapng the same with a file of yours, and a capture of it\n  \
         smcx decode capture.pcap           SMC messages of a capture, one a line\n  \
         smcx decode capture.pcap --json    the same as JSON, one object a line\n  \
+        smcx check capture.pcap            what in it breaks RFC 7609\n  \
         smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
         smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
         smcx perf                          how fast that is\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx completions bash              completion script for a shell\n\n\
-        Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage."
+        Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage, or for\n\
+        check a file that cannot be read."
 )]
 pub struct Cli {
     /// What to do; without it, the demo.
@@ -116,6 +118,20 @@ pub enum Command {
         Lines: frame number, seconds since the first frame, sender -> receiver, protocol, message.\n\
         Malformed messages are shown in place; the exit status is 1 if there were any.")]
     Decode(DecodeArguments),
+    /// Judge the SMC conversations in a capture.
+    ///
+    /// Follows connections, link groups, links, RMBs, cursors and windows from their
+    /// beginnings, and tells each message that breaks a requirement of RFC 7609 or of
+    /// this project's description of version 2, with the frame and the requirement's
+    /// ID. What is known of Linux kernels is told as a note. Rules that the capture
+    /// does not tell enough for are passed over, and counted.
+    #[command(after_help = "Examples:\n  \
+        smcx check capture.pcapng          findings, one a line, and a summary\n  \
+        smcx check capture.pcap --json     the same as JSON, one object a line\n  \
+        smcx check --rules                 every rule\n\n\
+        The exit status is 0 if there is no finding, 1 if there are some, and 2 if the file\n\
+        cannot be read to its end. Notes are no findings.")]
+    Check(CheckArguments),
     /// Wait for a connection, and copy it from and to the standard streams.
     ///
     /// Like netcat. A peer on this host that speaks SMC is reached through shared
@@ -169,6 +185,20 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Arguments of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// Capture to judge: pcap or pcapng, gzip or not; "-" for standard input.
+    #[arg(required_unless_present = "rules")]
+    pub file: Option<PathBuf>,
+    /// One JSON object a line: each finding, then a summary.
+    #[arg(long)]
+    pub json: bool,
+    /// Show the rules, as tables in Markdown.
+    #[arg(long, conflicts_with_all = ["file", "json"])]
+    pub rules: bool,
 }
 
 /// Arguments of `decode`.

@@ -56,7 +56,7 @@ pub fn run(
     }
 }
 
-fn open(path: &Path) -> Result<CaptureReader<'static>, CaptureError> {
+pub(crate) fn open(path: &Path) -> Result<CaptureReader<'static>, CaptureError> {
     if path.as_os_str() == "-" {
         CaptureReader::new(io::stdin())
     } else {
@@ -64,7 +64,7 @@ fn open(path: &Path) -> Result<CaptureReader<'static>, CaptureError> {
     }
 }
 
-fn sentence(error: &CaptureError) -> String {
+pub(crate) fn sentence(error: &CaptureError) -> String {
     match error {
         CaptureError::Io(error) => format!("cannot be read: {}", reason(error)),
         error => error.to_string(),

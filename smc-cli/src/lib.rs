@@ -4,6 +4,7 @@
 //! for success, 1 for a problem, which is told in one sentence on the error
 //! stream, and 2 for wrong usage.
 
+pub mod check;
 pub mod cli;
 pub mod decode;
 pub mod demo;
@@ -53,6 +54,7 @@ where
     }
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
+        Some(Command::Check(arguments)) => check::run(&arguments, stdout, stderr),
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
@@ -73,7 +75,7 @@ where
         Err(failure) => {
             let _ = stdout.flush();
             let _ = writeln!(stderr, "smcx: {failure}");
-            1
+            failure.status()
         }
     }
 }

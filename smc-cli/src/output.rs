@@ -13,6 +13,19 @@ pub enum Failure {
     Output(io::Error),
     /// Anything else, as one sentence.
     Problem(String),
+    /// A file that nothing can be said about, as one sentence.
+    Unusable(String),
+}
+
+impl Failure {
+    /// The exit status.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self {
+            Self::Output(_) | Self::Problem(_) => 1,
+            Self::Unusable(_) => 2,
+        }
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -25,7 +38,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Output(error) => write!(f, "cannot write the output: {}", reason(error)),
-            Self::Problem(sentence) => f.write_str(sentence),
+            Self::Problem(sentence) | Self::Unusable(sentence) => f.write_str(sentence),
         }
     }
 }

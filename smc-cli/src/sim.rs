@@ -18,6 +18,8 @@ use crate::output::{Failure, Screen};
 pub struct Findings {
     /// Sums over all runs.
     pub coverage: Coverage,
+    /// Runs whose conversations were judged.
+    pub checked: u64,
     /// Runs in which something was wrong, by seed.
     pub failed: Vec<Failed>,
 }
@@ -44,6 +46,7 @@ impl Findings {
     /// Adds the findings of other runs.
     pub fn merge(&mut self, other: &Self) {
         self.coverage.merge(&other.coverage);
+        self.checked += other.checked;
         self.failed.extend_from_slice(&other.failed);
         self.failed.sort_unstable();
     }
@@ -69,7 +72,7 @@ pub fn run(
             .or_else(|| std::thread::available_parallelism().ok());
         let shown = screen.progress && !arguments.json && !arguments.quiet;
         let bar = progress(shown, seeds.end - seeds.start);
-        let findings = many::run(seeds, jobs.map_or(1, usize::from), &bar);
+        let findings = many::run(seeds, arguments.check, jobs.map_or(1, usize::from), &bar);
         bar.finish_and_clear();
         (findings, None)
     };

@@ -88,6 +88,17 @@ fn arguments(more: &[&str]) -> SimArguments {
     }
 }
 
+#[test]
+fn conversations_are_judged_in_a_sample_of_the_runs_or_in_all() {
+    for (check, judged) in [(None, 1), (Some("--check"), 3)] {
+        let arguments = ["sim", "--seeds", "7..10", "--json"];
+        let outcome = smcx(arguments.into_iter().chain(check));
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        let record: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(record["judged"], judged);
+    }
+}
+
 fn failing() -> Findings {
     let failed = |seed, what: &[&str]| Failed {
         seed,
@@ -99,6 +110,7 @@ fn failing() -> Findings {
             failed: vec![7, 19],
             ..Coverage::default()
         },
+        checked: 125,
         failed: vec![
             failed(7, &["octets changed"]),
             failed(19, &["a", "b", "c", "d", "e", "f"]),

@@ -33,6 +33,9 @@ pub struct SimArguments {
     /// One seed only: write every frame to this pcapng capture.
     #[arg(long, value_name = "OUT")]
     pub pcap: Option<PathBuf>,
+    /// Judge the conversations of every run as `check` does [default: of one run in 8].
+    #[arg(long)]
+    pub check: bool,
     /// One JSON object.
     #[arg(long)]
     pub json: bool,

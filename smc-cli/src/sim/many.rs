@@ -8,12 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use indicatif::ProgressBar;
+use smc_checker::Live;
+use smc_transport_sim::capture::CaptureError;
 use smc_transport_sim::chaos::{self, Report};
 
 use super::{Failed, Findings};
 
-/// Runs all seeds.
-pub(super) fn run(seeds: Range<u64>, jobs: usize, bar: &ProgressBar) -> Findings {
+/// One seed of so many is judged even if not all are to be.
+const SAMPLE: u64 = 8;
+
+/// Runs all seeds, and judges the conversations of all or some.
+pub(super) fn run(seeds: Range<u64>, check: bool, jobs: usize, bar: &ProgressBar) -> Findings {
     let next = AtomicU64::new(seeds.start);
     let all = Mutex::new(Findings::default());
     let job = || {
@@ -24,7 +29,7 @@ pub(super) fn run(seeds: Range<u64>, jobs: usize, bar: &ProgressBar) -> Findings
             if !seeds.contains(&seed) {
                 break;
             }
-            mine.run(seed);
+            mine.run(seed, check || seed.is_multiple_of(SAMPLE));
             bar.inc(1);
             if let Some(failed) = mine.failed.last().filter(|failed| failed.seed == seed) {
                 bar.set_message(format!("  seed {} failed", failed.seed));
@@ -45,8 +50,13 @@ pub(super) fn run(seeds: Range<u64>, jobs: usize, bar: &ProgressBar) -> Findings
 }
 
 impl Findings {
-    fn run(&mut self, seed: u64) {
-        match panic::catch_unwind(|| chaos::run(seed)) {
+    fn run(&mut self, seed: u64, check: bool) {
+        self.checked += u64::from(check);
+        let run = || match check {
+            true => judged(seed),
+            false => chaos::run(seed),
+        };
+        match panic::catch_unwind(run) {
             Ok(report) => self.add(&report),
             Err(cause) => {
                 self.coverage.runs += 1;
@@ -64,6 +74,26 @@ impl Findings {
                 seed: report.seed,
                 what: report.failures.clone(),
             });
+        }
+    }
+}
+
+/// Runs a seed and has its conversations judged, too.
+fn judged(seed: u64) -> Report {
+    let live = Live::default();
+    let run = || -> Result<Report, CaptureError> {
+        let (mut report, _) = chaos::replay(seed, 0, Some(live.capture()?))?;
+        let judged = live.finish()?;
+        let findings = judged.for_our_engine().map(ToString::to_string);
+        report.failures.extend(findings);
+        Ok(report)
+    };
+    match run() {
+        Ok(report) => report,
+        Err(error) => {
+            let mut report = chaos::run(seed);
+            report.failures.push(format!("cannot be judged: {error}"));
+            report
         }
     }
 }

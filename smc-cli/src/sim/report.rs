@@ -55,6 +55,10 @@ pub(super) fn text(
             ),
         ),
         ("Octets read", size(coverage.octets)),
+        (
+            "Conversations judged",
+            format!("those of {} runs", grouped(findings.checked)),
+        ),
     ];
     let outcomes = coverage.outcomes.iter();
     let outcomes = outcomes.map(|(outcome, count)| format!("{} {outcome}", grouped(*count)));
@@ -151,6 +155,7 @@ pub(super) fn json(
         "first_seed": seeds.start,
         "last_seed": seeds.end - 1,
         "runs": coverage.runs,
+        "judged": findings.checked,
         "failed": findings.failed.len(),
         "failures": failures.collect::<Vec<_>>(),
         "connections": outcomes.collect::<Map<_, _>>(),

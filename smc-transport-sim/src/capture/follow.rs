@@ -19,7 +19,7 @@ use super::frame::{Frame, parse_frame};
 use super::reader::CapturedFrame;
 
 pub use item::{
-    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, WritePiece,
+    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, TcpSign, WritePiece,
 };
 
 use rdma::RdmaFollower;
@@ -75,6 +75,13 @@ impl Follower {
             rdma: RdmaFollower::new(limits),
             start: None,
         }
+    }
+
+    /// Tells of TCP connections also what is not CLC: [`Content::Tcp`].
+    #[must_use]
+    pub fn with_tcp(mut self) -> Self {
+        self.tcp.tell_all();
+        self
     }
 
     /// Takes the next frame of the capture and appends what it completes.

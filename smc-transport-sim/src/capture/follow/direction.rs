@@ -34,6 +34,8 @@ pub(super) struct Direction {
     /// Octets behind a gap.
     pending: Vec<(u32, Vec<u8>)>,
     emitted: Vec<Emitted>,
+    /// Octets behind the last message that were not told yet.
+    data: u64,
 }
 
 /// How far `sequence` lies behind `reference`, negative if before it.
@@ -50,6 +52,23 @@ impl Direction {
             buffer: Vec::new(),
             pending: Vec::new(),
             emitted: Vec::new(),
+            data: 0,
+        }
+    }
+
+    /// Octets that are none of CLC and were not taken before.
+    pub(super) fn take_data(&mut self) -> u64 {
+        core::mem::take(&mut self.data)
+    }
+
+    /// Counts octets behind the last message, those that are seen again left out.
+    fn count(&mut self, sequence: u32, octets: usize) {
+        let next = *self.next.get_or_insert(sequence);
+        let end = sequence.wrapping_add(octets as u32);
+        let fresh = u64::try_from(distance(next, end)).unwrap_or(0);
+        self.data += fresh.min(octets as u64);
+        if fresh > 0 {
+            self.next = Some(end);
         }
     }
 
@@ -70,6 +89,7 @@ impl Direction {
     ) {
         self.repeat(sequence, payload, found);
         if self.phase == Phase::Ended {
+            self.count(sequence, payload.len() + missing);
             return;
         }
         let next = *self.next.get_or_insert(sequence);
@@ -131,12 +151,13 @@ impl Direction {
     }
 
     fn append(&mut self, octets: &[u8], certain: bool, found: &mut Vec<Found>) {
-        if self.phase == Phase::Ended {
-            return;
-        }
         let Some(next) = self.next else {
             return;
         };
+        if self.phase == Phase::Ended {
+            self.count(next, octets.len());
+            return;
+        }
         // More than the limit is never needed to judge what is there.
         let room = self.limit.saturating_sub(self.buffer.len());
         let kept = octets.get(..room.min(octets.len())).unwrap_or_default();
@@ -221,6 +242,7 @@ impl Direction {
 
     fn end(&mut self) {
         self.phase = Phase::Ended;
+        self.data += self.buffer.len() as u64;
         self.buffer = Vec::new();
         self.pending = Vec::new();
     }

@@ -91,6 +91,8 @@ pub struct RocePath {
 pub enum Content {
     /// The SMC option in a SYN or SYN-ACK.
     TcpOption(TcpOption),
+    /// What else happens on a TCP connection; only if it was asked for.
+    Tcp(TcpSign),
     /// A CLC message.
     Clc(ClcMessage),
     /// An LLC message of version 1.
@@ -158,6 +160,8 @@ impl LlcV2 {
 pub enum Protocol {
     /// The TCP option.
     TcpOption,
+    /// TCP itself.
+    Tcp,
     /// Connection layer control.
     Clc,
     /// Link layer control.
@@ -175,6 +179,20 @@ pub enum Protocol {
 pub struct TcpOption {
     /// In the server's SYN-ACK, not in the client's SYN.
     pub syn_ack: bool,
+}
+
+/// What happens on a TCP connection besides CLC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpSign {
+    /// Octets that are no CLC: those of an application.
+    Data {
+        /// At least so many of them.
+        octets: u64,
+    },
+    /// The sender will send no more.
+    Fin,
+    /// The connection is over.
+    Reset,
 }
 
 /// An RDMA WRITE, all its packets together.
@@ -219,6 +237,7 @@ impl Content {
     pub const fn protocol(&self) -> Protocol {
         match self {
             Self::TcpOption(_) => Protocol::TcpOption,
+            Self::Tcp(_) => Protocol::Tcp,
             Self::Clc(_) => Protocol::Clc,
             Self::Llc(_) | Self::LlcV2(_) => Protocol::Llc,
             Self::Cdc(_) => Protocol::Cdc,
@@ -242,6 +261,7 @@ impl Protocol {
     pub const fn name(self) -> &'static str {
         match self {
             Self::TcpOption => "tcp-option",
+            Self::Tcp => "tcp",
             Self::Clc => "clc",
             Self::Llc => "llc",
             Self::Cdc => "cdc",
@@ -289,6 +309,9 @@ impl fmt::Display for Content {
         match self {
             Self::TcpOption(option) if option.syn_ack => f.write_str("SMC option in SYN-ACK"),
             Self::TcpOption(_) => f.write_str("SMC option in SYN"),
+            Self::Tcp(TcpSign::Data { octets }) => write!(f, "{octets} octets of data"),
+            Self::Tcp(TcpSign::Fin) => f.write_str("FIN"),
+            Self::Tcp(TcpSign::Reset) => f.write_str("RST"),
             Self::Clc(message) => message.fmt(f),
             Self::Llc(message) => message.fmt(f),
             Self::LlcV2(message) => message.message().fmt(f),

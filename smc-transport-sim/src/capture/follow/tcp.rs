@@ -8,7 +8,7 @@ use smc_proto::wire::tcp_option;
 
 use super::clc::Phase;
 use super::direction::{Direction, Found};
-use super::item::{Content, Item, Path, Protocol, TcpOption, TcpPath};
+use super::item::{Content, Item, Path, Protocol, TcpOption, TcpPath, TcpSign};
 use super::{Limits, Moment};
 use crate::capture::frame::TcpSegment;
 
@@ -36,6 +36,8 @@ pub(super) struct TcpFollower {
     /// Their order of appearance, the oldest first.
     order: VecDeque<(Ends, u64)>,
     next_number: u64,
+    /// Whether data, FIN and RST are told as well.
+    all: bool,
 }
 
 impl TcpFollower {
@@ -46,6 +48,11 @@ impl TcpFollower {
         }
     }
 
+    /// Tells of data, FIN and RST from now on.
+    pub(super) fn tell_all(&mut self) {
+        self.all = true;
+    }
+
     pub(super) fn push(&mut self, at: Moment, segment: &TcpSegment<'_>, items: &mut Vec<Item>) {
         if segment.flags.syn {
             self.handshake(at, segment, items);
@@ -53,15 +60,26 @@ impl TcpFollower {
         if segment.flags.reset {
             self.reset(segment);
         }
-        if segment.payload.is_empty() && segment.missing == 0 {
-            return;
-        }
         let to_server = (segment.source, segment.destination);
         let to_client = (segment.destination, segment.source);
-        if let Some(stream) = self.streams.get_mut(&to_server) {
-            stream.data(at, segment, true, to_server, items);
-        } else if let Some(stream) = self.streams.get_mut(&to_client) {
-            stream.data(at, segment, false, to_client, items);
+        let (ends, up) = if self.streams.contains_key(&to_server) {
+            (to_server, true)
+        } else {
+            (to_client, false)
+        };
+        let Some(stream) = self.streams.get_mut(&ends) else {
+            return;
+        };
+        if !segment.payload.is_empty() || segment.missing > 0 {
+            let data = stream.data(at, segment, up, ends, items);
+            if self.all && data > 0 {
+                items.push(stream.sign(at, ends, up, TcpSign::Data { octets: data }));
+            }
+        }
+        if self.all && segment.flags.reset {
+            items.push(stream.sign(at, ends, up, TcpSign::Reset));
+        } else if self.all && segment.flags.fin {
+            items.push(stream.sign(at, ends, up, TcpSign::Fin));
         }
     }
 
@@ -207,6 +225,19 @@ impl Stream {
         })
     }
 
+    fn sign(&self, at: Moment, ends: Ends, to_server: bool, sign: TcpSign) -> Item {
+        Item {
+            frame: at.frame,
+            time: at.time,
+            path: self.path(ends, to_server),
+            retransmission: false,
+            content: Content::Tcp(sign),
+            octets: Vec::new(),
+        }
+    }
+
+    /// Takes a segment with octets, and returns how many new ones of them are none
+    /// of CLC.
     fn data(
         &mut self,
         at: Moment,
@@ -214,9 +245,9 @@ impl Stream {
         to_server: bool,
         ends: Ends,
         items: &mut Vec<Item>,
-    ) {
+    ) -> u64 {
         if self.reset {
-            return;
+            return 0;
         }
         let path = self.path(ends, to_server);
         // If the server's SYN-ACK is not in the capture, its option is not
@@ -237,6 +268,7 @@ impl Stream {
             certain,
             &mut found,
         );
+        let data = own.take_data();
         for Found {
             content,
             octets,
@@ -260,5 +292,6 @@ impl Stream {
                 octets,
             });
         }
+        data
     }
 }

@@ -1,0 +1,123 @@
+//! What was found.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use crate::deviation::{Deviation, Whose};
+use crate::rule::Rule;
+
+/// Findings that are kept; further ones are only counted.
+const MAX_FINDINGS: usize = 10_000;
+
+/// A rule that was violated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The frame that did it.
+    pub frame: u64,
+    /// Time of that frame, in nanoseconds.
+    pub time: u64,
+    /// The rule.
+    pub rule: &'static Rule,
+    /// What happened, in a sentence.
+    pub sentence: String,
+    /// The reason, if it is a known deviation of a peer.
+    pub known: Option<&'static Deviation>,
+    /// The link group that it is about.
+    pub(crate) group: Option<u64>,
+}
+
+impl Finding {
+    /// Whether it is a violation, and not a deviation that is known of kernels.
+    #[must_use]
+    pub const fn is_violation(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// Whether it is one for this project's engine, which does not share all of the
+    /// deviations of kernels.
+    #[must_use]
+    pub fn is_ours_to_answer(&self) -> bool {
+        self.known.is_none_or(|known| known.whose == Whose::Kernels)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {}: {}: {}", self.frame, self.rule, self.sentence)?;
+        self.known
+            .map_or(Ok(()), |known| write!(f, " [known: {}]", known.why))
+    }
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// Frames.
+    pub frames: u64,
+    /// TCP connections whose SYN has the SMC option.
+    pub tcp_connections: u64,
+    /// Connections that were carried by SMC-R.
+    pub smcr_connections: u64,
+    /// Connections that were carried by SMC-D, of which only CLC is seen.
+    pub smcd_connections: u64,
+    /// Link groups.
+    pub groups: u64,
+    /// CLC messages.
+    pub clc: u64,
+    /// LLC messages.
+    pub llc: u64,
+    /// CDC messages.
+    pub cdc: u64,
+    /// RDMA WRITEs.
+    pub writes: u64,
+    /// LLC and CDC messages and RDMA WRITEs on links whose beginning is not in the
+    /// capture, so that nobody could judge them.
+    pub strangers: u64,
+}
+
+/// What came of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Findings in the order of the frames, the first 10,000.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub dropped: u64,
+    /// How much was looked at.
+    pub seen: Seen,
+    /// How often rules had to pass, by name, as the capture does not tell enough.
+    pub unjudged: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Takes back what was found in a group from a frame on: messages are missing
+    /// there that might explain it.
+    pub(crate) fn withdraw(&mut self, group: u64, since: u64) {
+        let unjudged = &mut self.unjudged;
+        self.findings.retain(|finding| {
+            let doubtful = finding.group == Some(group) && finding.frame >= since;
+            if doubtful {
+                *unjudged.entry(finding.rule.name).or_default() += 1;
+            }
+            !doubtful
+        });
+    }
+
+    /// Whether nothing was found that nobody can explain.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.dropped == 0 && !self.findings.iter().any(Finding::is_violation)
+    }
+
+    /// What this project's engine has to answer for.
+    pub fn for_our_engine(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.is_ours_to_answer())
+    }
+}

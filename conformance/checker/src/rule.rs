@@ -1,0 +1,150 @@
+//! What a rule is.
+
+use core::fmt;
+
+use crate::deviation::Deviation;
+
+/// What a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Chapter {
+    /// CLC messages, one by one and in order.
+    Clc,
+    /// What both sides agree on: version, release, limits, EIDs.
+    Version,
+    /// First and subsequent contact.
+    Contact,
+    /// The TCP connection behind the CLC messages.
+    Tcp,
+    /// LLC messages: form, requests and replies.
+    Llc,
+    /// Links and their making and ending.
+    Links,
+    /// RTokens, and who may write where.
+    Rkeys,
+    /// CDC messages and cursors.
+    Cdc,
+    /// Windows.
+    Window,
+    /// Urgent data.
+    Urgent,
+    /// Ends of connections.
+    Close,
+    /// Changes of link.
+    Failover,
+}
+
+impl Chapter {
+    /// All of them, in order.
+    pub const ALL: [Self; 12] = [
+        Self::Clc,
+        Self::Version,
+        Self::Contact,
+        Self::Tcp,
+        Self::Llc,
+        Self::Links,
+        Self::Rkeys,
+        Self::Cdc,
+        Self::Window,
+        Self::Urgent,
+        Self::Close,
+        Self::Failover,
+    ];
+
+    /// Its title.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Clc => "CLC messages",
+            Self::Version => "Versions and what is agreed on",
+            Self::Contact => "First and subsequent contact",
+            Self::Tcp => "The TCP connection",
+            Self::Llc => "LLC messages",
+            Self::Links => "Links",
+            Self::Rkeys => "RTokens and RDMA WRITEs",
+            Self::Cdc => "CDC messages and cursors",
+            Self::Window => "Windows",
+            Self::Urgent => "Urgent data",
+            Self::Close => "Close and abort",
+            Self::Failover => "Failover",
+        }
+    }
+}
+
+/// One rule: what it asks for, and what has to be known for that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Its name, unique.
+    pub name: &'static str,
+    /// Its chapter.
+    pub chapter: Chapter,
+    /// The requirement: of RFC 7609, `docs/smc-v2.md` or `docs/smc-d.md`.
+    pub id: &'static str,
+    /// What the capture must hold for it to be judged.
+    pub needs: &'static str,
+    /// What it says.
+    pub says: &'static str,
+}
+
+impl Rule {
+    /// Whether it can be trusted in a group of which messages are missing: it looks at
+    /// the message alone, or knows which messages of a connection it misses.
+    pub(crate) fn bears_gaps(&self) -> bool {
+        let alone = self.needs == "the message" || self.needs.starts_with("the message, ");
+        let of_connections = matches!(
+            self.chapter,
+            Chapter::Cdc | Chapter::Window | Chapter::Urgent | Chapter::Close | Chapter::Failover
+        );
+        alone || of_connections
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.id, self.name)
+    }
+}
+
+/// What a rule says of something seen.
+pub(crate) enum Judgement {
+    /// As it should be, or none of the rule's business.
+    Fine,
+    /// The capture does not tell enough.
+    Unknown,
+    /// A violation, in a sentence.
+    Wrong(String),
+    /// A violation that is known of some peers, and why.
+    Known(&'static Deviation, String),
+}
+
+/// A violation in these words.
+macro_rules! wrong {
+    ($($words:tt)*) => { $crate::rule::Judgement::Wrong(format!($($words)*)) };
+}
+pub(crate) use wrong;
+
+/// A rule and how it judges what `J` takes.
+pub(crate) struct Row<J> {
+    pub(crate) rule: Rule,
+    pub(crate) judge: J,
+}
+
+/// A table of rules of one chapter; the judges are functions of that name.
+macro_rules! rules {
+    ($(#[$meta:meta])* $table:ident: $view:ident, $chapter:ident;
+     $($judge:ident $id:literal $name:literal needs $needs:literal says $says:literal;)*) => {
+        $(#[$meta])*
+        pub(crate) static $table: &[$crate::rule::Row<for<'a> fn(&$view<'a>) -> $crate::rule::Judgement>] = &[
+            $($crate::rule::Row {
+                rule: $crate::rule::Rule {
+                    name: $name,
+                    chapter: $crate::rule::Chapter::$chapter,
+                    id: $id,
+                    needs: $needs,
+                    says: $says,
+                },
+                judge: $judge,
+            },)*
+        ];
+    };
+}
+pub(crate) use rules;

@@ -1,0 +1,94 @@
+//! Urgent data.
+
+use smc_proto::wire::cdc::ProducerFlags;
+
+use crate::rule::{Judgement, rules, wrong};
+use crate::view::{CdcView, WriteView};
+
+rules! {
+    /// Rules about urgent data in CDC messages.
+    RULES: CdcView, Urgent;
+    pending "URG-001" "urgent-pending" needs "the message"
+        says "A message that publishes urgent data has both flags, pending and present.";
+    published "URG-002" "urgent-published" needs "the message before it"
+        says "Urgent data is present behind octets that this message publishes, or is still there.";
+    over "URG-009" "urgent-over" needs "the message before it"
+        says "The flags stay until the message that publishes the next data.";
+}
+
+rules! {
+    /// Rules about urgent data and RDMA WRITEs.
+    WRITES: WriteView, Urgent;
+    held "URG-005" "urgent-held" needs "both sides' messages"
+        says "Behind urgent data nothing is written before the peer has read it.";
+}
+
+const BOTH: ProducerFlags = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
+
+fn present(flags: ProducerFlags) -> bool {
+    flags.contains(ProducerFlags::URGENT_PRESENT)
+}
+
+fn pending(view: &CdcView<'_>) -> Judgement {
+    let flags = view.cdc.producer_flags;
+    if view.is_validation() || !present(flags) || flags.contains(BOTH) {
+        return Judgement::Fine;
+    }
+    wrong!("urgent data is present and not pending")
+}
+
+fn published(view: &CdcView<'_>) -> Judgement {
+    let Some((flow, _, _, _)) = view.judged().filter(|_| !view.follows_move()) else {
+        return Judgement::Fine;
+    };
+    let before = flow
+        .last
+        .map_or(ProducerFlags::empty(), |last| last.producer_flags);
+    let last = flow.last.map(|last| last.producer);
+    if !present(view.cdc.producer_flags) || present(before) {
+        return Judgement::Fine;
+    }
+    let start = view.into.map(crate::state::ring::Ring::start);
+    if last.or(start) != Some(view.cdc.producer) {
+        return Judgement::Fine;
+    }
+    wrong!("urgent data is present, but the producer cursor did not go on")
+}
+
+fn over(view: &CdcView<'_>) -> Judgement {
+    let Some((flow, _, _, _)) = view.judged().filter(|_| !view.follows_move()) else {
+        return Judgement::Fine;
+    };
+    let Some(last) = flow.last.filter(|last| present(last.producer_flags)) else {
+        return Judgement::Fine;
+    };
+    if present(view.cdc.producer_flags) || view.cdc.producer != last.producer {
+        return Judgement::Fine;
+    }
+    wrong!("the urgent flags are cleared without new data")
+}
+
+fn held(view: &WriteView<'_>) -> Judgement {
+    let Some((connection, _)) = view.target else {
+        return Judgement::Fine;
+    };
+    let (flow, back) = (
+        connection.flows.of(view.from),
+        connection.flows.of(view.from.other()),
+    );
+    let Some(urgent) = flow.urgent else {
+        return Judgement::Fine;
+    };
+    if flow.lost || back.lost || view.peer_unclear {
+        return Judgement::Unknown;
+    }
+    let again = flow.moved.is_some() || flow.link.is_some_and(|link| link != view.index);
+    if back.consumed >= urgent || again {
+        return Judgement::Fine;
+    }
+    wrong!(
+        "{} writes on, with {} octets up to its urgent data not read",
+        view.from,
+        urgent - back.consumed
+    )
+}

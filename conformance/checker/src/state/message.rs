@@ -1,0 +1,140 @@
+//! LLC messages of both versions in one form.
+
+use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{
+    AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
+    DeleteLinkFlags, LlcMessage, RTokenPair, RkeyFlags, TestLink,
+};
+use smc_proto::wire::types::RKey;
+
+/// An LLC message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Message {
+    ConfirmLink(ConfirmLink),
+    /// With the pairs that version 2 has in it.
+    AddLink(AddLink, Option<Vec<RTokenPair>>),
+    Continuation(AddLinkContinuation),
+    DeleteLink(DeleteLink),
+    RequestAddLink {
+        reply: bool,
+    },
+    ConfirmRkey(ConfirmRkey),
+    ConfirmRkeyContinuation(ConfirmRkeyContinuation),
+    TestLink(TestLink),
+    DeleteRkey {
+        reply: bool,
+        flags: RkeyFlags,
+        rkeys: Vec<RKey>,
+        /// Whether its reply repeats the keys: in version 1.
+        echoes: bool,
+    },
+}
+
+/// What an LLC message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    ConfirmLink,
+    AddLink,
+    Continuation,
+    DeleteLink,
+    RequestAddLink,
+    ConfirmRkey,
+    ConfirmRkeyContinuation,
+    TestLink,
+    DeleteRkey,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ConfirmLink => "CONFIRM LINK",
+            Self::AddLink => "ADD LINK",
+            Self::Continuation => "ADD LINK CONTINUATION",
+            Self::DeleteLink => "DELETE LINK",
+            Self::RequestAddLink => "REQUEST ADD LINK",
+            Self::ConfirmRkey => "CONFIRM RKEY",
+            Self::ConfirmRkeyContinuation => "CONFIRM RKEY CONTINUATION",
+            Self::TestLink => "TEST LINK",
+            Self::DeleteRkey => "DELETE RKEY",
+        }
+    }
+}
+
+impl Message {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::ConfirmLink(_) => Kind::ConfirmLink,
+            Self::AddLink(..) => Kind::AddLink,
+            Self::Continuation(_) => Kind::Continuation,
+            Self::DeleteLink(_) => Kind::DeleteLink,
+            Self::RequestAddLink { .. } => Kind::RequestAddLink,
+            Self::ConfirmRkey(_) => Kind::ConfirmRkey,
+            Self::ConfirmRkeyContinuation(_) => Kind::ConfirmRkeyContinuation,
+            Self::TestLink(_) => Kind::TestLink,
+            Self::DeleteRkey { .. } => Kind::DeleteRkey,
+        }
+    }
+
+    pub(crate) fn is_reply(&self) -> bool {
+        match self {
+            Self::ConfirmLink(m) => m.reply,
+            Self::AddLink(m, _) => m.reply,
+            Self::Continuation(m) => m.reply,
+            Self::DeleteLink(m) => m.reply,
+            Self::RequestAddLink { reply } | Self::DeleteRkey { reply, .. } => *reply,
+            Self::ConfirmRkey(m) => m.reply,
+            Self::ConfirmRkeyContinuation(m) => m.reply,
+            Self::TestLink(m) => m.reply,
+        }
+    }
+
+    /// A request for the end of the group.
+    pub(crate) fn ends_group(&self) -> bool {
+        matches!(self, Self::DeleteLink(m) if !m.reply && m.flags.contains(DeleteLinkFlags::ALL))
+    }
+}
+
+impl From<&LlcMessage> for Message {
+    fn from(message: &LlcMessage) -> Self {
+        match message.clone() {
+            LlcMessage::ConfirmLink(m) => Self::ConfirmLink(m),
+            LlcMessage::AddLink(m) => Self::AddLink(m, None),
+            LlcMessage::AddLinkContinuation(m) => Self::Continuation(m),
+            LlcMessage::DeleteLink(m) => Self::DeleteLink(m),
+            LlcMessage::ConfirmRkey(m) => Self::ConfirmRkey(m),
+            LlcMessage::ConfirmRkeyContinuation(m) => Self::ConfirmRkeyContinuation(m),
+            LlcMessage::TestLink(m) => Self::TestLink(m),
+            LlcMessage::DeleteRkey(m) => Self::DeleteRkey {
+                reply: m.reply,
+                flags: m.flags,
+                rkeys: m.rkeys.iter().copied().collect(),
+                echoes: true,
+            },
+        }
+    }
+}
+
+impl From<&LlcMessageV2<'_>> for Message {
+    fn from(message: &LlcMessageV2<'_>) -> Self {
+        match message {
+            LlcMessageV2::ConfirmLink(m) => Self::ConfirmLink(*m),
+            LlcMessageV2::AddLink(m) => {
+                let pairs = m.extension.as_ref();
+                let pairs = pairs
+                    .map(|e| e.rtokens.iter().collect())
+                    .unwrap_or_default();
+                Self::AddLink(m.link, Some(pairs))
+            }
+            LlcMessageV2::DeleteLink(m) => Self::DeleteLink(*m),
+            LlcMessageV2::RequestAddLink(m) => Self::RequestAddLink { reply: m.reply },
+            LlcMessageV2::ConfirmRkey(m) => Self::ConfirmRkey(m.clone()),
+            LlcMessageV2::TestLink(m) => Self::TestLink(*m),
+            LlcMessageV2::DeleteRkey(m) => Self::DeleteRkey {
+                reply: m.reply,
+                flags: m.flags,
+                rkeys: m.rkeys.iter().collect(),
+                echoes: false,
+            },
+        }
+    }
+}
