@@ -63,7 +63,7 @@
 //!   everything it wrote, and not the end of the stream.
 //! - What is written behind an urgent octet waits until the peer has read all that is
 //!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
-//! - The descriptor is for polling only, and a connection does not survive `fork`.
+//! - The descriptor is for polling only, clones of a stream share it, and a connection does not survive `fork`.
 //! - A signal handler does not cut a read, a write or a connect short.
 //!
 //! Linux only, so far.
@@ -90,6 +90,8 @@ mod stack;
 mod stream;
 mod system;
 pub mod tcp_option;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod waiting;
 
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};

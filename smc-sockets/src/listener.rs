@@ -5,7 +5,7 @@ mod binding;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -126,6 +126,13 @@ impl SmcListener {
 impl AsFd for SmcListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listening.ready()
+    }
+}
+
+/// The descriptor of [`AsFd`].
+impl AsRawFd for SmcListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

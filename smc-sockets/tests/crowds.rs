@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{listener, stack};
+use common::{listener, many_descriptors, stack};
 use rustix::net::{AddressFamily, SocketType};
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
@@ -35,14 +35,6 @@ fn silent(to: SocketAddr) -> TcpStream {
     let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();
     assert!(matches!(outcome, Outcome::Paired(_)));
     tcp
-}
-
-/// Lets this process have as many descriptors as it may.
-fn many_descriptors() {
-    let which = rustix::process::Resource::Nofile;
-    let mut limit = rustix::process::getrlimit(which);
-    limit.current = limit.maximum;
-    rustix::process::setrlimit(which, limit).unwrap();
 }
 
 #[test]

@@ -72,6 +72,14 @@ impl Random {
     }
 }
 
+/// Lets this process have as many descriptors as it may.
+pub(crate) fn many_descriptors() {
+    let which = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(which);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(which, limit).unwrap();
+}
+
 /// Open descriptors, mappings of DMBs and bells, and threads of this process.
 pub(crate) fn possessions() -> (usize, usize, usize) {
     let count = |of: &str| std::fs::read_dir(of).unwrap().count();

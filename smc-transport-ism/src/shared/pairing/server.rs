@@ -15,8 +15,9 @@ use crate::shared::socket::{Received, Socket};
 
 /// Clients that may have announced themselves and not been accepted yet.
 pub(super) const MAX_CALLERS: usize = 256;
-/// Times a caller is looked at that says nothing.
-const LOOKS: u8 = 16;
+/// Times a caller is looked at that says nothing: once for each connection that others
+/// make meanwhile, and they may be many.
+const LOOKS: u8 = u8::MAX;
 /// Longer than any wait: a time after which no clock has a number is no deadline.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Clients the kernel keeps beside those.
@@ -183,7 +184,7 @@ impl Caller {
                 self.announced = Some((cookie, gid));
                 true
             }
-            // A client announces itself with its next system call.
+            // A client asks the kernel once more, then announces itself.
             Received::Nothing => {
                 self.looks += 1;
                 self.looks < LOOKS

@@ -1,0 +1,10 @@
+//! Ordinary programs on std, on tokio, and on hyper. In each, the types of the sockets are
+//! the only thing that is not as with TCP:
+//!
+//! | instead of | there stands |
+//! |---|---|
+//! | `std::net::{TcpListener, TcpStream}` | `smc_sockets::{SmcListener, SmcStream}` |
+//! | `tokio::net::{TcpListener, TcpStream}` | `smc_sockets::tokio::{SmcListener, SmcStream}` |
+//!
+//! Each program tells its address as `listening on ADDRESS` when it serves, and on the
+//! error stream what carries each connection.

@@ -1,0 +1,41 @@
+//! The same sockets for programs on tokio: [`SmcStream`] and [`SmcListener`] are used as
+//! tokio's `TcpStream` and `TcpListener` are.
+//!
+//! A stream wakes its task by its readiness descriptor; no thread waits for it. Connecting
+//! and accepting may be given up at any time: a connection that was not handed out is
+//! ended, or handed to whoever accepts next.
+//!
+//! ```
+//! use smc_sockets::Stack;
+//! use smc_sockets::tokio::{SmcListener, SmcStream};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! // Two stacks, as if they were two processes.
+//! let listener = SmcListener::bind_on(&Stack::open()?, "127.0.0.1:0").await?;
+//! let address = listener.local_addr()?;
+//! tokio::spawn(async move {
+//!     let (mut stream, _) = listener.accept().await?;
+//!     let (mut reader, mut writer) = stream.split();
+//!     tokio::io::copy(&mut reader, &mut writer).await
+//! });
+//!
+//! let mut stream = SmcStream::connect_on(&Stack::open()?, address).await?;
+//! stream.write_all(b"there and back").await?;
+//! stream.shutdown().await?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer).await?;
+//! assert_eq!(answer, "there and back");
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod listener;
+mod registered;
+mod split;
+mod stream;
+
+pub use listener::SmcListener;
+pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub use stream::SmcStream;

@@ -1,0 +1,121 @@
+//! A listener that wakes tasks.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::task::{Context, Poll, ready};
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+use ::tokio::net::{ToSocketAddrs, lookup_host};
+
+use super::SmcStream;
+use super::registered::register;
+use crate::stack::Stack;
+
+/// A listener, like tokio's `TcpListener`.
+pub struct SmcListener {
+    inner: AsyncFd<crate::SmcListener>,
+}
+
+impl SmcListener {
+    /// Listens at an address, with the [stack of this process](Stack::of_process).
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`](::tokio::net::TcpListener::bind), and [`Stack::open`].
+    pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::bind_on(&Stack::of_process()?, address).await
+    }
+
+    /// The same with this stack.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = io::ErrorKind::InvalidInput.into();
+        for address in lookup_host(address).await? {
+            match TcpListener::bind(address) {
+                Ok(listener) => return Self::from_std(crate::SmcListener::on(stack, listener)?),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Lets tasks wait for a listener.
+    ///
+    /// # Errors
+    /// The operating system's.
+    ///
+    /// # Panics
+    /// Outside of a runtime with I/O enabled.
+    pub fn from_std(listener: crate::SmcListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let inner = register(listener, Interest::READABLE)?;
+        Ok(Self { inner })
+    }
+
+    /// The listener without its runtime; it does not block until told to.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn into_std(self) -> io::Result<crate::SmcListener> {
+        Ok(self.inner.into_inner())
+    }
+
+    /// The next connection, and the client's address. Whoever gives this up takes no
+    /// connection from who asks next.
+    ///
+    /// # Errors
+    /// As [`crate::SmcListener::accept`], and those of [`SmcStream::from_std`].
+    pub async fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
+        let interest = Interest::READABLE;
+        let accepted = self.inner.async_io(interest, |inner| inner.accept()).await;
+        let (stream, address) = accepted?;
+        Ok((SmcStream::from_std(stream)?, address))
+    }
+
+    /// The same for who polls by himself; the last task that did is woken.
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn poll_accept(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<(SmcStream, SocketAddr)>> {
+        loop {
+            let mut guard = ready!(self.inner.poll_read_ready(context))?;
+            if let Ok(accepted) = guard.try_io(|inner| inner.get_ref().accept()) {
+                let (stream, address) = accepted?;
+                return Poll::Ready(Ok((SmcStream::from_std(stream)?, address)));
+            }
+        }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// As [`crate::SmcListener::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.get_ref().local_addr()
+    }
+}
+
+impl AsFd for SmcListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.get_ref().as_fd()
+    }
+}
+
+impl AsRawFd for SmcListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.get_ref().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for SmcListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.get_ref().fmt(f)
+    }
+}

@@ -1,0 +1,301 @@
+//! A stream that wakes tasks.
+
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ::tokio::io::unix::AsyncFd;
+use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use ::tokio::net::{ToSocketAddrs, lookup_host};
+
+use super::registered::register;
+use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::carrier::Carrier;
+use crate::stack::Stack;
+
+/// A connection to another process, like tokio's `TcpStream`.
+pub struct SmcStream {
+    inner: AsyncFd<crate::SmcStream>,
+}
+
+impl SmcStream {
+    /// Connects, with the [stack of this process](Stack::of_process). A task that gives
+    /// this up leaves nothing behind.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`](::tokio::net::TcpStream::connect), and [`Stack::open`].
+    pub async fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::connect_on(&Stack::of_process()?, to).await
+    }
+
+    /// The same with this stack.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = io::ErrorKind::InvalidInput.into();
+        for address in lookup_host(to).await? {
+            match Self::connect_to(stack, address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
+        let connecting = crate::SmcStream::begin_connect(stack, to)?;
+        let connecting = register(connecting, Interest::READABLE)?;
+        loop {
+            match connecting.get_ref().finish() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return Self::from_std(outcome?),
+            }
+            // What happens from here on is told again.
+            connecting.readable().await?.clear_ready();
+        }
+    }
+
+    /// Lets tasks wait for a stream, which does not block from then on.
+    ///
+    /// # Errors
+    /// The operating system's: no descriptor is left.
+    ///
+    /// # Panics
+    /// Outside of a runtime with I/O enabled.
+    pub fn from_std(stream: crate::SmcStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let inner = register(stream, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self { inner })
+    }
+
+    /// The stream without its runtime; it does not block until told to.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn into_std(self) -> io::Result<crate::SmcStream> {
+        Ok(self.inner.into_inner())
+    }
+
+    /// Two halves for one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
+
+    /// Two halves that different tasks can have. Dropping the second ends the direction
+    /// to the peer.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let stream = Arc::new(self);
+        (OwnedReadHalf(stream.clone()), OwnedWriteHalf::new(stream))
+    }
+
+    /// Waits until reading would not.
+    ///
+    /// # Errors
+    /// The runtime's: it is shutting down.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.inner.readable().await?.retain_ready();
+        Ok(())
+    }
+
+    /// Waits until writing would not.
+    ///
+    /// # Errors
+    /// As [`Self::readable`].
+    pub async fn writable(&self) -> io::Result<()> {
+        self.inner.writable().await?.retain_ready();
+        Ok(())
+    }
+
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// As reading, and [`io::ErrorKind::WouldBlock`] if that is nothing;
+    /// [`Self::readable`] tells when it may be something. It says so, too, if it would not
+    /// wait, but nobody has told the task yet.
+    pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.inner
+            .try_io(Interest::READABLE, |mut inner| inner.read(into))
+    }
+
+    /// Writes what there is room for.
+    ///
+    /// # Errors
+    /// As [`Self::try_read`], with [`Self::writable`].
+    pub fn try_write(&self, octets: &[u8]) -> io::Result<usize> {
+        self.inner
+            .try_io(Interest::WRITABLE, |mut inner| inner.write(octets))
+    }
+
+    /// Waits for octets and copies what is next without taking it.
+    ///
+    /// # Errors
+    /// As reading.
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.inner
+            .async_io(Interest::READABLE, |inner| inner.peek(into))
+            .await
+    }
+
+    pub(super) fn shutdown_std(&self, how: Shutdown) -> io::Result<()> {
+        self.inner.get_ref().shutdown(how)
+    }
+
+    pub(super) fn poll_to_read(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.inner.poll_read_ready(context))?;
+            let read = guard.try_io(|inner| inner.get_ref().read(into.initialize_unfilled()));
+            if let Ok(outcome) = read {
+                return Poll::Ready(outcome.map(|len| into.advance(len)));
+            }
+        }
+    }
+
+    pub(super) fn poll_to_write(
+        &self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.inner.poll_write_ready(context))?;
+            let written = guard.try_io(|inner| match slices {
+                [one] => inner.get_ref().write(one),
+                _ => inner.get_ref().write_vectored(slices),
+            });
+            if let Ok(outcome) = written {
+                return Poll::Ready(outcome);
+            }
+        }
+    }
+}
+
+macro_rules! as_std {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $result:ty;)*) => {
+        /// As the methods of [`smc_sockets::SmcStream`](crate::SmcStream).
+        impl SmcStream {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// Those of the method of the same name of
+                /// [`smc_sockets::SmcStream`](crate::SmcStream).
+                pub fn $name(&self, $($arg: $of),*) -> io::Result<$result> {
+                    self.inner.get_ref().$name($($arg),*)
+                }
+            )*
+        }
+    };
+}
+
+as_std! {
+    /// The address of the peer.
+    peer_addr() -> SocketAddr;
+    /// The address of this end.
+    local_addr() -> SocketAddr;
+    /// The error that the connection has come to, once.
+    take_error() -> Option<io::Error>;
+    /// Whether small writes leave at once.
+    nodelay() -> bool;
+    /// Lets small writes leave at once, or not.
+    set_nodelay(nodelay: bool) -> ();
+    /// Whether small writes are held back.
+    cork() -> bool;
+    /// Holds small writes back, or no longer.
+    set_cork(cork: bool) -> ();
+    /// What dropping the stream does.
+    linger() -> Option<Duration>;
+    /// Says what dropping the stream does: a time that is not zero has no meaning here,
+    /// where nobody may wait.
+    set_linger(linger: Option<Duration>) -> ();
+    /// The time to live of TCP's packets.
+    ttl() -> u32;
+    /// Sets the time to live of TCP's packets.
+    set_ttl(ttl: u32) -> ();
+    /// Writes octets, of which the last is urgent.
+    send_urgent(octets: &[u8]) -> usize;
+    /// Takes the urgent octet.
+    receive_urgent() -> u8;
+    /// Whether the next octet to be read is the one behind the urgent mark.
+    at_mark() -> bool;
+    /// Whether urgent octets are read in their place.
+    urgent_inline() -> bool;
+    /// Lets urgent octets be read in their place, or not.
+    set_urgent_inline(inline: bool) -> ();
+}
+
+impl SmcStream {
+    /// What carries the connection, and why.
+    #[must_use]
+    pub fn carrier(&self) -> &Carrier {
+        self.inner.get_ref().carrier()
+    }
+}
+
+impl AsyncRead for SmcStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_to_read(context, into)
+    }
+}
+
+impl AsyncWrite for SmcStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_to_write(context, &[IoSlice::new(octets)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_to_write(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the direction to the peer.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.shutdown_std(Shutdown::Write))
+    }
+}
+
+impl AsFd for SmcStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.get_ref().as_fd()
+    }
+}
+
+impl AsRawFd for SmcStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.get_ref().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for SmcStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.get_ref().fmt(f)
+    }
+}

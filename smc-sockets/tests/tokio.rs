@@ -1,0 +1,352 @@
+//! Streams and listeners on tokio, on runtimes of either kind.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use common::{many_descriptors, octets, settings, stack};
+use smc_sockets::Stack;
+use smc_sockets::tokio::{SmcListener, SmcStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(100);
+
+/// Runs a story on a runtime with one thread, and on one with several.
+macro_rules! on_both {
+    ($($name:ident)*) => {$(
+        mod $name {
+            #[tokio::test]
+            async fn current_thread() {
+                tokio::time::timeout(3 * super::LONG, super::$name()).await.unwrap();
+            }
+            #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+            async fn multi_thread() {
+                tokio::time::timeout(3 * super::LONG, super::$name()).await.unwrap();
+            }
+        }
+    )*};
+}
+
+on_both! {
+    many_connections_are_echoed_at_once
+    a_direction_ends_and_the_other_goes_on
+    who_writes_waits_for_who_reads
+    a_read_that_is_given_up_loses_nothing
+    accepting_may_be_given_up
+    connecting_may_be_given_up
+    halves_go_to_different_tasks
+    plain_tcp_peers_are_served
+    looking_and_trying_take_no_more_than_there_is
+    a_reset_is_told
+}
+
+async fn listener() -> (SmcListener, SocketAddr) {
+    // Connections of one process have both their ends here.
+    many_descriptors();
+    let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// What becomes of a future that is polled so often at most, and then given up.
+async fn polled<F: Future>(times: u32, future: F) -> Option<F::Output> {
+    let (mut future, mut left) = (pin!(future), times);
+    std::future::poll_fn(|context| {
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn pair() -> (SmcStream, SmcStream) {
+    let (listener, address) = listener().await;
+    let stack = stack();
+    let connecting = SmcStream::connect_on(&stack, address);
+    let (client, accepted) = tokio::join!(connecting, listener.accept());
+    let (client, (server, from)) = (client.unwrap(), accepted.unwrap());
+    assert_eq!(client.local_addr().unwrap(), from);
+    for end in [&client, &server] {
+        assert_eq!(end.carrier().to_string(), "SMC-D v2.1");
+    }
+    (client, server)
+}
+
+async fn many_connections_are_echoed_at_once() {
+    const CONNECTIONS: usize = 100;
+    let (listener, address) = listener().await;
+    let serving = tokio::spawn(async move {
+        let mut clients = JoinSet::new();
+        for _ in 0..CONNECTIONS {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            clients.spawn(async move {
+                let (mut reader, mut writer) = stream.split();
+                tokio::io::copy(&mut reader, &mut writer).await.unwrap();
+                writer.shutdown().await.unwrap();
+            });
+        }
+        clients.join_all().await;
+    });
+    let (stack, sent) = (stack(), Arc::new(octets(20_000)));
+    let mut clients = JoinSet::new();
+    for at in 0..CONNECTIONS {
+        let (stack, sent) = (stack.clone(), sent.clone());
+        clients.spawn(async move {
+            let stream = SmcStream::connect_on(&stack, address).await.unwrap();
+            assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+            let (mut reader, mut writer) = stream.into_split();
+            let words = sent.clone();
+            let writing = tokio::spawn(async move {
+                for piece in words[at..].chunks(777 + at) {
+                    writer.write_all(piece).await.unwrap();
+                }
+            });
+            let mut received = Vec::new();
+            reader.read_to_end(&mut received).await.unwrap();
+            writing.await.unwrap();
+            assert!(received == sent[at..]);
+        });
+    }
+    clients.join_all().await;
+    serving.await.unwrap();
+}
+
+async fn a_direction_ends_and_the_other_goes_on() {
+    let (mut client, mut server) = pair().await;
+    client.write_all(b"question").await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut all = String::new();
+    server.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "question");
+    let error = client.write(b"x").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    for piece in ["an ", "answer"] {
+        server.write_all(piece.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(server);
+    let mut all = String::new();
+    client.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "an answer");
+}
+
+async fn who_writes_waits_for_who_reads() {
+    let (mut client, mut server) = pair().await;
+    let sent = octets(3 << 20);
+    let mut written = 0;
+    // As much as there is room for, and not all.
+    while let Ok(len) = timeout(SHORT, client.write(&sent[written..])).await {
+        written += len.unwrap();
+        assert!(written < sent.len());
+    }
+    assert!(written > 0);
+    let rest = sent[written..].to_vec();
+    let writing = tokio::spawn(async move {
+        client.write_all(&rest).await.unwrap();
+    });
+    let mut received = vec![0; sent.len()];
+    let (first, others) = received.split_at_mut(1000);
+    server.read_exact(first).await.unwrap();
+    assert!(!writing.is_finished());
+    server.read_exact(others).await.unwrap();
+    writing.await.unwrap();
+    assert!(received == sent);
+}
+
+async fn a_read_that_is_given_up_loses_nothing() {
+    let (mut client, mut server) = pair().await;
+    let sent = octets(50_000);
+    let words = sent.clone();
+    let writing = tokio::spawn(async move {
+        for piece in words.chunks(500) {
+            client.write_all(piece).await.unwrap();
+            tokio::time::sleep(Duration::from_micros(700)).await;
+        }
+        client
+    });
+    let mut received = Vec::new();
+    let mut given_up = 0;
+    while received.len() < sent.len() {
+        let reading = server.read_buf(&mut received);
+        match timeout(Duration::from_micros(300), reading).await {
+            Ok(len) => assert!(len.unwrap() > 0),
+            Err(_) => given_up += 1,
+        }
+    }
+    assert!(received == sent && given_up > 0);
+    drop(writing.await.unwrap());
+}
+
+async fn accepting_may_be_given_up() {
+    const CONNECTIONS: usize = 20;
+    let (listener, address) = listener().await;
+    let client = stack();
+    let connecting = tokio::spawn(async move {
+        for at in 0..CONNECTIONS {
+            let mut stream = SmcStream::connect_on(&client, address).await.unwrap();
+            stream.write_all(&[at as u8]).await.unwrap();
+            stream.shutdown().await.unwrap();
+            assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+        }
+    });
+    let mut seen = 0;
+    while seen < CONNECTIONS {
+        // At first nothing has come; somebody else takes it later.
+        if let Some(accepted) = polled(1, listener.accept()).await {
+            let (mut stream, _) = accepted.unwrap();
+            assert_eq!(usize::from(stream.read_u8().await.unwrap()), seen);
+            seen += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+    connecting.await.unwrap();
+}
+
+async fn connecting_may_be_given_up() {
+    let (listener, address) = listener().await;
+    // With few places: what kept one when it was given up would be missed.
+    let mut settings = settings();
+    settings.connections = 4;
+    let client = Stack::with(settings).unwrap();
+    let mut given_up = 0;
+    for at in 0..40 {
+        let connecting = SmcStream::connect_on(&client, address);
+        given_up += u32::from(polled(1 + at / 10, connecting).await.is_none());
+    }
+    assert!(given_up > 0);
+    // What came to be is accepted, and ends.
+    while let Ok(accepted) = timeout(SHORT, listener.accept()).await {
+        let (mut stream, _) = accepted.unwrap();
+        // It may have been reset.
+        let _ = timeout(LONG, stream.read(&mut [0; 1])).await.unwrap();
+    }
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        let connecting = SmcStream::connect_on(&client, address);
+        let (stream, accepted) = tokio::join!(connecting, listener.accept());
+        let stream = stream.unwrap();
+        assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+        kept.push((stream, accepted.unwrap()));
+    }
+}
+
+async fn halves_go_to_different_tasks() {
+    let (client, server) = pair().await;
+    let (mut reader, mut writer) = client.into_split();
+    let (other, other_writer) = server.into_split();
+    let error = reader.reunite(other_writer).unwrap_err();
+    let mut server = other.reunite(error.1).unwrap();
+    reader = error.0;
+    let writing = tokio::spawn(async move {
+        writer.write_all(b"to the other side").await.unwrap();
+        // Dropping it is the end of what it says.
+    });
+    let mut all = String::new();
+    server.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "to the other side");
+    writing.await.unwrap();
+    server.write_all(b"and back").await.unwrap();
+    drop(server);
+    let mut all = String::new();
+    reader.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "and back");
+    let (client, mut server) = pair().await;
+    let (reader, writer) = client.into_split();
+    writer.forget();
+    let reading = timeout(SHORT, server.read(&mut [0; 1])).await;
+    assert!(reading.is_err());
+    drop(reader);
+    assert_eq!(server.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+async fn plain_tcp_peers_are_served() {
+    let (listener, address) = listener().await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    assert!(!server.carrier().is_smc());
+    client.write_all(b"question").await.unwrap();
+    let mut octets = [0; 8];
+    server.read_exact(&mut octets).await.unwrap();
+    server.write_all(b"answer").await.unwrap();
+    server.shutdown().await.unwrap();
+    let mut all = String::new();
+    client.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "answer");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stack = stack();
+    let connecting = SmcStream::connect_on(&stack, address);
+    let (client, server) = tokio::join!(connecting, listener.accept());
+    let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
+    assert!(!client.carrier().is_smc());
+    server.write_all(b"greeting").await.unwrap();
+    drop(server);
+    let mut all = String::new();
+    client.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "greeting");
+    let error = SmcStream::connect_on(&stack, "127.0.0.1:1")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
+
+async fn looking_and_trying_take_no_more_than_there_is() {
+    let (client, server) = pair().await;
+    let mut octets = [0; 16];
+    let error = server.try_read(&mut octets).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    client.writable().await.unwrap();
+    assert_eq!(client.try_write(b"octets").unwrap(), 6);
+    assert_eq!(server.peek(&mut octets).await.unwrap(), 6);
+    server.readable().await.unwrap();
+    assert_eq!(server.try_read(&mut octets[..2]).unwrap(), 2);
+    assert_eq!(server.try_read(&mut octets).unwrap(), 4);
+    let large = vec![7; 1 << 20];
+    let mut written = 0;
+    // Until there is no room any more, also none that is told of late.
+    while timeout(SHORT, client.writable()).await.is_ok() {
+        match client.try_write(&large) {
+            Ok(len) => written += len,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    assert!(written > 0);
+    let std = server.into_std().unwrap();
+    std.set_nonblocking(false).unwrap();
+    let reading = tokio::task::spawn_blocking(move || {
+        std::io::Read::read_exact(&mut &std, &mut vec![0; written]).unwrap();
+        std
+    });
+    let std = reading.await.unwrap();
+    timeout(LONG, client.writable()).await.unwrap().unwrap();
+    drop(std);
+}
+
+async fn a_reset_is_told() {
+    let (mut client, server) = pair().await;
+    client.write_all(b"nobody reads this").await.unwrap();
+    server.readable().await.unwrap();
+    let reading = tokio::spawn(async move {
+        let error = client.read(&mut [0; 8]).await.unwrap_err();
+        (client, error.kind())
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(server);
+    let (mut client, kind) = reading.await.unwrap();
+    assert_eq!(kind, ErrorKind::ConnectionReset);
+    let error = client.write(b"x").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
