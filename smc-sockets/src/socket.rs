@@ -121,6 +121,13 @@ impl Socket {
         }
     }
 
+    /// Whether it has ended otherwise than in order, for who reads.
+    pub(crate) fn was_reset(&self) -> bool {
+        let status = self.status();
+        let abnormal = status.closed.filter(|at| *at != CloseReason::Normal);
+        abnormal.is_some() && !status.ended
+    }
+
     /// On TCP, whether a Decline of the peer may still stand before the application's
     /// octets.
     pub(crate) fn is_watching(&self) -> bool {

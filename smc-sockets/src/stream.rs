@@ -177,7 +177,7 @@ impl SmcStream {
             Shutdown::Both => &[Direction::Read, Direction::Write],
         };
         let mut state = shard.lock();
-        if self.socket().status().closed.is_some() {
+        if self.socket().was_reset() {
             return Err(io::ErrorKind::NotConnected.into());
         }
         for direction in directions {
