@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::task::{Context, Poll, ready};
 
@@ -35,8 +35,8 @@ impl SmcListener {
     pub async fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in lookup_host(address).await? {
-            match TcpListener::bind(address) {
-                Ok(listener) => return Self::from_std(crate::SmcListener::on(stack, listener)?),
+            match crate::SmcListener::bind_on(stack, address) {
+                Ok(listener) => return Self::from_std(listener),
                 Err(error) => last = error,
             }
         }
