@@ -17,7 +17,7 @@ pub use demo::{DEFAULT_BYTES, DemoArguments};
 #[cfg(target_os = "linux")]
 pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
-pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport};
+pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport, WhyArguments};
 pub use sim::{Profile, SimArguments};
 pub use values::{Percentages, Seeds};
 
@@ -37,6 +37,7 @@ pub use values::{Percentages, Seeds};
         smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
         smcx perf                          how fast that is\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
+        smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage, or for\n\
         check a file that cannot be read."
@@ -58,6 +59,8 @@ impl Cli {
             Some(Command::Sim(arguments)) => arguments.check(),
             #[cfg(target_os = "linux")]
             Some(Command::Connect(arguments)) => arguments.target.check(),
+            #[cfg(target_os = "linux")]
+            Some(Command::Why(arguments)) => arguments.target.check(),
             _ => Ok(()),
         }
     }
@@ -163,6 +166,18 @@ pub enum Command {
         smcx perf --transport ism --json   numbers only\n  \
         smcx perf --seconds 5 --size 1000  longer, and with messages of 1000 octets")]
     Perf(PerfArguments),
+    /// Tell whether a connection would use SMC, and if not, why.
+    ///
+    /// A dry run: every condition, from the TCP option to the link, with what was found,
+    /// whose it is, and what to do. Nobody but this host is asked; with --connect, the
+    /// connection is made and tells what carries it.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx why db.example 5432                 what stands in the way\n  \
+        smcx why localhost:5000 --connect        and what really comes of it\n  \
+        smcx why localhost:5000 --json | jq '.conditions[] | select(.state == \"fails\")'\n\n\
+        States: holds, fails, open (only the peer knows), idle (it does not come to it).")]
+    Why(WhyArguments),
     /// List what could carry SMC here: RoCE devices, ISM functions, shared memory.
     ///
     /// Ports, GIDs with their types, MTUs, PNET IDs and pause frames; usable, or why not:

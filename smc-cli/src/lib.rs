@@ -16,6 +16,8 @@ pub mod output;
 #[cfg(target_os = "linux")]
 pub mod policy;
 pub mod sim;
+#[cfg(target_os = "linux")]
+pub mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -60,6 +62,8 @@ where
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Listen(arguments)) => net::listen(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! `smcx listen` and `smcx connect`: netcat through shared memory.
 
 mod copy;
+mod means;
 pub mod perf;
 mod stream;
 
@@ -12,6 +13,7 @@ use std::thread;
 use crate::cli::{ConnectArguments, ListenArguments};
 use crate::output::{Failure, grouped, reason};
 use copy::copy;
+pub(crate) use means::Means;
 use stream::{Listener, Stream};
 
 /// A connection that has ended.
@@ -55,7 +57,8 @@ pub fn connect(
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     let address = arguments.target.address();
-    let stream = Stream::connect(arguments.transport, &address);
+    let means = Means::of(arguments.transport, &arguments.policy)?;
+    let stream = Stream::connect(&means, &address);
     let stream = stream.map_err(|error| problem(&address, &error))?;
     talk(&stream, stdout, AtEnd::FinishInput).tell(stderr)
 }
@@ -70,7 +73,8 @@ pub fn listen(
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     let address = arguments.target.address();
-    let listener = Listener::bind(arguments.transport, &address);
+    let means = Means::of(arguments.transport, &arguments.policy)?;
+    let listener = Listener::bind(&means, &address);
     let listener = listener.map_err(|error| problem(&address, &error))?;
     if arguments.verbose {
         let at = listener

@@ -76,11 +76,27 @@ impl Asking {
         if let Some(given) = &self.given {
             return Ok(given);
         }
-        let attach = || TcpOption::attach().map_err(|error| OptionMissing::from(&error));
-        match self.own.get_or_init(attach) {
-            Ok(option) => Ok(option.marks()),
-            Err(missing) => Err(NotAsked::Missing(*missing)),
+        let attached = self.attached().map(TcpOption::marks);
+        attached.map_err(NotAsked::Missing)
+    }
+
+    /// Whether the option could be asked for, if there were something to offer.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn could_ask(&self) -> Result<(), OptionMissing> {
+        match (self.policy.tcp_option, &self.given) {
+            (UseOption::Never, _) => Err(OptionMissing::Never),
+            (_, Some(_)) => Ok(()),
+            (_, None) => self.attached().map(drop),
         }
+    }
+
+    /// The program of this process, attached when it is first wanted.
+    fn attached(&self) -> Result<&TcpOption, OptionMissing> {
+        let attach = || TcpOption::attach().map_err(|error| OptionMissing::from(&error));
+        let own = self.own.get_or_init(attach);
+        own.as_ref().map_err(|missing| *missing)
     }
 
     /// Before a socket connects. Whoever has no room asks nobody.
@@ -162,7 +178,7 @@ impl Asking {
         }
     }
 
-    fn assumes(&self, peer: IpAddr, port: u16) -> bool {
+    pub(crate) fn assumes(&self, peer: IpAddr, port: u16) -> bool {
         self.assumes_all || self.policy.assumes(peer, port)
     }
 

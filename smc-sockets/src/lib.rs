@@ -93,6 +93,7 @@ pub mod tcp_option;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod waiting;
+pub mod why;
 
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;

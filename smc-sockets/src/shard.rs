@@ -78,6 +78,8 @@ pub(crate) struct Shard {
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
     pub(crate) asking: Asking,
+    /// Octets that a connection over RNICs locks for each of its links.
+    pub(crate) locked_each: u64,
     /// Shared memory is used with processes that use this crate.
     pub(crate) pairs: bool,
 }
@@ -121,10 +123,12 @@ impl Shard {
         config.receive_buffer = BufferSize::at_least(settings.buffer.min(MAX_DMB_LEN));
         let policy = &settings.policy;
         // Shared memory has no send buffers.
-        let mut each = u64::from(config.receive_buffer.octets());
-        if verbs.is_some() {
-            each += u64::from(config.send_buffer.octets());
-        }
+        let received = u64::from(config.receive_buffer.octets());
+        let locked_each = received + u64::from(config.send_buffer.octets());
+        let each = match verbs {
+            Some(_) => locked_each,
+            None => received,
+        };
         let (connections, limit) = match (settings.connections, policy.connections(each)) {
             (wanted, fit) if fit < wanted => {
                 (fit, Limit::PolicyMemory(policy.max_memory.unwrap_or(0)))
@@ -193,6 +197,7 @@ impl Shard {
             greetings: Greetings::default(),
             without_rnics,
             asking,
+            locked_each,
             pairs,
         }))
     }

@@ -2,9 +2,15 @@
 
 use clap::{Args, ValueEnum};
 
+use super::PolicyArgument;
+
 /// What may carry a connection.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
+    /// What the policy permits and the peer can, TCP where there is nothing else.
+    Auto,
+    /// RDMA where the peer can, TCP where not.
+    Verbs,
     /// Shared memory where the peer can, TCP where not.
     Ism,
     /// TCP.
@@ -64,11 +70,14 @@ pub struct ListenArguments {
     #[arg(short, long)]
     pub keep_open: bool,
     /// What may carry connections.
-    #[arg(long, value_enum, default_value_t = Transport::Ism)]
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
     /// Tell the address on the error stream first.
     #[arg(short, long)]
     pub verbose: bool,
+    /// Which policy counts.
+    #[command(flatten)]
+    pub policy: PolicyArgument,
 }
 
 /// Arguments of `connect`.
@@ -78,8 +87,11 @@ pub struct ConnectArguments {
     #[command(flatten)]
     pub target: Target,
     /// What may carry the connection.
-    #[arg(long, value_enum, default_value_t = Transport::Ism)]
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
+    /// Which policy counts.
+    #[command(flatten)]
+    pub policy: PolicyArgument,
 }
 
 /// Arguments of `perf`.
@@ -98,9 +110,29 @@ pub struct PerfArguments {
     /// One JSON object for each transport.
     #[arg(long)]
     pub json: bool,
+    /// Which policy counts.
+    #[command(flatten)]
+    pub policy: PolicyArgument,
     /// Be the other end.
     #[arg(long, hide = true)]
     pub serve: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Args, Debug)]
+pub struct WhyArguments {
+    /// Whom a connection would be to.
+    #[command(flatten)]
+    pub target: Target,
+    /// Make the connection, and tell what came of it. Nothing is sent over it.
+    #[arg(long)]
+    pub connect: bool,
+    /// One JSON object for each address.
+    #[arg(long)]
+    pub json: bool,
+    /// Which policy counts.
+    #[command(flatten)]
+    pub policy: PolicyArgument,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Means;
 use super::stream::{Listener, Stream};
 use crate::cli::{PerfArguments, Transport};
 use crate::output::{Failure, Fields, reason};
@@ -73,10 +74,12 @@ pub fn run(arguments: &PerfArguments, stdout: &mut dyn Write) -> Result<(), Fail
         None => vec![Transport::Ism, Transport::Tcp],
     };
     if arguments.serve {
-        return serve(transports.first().copied(), stdout);
+        let transport = arguments.transport.unwrap_or(Transport::Ism);
+        return serve(&Means::of(transport, &arguments.policy)?, stdout);
     }
     for transport in transports {
-        let figures = measure(transport, arguments).map_err(problem)?;
+        let means = Means::of(transport, &arguments.policy)?;
+        let figures = measure(transport, &means, arguments).map_err(problem)?;
         if arguments.json {
             let object = serde_json::to_string(&figures.fields())
                 .map_err(|error| Failure::Problem(error.to_string()))?;
@@ -103,11 +106,11 @@ pub fn run(arguments: &PerfArguments, stdout: &mut dyn Write) -> Result<(), Fail
     Ok(())
 }
 
-fn measure(transport: Transport, arguments: &PerfArguments) -> io::Result<Figures> {
-    let server = Server::start(transport)?;
+fn measure(transport: Transport, means: &Means, arguments: &PerfArguments) -> io::Result<Figures> {
+    let server = Server::start(transport, arguments)?;
     let time = Duration::from_secs_f64(arguments.seconds);
-    let (carrier, stream_octets_per_s) = stream(transport, &server.address, time)?;
-    let mut times = echo(transport, &server.address, time, arguments.size)?;
+    let (carrier, stream_octets_per_s) = stream(means, &server.address, time)?;
+    let mut times = echo(means, &server.address, time, arguments.size)?;
     times.sort_unstable();
     let share = |percent: usize| times.get(times.len() * percent / 100).copied();
     Ok(Figures {
@@ -117,18 +120,24 @@ fn measure(transport: Transport, arguments: &PerfArguments) -> io::Result<Figure
         round_trips: times.len(),
         round_trip_p50_ns: share(50).unwrap_or_default(),
         round_trip_p99_ns: share(99).unwrap_or_default(),
-        connections_per_s: connections(transport, &server.address, time)?,
+        connections_per_s: connections(means, &server.address, time)?,
     })
 }
 
 impl Server {
-    fn start(transport: Transport) -> io::Result<Self> {
+    fn start(transport: Transport, arguments: &PerfArguments) -> io::Result<Self> {
         let transport = match transport {
+            Transport::Auto => "auto",
+            Transport::Verbs => "verbs",
             Transport::Ism => "ism",
             Transport::Tcp => "tcp",
         };
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["perf", "--serve", "--transport", transport])
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["perf", "--serve", "--transport", transport]);
+        if let Some(policy) = &arguments.policy.policy {
+            command.arg("--policy").arg(policy);
+        }
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -146,8 +155,8 @@ impl Server {
 }
 
 /// Octets a second, until the server has read them all, and what carried them.
-fn stream(transport: Transport, to: &str, time: Duration) -> io::Result<(String, f64)> {
-    let stream = Stream::connect(transport, to)?;
+fn stream(means: &Means, to: &str, time: Duration) -> io::Result<(String, f64)> {
+    let stream = Stream::connect(means, to)?;
     let chunk = vec![0x5a; CHUNK];
     (&stream).write_all(&[STREAM])?;
     let begin = Instant::now();
@@ -167,8 +176,8 @@ fn stream(transport: Transport, to: &str, time: Duration) -> io::Result<(String,
 }
 
 /// Nanoseconds of each message there and back.
-fn echo(transport: Transport, to: &str, time: Duration, size: u32) -> io::Result<Vec<u64>> {
-    let stream = Stream::connect(transport, to)?;
+fn echo(means: &Means, to: &str, time: Duration, size: u32) -> io::Result<Vec<u64>> {
+    let stream = Stream::connect(means, to)?;
     let mut message = vec![0x5a; size as usize];
     (&stream).write_all(&[ECHO])?;
     let mut times = Vec::with_capacity(1 << 20);
@@ -185,11 +194,11 @@ fn echo(transport: Transport, to: &str, time: Duration, size: u32) -> io::Result
 }
 
 /// Connections a second: opened, used by one octet, and closed.
-fn connections(transport: Transport, to: &str, time: Duration) -> io::Result<f64> {
+fn connections(means: &Means, to: &str, time: Duration) -> io::Result<f64> {
     let begin = Instant::now();
     let mut count = 0u32;
     while begin.elapsed() < time {
-        let stream = Stream::connect(transport, to)?;
+        let stream = Stream::connect(means, to)?;
         (&stream).write_all(&[NOTHING])?;
         stream.end()?;
         (&stream).read_to_end(&mut Vec::new())?;
@@ -199,10 +208,9 @@ fn connections(transport: Transport, to: &str, time: Duration) -> io::Result<f64
 }
 
 /// The other end.
-fn serve(transport: Option<Transport>, stdout: &mut dyn Write) -> Result<(), Failure> {
+fn serve(means: &Means, stdout: &mut dyn Write) -> Result<(), Failure> {
     let problem = |error: io::Error| Failure::Problem(format!("perf: {}", reason(&error)));
-    let transport = transport.unwrap_or(Transport::Ism);
-    let listener = Listener::bind(transport, "127.0.0.1:0").map_err(problem)?;
+    let listener = Listener::bind(means, "127.0.0.1:0").map_err(problem)?;
     writeln!(stdout, "{}", listener.address().map_err(problem)?)?;
     stdout.flush()?;
     loop {

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smc_sockets::{SmcListener, SmcStream};
 
-use super::Ended;
-use crate::cli::Transport;
+use super::{Ended, Means};
 
 /// A connection that threads share.
 #[derive(Clone)]
@@ -35,10 +34,10 @@ impl Stream {
         }))
     }
 
-    pub(super) fn connect(transport: Transport, address: &str) -> io::Result<Self> {
-        Ok(Self::new(match transport {
-            Transport::Ism => Kind::Smc(SmcStream::connect(address)?),
-            Transport::Tcp => Kind::Tcp(without_delay(TcpStream::connect(address)?)?),
+    pub(super) fn connect(means: &Means, address: &str) -> io::Result<Self> {
+        Ok(Self::new(match means {
+            Means::Smc(stack) => Kind::Smc(SmcStream::connect_on(stack, address)?),
+            Means::Tcp => Kind::Tcp(without_delay(TcpStream::connect(address)?)?),
         }))
     }
 
@@ -109,10 +108,10 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    pub(super) fn bind(transport: Transport, address: &str) -> io::Result<Self> {
-        Ok(match transport {
-            Transport::Ism => Self::Smc(SmcListener::bind(address)?),
-            Transport::Tcp => Self::Tcp(TcpListener::bind(address)?),
+    pub(super) fn bind(means: &Means, address: &str) -> io::Result<Self> {
+        Ok(match means {
+            Means::Smc(stack) => Self::Smc(SmcListener::bind_on(stack, address)?),
+            Means::Tcp => Self::Tcp(TcpListener::bind(address)?),
         })
     }
 

@@ -135,7 +135,7 @@ impl Cause {
     }
 
     /// What to do, where the codes do not tell.
-    pub(super) fn remedy(self) -> Option<String> {
+    pub(crate) fn remedy(self) -> Option<String> {
         Some(match self {
             Self::Negotiation | Self::NotOffered | Self::NoOption => return None,
             Self::Policy(rule) => format!(

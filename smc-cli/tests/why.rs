@@ -1,0 +1,208 @@
+//! `smcx why`, on the loopback.
+#![cfg(target_os = "linux")]
+
+#[path = "why/child.rs"]
+mod child;
+
+use std::net::TcpListener;
+
+use child::{Listener, User, smcx};
+use serde_json::Value;
+
+/// What the command answers about one address.
+fn why(address: &str, more: &[&str]) -> Value {
+    let all = [&["why", address, "--json"], more].concat();
+    let (stdout, stderr, success) = smcx(&User::Own, &all);
+    assert!(success && stderr.is_empty(), "{stderr}");
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn condition<'a>(of: &'a Value, name: &str) -> &'a Value {
+    let all = of["conditions"].as_array().unwrap();
+    let found = all.iter().find(|at| at["name"] == name);
+    found.unwrap_or_else(|| panic!("{name}: {of}"))
+}
+
+/// An address with a listener of this test's that knows nothing of SMC.
+fn plain() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+#[test]
+fn where_nobody_listens_that_is_the_answer() {
+    let (listener, address) = plain();
+    drop(listener);
+    let told = why(&address, &["--connect"]);
+    assert_eq!(told["expected"], "nobody");
+    assert_eq!(told["decisive"], "shared memory");
+    let memory = condition(&told, "shared memory");
+    assert_eq!(
+        (&memory["state"], &memory["whose"]),
+        (&"fails".into(), &"peer".into())
+    );
+    assert!(
+        memory["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("Start the server")
+    );
+    assert_eq!(told["connected"]["error"], "connection refused");
+}
+
+#[test]
+fn a_plain_listener_is_the_peers_matter() {
+    let (_listener, address) = plain();
+    let told = why(&address, &[]);
+    assert_eq!(told["expected"], "tcp");
+    assert_eq!(told["decisive"], "shared memory");
+    assert_eq!(told["connected"], Value::Null);
+    assert_eq!(condition(&told, "route")["found"], "from 127.0.0.1, by lo");
+    let memory = condition(&told, "shared memory");
+    assert!(
+        memory["found"]
+            .as_str()
+            .unwrap()
+            .contains("1 cannot be called")
+    );
+    let told = why(&address, &["--connect"]);
+    let connected = &told["connected"];
+    assert_eq!(
+        (&connected["smc"], &connected["code"]),
+        (&false.into(), &"0x03010000".into())
+    );
+    assert_eq!(connected["decided_by"], "peer");
+    assert!(
+        connected["remedy"]
+            .as_str()
+            .unwrap()
+            .starts_with("Enable SMC")
+    );
+}
+
+#[test]
+fn a_listener_of_ours_is_met_in_shared_memory() {
+    let listener = Listener::start(&User::Own, &["--keep-open", "--exec", "cat"]);
+    // A machine with no time to spare may leave a connection on TCP.
+    let met = (0..5).any(|_| {
+        let told = why(&listener.address, &["--connect"]);
+        assert_eq!(
+            (&told["expected"], &told["decisive"]),
+            (&"smc-d".into(), &Value::Null)
+        );
+        assert_eq!(condition(&told, "shared memory")["state"], "holds");
+        assert_eq!(condition(&told, "TCP option")["state"], "idle");
+        told["connected"]["carrier"] == "SMC-D v2.1"
+    });
+    assert!(met);
+    let (text, _, success) = smcx(&User::Own, &["why", &listener.address]);
+    let first = format!(
+        "A connection to {} would be SMC-D, through shared memory.\n",
+        listener.address
+    );
+    assert!(success && text.starts_with(&first), "{text}");
+    assert!(text.contains("│ ✓   shared memory"), "{text}");
+}
+
+#[test]
+fn a_rule_of_the_policy_is_named_with_its_key() {
+    let listener = Listener::start(&User::Own, &["--keep-open", "--exec", "cat"]);
+    let path = std::env::temp_dir().join(format!("smcx-why-{}.toml", std::process::id()));
+    std::fs::write(&path, "exclude = [\"127.0.0.0/8\"]").unwrap();
+    let policy = ["--connect", "--policy", path.to_str().unwrap()];
+    let told = why(&listener.address, &policy);
+    assert_eq!(
+        (&told["expected"], &told["decisive"]),
+        (&"tcp".into(), &"policy".into())
+    );
+    let rule = condition(&told, "policy");
+    assert_eq!(rule["found"], "exclude has \"127.0.0.0/8\"");
+    assert!(rule["remedy"].as_str().unwrap().contains("`exclude`"));
+    let connected = &told["connected"];
+    assert_eq!(
+        (&connected["code"], &connected["decided_by"]),
+        (&"0x03000000".into(), &"here".into())
+    );
+    assert!(
+        connected["sentence"]
+            .as_str()
+            .unwrap()
+            .contains("exclude has")
+    );
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn without_rdma_that_is_told_for_peers_elsewhere() {
+    if std::path::Path::new("/sys/class/infiniband").exists() {
+        eprintln!("SKIPPED: this machine has RDMA");
+        return;
+    }
+    // An address that nobody has.
+    let told = why("192.0.2.77:80", &[]);
+    assert_eq!(told["expected"], "tcp");
+    assert_eq!(condition(&told, "shared memory")["state"], "idle");
+    let device = condition(&told, "RoCE device");
+    assert_eq!(
+        (&device["state"], &device["whose"]),
+        (&"fails".into(), &"here".into())
+    );
+    assert!(device["remedy"].as_str().unwrap().contains("rdma link add"));
+}
+
+#[test]
+fn what_cannot_be_asked_is_an_error() {
+    let (stdout, stderr, success) = smcx(&User::Own, &["why", "no.such.host.invalid", "80"]);
+    assert!(!success && stdout.is_empty());
+    assert!(
+        stderr.starts_with("smcx: no.such.host.invalid:80: "),
+        "{stderr}"
+    );
+    let (_, stderr, success) = smcx(&User::Own, &["why", "localhost"]);
+    assert!(!success && stderr.contains("to which port"), "{stderr}");
+}
+
+/// A process without any privilege or RDMA still gets SMC-D between processes of the host
+/// and TCP everywhere else, and can ask why.
+#[test]
+fn without_any_right_there_is_shared_memory_and_an_answer() {
+    let user = User::without_rights();
+    let listener = Listener::start(&user, &["--keep-open", "--exec", "tr a-z A-Z"]);
+    assert_eq!(listener.capabilities(), 0, "it has no right");
+    let ask = |address: &str| -> Value {
+        let arguments = ["why", address, "--json", "--connect"];
+        let (stdout, stderr, success) = smcx(&user, &arguments);
+        assert!(success, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let met = (0..5).any(|_| {
+        let told = ask(&listener.address);
+        assert_eq!(told["expected"], "smc-d");
+        told["connected"]["carrier"] == "SMC-D v2.1"
+    });
+    assert!(met);
+    let carried = (0..5).any(|_| {
+        let arguments = ["connect", listener.address.as_str()];
+        let (stdout, stderr, success) = child::with_input(&user, &arguments, b"octets");
+        assert!(success && stdout == "OCTETS", "{stdout}{stderr}");
+        stderr.contains(": SMC-D v2.1; 6 octets sent, 6 received")
+    });
+    assert!(carried);
+    // Elsewhere it is TCP, and the missing capabilities are named.
+    let (_plain, address) = plain();
+    let told = ask(&address);
+    assert_eq!(told["expected"], "tcp");
+    assert_eq!(told["connected"]["code"], "0x03010000");
+    let option = condition(&told, "TCP option");
+    assert_eq!(option["state"], "fails");
+    let found = option["found"].as_str().unwrap();
+    assert!(found.contains("lacks CAP_BPF and CAP_NET_ADMIN"), "{found}");
+    assert!(option["remedy"].as_str().unwrap().contains("assume-smc"));
+    let devices = smcx(&user, &["devices"]);
+    assert!(
+        devices.2 && devices.0.contains("  usable for every process"),
+        "{devices:?}"
+    );
+}

@@ -1,0 +1,119 @@
+//! The command as a process, of a user of one's choice.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// Who runs the command.
+pub(crate) enum User {
+    /// Whoever runs the tests.
+    Own,
+    /// Somebody else without any right, with a copy of the command that it may read.
+    Other(PathBuf),
+}
+
+/// A user that nobody is, and not the one that stands for those unknown.
+const UID: u32 = 54_321;
+
+impl User {
+    /// One without any right: whoever runs the tests, if that is one.
+    pub(crate) fn without_rights() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        if capabilities(&status) == 0 {
+            return Self::Own;
+        }
+        let directory = std::env::temp_dir().join(format!("smcx-user-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        let copy = directory.join("smcx");
+        fs::copy(env!("CARGO_BIN_EXE_smcx"), &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        Self::Other(copy)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = match self {
+            Self::Own => Command::new(env!("CARGO_BIN_EXE_smcx")),
+            Self::Other(path) => {
+                let mut command = Command::new(path);
+                // Who changes from root to another user loses all capabilities.
+                command.uid(UID).gid(UID).current_dir("/");
+                command
+            }
+        };
+        command
+            .args(arguments)
+            .env("SMC_POLICY", "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if let Self::Other(path) = self {
+            let _ = fs::remove_dir_all(path.parent().unwrap());
+        }
+    }
+}
+
+fn capabilities(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+}
+
+/// Runs the command: its output, its errors, and whether it succeeded.
+pub(crate) fn smcx(user: &User, arguments: &[&str]) -> (String, String, bool) {
+    with_input(user, arguments, b"")
+}
+
+pub(crate) fn with_input(user: &User, arguments: &[&str], input: &[u8]) -> (String, String, bool) {
+    let mut child = user.command(arguments).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |octets| String::from_utf8(octets).unwrap();
+    (
+        text(output.stdout),
+        text(output.stderr),
+        output.status.success(),
+    )
+}
+
+/// `smcx listen`, which ends with this.
+pub(crate) struct Listener {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Listener {
+    pub(crate) fn start(user: &User, arguments: &[&str]) -> Self {
+        let all = [&["listen", "127.0.0.1:0", "--verbose"], arguments].concat();
+        let mut child = user.command(&all).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("smcx: listening on ");
+        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+        // What it says of its connections is not read, and must not stop it.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        Self { child, address }
+    }
+
+    /// Its effective capabilities.
+    pub(crate) fn capabilities(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        capabilities(&status.unwrap())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,130 @@
+//! Why a connection would or would not use SMC: every condition, from the option to the
+//! link, and whose it is, without making the connection.
+
+mod rdma;
+mod walk;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::carrier::Side;
+use crate::stack::Stack;
+
+/// What would become of a connection to an address, as far as this side can tell.
+#[derive(Clone, Debug)]
+pub struct Why {
+    /// The address.
+    pub to: SocketAddr,
+    /// The conditions, in the order in which a connection meets them.
+    pub conditions: Vec<Condition>,
+    /// What they come to.
+    pub outcome: Expected,
+}
+
+/// A condition of SMC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// What it is about.
+    pub name: &'static str,
+    /// How it is.
+    pub state: State,
+    /// Whose it is.
+    pub side: Side,
+    /// What was found, as a sentence without its stop.
+    pub found: String,
+    /// What to do, if it does not hold.
+    pub remedy: Option<String>,
+}
+
+/// How a condition is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It holds.
+    Holds,
+    /// It does not.
+    Fails,
+    /// Only the peer knows.
+    Open,
+    /// It does not matter here.
+    Idle,
+}
+
+/// What the conditions come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// Nobody would accept the connection.
+    Nobody,
+    /// Shared memory.
+    SharedMemory,
+    /// RDMA, if the peer has what it takes.
+    Rdma,
+    /// TCP.
+    Tcp,
+}
+
+impl Why {
+    /// Walks through all conditions of a connection from this stack to an address. Nobody
+    /// is asked but this host.
+    #[must_use]
+    pub fn walk(stack: &Stack, to: SocketAddr) -> Self {
+        walk::walk(stack.shard(), to)
+    }
+
+    /// The first condition that does not hold, and that decides.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Condition> {
+        let fails = |at: &&Condition| at.state == State::Fails;
+        self.conditions.iter().find(fails)
+    }
+}
+
+impl Condition {
+    fn new(name: &'static str, state: State, side: Side, found: impl Into<String>) -> Self {
+        Self {
+            name,
+            state,
+            side,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    fn with(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// One of this side.
+    fn here(name: &'static str, state: State, found: impl Into<String>) -> Self {
+        Self::new(name, state, Side::Here, found)
+    }
+
+    /// One of the peer.
+    fn peer(name: &'static str, state: State, found: impl Into<String>) -> Self {
+        Self::new(name, state, Side::Peer, found)
+    }
+}
+
+/// One word.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Open => "open",
+            Self::Idle => "idle",
+        })
+    }
+}
+
+/// As part of a sentence.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nobody => "refused: nobody listens there",
+            Self::SharedMemory => "SMC-D, through shared memory",
+            Self::Rdma => "SMC-R, if the peer has what it takes",
+            Self::Tcp => "TCP",
+        })
+    }
+}

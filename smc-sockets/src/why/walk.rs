@@ -1,0 +1,188 @@
+//! The walk.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Instant;
+
+use smc_transport_verbs::network::{Network, route};
+
+use super::{Condition, Expected, State, Why, rdma};
+use crate::carrier::Cause;
+use crate::discovery::NotAsked;
+use crate::policy::Transport;
+use crate::shard::Shard;
+use crate::shared_memory::SharedMemory;
+
+pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
+    let mut conditions = vec![way(to), policy(shard, to)];
+    let permitted = conditions.iter().all(|at| at.state == State::Holds);
+    let (memory, nobody) = shared_memory(shard, to);
+    let pairs = permitted && memory.state == State::Holds;
+    conditions.push(memory);
+    let mut over_rdma = vec![shunned(shard, to)];
+    over_rdma.extend(rdma::conditions(shard, to));
+    over_rdma.insert(0, known(shard, to));
+    let rdma = permitted && over_rdma.iter().all(|at| at.state != State::Fails);
+    if nobody || pairs {
+        // What does not come to it cannot fail.
+        for condition in &mut over_rdma {
+            condition.state = State::Idle;
+            condition.remedy = None;
+        }
+    }
+    conditions.extend(over_rdma);
+    let outcome = match (nobody, pairs, rdma) {
+        (true, ..) => Expected::Nobody,
+        (_, true, _) => Expected::SharedMemory,
+        (_, _, true) => Expected::Rdma,
+        _ => Expected::Tcp,
+    };
+    Why {
+        to,
+        conditions,
+        outcome,
+    }
+}
+
+/// The address that a connection would have here; no packet is sent for it.
+pub(super) fn local(to: SocketAddr) -> std::io::Result<IpAddr> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+fn way(to: SocketAddr) -> Condition {
+    const NAME: &str = "route";
+    let (local, hop) = match (local(to), route(None, to.ip().to_canonical())) {
+        (Ok(local), Ok(Some(hop))) => (local, hop),
+        (Err(error), _) | (_, Err(error)) => {
+            return Condition::here(NAME, State::Fails, format!("there is no way: {error}"))
+                .with("Look at `ip route get`.");
+        }
+        (Ok(_), Ok(None)) => {
+            return Condition::here(NAME, State::Fails, "there is no way")
+                .with("Look at `ip route get`.");
+        }
+    };
+    let network = Network::read().unwrap_or_default();
+    let interface = network.interface(hop.interface);
+    let name = interface.map_or("an unknown interface", |at| at.name.as_str());
+    let through = match hop.gateway {
+        Some(gateway) => format!(", through {gateway}"),
+        None => String::new(),
+    };
+    Condition::here(
+        NAME,
+        State::Holds,
+        format!("from {local}, by {name}{through}"),
+    )
+}
+
+fn policy(shard: &Shard, to: SocketAddr) -> Condition {
+    match shard.asking.policy.connecting(to) {
+        Ok(()) => Condition::here("policy", State::Holds, "it permits SMC with this peer"),
+        Err(rule) => Condition::here("policy", State::Fails, rule.to_string()).with(format!(
+            "If that is not what you want, change `{}` in the policy.",
+            rule.key()
+        )),
+    }
+}
+
+/// And whether it is known that nobody would accept the connection.
+fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
+    const NAME: &str = "shared memory";
+    if let Err(rule) = shard.asking.policy.transport(Transport::Ism) {
+        let found = format!("the policy does not let it be used: {rule}");
+        let condition = Condition::here(NAME, State::Fails, found);
+        return (
+            condition.with("Add \"ism\" to `transports` in the policy."),
+            false,
+        );
+    }
+    if !shard.pairs {
+        let found = "this stack does not use it";
+        return (Condition::here(NAME, State::Fails, found), false);
+    }
+    let condition = match SharedMemory::at(to) {
+        Err(error) => Condition::here(
+            NAME,
+            State::Fails,
+            format!("the kernel does not tell who listens: {error}"),
+        )
+        .with("See whether sock_diag for TCP is in this kernel (CONFIG_INET_DIAG)."),
+        Ok(SharedMemory::Elsewhere) => {
+            Condition::here(NAME, State::Idle, "the peer is not on this host")
+        }
+        Ok(SharedMemory::NobodyListens) => {
+            let found = "nobody listens there, in this network namespace";
+            let condition = Condition::peer(NAME, State::Fails, found);
+            return (condition.with("Start the server."), true);
+        }
+        Ok(SharedMemory::Plain(count)) => Condition::peer(
+            NAME,
+            State::Fails,
+            format!("of those who listen there, {count} cannot be called: plain TCP"),
+        )
+        .with("Let the server use smc-sockets, with a policy that permits it."),
+        Ok(SharedMemory::Ready(_)) => Condition::peer(
+            NAME,
+            State::Holds,
+            "the server is on this host, and can be called",
+        ),
+    };
+    (condition, false)
+}
+
+/// Whether it will be known that the peer speaks SMC.
+fn known(shard: &Shard, to: SocketAddr) -> Condition {
+    const NAME: &str = "TCP option";
+    let asking = &shard.asking;
+    if asking.assumes(to.ip(), to.port()) {
+        let found = "not needed: the policy assumes that the peer speaks SMC (assume-smc)";
+        return Condition::here(NAME, State::Holds, found);
+    }
+    let cause = match asking.marks() {
+        Ok(_) => {
+            let found = "this side will ask; whether the peer answers, it alone knows";
+            return Condition::peer(NAME, State::Open, found);
+        }
+        // With a device it would be asked for: can it?
+        Err(NotAsked::NoDevice) => match asking.could_ask() {
+            Ok(()) => {
+                let found = "this side could ask, and has nothing to offer";
+                return Condition::here(NAME, State::Idle, found);
+            }
+            Err(missing) => Cause::CannotAsk(missing),
+        },
+        Err(NotAsked::Missing(missing)) => Cause::CannotAsk(missing),
+        Err(_) => Cause::NoOption,
+    };
+    let found = match cause {
+        Cause::CannotAsk(missing) => missing.to_string(),
+        _ => "it is not asked for".to_owned(),
+    };
+    let condition = Condition::here(NAME, State::Fails, found);
+    match cause.remedy() {
+        Some(remedy) => condition.with(remedy),
+        None => condition,
+    }
+}
+
+fn shunned(shard: &Shard, to: SocketAddr) -> Condition {
+    const NAME: &str = "memory of servers";
+    let now = Instant::now();
+    match shard.asking.shunned.until(to, now) {
+        None => Condition::here(NAME, State::Holds, "the server is not one to be left alone"),
+        Some(until) => {
+            let seconds = until.saturating_duration_since(now).as_secs();
+            let found = format!(
+                "the server did not understand a Proposal, and is left alone for {seconds} s"
+            );
+            Condition::here(NAME, State::Fails, found)
+                .with("Nothing, if it does not speak SMC; see `shun` in the policy.")
+        }
+    }
+}
