@@ -121,7 +121,7 @@ fn check_counts(expected: &Expected, setup: &Setup, report: &Report) {
     if setup.rmbs == Rmbs::Kept {
         (counts.llc_fed, counts.llc_equal) = expected.llc_kept;
     }
-    counts.llc_fed += u32::from(echo_is_heard(expected, setup));
+    counts.llc_fed += u32::from(echo_is_heard(expected));
     // Every captured CDC message has one of ours in its place, or told only of
     // octets that ours had told of before.
     if setup.reader == Reader::Prompt {
@@ -142,12 +142,11 @@ fn check_counts(expected: &Expected, setup: &Setup, report: &Report) {
     assert_eq!(statistics.first_contacts, 1);
 }
 
-/// The client says itself that the group ends, once our server said so: our link
-/// is there to hear it only while our own SEND is not complete.
-fn echo_is_heard(expected: &Expected, setup: &Setup) -> bool {
+/// The client says itself that the group ends, once our server said so: our link is there
+/// to hear it, of a group without connections.
+fn echo_is_heard(expected: &Expected) -> bool {
     matches!(expected.capture, ONE_LINK | ONE_LINK_V2 | TWO_LINKS_V2)
         && expected.ours == End::Server
-        && setup.completions == Completions::Late
 }
 
 fn check_deviations(expected: &Expected, setup: &Setup, report: &Report) {
@@ -158,7 +157,7 @@ fn check_deviations(expected: &Expected, setup: &Setup, report: &Report) {
         .collect();
     let kept = found.remove(&Deviation::RmbKept).unwrap_or(0);
     let mut wanted: BTreeMap<_, _> = expected.deviations.iter().copied().collect();
-    if echo_is_heard(expected, setup) {
+    if echo_is_heard(expected) {
         wanted.remove(&Deviation::AfterEnd);
     }
     if setup.rmbs == Rmbs::Kept {

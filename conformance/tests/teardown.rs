@@ -38,7 +38,7 @@ fn group_of(s: &Script) -> GroupId {
 }
 
 #[test]
-fn an_idle_server_deletes_the_group_and_waits_for_no_answer() {
+fn an_idle_server_deletes_the_group_and_needs_no_answer() {
     //= LINK-030 test
     //= LINK-031 test
     //= LINK-032 test
@@ -58,6 +58,66 @@ fn an_idle_server_deletes_the_group_and_waits_for_no_answer() {
         (ALL | DeleteLinkFlags::ORDERLY, 0)
     );
     check!(s, request.reason, DeleteLinkReason::PROGRAM);
+    // A client may have something left to say, and an RNIC that repeats it for ever.
+    s.wait(Duration::from_millis(299));
+    check!(s, s.endpoint.usage().groups, 1);
+    s.wait(Duration::from_millis(1));
+    check!(s, s.endpoint.usage().groups, 0);
+    s.end();
+}
+
+#[test]
+fn a_client_that_says_it_too_ends_the_servers_wait() {
+    //= LINK-032 test
+    for reply in [false, true] {
+        let mut s = Script::server();
+        let conn = s.server_first_contact();
+        close(&mut s, conn);
+        let group = group_of(&s);
+        s.endpoint.delete_group(s.now, group);
+        s.pump();
+        let request = s.expect_delete_link();
+        check!(s, s.endpoint.usage().links, 1);
+        // Nobody joins meanwhile, and saying it again puts nothing off.
+        s.endpoint.delete_group(s.now, group);
+        s.pump();
+        match reply {
+            true => s.send(Peer::reply_to(&LlcMessage::DeleteLink(request))),
+            false => s.send(Peer::delete_all()),
+        }
+        check!(s, s.endpoint.usage().groups, 0);
+        s.end();
+    }
+}
+
+#[test]
+fn a_client_that_answers_before_the_completion_is_not_waited_for() {
+    //= LINK-032 test
+    let mut s = Script::server();
+    let conn = s.server_first_contact();
+    close(&mut s, conn);
+    let group = group_of(&s);
+    s.adapter.hold = Some(Kind::Send);
+    s.endpoint.delete_group(s.now, group);
+    s.pump();
+    s.send(Peer::delete_all());
+    check!(s, s.endpoint.usage().groups, 1);
+    s.release();
+    s.expect_delete_link();
+    check!(s, s.endpoint.usage().groups, 0);
+    s.end();
+}
+
+#[test]
+fn a_link_that_breaks_while_the_client_is_heard_out_ends_the_group() {
+    let mut s = Script::server();
+    let conn = s.server_first_contact();
+    close(&mut s, conn);
+    let group = group_of(&s);
+    s.endpoint.delete_group(s.now, group);
+    s.pump();
+    s.expect_delete_link();
+    s.break_link(1);
     check!(s, s.endpoint.usage().groups, 0);
     s.end();
 }

@@ -131,6 +131,10 @@ pub struct Timeouts {
     pub group_idle_server: Duration,
     /// Client: the same, longer so that the server acts first (Linux: 610 s).
     pub group_idle_client: Duration,
+    /// Server: how long a link group without connections that was deleted is kept for what
+    /// the client still has to say, unless it says it before: its RNIC repeats for ever
+    /// what nobody acknowledges (Linux with soft-RoCE). Zero is not at all.
+    pub group_farewell: Duration,
     /// Life of an RMB without connections before DELETE RKEY (RMB-029).
     pub rmb_idle: Duration,
     /// For a free send slot, before the link counts as failed (Linux: 10 s).
@@ -231,6 +235,7 @@ impl Timeouts {
         test_link_reply: Duration::from_secs(2),
         group_idle_server: Duration::from_secs(600),
         group_idle_client: Duration::from_secs(610),
+        group_farewell: Duration::from_millis(300),
         rmb_idle: Duration::from_secs(60),
         send_slot: Duration::from_secs(10),
         rkey_retry: Duration::from_millis(50),

@@ -221,9 +221,15 @@ impl Engine<'_> {
         let waits = self.links.at(link).is_none_or(|l| {
             l.request.is_some() || l.in_flight.iter().any(|kind| kind == SendKind::Request)
         });
-        if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) && g.role == Role::Server && !waits
-        {
-            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+        match g.flow {
+            Flow::DeleteGroup { all: true, .. } if g.role == Role::Server && !waits => {
+                self.bid_farewell(group);
+            }
+            // The client has answered already.
+            Flow::Farewell { .. } if !waits => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
+            _ => {}
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::{DeleteLinkReason, LinkNumber};
 
 impl Engine<'_> {
-    /// Ends a group in order: the server says so and frees its end once that
-    /// left, the client asks the server to (LINK-032, LINK-034).
+    /// Ends a group in order: the server says so and frees its end once that left and
+    /// the client has been heard, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
     //= CLOSE-038
     pub(crate) fn delete_group(&mut self, group: u32) {
@@ -22,7 +22,10 @@ impl Engine<'_> {
             self.end_way_in_order(group, way);
             return;
         }
-        if matches!(g.flow, Flow::DeleteGroup { all: true, .. }) {
+        if matches!(
+            g.flow,
+            Flow::DeleteGroup { all: true, .. } | Flow::Farewell { .. }
+        ) {
             // It is said already; saying it again would put off the end.
             return;
         }
@@ -45,7 +48,32 @@ impl Engine<'_> {
         self.request(carrier, &message);
     }
 
-    fn set_group_flow(&mut self, group: u32, flow: Flow) {
+    /// The server has said that the group ends, and may free its end. Of a group without
+    /// connections it hears out the client first, which says it, too.
+    pub(super) fn bid_farewell(&mut self, group: u32) {
+        let wait = self.core.config.timeouts.group_farewell;
+        let until = self.now().after(wait);
+        match self.groups.at_mut(group) {
+            Some(g) if g.members.is_empty() && !wait.is_zero() => {
+                let carrier = g.flow.carrier();
+                g.flow = Flow::Farewell { carrier };
+                g.flow_deadline = Some(until);
+                self.arm_group(group);
+            }
+            _ => self.end_group(group, CloseReason::LinksLost, Fallback::Keep),
+        }
+    }
+
+    /// Whether the deletion of a group was posted, and its completion may be late.
+    pub(super) fn has_said_farewell(&self, group: u32) -> bool {
+        let flow = self.groups.at(group).map(|g| g.flow);
+        let Some(Flow::DeleteGroup { all: true, carrier }) = flow else {
+            return false;
+        };
+        self.links.at(carrier).is_some_and(|l| l.request.is_none())
+    }
+
+    pub(super) fn set_group_flow(&mut self, group: u32, flow: Flow) {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = flow;
         }

@@ -16,6 +16,15 @@ impl Engine<'_> {
         };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
         match (g.role, all) {
+            // The client's last word.
+            (Role::Server, _) if matches!(g.flow, Flow::Farewell { .. }) => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
+            // Its answer is here before the completion of what it answers.
+            (Role::Server, true) if self.has_said_farewell(group) => {
+                let carrier = g.flow.carrier();
+                self.set_group_flow(group, Flow::Farewell { carrier });
+            }
             // The client asks for what is under way: its request crossed ours, or
             // it repeats itself, which must not put off the end (reliability H17).
             //= LLCSER-020
@@ -217,7 +226,7 @@ impl Engine<'_> {
         };
         match g.flow {
             //= LLC-046
-            Flow::DeleteGroup { .. } => {
+            Flow::DeleteGroup { .. } | Flow::Farewell { .. } => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
             //= LLC-046

@@ -1,8 +1,9 @@
 //! The one exchange that a side runs on a formed group, and its deadlines.
 
-use super::super::{Agreement, LinkSet, Role};
+use super::super::{Agreement, Fallback, LinkSet, Role};
 use super::{AddWish, Addition};
 use crate::engine::Engine;
+use crate::event::CloseReason;
 use crate::id::NONE;
 
 /// How many RMBs that connections wait for are announced before a further link
@@ -43,6 +44,11 @@ pub(crate) enum Flow {
         all: bool,
         carrier: u32,
     },
+    /// Server: DELETE LINK of all links has left; the group ends with the client's word,
+    /// or at the deadline.
+    Farewell {
+        carrier: u32,
+    },
 }
 
 impl Flow {
@@ -53,13 +59,14 @@ impl Flow {
             Self::ConfirmRkey { carrier, .. }
             | Self::DeleteRkey { carrier, .. }
             | Self::DeleteLink { carrier, .. }
-            | Self::DeleteGroup { carrier, .. } => carrier,
+            | Self::DeleteGroup { carrier, .. }
+            | Self::Farewell { carrier } => carrier,
         }
     }
 
     /// Whether the group ends with it.
     pub(crate) const fn ends_group(self) -> bool {
-        matches!(self, Self::DeleteGroup { .. })
+        matches!(self, Self::DeleteGroup { .. } | Self::Farewell { .. })
     }
 }
 
@@ -176,6 +183,10 @@ impl Engine<'_> {
             }
             //= TIMER-025
             Flow::DeleteGroup { .. } => self.delete_group(group),
+            // All is said.
+            Flow::Farewell { .. } => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
             _ => {}
         }
     }
@@ -222,6 +233,9 @@ impl Engine<'_> {
         };
         match (g.state, g.flow) {
             (_, Flow::DeleteLink { carrier, .. }) => self.lose_link(carrier),
+            (_, Flow::Farewell { .. }) => {
+                self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            }
             (super::super::GroupState::Forming(formation), _) => {
                 self.on_formation_timeout(group, formation);
             }
