@@ -1,5 +1,5 @@
-//! Sockets like those of TCP, whose data goes through shared memory where the other
-//! process can, and over TCP where not.
+//! Sockets like those of TCP, whose data goes through shared memory or over RDMA where the
+//! other end can, and over TCP where not.
 //!
 //! ```text
 //!   application threads                       driver thread (one a stack)
@@ -7,14 +7,16 @@
 //!          │        ┌────────────────────────────────────┘
 //!          ▼        ▼
 //!   ┌─ one lock ─────────────────────────────────────┐
-//!   │ smc-proto's Endpoint ◄─► Binding of the device │──► the peer's memory
+//!   │ smc-proto's Endpoint ◄─► Bindings of devices   │──► the peer's memory
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
 //! [`SmcListener`] and [`SmcStream`] are used as std's `TcpListener` and `TcpStream`
 //! are. Each connection begins as TCP. If both processes are on one host, and both use
 //! this crate, they find that out before either sends an octet, agree on SMC-D over the
-//! TCP connection, and move their octets straight into each other's memory. In every
+//! TCP connection, and move their octets straight into each other's memory. With peers on
+//! other hosts, Linux's among them, it is SMC-R over RNICs: those of the host with the
+//! feature `rdma`, or [`Rnics`] that a program brings. In every
 //! other case the connection is plain TCP from its first octet; a peer that knows
 //! nothing of SMC never sees any of it. [`SmcStream::carrier`] tells which it is, and
 //! why.
@@ -53,7 +55,8 @@
 //!   what lingers; an error of the connection is told once.
 //! - Half close, and the end of the stream; a stream dropped with unread octets is a
 //!   reset for the peer.
-//! - What a process wrote before it ended, however it ended, can be read.
+//! - What a process wrote before it ended, however it ended, can be read; over RNICs, if
+//!   it had arrived and was read before the link was lost.
 //! - `poll`, `select` and `epoll` tell both directions of a stream ([`AsFd`]), and new
 //!   connections of a listener.
 //!

@@ -6,10 +6,11 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::rnics::{Hosts, rnics};
 use common::{octets, settles};
+use rustix::event::{PollFd, PollFlags};
 use smc_proto::wire::types::DiagnosisCode;
 use smc_sockets::{Cause, Limit, Rnics, Settings, Side, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::network::Network;
@@ -126,7 +127,7 @@ fn hundreds_of_connections_share_links() {
         assert_eq!(text, at.to_be_bytes());
     }
     // Two groups of one link each, at either side.
-    let (_, queue_pairs) = hosts.fabric.usage();
+    let (regions, queue_pairs) = hosts.fabric.usage();
     assert_eq!(queue_pairs, 4);
     drop(streams);
     for _ in 0..MANY {
@@ -135,7 +136,63 @@ fn hundreds_of_connections_share_links() {
         assert_eq!(text, "once");
     }
     serving.join().unwrap();
-    assert_eq!(hosts.fabric.usage().1, queue_pairs);
+    // Neither links nor memory grow with what comes and goes.
+    let (after, links) = hosts.fabric.usage();
+    // One may come before the last one has gone.
+    assert!(
+        after < regions + MANY / 4 && links == queue_pairs,
+        "{regions} {after}"
+    );
+}
+
+#[test]
+fn connecting_takes_no_thread_and_is_told_when_it_is_done() {
+    let hosts = Hosts::new();
+    let listener = hosts.listener();
+    let address = listener.local_addr().unwrap();
+    let mut first = Duration::ZERO;
+    for _ in 0..20 {
+        let connecting = SmcStream::begin_connect(&hosts.client, address).unwrap();
+        let begin = Instant::now();
+        let mut client = loop {
+            match connecting.finish() {
+                Ok(stream) => break stream,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
+            rustix::event::poll(&mut polled, None).unwrap();
+        };
+        first = first.max(begin.elapsed());
+        assert_eq!(client.carrier().to_string(), "SMC-R v2.1");
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+    }
+    assert!(first < LONG);
+}
+
+#[test]
+fn one_that_is_given_up_leaves_nothing_to_accept() {
+    let hosts = Hosts::new();
+    let listener = hosts.listener();
+    let address = listener.local_addr().unwrap();
+    // Of the first contact and of later ones.
+    for _ in 0..10 {
+        let connecting = SmcStream::begin_connect(&hosts.client, address).unwrap();
+        let _ = connecting.finish();
+        drop(connecting);
+    }
+    let mut client = SmcStream::connect_on(&hosts.client, address).unwrap();
+    client.write_all(b"here").unwrap();
+    // What was given up late was there for a moment, and ends.
+    loop {
+        let (mut server, _) = listener.accept().unwrap();
+        let mut text = [0; 4];
+        if server.read_exact(&mut text).is_ok() {
+            assert_eq!(&text, b"here");
+            break;
+        }
+    }
 }
 
 #[test]

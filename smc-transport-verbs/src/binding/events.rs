@@ -1,5 +1,6 @@
 //! What queues and devices tell.
 
+use rustix::event::epoll;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{DeviceId, LinkId};
 use smc_proto::path::{LocalPath, PathEvent};
@@ -233,6 +234,10 @@ impl<R: Rnic> Binding<R> {
             DeviceEvent::Removed => {
                 if let Some(Some(bound)) = self.rnics.get_mut(usize::from(device.0)) {
                     bound.removed = true;
+                    // What is gone is in error for good, and would be told for ever.
+                    for fd in [bound.rnic.completions_fd(), bound.rnic.events_fd()] {
+                        let _ = epoll::delete(&self.poller, fd);
+                    }
                 }
                 let mine = self.links.iter().filter(|(_, link)| link.device == device);
                 let mine: Vec<_> = mine.map(|(id, _)| id).collect();

@@ -5,6 +5,7 @@ mod contract;
 
 use std::time::Duration as Time;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use smc_proto::command::{QpAddress, RdmaCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{Config, Offers};
@@ -359,8 +360,14 @@ fn a_port_without_carrier_is_told_of_and_a_device_that_goes_ends_its_links() {
         pair.now = pair.now.after(Duration::from_secs(10));
         pair.settle();
     }
-    // All of it was taken down, and the place is free.
+    // All of it was taken down, and the place is free. Nobody hears of the device again:
+    // what is gone would have something to say for ever.
+    pair.fabric.tell(0, DeviceEvent::PortUp { port: 1 });
     let client = &mut pair.sides[0];
+    assert!(client.binding.poll().is_none());
+    pair.fabric.tell(0, DeviceEvent::PortUp { port: 1 });
+    let mut polled = [PollFd::new(&client.binding, PollFlags::IN)];
+    assert_eq!(poll(&mut polled, Some(&Default::default())), Ok(0));
     assert_eq!(client.binding.usage(), (0, 0));
     let again = pair.fabric.rnic(0);
     client.binding.add(device, again).unwrap();
