@@ -52,8 +52,9 @@ impl Default for Settings {
     }
 }
 
-/// One SMC stack: an engine, its device of shared memory, [RNICs](Rnics) if there are any, and a thread that waits for
-/// what nobody else waits for. Listeners and streams keep it; a clone is the same.
+/// One SMC stack: an engine, its device of shared memory, [RNICs](Rnics) if there are any,
+/// and a thread that waits for what nobody else waits for. Listeners and streams keep it; a
+/// clone is the same.
 ///
 /// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
 /// and [`SmcListener::bind`](crate::SmcListener::bind) use. A stack does not pair with
