@@ -280,33 +280,32 @@ impl Host {
 #[inline]
 fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> u32 {
     let buffer = &mut buffers[space.buffer.index() as usize];
-    let mut rest = data;
-    for Segment { offset, length } in space.segments {
-        let n = rest.len().min(length as usize);
-        if n == 0 {
-            break;
-        }
-        let (head, tail) = rest.split_at(n);
-        buffer[offset as usize..][..n].copy_from_slice(head);
-        rest = tail;
+    let [first, second] = space.segments;
+    let n = data.len().min(first.length as usize);
+    let (head, tail) = data.split_at(n);
+    buffer[first.offset as usize..][..n].copy_from_slice(head);
+    if tail.is_empty() {
+        return n as u32;
     }
-    (data.len() - rest.len()) as u32
+    let more = tail.len().min(second.length as usize);
+    buffer[second.offset as usize..][..more].copy_from_slice(&tail[..more]);
+    (n + more) as u32
 }
 
 /// Copies octets out of pieces of a buffer: how many.
 #[inline]
 fn copy_out(buffers: &[Vec<u8>], octets: &BufferSpans, data: &mut [u8]) -> u32 {
-    let mut copied = 0;
-    for Segment { offset, length } in octets.segments {
-        let n = (length as usize).min(data.len() - copied);
-        if n == 0 {
-            break;
-        }
-        let buffer = &buffers[octets.buffer.index() as usize];
-        data[copied..][..n].copy_from_slice(&buffer[offset as usize..][..n]);
-        copied += n;
+    let buffer = &buffers[octets.buffer.index() as usize];
+    let [first, second] = octets.segments;
+    let n = data.len().min(first.length as usize);
+    let (head, tail) = data.split_at_mut(n);
+    head.copy_from_slice(&buffer[first.offset as usize..][..n]);
+    if tail.is_empty() {
+        return n as u32;
     }
-    copied as u32
+    let more = tail.len().min(second.length as usize);
+    tail[..more].copy_from_slice(&buffer[second.offset as usize..][..more]);
+    (n + more) as u32
 }
 
 impl Pair {

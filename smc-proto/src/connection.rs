@@ -44,6 +44,7 @@ mod faults;
 mod inbound;
 mod ism;
 mod notices;
+mod ordinary;
 mod rx;
 mod spans;
 mod timers;

@@ -5,6 +5,8 @@
 //! adds. What follows from them once in a connection's life needs the whole
 //! [`Engine`] and is handed to it as [`Rest`].
 
+mod ordinary;
+
 use crate::command::BufferSpans;
 use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
@@ -144,9 +146,20 @@ impl DataPath<'_> {
     /// Puts a connection on the list of a link, and the link on its device's.
     #[inline(always)]
     fn queue_on_link(&mut self, index: u32, link: u32) {
-        if let Some(state) = self.links.at_mut(link) {
-            state.ready.push_back(&mut self.connections, index);
+        let Some(state) = self.links.at_mut(link) else {
+            return;
+        };
+        state.ready.push_back(&mut self.connections, index);
+        if !self.core.is_flowing(link) {
             self.poke_link(link);
+        } else if state.has_free_slot() {
+            debug_assert!(state.wants_device());
+            let device = usize::from(state.path.device.0);
+            if let Some(device) = self.core.devices.get_mut(device)
+                && let Some(before) = device.links.join(state, link)
+            {
+                before.precede(&mut self.links, link);
+            }
         }
     }
 
@@ -178,17 +191,16 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn next_readable(&mut self) -> Option<ConnId> {
         let index = self.core.connection_events.first()?;
-        if self.core.has_rising() {
-            return None;
-        }
         let (generation, record) = self.connections.entry(index)?;
         if record.notices != Pending::READABLE || record.phase != Phase::Active {
             return None;
         }
+        if self.core.has_rising() {
+            return None;
+        }
         record.notices = Pending::empty();
-        self.core
-            .connection_events
-            .remove(&mut self.connections, index);
+        let behind = self.core.connection_events.leave_front(record);
+        behind.lead(&mut self.connections);
         Some(ConnId { index, generation })
     }
 }

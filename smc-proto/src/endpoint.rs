@@ -133,6 +133,13 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn on_received(&mut self, link: LinkId, payload: &[u8]) {
+        if !self.core.wakes.is_empty() || !self.data_path().ordinary_received(link, payload) {
+            self.on_any_received(link, payload);
+        }
+    }
+
+    #[inline(never)]
+    fn on_any_received(&mut self, link: LinkId, payload: &[u8]) {
         let rest = self.data_path().on_received(link, payload);
         if rest != Rest::Nothing || !self.core.wakes.is_empty() {
             self.finish_completion(&RdmaCompletion::Received { link, payload }, rest);
@@ -141,6 +148,13 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
+        if !self.core.wakes.is_empty() || !self.data_path().ordinary_sent(link, wr_id) {
+            self.on_any_sent(link, wr_id);
+        }
+    }
+
+    #[inline(never)]
+    fn on_any_sent(&mut self, link: LinkId, wr_id: WrId) {
         let rest = self.data_path().on_sent(link, wr_id);
         if rest != Rest::Nothing || !self.core.wakes.is_empty() {
             self.finish_completion(&RdmaCompletion::Sent { link, wr_id }, rest);
@@ -268,7 +282,7 @@ impl<S: Storage> Endpoint<S> {
     /// A connection for reading and writing, unless the handle is stale.
     #[inline]
     pub fn conn(&mut self, conn: ConnId) -> Option<ConnMut<'_>> {
-        let engine = self.quiet_engine();
+        let engine = Engine::looking_on(&mut self.core, self.storage.tables());
         let index = engine.live_conn(conn)?;
         Some(ConnMut { engine, index })
     }
@@ -371,6 +385,11 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn next_turn(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
         self.core.begin(now);
+        self.data_path().ordinary_turn(device, turn) || self.next_any_turn(device, turn)
+    }
+
+    #[inline(never)]
+    fn next_any_turn(&mut self, device: DeviceId, turn: &mut DataTurn) -> bool {
         loop {
             let mut rest = Rest::Nothing;
             let taken = self.data_path().next_turn(device, turn, &mut rest);

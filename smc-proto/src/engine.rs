@@ -52,6 +52,9 @@ pub(crate) struct Core {
     pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
     pub(crate) last_heard: u32,
+    /// A link on which octets flow and nothing else is to be done, see
+    /// [`Core::is_flowing`]; `NONE` if that is not known.
+    pub(crate) flowing: u32,
     pub(crate) statistics: Statistics,
     pub(crate) steps: u32,
 }
@@ -94,6 +97,7 @@ impl Core {
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_user_id: 1,
             last_heard: NONE,
+            flowing: NONE,
             statistics: Statistics::NEW,
             steps: 0,
         }
@@ -105,8 +109,19 @@ impl Core {
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {
         // A clock that runs backwards makes timers late and breaks nothing else.
-        self.now = self.now.max(now);
+        if now > self.now {
+            self.now = now;
+        }
         self.steps = 0;
+    }
+
+    /// Whether nothing but octets of connections waits for the RNIC of this link: the
+    /// link carries data, no LLC message and no rest of a turn stands before them, and
+    /// no buffer of the RNIC wants anything. Known from the last turn; whatever could
+    /// change it needs the whole [`Engine`], which forgets it.
+    #[inline(always)]
+    pub(crate) const fn is_flowing(&self, link: u32) -> bool {
+        self.flowing == link
     }
 
     #[inline]
@@ -173,6 +188,13 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
+        core.flowing = NONE;
+        Self::looking_on(core, tables)
+    }
+
+    /// For those who change nothing but the octets of a connection.
+    #[inline(always)]
+    pub(crate) fn looking_on(core: &'a mut Core, tables: Tables<'a>) -> Self {
         let Tables {
             connections,
             handshakes,
@@ -190,6 +212,13 @@ impl<'a> Engine<'a> {
             buffers,
             remote_rmbs,
         }
+    }
+
+    /// The same for more than that.
+    #[inline]
+    pub(crate) fn whole(&mut self) -> &mut Self {
+        self.core.flowing = NONE;
+        self
     }
 
     /// What the data path needs of this.

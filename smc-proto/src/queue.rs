@@ -60,6 +60,18 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         Some(number)
     }
 
+    /// The same, where there is room: otherwise nothing happens.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, value: T) -> u32 {
+        debug_assert!(!self.is_full());
+        let number = self.next;
+        if let Some(slot) = self.slots.get_mut((number & Self::MASK) as usize) {
+            *slot = Some(value);
+        }
+        self.next = number.wrapping_add(1);
+        number
+    }
+
     /// Forgets the value put in last, and its number.
     pub(crate) const fn take_back(&mut self) {
         if !self.is_empty() {
@@ -102,6 +114,14 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         let value = (*self.slots.get((number & Self::MASK) as usize)?)?;
         self.first = number.wrapping_add(1);
         Some((number, value))
+    }
+
+    /// Takes the oldest value out, unread.
+    #[inline]
+    pub(crate) const fn skip(&mut self) {
+        if !self.is_empty() {
+            self.first = self.first.wrapping_add(1);
+        }
     }
 
     /// Forgets all values.

@@ -75,6 +75,14 @@ impl Statistics {
         window_stalls: 0,
     };
 
+    /// Counts a turn of one WRITE and a CDC message.
+    #[inline(always)]
+    pub(crate) fn ordinary_turn(&mut self, octets: u32) {
+        count(&mut self.cdc_sent);
+        count(&mut self.writes);
+        self.octets_written = self.octets_written.wrapping_add(u64::from(octets));
+    }
+
     /// Counts what a connection sends in its turn.
     #[inline(always)]
     pub(crate) fn turn(&mut self, [first, second]: &[DataWrite; 2], told: Told) {

@@ -130,6 +130,15 @@ impl Ring {
         }
     }
 
+    /// The same, if no end of the ring lies between.
+    pub(super) const fn one_piece_before(self, count: u32, octets: u32) -> Option<u32> {
+        if octets <= count.wrapping_sub(self.base) {
+            Some(count.wrapping_sub(octets))
+        } else {
+            None
+        }
+    }
+
     /// The count `octets` after `count`; `octets` at most the ring.
     pub(super) const fn count_after(self, count: u32, octets: u32) -> u32 {
         let count = count.wrapping_add(octets);
@@ -206,14 +215,17 @@ impl Ring {
         }
     }
 
-    /// How many octets after `from` a cursor of the peer is, if it is in the ring
-    /// and not before it; [`Ring::step`] tells of others.
+    /// How many octets after `from` a cursor of the peer is, if it is in the ring and on
+    /// the same lap or the next; more than any ring if it lies before. [`Ring::step`]
+    /// tells of others.
     #[inline(always)]
-    pub(super) fn ahead(self, from: Position, to: Cursor) -> Option<u64> {
-        if to.count.wrapping_sub(self.base) >= self.usable() {
+    pub(super) fn ahead(self, from: Position, to: Cursor) -> Option<u32> {
+        let laps = to.wrap.wrapping_sub(from.cursor.wrap);
+        if laps > 1 || to.count.wrapping_sub(self.base) >= self.usable() {
             return None;
         }
-        u64::try_from(self.distance(from.cursor, to)).ok()
+        let lap = self.usable() & u32::from(laps).wrapping_neg();
+        Some(to.count.wrapping_sub(from.cursor.count).wrapping_add(lap))
     }
 
     /// The pieces of the ring that hold the `len` octets from `count` on.

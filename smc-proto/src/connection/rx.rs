@@ -13,6 +13,8 @@ use crate::wire::types::Cursor;
 #[derive(Clone, Debug)]
 pub(super) struct Rx {
     pub(super) ring: Ring,
+    /// A tenth of the ring, rounded up.
+    tenth: u32,
     /// The peer's producer cursor.
     pub(super) received: Position,
     /// Our consumer cursor.
@@ -32,6 +34,7 @@ impl Rx {
     pub(super) fn new(ring: Ring, urgent_inline: bool) -> Self {
         Self {
             ring,
+            tenth: ring.usable().div_ceil(10),
             received: ring.start(),
             consumed: ring.start(),
             published: 0,
@@ -78,15 +81,20 @@ impl Rx {
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
         let octets = self.ring.ahead(self.received, cursor)?;
-        let end = self.received.total.wrapping_add(octets);
+        let end = self.received.total.wrapping_add(u64::from(octets));
         let limit = self.published.wrapping_add(u64::from(self.ring.usable()));
-        (end <= limit).then_some(octets as u32)
+        (end <= limit).then_some(octets)
     }
 
     /// Moves the consumer cursor; returns whether it passed an urgent octet.
     #[inline]
     pub(super) fn consume(&mut self, octets: u32) -> bool {
         self.consumed = self.ring.advance(self.consumed, octets);
+        self.urgent.is_present() && self.pass_urgent()
+    }
+
+    #[inline(never)]
+    fn pass_urgent(&mut self) -> bool {
         if self.urgent.is_step(self.consumed.total) {
             self.consumed = self.ring.advance(self.consumed, 1);
         }
@@ -103,9 +111,11 @@ impl Rx {
     #[inline(always)]
     pub(super) fn may_owe_update(&self) -> bool {
         let gain = self.gain();
-        gain > 0
-            && (!self.peer_flags.is_empty()
-                || u64::from(gain).wrapping_mul(10) >= u64::from(self.ring.usable()))
+        if self.peer_flags.is_empty() {
+            gain >= self.tenth
+        } else {
+            gain > 0
+        }
     }
 
     /// Whether the peer needs a CDC message for the consumer cursor alone.

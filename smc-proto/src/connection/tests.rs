@@ -11,6 +11,7 @@ mod hostile;
 mod invariants;
 mod ism;
 mod message;
+mod ordinary;
 mod property;
 mod triples;
 mod urgent;

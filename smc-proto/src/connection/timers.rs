@@ -29,6 +29,12 @@ impl Timers {
         self.close.min(self.coalesce).min(self.lag)
     }
 
+    /// Whether anything waits for a CDC message to go out.
+    #[inline(always)]
+    pub(super) fn wait_for_message(&self) -> bool {
+        self.lag != Instant::MAX || self.coalesce != Instant::MAX
+    }
+
     pub(super) fn perform(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         if act.contains(Act::LINGER) {
             self.close = now.after(cfg.linger);
@@ -101,7 +107,7 @@ impl Connection {
     #[inline(always)]
     pub(super) fn arm_coalesce(&mut self, now: Instant, cfg: &ConnectionConfig) {
         //= FLOW-022
-        if self.timers.coalesce == Instant::MAX && self.tx.is_held() {
+        if self.tx.may_hold() && self.timers.coalesce == Instant::MAX && self.tx.is_held() {
             self.start_coalesce(now, cfg);
         }
     }
@@ -125,10 +131,9 @@ impl Connection {
     /// A CDC message goes out: nothing waits for one any more.
     #[inline(always)]
     pub(super) fn stop_waiting(&mut self) {
-        let Timers { lag, coalesce, .. } = &mut self.timers;
-        if *lag != Instant::MAX || *coalesce != Instant::MAX {
-            *lag = Instant::MAX;
-            *coalesce = Instant::MAX;
+        if self.timers.wait_for_message() {
+            self.timers.lag = Instant::MAX;
+            self.timers.coalesce = Instant::MAX;
             self.moved_timeout = true;
         }
     }

@@ -125,6 +125,19 @@ impl Tx {
         self.peer.usable().wrapping_sub(used)
     }
 
+    /// Octets committed and not written.
+    #[inline(always)]
+    pub(super) const fn unsent(&self) -> u32 {
+        octets_between(self.written.total, self.produced)
+    }
+
+    /// Where they stand in the send buffer, if `octets` is all of them and they are
+    /// one piece.
+    #[inline(always)]
+    pub(super) const fn one_piece(&self, octets: u32) -> Option<u32> {
+        self.buffer.one_piece_before(self.head, octets)
+    }
+
     /// Octets that window and urgent data allow to write now.
     #[inline(always)]
     fn sendable(&self) -> u32 {
@@ -134,16 +147,21 @@ impl Tx {
         octets_between(self.written.total, limit).min(self.window())
     }
 
+    /// Whether anything is on its way for which data could wait, or it waits anyway.
+    #[inline(always)]
+    pub(super) const fn may_hold(&self) -> bool {
+        self.outstanding > 0 || self.corked
+    }
+
     /// Whether data waits only because coalescing holds it back.
     #[inline(always)]
     pub(super) fn is_held(&self) -> bool {
-        // Most often nothing is on its way.
-        (self.outstanding > 0 || self.corked) && self.is_worth_holding()
+        self.may_hold() && self.is_worth_holding()
     }
 
     #[inline(never)]
     fn is_worth_holding(&self) -> bool {
-        let unsent = octets_between(self.written.total, self.produced);
+        let unsent = self.unsent();
         // What the application holds back itself is no concern of `nodelay`.
         let hold = match self.corked {
             true => self.buffer.usable() >> 1,
@@ -201,7 +219,15 @@ impl Tx {
     pub(super) fn publish(&mut self, octets: u32) -> NotifyRecord {
         if octets > 0 {
             self.urgent.publish(self.written.total);
-            self.high = self.high.max(self.written.total);
+        }
+        self.number()
+    }
+
+    /// The same, where nothing is urgent.
+    #[inline(always)]
+    pub(super) fn number(&mut self) -> NotifyRecord {
+        if self.written.total > self.high {
+            self.high = self.written.total;
         }
         //= CDC-006
         //= CDC-007
@@ -263,8 +289,8 @@ impl Tx {
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
         let octets = self.peer.ahead(self.consumer, cursor)?;
-        let end = self.consumer.total.wrapping_add(octets);
-        (end <= self.high).then_some(octets as u32)
+        let end = self.consumer.total.wrapping_add(u64::from(octets));
+        (end <= self.high).then_some(octets)
     }
 
     /// Applies a consumer cursor that [`Tx::judge`] accepted.

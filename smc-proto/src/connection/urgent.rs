@@ -33,6 +33,12 @@ impl UrgentOut {
         }
     }
 
+    /// Whether there ever was any.
+    #[inline(always)]
+    pub(super) const fn was_used(&self) -> bool {
+        self.next != 0
+    }
+
     /// How far octets may be written, as a total.
     pub(super) fn limit(&self, written: u64, consumed: u64, produced: u64) -> u64 {
         //= URG-005
@@ -142,6 +148,12 @@ impl UrgentIn {
     /// The value was copied out.
     pub(super) fn take(&mut self) {
         self.flags.insert(Reader::TAKEN);
+    }
+
+    /// Whether an urgent octet was not passed yet.
+    #[inline(always)]
+    pub(super) const fn is_present(&self) -> bool {
+        self.flags.contains(Reader::PRESENT)
     }
 
     /// Whether the octet at `consumed` is urgent and was copied out already, so

@@ -73,6 +73,7 @@ impl ConnMut<'_> {
     pub fn commit_urgent(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
         self.engine.core.begin(now);
         self.engine
+            .whole()
             .with_connection(self.index, |c, now, config| {
                 c.commit_urgent(now, &config.connection, len)
             })
@@ -86,13 +87,16 @@ impl ConnMut<'_> {
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
         self.engine.core.begin(now);
         self.engine
+            .whole()
             .with_connection(self.index, |c, _, _| c.set_cork(cork));
     }
 
     /// Sends what is held back, by a cork or for coalescing.
     pub fn flush(&mut self, now: Instant) {
         self.engine.core.begin(now);
-        self.engine.with_connection(self.index, |c, _, _| c.flush());
+        self.engine
+            .whole()
+            .with_connection(self.index, |c, _, _| c.flush());
     }
 
     /// Where received octets stand, in stream order.
@@ -171,6 +175,7 @@ impl ConnMut<'_> {
     pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
         self.engine.core.begin(now);
         self.engine
+            .whole()
             .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
             .unwrap_or(Err(ApiMisuse::NoUrgent))
     }
@@ -178,6 +183,7 @@ impl ConnMut<'_> {
     /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`](super::ConnOptions::urgent_inline).
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.engine
+            .whole()
             .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));
     }
 
@@ -227,7 +233,7 @@ impl ConnMut<'_> {
     fn end_watch(&mut self) {
         let record = self.engine.connections.at(self.index);
         if record.is_some_and(|record| record.phase == Phase::Watching) {
-            self.engine.give_up_watching(self.index);
+            self.engine.whole().give_up_watching(self.index);
         }
     }
 
@@ -241,11 +247,13 @@ impl ConnMut<'_> {
     fn end_rendezvous_or(&mut self, change: impl FnOnce(&mut Connection, Instant, &Config)) {
         if self.in_rendezvous() {
             // Nothing was promised to the application yet.
-            self.engine.reset(self.index, CloseReason::LocalAbort);
+            self.engine
+                .whole()
+                .reset(self.index, CloseReason::LocalAbort);
         } else {
-            self.engine.with_connection(self.index, change);
+            self.engine.whole().with_connection(self.index, change);
         }
-        self.engine.run_wakes();
+        self.engine.whole().run_wakes();
     }
 }
 

@@ -350,10 +350,16 @@ impl Link {
             && !self.in_flight.is_full()
     }
 
+    /// Whether the queue has room for the message of a connection.
+    #[inline(always)]
+    pub(crate) const fn has_free_slot(&self) -> bool {
+        self.in_flight.len() < DATA_SLOTS
+    }
+
     /// Whether a connection may post its writes and the CDC message behind them.
     #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.standing.carries_data() && self.in_flight.len() < DATA_SLOTS
+        self.is_usable() && self.standing.carries_data() && self.has_free_slot()
     }
 
     /// Whether the turn of a connection comes next, before any LLC message.
@@ -366,7 +372,7 @@ impl Link {
     /// carries data.
     #[inline(always)]
     pub(crate) fn wants_turn(&self) -> bool {
-        !self.ready.is_empty() && self.in_flight.len() < DATA_SLOTS
+        !self.ready.is_empty() && self.has_free_slot()
     }
 
     /// Whether the device has anything to fetch from this link.

@@ -190,6 +190,7 @@ impl DataPath<'_> {
         if !device.buffers.is_empty() || !self.links.at(link).is_some_and(Link::is_for_data) {
             return false;
         }
+        self.core.flowing = link;
         let Some(goes_on) = self.take_turn(link, turn, rest) else {
             return false;
         };

@@ -90,19 +90,27 @@ impl<const L: usize> List<L> {
         let Some(object) = pool.at_mut(index) else {
             return;
         };
+        if let Some(before) = self.join(object, index) {
+            before.precede(pool, index);
+        }
+    }
+
+    /// The same for a caller who has the object at hand and tells the one before it.
+    #[inline(always)]
+    pub(crate) fn join<T: Linked<L>>(&mut self, object: &mut T, index: u32) -> Option<Before<L>> {
         let links = object.links();
         if links.is_linked() {
-            return;
+            return None;
         }
+        let previous = core::mem::replace(&mut self.last, index);
         *links = Links {
-            previous: self.last,
+            previous,
             next: NONE,
         };
-        match pool.at_mut(self.last) {
-            Some(last) => last.links().next = index,
-            None => self.first = index,
+        if previous == NONE {
+            self.first = index;
         }
-        self.last = index;
+        Some(Before(previous))
     }
 
     /// Puts an object in front unless it is in a list of this kind already.
@@ -146,11 +154,56 @@ impl<const L: usize> List<L> {
         }
     }
 
+    /// Takes the object at the front out, for a caller who has it at hand and tells the
+    /// one behind it of that.
+    #[inline(always)]
+    pub(crate) fn leave_front<T: Linked<L>>(&mut self, front: &mut T) -> Behind<L> {
+        let links = core::mem::replace(front.links(), Links::UNLINKED);
+        self.first = links.next;
+        if links.next == NONE {
+            self.last = NONE;
+        }
+        Behind(links.next)
+    }
+
     /// Takes the object at the front out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_front<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>) -> Option<u32> {
         let index = self.first()?;
-        self.remove(pool, index);
+        let behind = self.leave_front(pool.at_mut(index)?);
+        behind.lead(pool);
         Some(index)
+    }
+}
+
+/// The object before one that joined its list, if there is one.
+#[must_use]
+pub(crate) struct Before<const L: usize>(u32);
+
+impl<const L: usize> Before<L> {
+    /// This one stands behind it.
+    #[inline(always)]
+    pub(crate) fn precede<T: Linked<L>>(self, pool: &mut Pool<'_, T>, index: u32) {
+        if self.0 != NONE
+            && let Some(object) = pool.at_mut(self.0)
+        {
+            object.links().next = index;
+        }
+    }
+}
+
+/// The object behind one that left the front of its list, if there is one.
+#[must_use]
+pub(crate) struct Behind<const L: usize>(u32);
+
+impl<const L: usize> Behind<L> {
+    /// Nothing stands before it any more.
+    #[inline(always)]
+    pub(crate) fn lead<T: Linked<L>>(self, pool: &mut Pool<'_, T>) {
+        if self.0 != NONE
+            && let Some(object) = pool.at_mut(self.0)
+        {
+            object.links().previous = NONE;
+        }
     }
 }

@@ -19,7 +19,8 @@ use super::frame::{Frame, parse_frame};
 use super::reader::CapturedFrame;
 
 pub use item::{
-    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, TcpSign, WritePiece,
+    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, TcpSign,
+    WritePiece,
 };
 
 use rdma::RdmaFollower;

@@ -1,5 +1,6 @@
 //! Two connections, real memory behind them, and a network that obeys.
 
+use super::ordinary::Beside;
 use crate::command::{DataTurn, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
@@ -56,7 +57,9 @@ pub(super) fn take_turn(
 ) -> Option<Turn> {
     let wanted = conn.wants_work();
     let mut turn = DataTurn::EMPTY;
+    let beside = Beside::turn(conn);
     let told = conn.next_turn(now, cfg, 0, &mut turn);
+    beside.compare_turn(conn, told, &turn);
     assert_eq!(
         wanted,
         told.is_some(),
@@ -274,7 +277,10 @@ impl Pair {
             Message::Cdc(cdc, record) => {
                 // Over the wire and back.
                 let cdc = Cdc::parse(&cdc.emit()).expect("our own message");
-                let outcome = self.sides[1 - from].conn.on_cdc(now, &cfg, &cdc);
+                let peer = &mut self.sides[1 - from].conn;
+                let beside = Beside::cdc(peer, &cdc);
+                let outcome = peer.on_cdc(now, &cfg, &cdc);
+                beside.compare_cdc(peer, outcome);
                 assert!(!matches!(outcome, CdcOutcome::Misbehaved(_)), "{outcome:?}");
                 self.sides[1 - from].outcomes.push(outcome);
                 self.sides[from].done.push_back(record);
@@ -290,7 +296,10 @@ impl Pair {
         let Some(record) = self.sides[side].done.pop_front() else {
             return false;
         };
-        self.sides[side].conn.on_notify_completed(now, &cfg, record);
+        let conn = &mut self.sides[side].conn;
+        let beside = Beside::completion(conn, record);
+        conn.on_notify_completed(now, &cfg, record);
+        beside.compare_completion(conn);
         self.check();
         true
     }

@@ -1,7 +1,6 @@
 //! SENDs: what peers sent, and what of ours completed.
 
 use super::super::{Link, SendKind};
-use crate::config::DATA_SLOTS;
 use crate::connection::{CdcOutcome, NotifyRecord};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::data_path::{DataPath, Rest};
@@ -99,7 +98,7 @@ impl DataPath<'_> {
             return Rest::Sends(link.index);
         };
         // A link with a free slot is on its device's list already if it wants to.
-        let was_full = l.in_flight.len() >= DATA_SLOTS;
+        let was_full = !l.has_free_slot();
         l.in_flight.pop();
         self.core.step();
         let rest = self.on_notify_sent(index, generation, record);

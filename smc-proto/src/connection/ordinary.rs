@@ -1,0 +1,119 @@
+//! What nearly all octets need: nothing is urgent, held back, lost or at its end.
+//!
+//! Each step here does what the general one does for such a connection, or nothing:
+//! it tells so before anything has changed, and the general one follows.
+
+use super::Connection;
+use super::cursor::newer;
+use super::work::NotifyRecord;
+use crate::command::{DataTurn, DataWrite, Segment};
+use crate::wire::cdc::{Cdc, CdcOctets, ConnectionFlags, ProducerFlags};
+
+impl Connection {
+    /// Whether there is nothing to look at but octets: no end in sight, nothing to
+    /// tell to the owner or the peer.
+    #[inline(always)]
+    const fn is_ordinary(&self) -> bool {
+        debug_assert!(self.steady == self.close.is_steady());
+        // One comparison, as far as they lie side by side.
+        let levels = [
+            self.silent as u8,
+            self.steady as u8,
+            self.moved_timeout as u8,
+            self.read_shut as u8,
+        ];
+        u32::from_ne_bytes(levels) == u32::from_ne_bytes([0, 1, 0, 0])
+            && self.notices.is_empty()
+            && self.wants.is_empty()
+    }
+
+    /// [`Connection::next_turn`], if all that was committed is one piece in both rings,
+    /// fits the window with room to spare, and nothing could make it wait.
+    #[inline(always)]
+    pub(crate) fn ordinary_turn(&mut self, address: u64, turn: &mut DataTurn) -> Option<Sent> {
+        let tx = &self.tx;
+        let octets = tx.unsent();
+        let written = tx.written.cursor;
+        if !self.is_ordinary()
+            || tx.may_hold()
+            || tx.urgent.was_used()
+            || octets == 0
+            || octets >= tx.window()
+            || octets > tx.peer.to_end(written.count)
+            || self.timers.wait_for_message()
+        {
+            return None;
+        }
+        let source = tx.one_piece(octets)?;
+        //= CDC-023
+        //= CDC-025
+        let [first, second] = &mut turn.writes;
+        first.source = [
+            Segment {
+                offset: source,
+                length: octets,
+            },
+            Segment::default(),
+        ];
+        first.address = address.wrapping_add(u64::from(written.count));
+        *second = DataWrite::NONE;
+        self.tx.written = self.tx.peer.advance(self.tx.written, octets);
+        let record = self.tx.number();
+        self.counts.notifies = self.counts.notifies.wrapping_add(1);
+        //= CDC-028
+        //= FLOW-019
+        self.rx.published = self.rx.consumed.total;
+        let cdc = Cdc {
+            sequence: record.sequence,
+            alert_token: self.alert_token_peer,
+            producer: self.tx.written.cursor,
+            consumer: self.rx.consumed.cursor,
+            producer_flags: ProducerFlags::empty(),
+            connection_flags: ConnectionFlags::empty(),
+        };
+        turn.payload = cdc.emit();
+        debug_assert!(self.is_settled());
+        Some(Sent { record, octets })
+    }
+
+    /// [`Connection::on_cdc`], if the message only moves cursors and no work follows
+    /// from it: whether there are octets to read, or `None`.
+    #[inline(always)]
+    pub(crate) fn ordinary_cdc(&mut self, octets: CdcOctets<'_>) -> Option<bool> {
+        let cdc = octets.read();
+        if !self.is_ordinary()
+            || !cdc.is_plain()
+            || !self.rx.peer_flags.is_empty()
+            || !newer(cdc.sequence, self.rx.sequence)
+            || !self.tx.is_published()
+            || self.rx.may_owe_update()
+        {
+            return None;
+        }
+        let producer = self.rx.accept(cdc.producer)?;
+        let consumer = self.tx.accept(cdc.consumer)?;
+        self.rx.sequence = cdc.sequence;
+        self.tx.acknowledge(consumer, cdc.consumer);
+        self.rx.received = self.rx.received.moved(producer, cdc.producer);
+        debug_assert!(self.is_settled());
+        Some(producer > 0)
+    }
+
+    /// [`Connection::on_notify_completed`], if nobody waits for it: whether it was.
+    #[inline(always)]
+    pub(crate) fn ordinary_completion(&mut self, record: NotifyRecord) -> bool {
+        // Whether the peer is owed a cursor does not depend on it.
+        let quiet = self.is_ordinary() && self.tx.is_published() && !self.tx.exhausted;
+        if quiet {
+            self.tx.complete(record);
+        }
+        quiet
+    }
+}
+
+/// What an ordinary turn carries.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) record: NotifyRecord,
+    pub(crate) octets: u32,
+}

@@ -1,0 +1,166 @@
+//! The data path as nearly all octets take it. Each method does all of its work, or
+//! nothing and tells so; then the general one is called.
+//!
+//! They call nothing that is not inlined, so that what they look at stays in
+//! registers: that is what they are for.
+
+use super::DataPath;
+use crate::command::DataTurn;
+use crate::connection_record::list::READY;
+use crate::connection_record::{Pending, Phase};
+use crate::id::{ConnId, DeviceId, LinkId, WrId};
+use crate::link_group::SendKind;
+use crate::planted::PlantedBug;
+use crate::slots::Linked;
+use crate::stats::count;
+use crate::wire::cdc::CdcOctets;
+
+impl DataPath<'_> {
+    /// [`DataPath::next_turn`], of a connection and a link with nothing else to do.
+    #[inline(always)]
+    pub(crate) fn ordinary_turn(&mut self, device: DeviceId, turn: &mut DataTurn) -> bool {
+        let core = &mut *self.core;
+        let Some(device) = core.devices.get_mut(usize::from(device.0)) else {
+            return false;
+        };
+        let Some(link) = device.links.first() else {
+            return false;
+        };
+        if link != core.flowing {
+            return false;
+        }
+        let Some((generation, state)) = self.links.entry(link) else {
+            return false;
+        };
+        debug_assert!(state.is_for_data() || !state.has_free_slot());
+        debug_assert!(device.buffers.is_empty());
+        let Some(index) = state.ready.first() else {
+            return false;
+        };
+        if !state.has_free_slot() {
+            return false;
+        }
+        let Some((of_conn, record)) = self.connections.entry(index) else {
+            return false;
+        };
+        let Some(connection) = record.connection.as_mut() else {
+            return false;
+        };
+        let Some(said) = connection.ordinary_turn(record.remote.address, turn) else {
+            return false;
+        };
+        let sent = SendKind::Notify {
+            index,
+            generation: of_conn,
+            record: said.record,
+        };
+        let number = state.in_flight.put(sent);
+        turn.link = LinkId {
+            index: link,
+            generation,
+        };
+        turn.conn = ConnId {
+            index,
+            generation: of_conn,
+        };
+        turn.rkey = record.remote.rkey;
+        turn.buffer = record.send_buffer_id();
+        turn.wr_id = WrId(number);
+        core.statistics.ordinary_turn(said.octets);
+        let behind = state.ready.leave_front(record);
+        behind.lead(&mut self.connections);
+        let goes_on = state.goes_on(index);
+        let wanted = state.wants_turn();
+        if !wanted || !(goes_on || device.links.is_only(link)) {
+            let behind = device.links.leave_front(state);
+            behind.lead(&mut self.links);
+            if wanted {
+                device.links.push_back(&mut self.links, link);
+            }
+        }
+        true
+    }
+
+    /// [`DataPath::on_received`], for a CDC message from which nothing follows but
+    /// that there are octets to read.
+    //= CDC-005
+    //= CDC-032
+    #[inline(always)]
+    pub(crate) fn ordinary_received(&mut self, link: LinkId, payload: &[u8]) -> bool {
+        let core = &mut *self.core;
+        let Some(l) = self.links.live_mut(link.index, link.generation) else {
+            return false;
+        };
+        let Ok(cdc) = CdcOctets::of(payload) else {
+            return false;
+        };
+        if core.config.connection.planted(PlantedBug::WalkAll) {
+            return false;
+        }
+        let (group, token) = (l.group, cdc.alert_token());
+        let mut index = core.last_heard;
+        let record = match self.connections.at_mut(index) {
+            Some(record) if record.is_receiver(group, token) => record,
+            _ => {
+                let Some(tokens) = &core.tokens else {
+                    return false;
+                };
+                index = tokens.open(token);
+                match self.connections.at_mut(index) {
+                    Some(record) if record.is_receiver(group, token) => record,
+                    _ => return false,
+                }
+            }
+        };
+        let Some(connection) = record.connection.as_mut() else {
+            return false;
+        };
+        let Some(readable) = connection.ordinary_cdc(cdc) else {
+            return false;
+        };
+        l.last_received = core.now;
+        core.last_heard = index;
+        count(&mut core.statistics.cdc_received);
+        if readable {
+            record.notices |= Pending::READABLE;
+            if let Some(before) = core.connection_events.join(record, index) {
+                before.precede(&mut self.connections, index);
+            }
+        }
+        true
+    }
+
+    /// [`DataPath::on_sent`], for a CDC message whose completion nobody waits for.
+    #[inline(always)]
+    pub(crate) fn ordinary_sent(&mut self, link: LinkId, wr_id: WrId) -> bool {
+        let Some(l) = self.links.live_mut(link.index, link.generation) else {
+            return false;
+        };
+        // One that was full may have kept connections waiting.
+        if !l.has_free_slot() || !l.is_active() {
+            return false;
+        }
+        let Some(SendKind::Notify {
+            index,
+            generation,
+            record,
+        }) = l.in_flight.front(wr_id.0)
+        else {
+            return false;
+        };
+        let Some(owner) = self.connections.live_mut(index, generation) else {
+            return false;
+        };
+        let active = owner.phase == Phase::Active;
+        let Some(connection) = owner.connection.as_mut().filter(|_| active) else {
+            return false;
+        };
+        if !connection.ordinary_completion(record) {
+            return false;
+        }
+        debug_assert!(!connection.has_work() || Linked::<READY>::links(owner).is_linked());
+        l.in_flight.skip();
+        self.core.step();
+        true
+    }
+}
