@@ -116,13 +116,11 @@ pub struct Urgent {
 }
 
 /// One connection, from the rendezvous to the end of its close handshake.
+///
+/// In the order in which octets need it: first what each step looks at.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Connection {
-    tx: Tx,
-    rx: Rx,
-    close: Close,
-    timers: Timers,
-    alert_token_peer: AlertToken,
     notices: Notices,
     wants: Wants,
     /// Nothing goes to the peer any more (ABORT-007).
@@ -133,7 +131,12 @@ pub struct Connection {
     /// A deadline changed since the owner last asked.
     moved_timeout: bool,
     read_shut: bool,
+    tx: Tx,
+    rx: Rx,
+    alert_token_peer: AlertToken,
     counts: Counts,
+    timers: Timers,
+    close: Close,
 }
 
 impl Connection {

@@ -27,7 +27,7 @@ pub(crate) mod list {
 /// [`Endpoint::conn`](crate::endpoint::Endpoint::conn).
 ///
 /// In the order in which a message needs it, so that it touches few cache lines:
-/// from the list links on, nothing is looked at while octets flow.
+/// behind the connection, nothing is looked at while octets flow.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct ConnectionRecord {
@@ -43,11 +43,11 @@ pub struct ConnectionRecord {
     pub(crate) notices: Pending,
     pub(crate) first_contact: bool,
     pub(crate) tcp: Option<TcpCommand>,
+    links: [Links; 4],
     pub(crate) remote: RemoteElement,
     pub(crate) rmb: Element,
     /// Set once the rendezvous gave the peer's half.
     pub(crate) connection: Option<Connection>,
-    links: [Links; 4],
     /// How it ended, once it has.
     pub(crate) end: Option<End>,
     /// The group it was established in, for as long as the handle lives.

@@ -11,23 +11,24 @@ use crate::wire::types::Cursor;
 /// Totals and positions, in octets since the connection began:
 /// `published <= consumed <= received <= published + ring`.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Rx {
-    pub(super) ring: Ring,
-    /// A tenth of the ring, rounded up.
-    tenth: u32,
-    /// The peer's producer cursor.
-    pub(super) received: Position,
     /// Our consumer cursor.
     pub(super) consumed: Position,
     /// The consumer cursor of the last CDC message emitted (FLOW-019).
     pub(super) published: u64,
-    pub(super) urgent: UrgentIn,
-    /// B, P, U and R of the last CDC message.
-    pub(super) peer_flags: ProducerFlags,
+    /// The peer's producer cursor.
+    pub(super) received: Position,
+    pub(super) ring: Ring,
+    /// A tenth of the ring, rounded up.
+    tenth: u32,
     /// Number of the last CDC message applied.
     pub(super) sequence: u16,
+    /// B, P, U and R of the last CDC message.
+    pub(super) peer_flags: ProducerFlags,
     /// The peer said that it sends no more data.
     pub(super) done: bool,
+    pub(super) urgent: UrgentIn,
 }
 
 impl Rx {

@@ -13,41 +13,44 @@ use crate::wire::types::Cursor;
 /// Totals and positions, in octets since the connection began:
 /// `completed <= written <= produced`, and the peer has consumed at most `high`.
 /// What is written is covered by a CDC message of the same turn.
+///
+/// First what writing needs, then what a turn and the peer's answer need as well.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Tx {
-    /// Ring in the peer's RMB element.
-    pub(super) peer: Ring,
     /// Ring of the local send buffer.
     pub(super) buffer: Ring,
     /// Committed by the application.
     pub(super) produced: u64,
-    /// Offset of `produced` in the send buffer.
-    head: u32,
-    /// Written to the peer's ring and told of.
-    pub(super) written: Position,
-    /// The same, never rewound: the peer may have seen this much.
-    high: u64,
     /// Covered by a completed CDC message, so free in the send buffer.
     pub(super) completed: u64,
-    /// The peer's consumer cursor.
-    pub(super) consumer: Position,
-    pub(super) urgent: UrgentOut,
-    /// Most octets that may wait for a completion, 0 without coalescing.
-    hold: u32,
-    /// Number of the last CDC message emitted.
-    pub(super) sequence: u16,
-    /// Number of the last one completed; all before it are, too (AMB-14).
-    pub(super) completed_sequence: u16,
+    /// Offset of `produced` in the send buffer.
+    head: u32,
     /// CDC messages emitted on this link and not completed.
     pub(super) outstanding: u16,
     /// The free space was used up, and the application may wait for more.
     pub(super) exhausted: bool,
-    /// The send buffer is the peer's ring itself.
-    pub(super) attached: bool,
     /// The application holds small writes back.
     pub(super) corked: bool,
+    /// Written to the peer's ring and told of.
+    pub(super) written: Position,
+    /// The peer's consumer cursor.
+    pub(super) consumer: Position,
+    /// Ring in the peer's RMB element.
+    pub(super) peer: Ring,
+    /// `written`, never rewound: the peer may have seen this much.
+    high: u64,
+    /// Number of the last CDC message emitted.
+    pub(super) sequence: u16,
+    /// Number of the last one completed; all before it are, too (AMB-14).
+    pub(super) completed_sequence: u16,
     /// Counts changes of link, to tell late completions of the old one.
     pub(super) epoch: u8,
+    /// The send buffer is the peer's ring itself.
+    pub(super) attached: bool,
+    pub(super) urgent: UrgentOut,
+    /// Most octets that may wait for a completion, 0 without coalescing.
+    hold: u32,
 }
 
 impl Tx {
