@@ -164,7 +164,7 @@ fn all_is_well_in_silence() {
 fn one_seed_shows_its_messages_and_writes_its_frames() {
     let capture = scratch("sim-single").join("seed.pcapng");
     let path = capture.to_str().unwrap();
-    let outcome = sim(&["--seeds", "7..8", "--trace", "--pcap", path]);
+    let outcome = sim(&["--seeds", "6..7", "--trace", "--pcap", path]);
     let text = &outcome.stdout;
     for words in [
         "anna",
@@ -186,12 +186,12 @@ fn one_seed_shows_its_messages_and_writes_its_frames() {
     for kind in ["Proposal", "AddLink", "Cdc", "Write"] {
         assert!(found.iter().any(|record| record["type"] == kind), "{kind}");
     }
-    let record = json(&["--seeds", "7..8", "--trace"]);
+    let record = json(&["--seeds", "6..7", "--trace"]);
     let messages = record["messages"].as_array().unwrap();
     let proposal = |message: &Value| message.as_str().unwrap().contains(": CLC Proposal");
     assert!(messages.iter().any(proposal));
     // With and without a trace the run is the same.
-    let plain = json(&["--seeds", "7..8"]);
+    let plain = json(&["--seeds", "6..7"]);
     assert_eq!(
         (&plain["steps"], &plain["faults"]),
         (&record["steps"], &record["faults"])
@@ -210,6 +210,17 @@ fn one_seed_shows_its_messages_and_writes_its_frames() {
         malformed.retain(|frame, _| !offers.contains(frame));
         assert!(malformed.is_empty(), "{malformed:?}");
     }
+}
+
+#[test]
+fn every_fourth_seed_is_of_smcd() {
+    let outcome = sim(&["--seeds", "3..4", "--trace"]);
+    for words in ["CLC Proposal", "CDC SMC-D", "1 of SMC-D"] {
+        assert!(outcome.stdout.contains(words), "{words}");
+    }
+    assert!(!outcome.stdout.contains("RDMA WRITE"));
+    let record = json(&["--seeds", "0..8"]);
+    assert_eq!(record["smcd_runs"], 2);
 }
 
 #[test]

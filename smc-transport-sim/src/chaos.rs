@@ -1,6 +1,9 @@
 //! Runs drawn from a seed: hosts with several RNICs, link groups, connections
 //! both ways, and faults until enough of them took effect.
 //!
+//! Every fourth seed has hosts with ISM devices in place of RNICs, so that SMC-D carries
+//! what the others carry by SMC-R ([`technology`]).
+//!
 //! Each run has two phases. In the first one connections open, talk and end while
 //! faults strike, and the [invariants](crate::invariants) are checked after every
 //! step. Then the faults stop, and everything must converge: connections end,
@@ -22,6 +25,7 @@ mod report;
 mod run;
 mod scenario;
 mod script;
+mod smcd;
 
 #[cfg(test)]
 mod tests;
@@ -29,3 +33,4 @@ mod tests;
 pub use coverage::Coverage;
 pub use report::Report;
 pub use run::{replay, run, run_with};
+pub use smcd::technology;

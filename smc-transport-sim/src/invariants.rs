@@ -17,6 +17,7 @@
 
 mod connection;
 mod host;
+mod ism;
 mod memory;
 mod reading;
 mod rule;
@@ -155,6 +156,7 @@ impl Invariants {
 
     /// An application was offered octets to read.
     pub fn on_readable(&mut self, host: HostId, conn: ConnId, spans: &BufferSpans) {
+        self.check_ism_readable(host, conn, spans);
         let size = self.host(host).ring(conn);
         if size.is_some_and(|size| spans.len() > size) {
             let what = format!("{conn} offers {} octets of a smaller ring", spans.len());

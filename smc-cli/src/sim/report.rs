@@ -33,8 +33,9 @@ pub(super) fn text(
         (
             "Runs",
             format!(
-                "{} in {seconds:.1} s, {rate:.1} a second",
-                grouped(coverage.runs)
+                "{} in {seconds:.1} s, {rate:.1} a second; {} of SMC-D",
+                grouped(coverage.runs),
+                grouped(coverage.smcd_runs)
             ),
         ),
         (
@@ -156,6 +157,7 @@ pub(super) fn json(
         "last_seed": seeds.end - 1,
         "runs": coverage.runs,
         "judged": findings.checked,
+        "smcd_runs": coverage.smcd_runs,
         "failed": findings.failed.len(),
         "failures": failures.collect::<Vec<_>>(),
         "connections": outcomes.collect::<Map<_, _>>(),

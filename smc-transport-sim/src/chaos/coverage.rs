@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use smc_proto::version::Technology;
+
 use super::Report;
 use crate::fault::{FaultKind, Phase};
 use crate::oracle::Outcome;
@@ -12,6 +14,8 @@ use crate::oracle::Outcome;
 pub struct Coverage {
     /// Runs.
     pub runs: u64,
+    /// Those of SMC-D among them.
+    pub smcd_runs: u64,
     /// Seeds of runs in which something was wrong.
     pub failed: Vec<u64>,
     /// Connections by what came of them.
@@ -34,6 +38,7 @@ impl Coverage {
     /// Adds a run.
     pub fn add(&mut self, report: &Report) {
         self.runs += 1;
+        self.smcd_runs += u64::from(report.technology == Technology::SmcD);
         if !report.is_well() {
             self.failed.push(report.seed);
         }
@@ -53,6 +58,7 @@ impl Coverage {
     /// Adds the sums of other runs.
     pub fn merge(&mut self, other: &Self) {
         self.runs += other.runs;
+        self.smcd_runs += other.smcd_runs;
         self.failed.extend_from_slice(&other.failed);
         self.failed.sort_unstable();
         for (outcome, count) in &other.outcomes {
@@ -93,6 +99,18 @@ impl Coverage {
                 "takes effect on work of a queue pair; while its CLC messages are exchanged \
                  none is ready to send",
             ),
+            (
+                FaultKind::FailMove
+                | FaultKind::FailDmb
+                | FaultKind::LateSignals
+                | FaultKind::PeerVanishes
+                | FaultKind::RemoveIsm,
+                Phase::FirstContact
+                | Phase::AddingLink
+                | Phase::DeletingLink
+                | Phase::Rkeys
+                | Phase::FailingOver,
+            ) => Some("a group of SMC-D has one way and no LLC messages"),
             _ => None,
         }
     }
@@ -102,8 +120,14 @@ impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} runs, {} groups, {} links, {} octets, {} steps, at most {} in a call",
-            self.runs, self.groups, self.links, self.octets, self.steps, self.most_steps
+            "{} runs, {} of SMC-D, {} groups, {} links, {} octets, {} steps, at most {} in a call",
+            self.runs,
+            self.smcd_runs,
+            self.groups,
+            self.links,
+            self.octets,
+            self.steps,
+            self.most_steps
         )?;
         for (outcome, count) in &self.outcomes {
             writeln!(f, "{count:>8} connections {outcome}")?;

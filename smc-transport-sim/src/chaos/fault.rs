@@ -13,12 +13,12 @@ use crate::random::Random;
 use crate::tcp::TcpSplit;
 
 /// A duration of any magnitude between two powers of ten of microseconds.
-fn between(random: &mut Random, least: u32, most: u32) -> Duration {
+pub(super) fn between(random: &mut Random, least: u32, most: u32) -> Duration {
     let decade = least + random.below(u64::from(most - least)) as u32;
     Duration::from_micros(10u64.pow(decade) * (1 + random.below(9)))
 }
 
-fn one_of<T: Copy>(random: &mut Random, all: &[T], other: T) -> T {
+pub(super) fn one_of<T: Copy>(random: &mut Random, all: &[T], other: T) -> T {
     let index = random.below(all.len() as u64) as usize;
     all.get(index).copied().unwrap_or(other)
 }
@@ -53,7 +53,7 @@ pub(super) fn draw(
     let kind = loop {
         let kind = match random.below(2) {
             0 => one_of(random, &RARE, FaultKind::FailLink),
-            _ => one_of(random, &FaultKind::ALL, FaultKind::FailLink),
+            _ => one_of(random, &FaultKind::SMCR, FaultKind::FailLink),
         };
         if !spared.contains(&kind) {
             break kind;
@@ -178,7 +178,7 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
 }
 
 /// What it does. One that is tied to an operation strikes where that happens.
-fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
+pub(super) fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
     const LOST: [Lost; 3] = [Lost::Sent, Lost::Received, Lost::Both];
     // From much shorter than retries take to much longer.
     let time = between(random, 2, 7);
@@ -250,6 +250,15 @@ fn action(kind: FaultKind, tied: bool, random: &mut Random) -> FaultAction {
             ends: one_of(random, &[Ends::Near, Ends::Far, Ends::Both], Ends::Both),
             cause: LinkFailure::Other,
         },
+        FaultKind::FailMove => FaultAction::FailMove,
+        FaultKind::FailDmb => FaultAction::FailDmb,
+        // Shorter than any wait of an engine.
+        FaultKind::LateSignals => FaultAction::LateSignals {
+            by: between(random, 1, 5),
+            time: between(random, 3, 7),
+        },
+        FaultKind::PeerVanishes => FaultAction::PeerVanishes,
+        FaultKind::RemoveIsm => FaultAction::RemoveIsm,
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use smc_proto::stats::Statistics;
 use smc_proto::time::Instant;
+use smc_proto::version::Technology;
 
 use crate::fault::Effect;
 use crate::oracle::Outcome;
@@ -14,6 +15,8 @@ use crate::oracle::Outcome;
 pub struct Report {
     /// What it was drawn from.
     pub seed: u64,
+    /// What carried its connections, if not TCP.
+    pub technology: Technology,
     /// Which faults took effect, and in which phase.
     pub effects: Vec<Effect>,
     /// How many of the faults took effect.
@@ -24,7 +27,8 @@ pub struct Report {
     pub failures: Vec<String>,
     /// Counters of each host's engine, of its last instance if it crashed.
     pub statistics: Vec<Statistics>,
-    /// Link groups in which at least one link came up.
+    /// Link groups in which at least one link came up, or of SMC-D that carried a
+    /// connection.
     pub groups: usize,
     /// Links that came up.
     pub links: usize,
@@ -60,8 +64,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}: {} connections in {} groups with {} links, {} octets, {} steps, {}",
+            "seed {}: {}: {} connections in {} groups with {} links, {} octets, {} steps, {}",
             self.seed,
+            self.technology,
             self.connections.len(),
             self.groups,
             self.links,

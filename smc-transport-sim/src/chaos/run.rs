@@ -5,25 +5,32 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use smc_proto::config::Config;
 use smc_proto::time::{Duration, Instant};
+use smc_proto::version::Technology;
 
 use super::fault;
 use super::report::Report;
 use super::scenario::{self, Plan, Scenario};
 use super::script::{self, ACTIVE, Act, Line};
+use super::smcd;
 use crate::capture::CaptureError;
 use crate::capture::writer::CaptureWriter;
 use crate::fabric::HostId;
-use crate::fault::FaultKind;
 use crate::ladder::Ladder;
 use crate::oracle::Outcome;
 use crate::random::{Random, StreamHash};
 use crate::record::Recorder;
-use crate::sim::{Driven, Simulation, SocketId, SocketState};
+use crate::sim::{Carrier, Driven, Simulation, SocketId, SocketState};
 
 /// At least so many faults take effect in each run.
 const FAULTS: usize = 3;
-/// There are at least so many link groups.
-const GROUPS: usize = 2;
+/// There are at least so many link groups, for either direction one. Those of SMC-D
+/// serve both.
+const fn least_groups(technology: Technology) -> usize {
+    match technology {
+        Technology::SmcR => 2,
+        Technology::SmcD => 1,
+    }
+}
 /// Further rounds of connections and faults, if those so far were not enough.
 const ROUNDS: u32 = 12;
 /// Longer than any timer of an engine.
@@ -79,6 +86,7 @@ static BLOCK: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
 
 struct Run {
     seed: u64,
+    technology: Technology,
     random: Random,
     simulation: Simulation,
     hosts: Vec<HostId>,
@@ -119,6 +127,7 @@ impl Run {
         };
         Self {
             seed,
+            technology: smcd::technology(seed),
             random,
             simulation,
             hosts,
@@ -137,7 +146,7 @@ impl Run {
             if self.is_enough() {
                 break;
             }
-            if self.groups() < GROUPS {
+            if self.groups() < least_groups(self.technology) {
                 self.simulation.fabric().heal();
             }
             // Something to strike, in both directions.
@@ -173,10 +182,13 @@ impl Run {
     /// Whether enough faults took effect on enough link groups.
     fn is_enough(&self) -> bool {
         let wires = self.simulation.wires();
-        wires.faults().effective() >= FAULTS && self.groups() >= GROUPS
+        wires.faults().effective() >= FAULTS && self.groups() >= least_groups(self.technology)
     }
 
     fn groups(&self) -> usize {
+        if self.technology == Technology::SmcD {
+            return self.first_contacts();
+        }
         let links = self.simulation.wires().links();
         let mut groups: Vec<_> = links.iter().map(|link| link.group).collect();
         groups.sort_unstable();
@@ -184,13 +196,25 @@ impl Run {
         groups.len()
     }
 
+    /// Groups of SMC-D that carried a connection.
+    fn first_contacts(&self) -> usize {
+        let ends = self.conns.iter().filter_map(|conn| conn.end(0));
+        let states = ends.filter_map(|end| self.simulation.state(end));
+        let first = states.filter(|state| state.first_contact && state.carrier == Carrier::Smc);
+        first.count()
+    }
+
     fn draw_fault(&mut self) {
         // One crash a run leaves something to be tested.
         let faults = self.simulation.wires().faults();
         let kinds = faults.faults().iter().map(|fault| fault.action.kind());
-        let spared: Vec<_> = kinds.filter(|k| *k == FaultKind::Restart).collect();
+        let spared: Vec<_> = kinds.filter(|kind| smcd::ONCE.contains(kind)).collect();
         let now = self.simulation.now();
-        let fault = fault::draw(now, &self.hosts, &spared, &mut self.random);
+        let draw = match self.technology {
+            Technology::SmcR => fault::draw,
+            Technology::SmcD => smcd::draw,
+        };
+        let fault = draw(now, &self.hosts, &spared, &mut self.random);
         self.simulation.fabric().add_fault(fault);
     }
 
@@ -283,9 +307,8 @@ impl Run {
                 }
             }
         }
-        if self.simulation.run_for(QUIET) == Driven::TimeUp {
-            self.give_up_orphans();
-        }
+        self.simulation.run_for(QUIET);
+        self.give_up_orphans();
         if self.simulation.run_for(QUIET) == Driven::TimeUp {
             let at = self.simulation.now();
             self.failures
@@ -293,9 +316,10 @@ impl Run {
         }
     }
 
-    /// By default engines heed no reset of a TCP connection once SMC-R carries it,
-    /// so that one whose peer went away without a CDC message is left to its
-    /// application: that loses patience in the end.
+    /// By default engines heed no reset of a TCP connection once SMC carries it, so that
+    /// one whose peer went away without a CDC message is left to its application: that
+    /// loses patience in the end. (Over SMC-R links are tested meanwhile; over SMC-D
+    /// nothing happens any more.)
     fn give_up_orphans(&mut self) {
         let ends = self.conns.iter().filter_map(|conn| conn.ends);
         let ends: Vec<_> = ends.flat_map(|(client, server)| [client, server]).collect();
@@ -336,6 +360,7 @@ impl Run {
         let wires = self.simulation.wires();
         Report {
             seed: self.seed,
+            technology: self.technology,
             effects: wires.faults().effects().collect(),
             faults: wires.faults().effective(),
             connections,

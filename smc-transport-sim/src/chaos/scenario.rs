@@ -5,9 +5,11 @@ use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
+use smc_proto::version::Technology;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::types::{BufferSize, Eid, Gid, Mac, Mtu, PeerId, Release};
 
+use super::smcd;
 use crate::fabric::{FabricConfig, HostId, PathConfig, PortConfig};
 use crate::random::Random;
 use crate::sim::{Policy, Simulation};
@@ -46,12 +48,15 @@ impl Scenario {
         };
         let mut simulation = Simulation::new(fabric, seed);
         simulation.set_trace(0);
-        let lans = 1 + random.below(2) as u32;
-        let mut hosts = Vec::new();
-        for number in 0..2 + random.below(2) as u8 {
-            hosts.push(host(&mut simulation, number, lans, random, set));
-        }
-        vary_wires(&mut simulation, &hosts, random);
+        let hosts = match smcd::technology(seed) {
+            Technology::SmcR => rdma_hosts(&mut simulation, random, set),
+            Technology::SmcD => {
+                let manner = smcd::Manner::draw(random);
+                (0..2 + random.below(2) as u8)
+                    .map(|number| smcd::host(&mut simulation, number, manner, random, set))
+                    .collect()
+            }
+        };
         let count = CONNECTIONS + random.below(3);
         let plans = (0..count)
             .map(|number| connection(&hosts, number, random))
@@ -62,6 +67,20 @@ impl Scenario {
             plans,
         }
     }
+}
+
+fn rdma_hosts(
+    simulation: &mut Simulation,
+    random: &mut Random,
+    set: &dyn Fn(&mut Config),
+) -> Vec<HostId> {
+    let lans = 1 + random.below(2) as u32;
+    let mut hosts = Vec::new();
+    for number in 0..2 + random.below(2) as u8 {
+        hosts.push(host(simulation, number, lans, random, set));
+    }
+    vary_wires(simulation, &hosts, random);
+    hosts
 }
 
 /// A wire between one and ten Gbit/s, from one rack to another room.

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use smc_proto::version::Technology;
+
 use super::*;
 use crate::capture::follow::items;
 use crate::capture::reader::CaptureReader;
@@ -25,7 +27,8 @@ fn whatever_fails_every_connection_ends_as_it_must() {
         let report = run(seed);
         assert!(report.is_well(), "{report}");
         assert!(report.connections.len() >= 8, "{report}");
-        assert!(report.groups >= 2, "{report}");
+        let smcr = report.technology == Technology::SmcR;
+        assert!(report.groups >= if smcr { 2 } else { 1 }, "{report}");
         assert!(report.faults >= 3, "{report}");
         coverage.add(&report);
     }
@@ -42,6 +45,41 @@ fn whatever_fails_every_connection_ends_as_it_must() {
             struck(phase) > 0,
             "nothing struck while {phase}\n{coverage}"
         );
+    }
+}
+
+/// `SMC_SEEDS` sets the number of seeds, 240 otherwise.
+#[test]
+fn every_fault_of_smcd_strikes_and_some_connections_make_it() {
+    let seeds = std::env::var("SMC_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok())
+        .unwrap_or(240);
+    let mut coverage = Coverage::default();
+    for seed in (0..seeds).filter(|seed| technology(*seed) == Technology::SmcD) {
+        let report = run(seed);
+        if !report.is_well() {
+            println!("{report}");
+        }
+        coverage.add(&report);
+    }
+    assert!(coverage.failed.is_empty(), "{coverage}");
+    assert_eq!(coverage.smcd_runs, seeds / 4);
+    assert!(
+        coverage.outcomes[&Outcome::Complete] > seeds / 4,
+        "{coverage}"
+    );
+    assert!(coverage.outcomes[&Outcome::Broken] > 0, "{coverage}");
+    // A clock must go wrong while something waits for it, which is seldom.
+    let clocks = [
+        FaultKind::JumpClock,
+        FaultKind::FreezeClock,
+        FaultKind::LateTimers,
+    ];
+    for kind in FaultKind::SMCD.iter().filter(|kind| !clocks.contains(kind)) {
+        let times = |phase| coverage.times(*kind, phase);
+        let struck: u64 = Phase::ALL.into_iter().map(times).sum();
+        assert!(struck > 0, "{kind} never\n{coverage}");
     }
 }
 

@@ -238,7 +238,8 @@ impl Fabric {
 
     /// Appends what stands in pieces of an RMB element to `into`. If an eye
     /// catcher should stand at `eye_catcher_at` and does not, reads nothing,
-    /// reports that to the engine and returns false.
+    /// reports that to the engine and returns false; so it does if the DMB went with its
+    /// device, of which the engine is about to hear.
     ///
     /// # Errors
     /// [`MemoryError`] if the pieces are not there.
@@ -252,7 +253,7 @@ impl Fabric {
         into: &mut Vec<u8>,
     ) -> Result<bool, MemoryError> {
         if self.is_of_ism(host, buffer) {
-            return self.take_ism(host, buffer, spans, into).map(|()| true);
+            return self.take_ism(host, buffer, spans, into);
         }
         let memory = self.memory_mut(host)?;
         if eye_catcher_at.is_some_and(|offset| !memory.has_eye_catcher(buffer.into(), offset)) {

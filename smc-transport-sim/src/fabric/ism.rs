@@ -12,6 +12,7 @@
 //! however many there were since the last report, with the head of the DMB as it is then.
 
 mod door;
+mod faults;
 mod memory;
 mod struck;
 
@@ -20,15 +21,18 @@ use std::hash::{Hash, Hasher};
 
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::{BufferId, DeviceId};
-use smc_proto::time::Duration;
+use smc_proto::time::{Duration, Instant};
+use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::types::{Chid, IsmGid};
 use smc_transport_ism::binding::Binding;
-use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::device::{Cdc, Gid128, IsmDevice};
 use smc_transport_ism::in_process::{Device, Machine};
 
 use super::event::Event;
-use super::{Fabric, HostId, HostNews};
-use struck::Struck;
+use super::watch::RECENT;
+use super::{Fabric, HostHarm, HostId, HostNews};
+use crate::fault::Phase;
+use struck::{Heard, Struck};
 
 /// An ISM device of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -65,6 +69,7 @@ pub(super) struct Ism {
     /// One for each channel.
     machines: BTreeMap<Chid, Machine>,
     hosts: BTreeMap<HostId, IsmHost>,
+    harms: Vec<HostHarm>,
 }
 
 /// What a host has of ISM.
@@ -75,6 +80,9 @@ struct IsmHost {
     /// Those, and what the engine has yet to give back of others.
     bindings: BTreeMap<DeviceId, Binding<Struck>>,
     reports: VecDeque<IsmCompletion>,
+    /// Until when octets, or the end of a connection, count as being under way.
+    data: Instant,
+    closing: Instant,
 }
 
 const fn gid_of(name: IsmGid) -> Gid128 {
@@ -107,11 +115,16 @@ impl Clone for Ism {
                     .map(|(id, binding)| (*id, binding.fork(&mut copy)))
                     .collect(),
                 reports: host.reports.clone(),
+                ..*host
             };
             (*id, host)
         });
         let hosts = hosts.collect();
-        Self { machines, hosts }
+        Self {
+            machines,
+            hosts,
+            harms: self.harms.clone(),
+        }
     }
 }
 
@@ -121,7 +134,7 @@ impl Ism {
         self.hosts.values().any(|host| !host.reports.is_empty())
     }
 
-    pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H, now: smc_proto::time::Instant) {
+    pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H, now: Instant) {
         for machine in self.machines.values() {
             machine.fingerprint(hasher);
         }
@@ -131,6 +144,25 @@ impl Ism {
                 binding.fingerprint(hasher);
                 binding.device().fingerprint(now, hasher);
             }
+        }
+    }
+
+    /// What the connections of a host are doing, if anything is on its way.
+    pub(super) fn phase(&self, host: HostId, now: Instant) -> Option<Phase> {
+        let of = self.hosts.get(&host)?;
+        let closing = (of.closing > now).then_some(Phase::Closing);
+        closing.or((of.data > now).then_some(Phase::Data))
+    }
+
+    /// Octets, or an end, are on their way at a host.
+    fn note_phase(&mut self, host: HostId, now: Instant, cdc: Option<&Cdc>) {
+        let Some(of) = self.hosts.get_mut(&host) else {
+            return;
+        };
+        of.data = now.after(RECENT);
+        let said = cdc.and_then(|cdc| CdcIsm::parse(cdc, Endianness::NATIVE).ok());
+        if said.is_some_and(|cdc| !cdc.connection_flags.is_empty()) {
+            of.closing = of.data;
         }
     }
 
@@ -266,13 +298,18 @@ impl Fabric {
     /// Devices take in what others did to them, and report it when its time has come.
     fn hear_of_ism(&mut self) {
         let now = self.queue.now();
+        let mut lagged = Vec::new();
         for (host, owner) in &mut self.ism.hosts {
             for (device, binding) in &mut owner.bindings {
-                for due in binding.device_mut().listen(now) {
+                for Heard { due, fault } in binding.device_mut().listen(now) {
                     let (host, device) = (*host, *device);
                     self.queue.schedule(due, Event::IsmHears { host, device });
+                    lagged.extend(fault.map(|fault| (fault, host)));
                 }
             }
+        }
+        for (fault, host) in lagged {
+            self.note_fault(fault, host);
         }
     }
 
@@ -286,7 +323,13 @@ impl Fabric {
             return;
         };
         binding.device_mut().tell_until(Some(now));
-        owner.reports.extend(std::iter::from_fn(|| binding.poll()));
+        let heard: Vec<_> = std::iter::from_fn(|| binding.poll()).collect();
         binding.device_mut().tell_until(None);
+        owner.reports.extend(heard.iter().copied());
+        for report in &heard {
+            if let IsmCompletion::Signalled { cdc, .. } = report {
+                self.ism.note_phase(host, now, Some(cdc));
+            }
+        }
     }
 }

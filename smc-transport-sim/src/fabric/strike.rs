@@ -49,6 +49,7 @@ impl Fabric {
     pub fn heal(&mut self) {
         let now = self.queue.now();
         self.restore_ports();
+        self.signal_in_time();
         for host in self.hosts() {
             if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {
                 for spell in [
@@ -191,7 +192,12 @@ impl Fabric {
                 }
             }
             FaultAction::TcpSplit(split) => self.split_tcp(fault, host, split),
-            FaultAction::Refuse | FaultAction::Delay(_) => {}
+            FaultAction::FailDmb => self.fail_dmb(fault, host),
+            FaultAction::LateSignals { by, time } => self.late_signals(fault, host, by, time),
+            FaultAction::PeerVanishes => self.peer_vanishes(fault, host),
+            FaultAction::RemoveIsm => self.remove_all_ism(fault, host),
+            // Whoever executes the command sees to these.
+            FaultAction::Refuse | FaultAction::Delay(_) | FaultAction::FailMove => {}
         }
     }
 

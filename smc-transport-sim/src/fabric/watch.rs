@@ -61,7 +61,7 @@ struct GroupWatch {
 /// An exchange without an answer is over after so long.
 const EXCHANGE: Duration = Duration::from_secs(5);
 /// Data or a close counts as being under way for so long after its message.
-const RECENT: Duration = Duration::from_millis(1);
+pub(super) const RECENT: Duration = Duration::from_millis(1);
 /// A failover, from the loss of the link on, and after each message of it.
 const FAILOVER: Duration = Duration::from_millis(20);
 /// Waits of engines are longer than this; what a fault delays by less, they bear.
@@ -219,6 +219,7 @@ impl Fabric {
         let groups = mine.map(|(id, q)| self.watch.phase(*id, Some(q.state), now));
         let handshake = self.tcp.in_rendezvous(host).then_some(Phase::Handshake);
         groups
+            .chain(self.ism.phase(host, now))
             .chain(handshake)
             .max_by_key(|phase| phase.weight())
             .unwrap_or(Phase::Idle)

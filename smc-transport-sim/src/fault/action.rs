@@ -124,6 +124,22 @@ pub enum FaultAction {
     TcpReset,
     /// From now on the host's TCP octets are cut like this.
     TcpSplit(TcpSplit),
+    /// A move to a DMB of a peer fails. Tied to
+    /// [`Operation::Move`](super::Operation::Move).
+    FailMove,
+    /// The host's ISM devices report that a DMB of each does not work any more.
+    FailDmb,
+    /// The host's ISM devices report signals late for a while.
+    LateSignals {
+        /// How late.
+        by: Duration,
+        /// How long.
+        time: Duration,
+    },
+    /// The host's ISM devices take the peers that they write to for gone.
+    PeerVanishes,
+    /// The host's ISM devices leave it for good.
+    RemoveIsm,
 }
 
 /// Ends of a link.
@@ -209,11 +225,63 @@ pub enum FaultKind {
     LateTimers,
     TcpReset,
     TcpSplit,
+    FailMove,
+    FailDmb,
+    LateSignals,
+    PeerVanishes,
+    RemoveIsm,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 26] = [
+        Self::Refuse,
+        Self::Delay,
+        Self::FailLink,
+        Self::SilenceLink,
+        Self::SilencePort,
+        Self::PortDown,
+        Self::PortFlap,
+        Self::RemoveDevice,
+        Self::AcknowledgeAndLose,
+        Self::LoseCompletions,
+        Self::HoldCompletions,
+        Self::WithholdReceives,
+        Self::FewReceives,
+        Self::Busy,
+        Self::SlowPort,
+        Self::Restart,
+        Self::JumpClock,
+        Self::FreezeClock,
+        Self::LateTimers,
+        Self::TcpReset,
+        Self::TcpSplit,
+        Self::FailMove,
+        Self::FailDmb,
+        Self::LateSignals,
+        Self::PeerVanishes,
+        Self::RemoveIsm,
+    ];
+
+    /// Those that hosts with ISM devices alone can meet.
+    pub const SMCD: [Self; 13] = [
+        Self::Refuse,
+        Self::Delay,
+        Self::Restart,
+        Self::JumpClock,
+        Self::FreezeClock,
+        Self::LateTimers,
+        Self::TcpReset,
+        Self::TcpSplit,
+        Self::FailMove,
+        Self::FailDmb,
+        Self::LateSignals,
+        Self::PeerVanishes,
+        Self::RemoveIsm,
+    ];
+
+    /// Those that hosts with RNICs alone can meet.
+    pub const SMCR: [Self; 21] = [
         Self::Refuse,
         Self::Delay,
         Self::FailLink,
@@ -262,6 +330,11 @@ impl FaultKind {
             Self::LateTimers => "timers late",
             Self::TcpReset => "TCP reset",
             Self::TcpSplit => "TCP cut",
+            Self::FailMove => "move fails",
+            Self::FailDmb => "DMB fails",
+            Self::LateSignals => "signals late",
+            Self::PeerVanishes => "peer reported gone",
+            Self::RemoveIsm => "ISM removed",
         }
     }
 }
@@ -298,6 +371,11 @@ impl FaultAction {
             Self::LateTimers { .. } => FaultKind::LateTimers,
             Self::TcpReset => FaultKind::TcpReset,
             Self::TcpSplit(_) => FaultKind::TcpSplit,
+            Self::FailMove => FaultKind::FailMove,
+            Self::FailDmb => FaultKind::FailDmb,
+            Self::LateSignals { .. } => FaultKind::LateSignals,
+            Self::PeerVanishes => FaultKind::PeerVanishes,
+            Self::RemoveIsm => FaultKind::RemoveIsm,
         }
     }
 }

@@ -10,6 +10,7 @@ use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
+use super::ism::IsmBuffers;
 use super::reading::Reading;
 use crate::fabric::HostId;
 use crate::tcp::{Side, TcpId};
@@ -22,6 +23,9 @@ pub(super) struct HostLedger {
     /// Connections by the token of this side, and by that of the peer.
     pub(super) by_token: BTreeMap<u32, ConnId>,
     pub(super) by_peer_token: BTreeMap<u32, ConnId>,
+    /// Buffers of its ISM devices, and connections that aborted over them.
+    pub(super) ism: IsmBuffers,
+    pub(super) ism_aborted: BTreeSet<ConnId>,
     /// Its clock went wrong: its waits say nothing.
     pub(super) wrong_clock: bool,
 }

@@ -1,10 +1,11 @@
 //! Gathering what is known of a connection from a simulation.
 
+use smc_proto::event::CloseReason;
 use smc_proto::storage::Storage;
 use smc_proto::time::Instant;
 
 use super::{Conduct, End};
-use crate::fabric::WorkOwner;
+use crate::fabric::{HostId, WorkOwner};
 use crate::sim::{Carrier, Life, Simulation, SocketId};
 
 impl<S: Storage> Simulation<S> {
@@ -68,7 +69,22 @@ impl<S: Storage> Simulation<S> {
                 return Some(false);
             }
         }
-        let (host, qpn) = one.queue_pair.or(other.queue_pair)?;
+        let Some((host, qpn)) = one.queue_pair.or(other.queue_pair) else {
+            // SMC-D: its way is there as long as nothing harms a device. Until the peer
+            // was heard of, a reset of TCP tells that it could not bind the DMB (D-058).
+            for socket in [ends.0, ends.1] {
+                let state = self.state(socket)?;
+                if state.tcp_reset && state.closed == Some(CloseReason::TcpReset) {
+                    return Some(false);
+                }
+            }
+            let from = one.opened.min(other.opened);
+            let mut harms = fabric.harmed_ism().iter();
+            let ends = [one.host, other.host];
+            let concerns =
+                |host: &HostId, at: Instant| ends.contains(host) && from <= at && at <= end;
+            return Some(!harms.any(|harm| concerns(&harm.host, harm.from)));
+        };
         let group = fabric.group_of(host, qpn)?;
         let links = fabric.links().iter().filter(|link| link.group == group);
         let through = links.clone().any(|link| link.carries(begin, end));

@@ -66,6 +66,9 @@ impl<S: Storage> Simulation<S> {
         }
         while let Some(completion) = self.fabric.next_ism_completion(host) {
             moved = true;
+            if let Some(invariants) = &mut self.invariants {
+                invariants.on_ism_completion(host, &completion);
+            }
             if let Some(host) = self.hosts.get_mut(index) {
                 host.endpoint.handle_ism(now, completion);
             }
@@ -274,6 +277,9 @@ impl<S: Storage> Simulation<S> {
                 let command = ready.then(|| host.endpoint.poll_ism(now, *device));
                 command.flatten().map(|command| (*device, command))
             }) {
+                if let Some(invariants) = &mut self.invariants {
+                    invariants.on_ism_command(host.id, &command);
+                }
                 self.fabric.execute_ism(host.id, device, command);
             } else if let Some(event) = host.endpoint.poll_event() {
                 if let Some(invariants) = &mut self.invariants {

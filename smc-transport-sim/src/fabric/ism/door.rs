@@ -53,7 +53,12 @@ impl Fabric {
             let struck = self.plan.strike(host, operation, &mut self.random);
             for (fault, action) in &struck {
                 match *action {
-                    FaultAction::Refuse => refused = true,
+                    FaultAction::Refuse if operation.is_control() => refused = true,
+                    FaultAction::Refuse | FaultAction::FailMove if !operation.is_control() => {
+                        refused = true;
+                        self.note_ism_harm(*fault, host);
+                        continue;
+                    }
                     FaultAction::Delay(time) if operation.is_control() => {
                         latency = latency.saturating_add(time);
                     }
@@ -66,6 +71,12 @@ impl Fabric {
             if self.is_away(host) {
                 return;
             }
+        }
+        let now = self.queue.now();
+        match &command {
+            IsmCommand::Signal { cdc, .. } => self.ism.note_phase(host, now, Some(cdc)),
+            IsmCommand::Move { .. } => self.ism.note_phase(host, now, None),
+            _ => {}
         }
         let watched = !self.observers.is_empty();
         let Some(binding) = self.ism.binding_mut(host, device) else {

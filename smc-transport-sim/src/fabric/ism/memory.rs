@@ -55,16 +55,19 @@ impl Fabric {
         Ok(())
     }
 
-    /// Appends what stands in pieces of a DMB to `into`.
+    /// Appends what stands in pieces of a DMB to `into`; false if its device is gone.
     pub(in crate::fabric) fn take_ism(
         &self,
         host: HostId,
         buffer: BufferId,
         segments: [Segment; 2],
         into: &mut Vec<u8>,
-    ) -> Result<(), MemoryError> {
+    ) -> Result<bool, MemoryError> {
         let binding = self.ism.holder(host, buffer);
         let binding = binding.ok_or(MemoryError::NoBuffer)?;
+        if !binding.device().is_there() {
+            return Ok(false);
+        }
         let spans = spans(buffer, segments);
         let from = into.len();
         into.resize(from + spans.len() as usize, 0);
@@ -73,7 +76,7 @@ impl Fabric {
         if taken != spans.len() {
             return Err(MemoryError::LengthDiffers);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes to a DMB of another host as a hostile peer would: anything, anywhere

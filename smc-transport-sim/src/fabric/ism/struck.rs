@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
-use smc_proto::time::Instant;
+use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::IsmGid;
 use smc_transport_ism::device::{
     Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
@@ -23,6 +23,22 @@ pub(super) struct Moved {
     pub(super) is_cdc: bool,
 }
 
+/// Something that was taken in.
+pub(super) struct Heard {
+    /// When it is reported.
+    pub(super) due: Instant,
+    /// The fault that made it late.
+    pub(super) fault: Option<usize>,
+}
+
+/// How late signals are reported, and until when they are.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Lag {
+    fault: usize,
+    by: Duration,
+    until: Instant,
+}
+
 /// A device, and what stands between it and its engine.
 #[derive(Debug)]
 pub(super) struct Struck {
@@ -31,11 +47,15 @@ pub(super) struct Struck {
     config: IsmConfig,
     /// Whether a fault strikes the command that is being executed.
     refuses: bool,
+    lag: Lag,
     /// Whether anybody watches.
     watched: bool,
     moved: Vec<Moved>,
     peers: BTreeMap<RemoteDmb, Gid128>,
-    dmbs: BTreeSet<Dmb>,
+    /// DMBs, and their tokens once they were told.
+    dmbs: BTreeMap<Dmb, Option<DmbToken>>,
+    /// Events that a fault made.
+    own: VecDeque<IsmReport>,
     /// Answers.
     ready: VecDeque<IsmReport>,
     /// What peers did, in that order, and when it is reported.
@@ -51,10 +71,16 @@ impl Struck {
             device,
             config,
             refuses: false,
+            lag: Lag {
+                fault: 0,
+                by: Duration::ZERO,
+                until: Instant::ZERO,
+            },
             watched: false,
             moved: Vec::new(),
             peers: BTreeMap::new(),
-            dmbs: BTreeSet::new(),
+            dmbs: BTreeMap::new(),
+            own: VecDeque::new(),
             ready: VecDeque::new(),
             late: VecDeque::new(),
             signalled: BTreeSet::new(),
@@ -68,10 +94,12 @@ impl Struck {
             device: self.device.as_ref().and_then(|_| copy(self.config.gid)),
             config: self.config,
             refuses: self.refuses,
+            lag: self.lag,
             watched: false,
             moved: Vec::new(),
             peers: self.peers.clone(),
             dmbs: self.dmbs.clone(),
+            own: self.own.clone(),
             ready: self.ready.clone(),
             late: self.late.clone(),
             signalled: self.signalled.clone(),
@@ -81,6 +109,7 @@ impl Struck {
 
     pub(super) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.device.is_some(), self.config, self.refuses).hash(hasher);
+        (self.lag.by, self.lag.until.since(now)).hash(hasher);
         (&self.peers, &self.ready, &self.signalled).hash(hasher);
         for (due, report) in &self.late {
             (due.since(now), report).hash(hasher);
@@ -91,8 +120,14 @@ impl Struck {
     pub(super) fn remove(&mut self) {
         self.device = None;
         self.ready.clear();
+        self.own.clear();
         self.late.clear();
         self.signalled.clear();
+    }
+
+    /// Whether it was not taken out.
+    pub(super) fn is_there(&self) -> bool {
+        self.device.is_some()
     }
 
     pub(super) fn config(&self) -> IsmConfig {
@@ -102,6 +137,26 @@ impl Struck {
     /// Whether calls from now on are refused.
     pub(super) fn refuse(&mut self, refuses: bool) {
         self.refuses = refuses;
+    }
+
+    /// Signals take so much longer until then.
+    pub(super) fn lag(&mut self, fault: usize, by: Duration, until: Instant) {
+        self.lag = Lag { fault, by, until };
+    }
+
+    /// The device reports this by itself.
+    pub(super) fn add(&mut self, report: IsmReport) {
+        self.own.push_back(report);
+    }
+
+    /// The token of some DMB that was reported.
+    pub(super) fn token_of_any(&self) -> Option<DmbToken> {
+        self.dmbs.values().copied().find_map(|token| token)
+    }
+
+    /// Some device whose DMB this one writes to.
+    pub(super) fn any_peer(&self) -> Option<Gid128> {
+        self.peers.values().next().copied()
     }
 
     /// From now on what is moved is noted, or not.
@@ -114,25 +169,40 @@ impl Struck {
     }
 
     /// Takes in what the device has to report, and when that will be.
-    pub(super) fn listen(&mut self, now: Instant) -> Vec<Instant> {
-        let mut dues = Vec::new();
-        while let Some(report) = self.device.as_mut().and_then(IsmDevice::poll) {
+    pub(super) fn listen(&mut self, now: Instant) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        while let Some(report) = self.next_of_device() {
+            let mut latency = self.config.signal_latency;
+            let mut fault = None;
             match report {
-                IsmReport::DmbRegistered { .. } | IsmReport::Failed { .. } => {
+                IsmReport::DmbRegistered { dmb, token } => {
+                    self.dmbs.insert(dmb, Some(token));
+                    self.ready.push_back(report);
+                    continue;
+                }
+                IsmReport::Failed { .. } => {
                     self.ready.push_back(report);
                     continue;
                 }
                 IsmReport::Signalled { dmb, .. } if !self.signalled.insert(dmb) => continue,
+                IsmReport::Signalled { .. } if self.lag.until > now => {
+                    latency = latency.saturating_add(self.lag.by);
+                    fault = Some(self.lag.fault);
+                }
                 _ => {}
             }
-            let latency = self.config.signal_latency;
             // In the order in which peers did it.
             let last = self.late.back().map_or(now, |(due, _)| *due);
             let due = now.after(latency).max(last);
             self.late.push_back((due, report));
-            dues.push(due);
+            heard.push(Heard { due, fault });
         }
-        dues
+        heard
+    }
+
+    fn next_of_device(&mut self) -> Option<IsmReport> {
+        let of_device = self.device.as_mut().and_then(IsmDevice::poll);
+        of_device.or_else(|| self.own.pop_front())
     }
 
     /// From now on `poll` gives what was due then, or answers only.
@@ -189,7 +259,7 @@ impl IsmDevice for Struck {
             return Err(IsmError::Exhausted);
         }
         let dmb = self.device()?.register_dmb(len, peer, None)?;
-        self.dmbs.insert(dmb);
+        self.dmbs.insert(dmb, None);
         Ok(dmb)
     }
 
