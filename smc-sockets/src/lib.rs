@@ -19,7 +19,7 @@
 //! feature `rdma`, or [`Rnics`] that a program brings. In every
 //! other case the connection is plain TCP from its first octet; a peer that knows
 //! nothing of SMC never sees any of it. [`SmcStream::carrier`] tells which it is, and
-//! why.
+//! why; [`why`] tells it beforehand. A [`Policy`] says where SMC may be used at all.
 //!
 //! ```
 //! use std::io::{Read, Write};
