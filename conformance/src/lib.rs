@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod replay;
 pub mod rig;
 pub mod script;
+pub mod scripts;
 pub mod smcd;
 pub mod station;
 pub mod twolinks;

@@ -1,11 +1,14 @@
 //! What is proven about the engine, and by what.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use conformance::close_machine::{self, Bounds};
 use conformance::ledger::{self, Ledger, Row};
+use conformance::scripts;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What is proven about the engine, and by what.
@@ -34,6 +37,63 @@ enum Command {
     /// The exit status is 1 if something can happen that must not; then the shortest way
     /// there is told.
     CloseMachine(CloseMachine),
+    /// Plays the scripts of conformance/scripts, each a conversation between the engine
+    /// and a peer that is played by hand.
+    ///
+    /// The exit status is 1 if the engine does anything else than a script says.
+    Scripts(Scripts),
+}
+
+#[derive(Args)]
+struct Scripts {
+    /// Beginnings of names, such as `clc` or `close/abort`; all scripts without one.
+    names: Vec<String>,
+    /// Writes the run as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Writes a capture of each script that failed into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap_dir: Option<PathBuf>,
+    /// Captures of those that passed as well.
+    #[arg(long, requires = "pcap_dir")]
+    all_captures: bool,
+}
+
+impl Scripts {
+    fn run(&self) -> io::Result<ExitCode> {
+        let mut outcomes = Vec::new();
+        for (name, path) in scripts::all(&scripts::folder())? {
+            let named = |each: &String| name.starts_with(each.as_str());
+            if self.names.is_empty() || self.names.iter().any(named) {
+                outcomes.push(scripts::run(&name, &path));
+            }
+        }
+        let failed = outcomes.iter().filter(|outcome| outcome.problem.is_some());
+        for outcome in failed.clone() {
+            if let Some(problem) = &outcome.problem {
+                println!("FAILED {}\n{problem}\n", outcome.name);
+            }
+        }
+        if let Some(folder) = &self.pcap_dir {
+            fs::create_dir_all(folder)?;
+            for outcome in &outcomes {
+                if outcome.problem.is_some() || self.all_captures {
+                    let name = outcome.name.replace('/', "-");
+                    let file = fs::File::create(folder.join(format!("{name}.pcapng")))?;
+                    scripts::write_capture(&outcome.record, io::BufWriter::new(file))
+                        .map_err(io::Error::other)?;
+                }
+            }
+        }
+        if let Some(path) = &self.junit {
+            let file = io::BufWriter::new(fs::File::create(path)?);
+            scripts::junit(&outcomes, file)?.flush()?;
+        }
+        // Whoever reads a pipe may have seen enough.
+        let _ = writeln!(io::stdout().lock(), "{}", scripts::table(&outcomes));
+        let well = failed.count() == 0 && !outcomes.is_empty();
+        Ok(ExitCode::from(u8::from(!well)))
+    }
 }
 
 #[derive(Args)]
@@ -114,6 +174,12 @@ fn main() -> ExitCode {
         Command::Ledger(selection) => (selection, false),
         Command::Regressions(selection) => (selection, true),
         Command::CloseMachine(machine) => return machine.run(),
+        Command::Scripts(scripts) => {
+            return scripts.run().unwrap_or_else(|error| {
+                eprintln!("conformance: {error}");
+                ExitCode::from(2)
+            });
+        }
     };
     let ledger = match Ledger::read(&ledger::repository()) {
         Ok(ledger) => ledger,

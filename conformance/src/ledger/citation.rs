@@ -1,11 +1,13 @@
 //! Citations in the sources: `//= ID` above the line that decides, `//= ID test`
-//! in or above a test.
+//! in or above a test. Scripts cite in comments of IDs alone, and are tests: one test
+//! plays them all.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::statement::is_id;
 use super::{Unreadable, text};
+use crate::scripts;
 
 /// What a citation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +79,43 @@ pub(super) fn read(root: &Path) -> Result<Found, Unreadable> {
             &mut found,
         );
     }
+    of_scripts(root, &mut found)?;
     Ok(found)
+}
+
+/// What the scripts cite; a repository may have none.
+fn of_scripts(root: &Path, found: &mut Found) -> Result<(), Unreadable> {
+    let folder = root.join("conformance/scripts");
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let all = scripts::all(&folder).map_err(|error| Unreadable::new(&folder, error))?;
+    for (script, path) in all {
+        let file = path.strip_prefix(root).unwrap_or(&path);
+        let file = file.to_string_lossy().replace('\\', "/");
+        let text = text(&path)?;
+        let comments = text.lines().map_while(|line| line.strip_prefix('#'));
+        for (line, comment) in (1..).zip(comments) {
+            let ids = scripts::citations(comment.trim());
+            for id in ids.into_iter().flatten() {
+                if !is_id(id) {
+                    let fault = format!("{file}:{line}: \"{id}\" is no citation");
+                    found.faults.push(fault);
+                    continue;
+                }
+                found.citations.push(Citation {
+                    id: id.to_owned(),
+                    purpose: Purpose::Test,
+                    place: Place {
+                        file: file.clone(),
+                        line,
+                        test: Some(script.clone()),
+                    },
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// All Rust files below a folder, without what a build left there.
@@ -266,6 +304,21 @@ fn no_test() {
             assert!(cited.is_empty());
             assert_eq!(faults.len(), 1, "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_script_cites_is_a_test_of_its_name() {
+        let root = crate::ledger::repository();
+        let mut found = Found::default();
+        of_scripts(&root, &mut found).unwrap();
+        assert!(found.faults.is_empty(), "{:?}", found.faults);
+        let told = found.citations.iter().map(|each| {
+            let test = each.place.test.as_deref().unwrap_or("-");
+            format!("{} {} {test}", each.id, each.place.file)
+        });
+        let wanted = "CLC-050 conformance/scripts/clc/decline_gets_no_answer.smc \
+                      clc/decline_gets_no_answer";
+        assert!(told.into_iter().any(|each| each == wanted));
     }
 
     #[test]

@@ -122,6 +122,7 @@ fn brief(place: &Place) -> String {
         .find_map(|crate_name| file.strip_prefix(crate_name))
         .unwrap_or(&file);
     match &place.test {
+        Some(script) if file.ends_with(".smc") => format!("scripts {script}"),
         Some(test) => format!("{}::{test}", file.trim_end_matches(".rs")),
         None => format!("{file}:{}", place.line),
     }

@@ -90,7 +90,7 @@ pub struct Adapter {
     pub hold_link: Option<LinkId>,
     qpns: BTreeMap<u32, LinkId>,
     peers: BTreeMap<LinkId, QpAddress>,
-    pub(super) held: Vec<RdmaCommand>,
+    pub(crate) held: Vec<RdmaCommand>,
     /// Buffers that were asked for with eye catchers.
     pub marked: usize,
     next_qpn: u32,
@@ -105,7 +105,7 @@ impl Adapter {
         self.asked[kind as usize]
     }
 
-    pub(super) fn count(&mut self, kind: Kind) {
+    pub(crate) fn count(&mut self, kind: Kind) {
         self.asked[kind as usize] += 1;
     }
 
@@ -132,7 +132,7 @@ impl Adapter {
     }
 
     /// Whether the answer to a command is kept back.
-    pub(super) fn holds(&self, command: &RdmaCommand) -> bool {
+    pub(crate) fn holds(&self, command: &RdmaCommand) -> bool {
         let concerned = match (self.hold_link, command) {
             (None, _) => true,
             (
@@ -167,7 +167,7 @@ impl Adapter {
         self.qps.len()
     }
 
-    pub(super) fn must_refuse(&mut self, kind: Kind) -> bool {
+    pub(crate) fn must_refuse(&mut self, kind: Kind) -> bool {
         let mut strikes = false;
         self.refuse.retain_mut(|(refused, left)| {
             if *refused == kind {
@@ -179,7 +179,7 @@ impl Adapter {
         strikes
     }
 
-    pub(super) fn refusal(command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
+    pub(crate) fn refusal(command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
         Some(match *command {
             RdmaCommand::CreateQp { link, .. }
             | RdmaCommand::ConnectQp { link, .. }
@@ -199,7 +199,7 @@ impl Adapter {
 
     /// Nothing is asked of an RNIC that cannot be taken back: what is refused
     /// there counts as gone.
-    pub(super) fn on_refused(&mut self, command: &RdmaCommand) {
+    pub(crate) fn on_refused(&mut self, command: &RdmaCommand) {
         match *command {
             RdmaCommand::QpToError { .. }
             | RdmaCommand::DestroyQp { .. }
@@ -212,7 +212,7 @@ impl Adapter {
     }
 
     /// Whether a command is allowed now (seam contract).
-    pub(super) fn check(&self, command: &RdmaCommand) -> Result<(), String> {
+    pub(crate) fn check(&self, command: &RdmaCommand) -> Result<(), String> {
         let qp = |link: &LinkId| self.qps.get(link).copied();
         let want = |allowed: bool, what: &str| {
             allowed
@@ -259,7 +259,7 @@ impl Adapter {
         }
     }
 
-    pub(super) fn carry_out(&mut self, command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
+    pub(crate) fn carry_out(&mut self, command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
         Some(match *command {
             RdmaCommand::CreateQp { link, .. } => {
                 self.qps.insert(link, Qp::Init);

@@ -1,0 +1,110 @@
+//! Conversations with the engine, written down as text.
+//!
+//! A script says what a peer sends, what the engine has to answer, and when; it is read
+//! from `conformance/scripts/`, where a README explains the format. Scripts know the
+//! wire and the application's side of the engine, nothing of how both are brought about:
+//! that is the [`Wire`] and the [`Host`] they are played on, of which [`Direct`] is one.
+
+mod capture;
+mod describe;
+mod direct;
+mod layout;
+mod normal;
+mod peer;
+mod read;
+mod report;
+mod run;
+mod story;
+mod text;
+mod wire;
+
+use core::time::Duration;
+use std::fmt;
+use std::path::Path;
+use std::time::Instant;
+
+pub use capture::{Record, Recorded, write as write_capture};
+pub use direct::Direct;
+pub use normal::{count, messages, shape};
+pub use read::{all, citations, folder, script};
+pub use report::{junit, table};
+pub use run::{Failure, Played, play};
+pub use story::{
+    Act, AppAct, AppSees, Data, Form, Kind, Message, Pattern, Place, RnicAct, Said, Setting, Setup,
+    Step, Story, Value, When, Where,
+};
+pub use text::Unclear;
+pub use wire::{End, Failed, Heard, Host, Seen, Target, Wire};
+
+/// What became of a script.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Chapter and name.
+    pub name: String,
+    /// What is wrong, if something is.
+    pub problem: Option<Problem>,
+    /// What was on the wire.
+    pub record: Vec<Record>,
+    /// Messages it speaks of.
+    pub messages: usize,
+    /// Virtual time that passed.
+    pub virtual_time: Duration,
+    /// Time it took.
+    pub time: Duration,
+}
+
+/// What is wrong with a script, or with the engine.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// Nobody understands it.
+    Unclear(Unclear),
+    /// The engine did something else.
+    Failed(Failure),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unclear(unclear) => unclear.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl Outcome {
+    /// The chapter.
+    #[must_use]
+    pub fn chapter(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
+    }
+}
+
+/// Reads a script and plays it on an engine that is set up for it.
+#[must_use]
+pub fn run(name: &str, path: &Path) -> Outcome {
+    let started = Instant::now();
+    let mut outcome = Outcome {
+        name: name.to_owned(),
+        problem: None,
+        record: Vec::new(),
+        messages: 0,
+        virtual_time: Duration::ZERO,
+        time: Duration::ZERO,
+    };
+    let made = script(name, path).and_then(|story| {
+        let bench = Direct::new(&story.setup)?;
+        Ok((story, bench))
+    });
+    match made {
+        Ok((story, mut bench)) => {
+            outcome.messages = count(&story);
+            let played = play(&story, &mut bench);
+            outcome.virtual_time = played.time;
+            outcome.record = played.record;
+            outcome.problem = played.failure.map(Problem::Failed);
+        }
+        Err(unclear) => outcome.problem = Some(Problem::Unclear(unclear)),
+    }
+    outcome.time = started.elapsed();
+    outcome
+}

@@ -1,0 +1,399 @@
+//! One engine, an adapter of plain memory, and virtual time.
+
+pub(crate) use app::octets;
+
+mod app;
+mod ism;
+mod memory;
+mod settings;
+mod wire;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use smc_proto::command::{RdmaCommand, TcpCommand};
+use smc_proto::completion::RdmaCompletion;
+use smc_proto::config::MAX_DEVICES;
+use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
+use smc_proto::event::Event;
+use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
+use smc_proto::path::{IsmPath, LocalPath, Paths};
+use smc_proto::storage::Owned;
+use smc_proto::time::Instant;
+use smc_proto::wire::clc::MAX_LENGTH;
+use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
+
+use super::story::Setup;
+use super::text::Unclear;
+use super::wire::{End, Failed, Heard, Seen};
+use crate::script::{Adapter, Kind};
+use memory::Memory;
+
+/// A TCP connection as the engine's host sees it.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Octets of the peer that nobody has taken yet.
+    pending: Vec<u8>,
+    /// They are the application's.
+    plain: bool,
+    /// The peer's Decline may still come.
+    watching: bool,
+    /// The engine reset the connection.
+    over: bool,
+    /// What the application got.
+    got: Vec<u8>,
+}
+
+/// The engine under test and its host.
+#[derive(Debug)]
+pub struct Direct {
+    endpoint: Endpoint<Owned>,
+    adapter: Adapter,
+    memory: Memory,
+    ism: ism::Device,
+    paths: Vec<LocalPath>,
+    ism_paths: Vec<IsmPath>,
+    options: ConnOptions,
+    answers: bool,
+    now: Instant,
+    conns: BTreeMap<u8, ConnId>,
+    streams: BTreeMap<u8, Stream>,
+    qpns: BTreeMap<LinkId, u32>,
+    groups: Vec<GroupId>,
+    heard: VecDeque<Heard>,
+    seen: VecDeque<(u8, Seen)>,
+    fault: Option<String>,
+    /// What happened inside, in words, for those who look for the cause.
+    inside: Vec<String>,
+}
+
+impl Direct {
+    /// An engine set up like this.
+    ///
+    /// # Errors
+    /// A setting that is none.
+    pub fn new(setup: &Setup) -> Result<Self, Unclear> {
+        let made = settings::apply(setup)?;
+        Ok(Self {
+            endpoint: Endpoint::new(made.config, 7, Owned::new(made.limits)),
+            adapter: Adapter::default(),
+            memory: Memory::default(),
+            ism: ism::Device::default(),
+            paths: made.paths,
+            ism_paths: made.ism_paths,
+            options: made.options,
+            answers: made.answers,
+            now: Instant::ZERO,
+            conns: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            qpns: BTreeMap::new(),
+            groups: Vec::new(),
+            heard: VecDeque::new(),
+            seen: VecDeque::new(),
+            fault: None,
+            inside: Vec::new(),
+        })
+    }
+
+    fn note(&mut self, line: String) {
+        // A flood needs no story of its own.
+        if self.inside.len() < 2_000 {
+            let at = format!("{:?}", self.now);
+            self.inside.push(format!("{at:>12}  {line}"));
+        }
+    }
+
+    fn fail(&mut self, why: impl Into<String>) {
+        if self.fault.is_none() {
+            self.fault = Some(why.into());
+        }
+    }
+
+    fn number_of(&self, conn: ConnId) -> u8 {
+        let mut conns = self.conns.iter();
+        let named = conns.find(|(_, known)| **known == conn);
+        named.map_or(0, |(number, _)| *number)
+    }
+
+    fn link_of(&self, qpn: u32) -> Result<LinkId, Failed> {
+        let mut qpns = self.qpns.iter();
+        qpns.find(|(_, known)| **known == qpn)
+            .map(|(link, _)| *link)
+            .ok_or_else(|| format!("the engine has no queue pair {qpn:#x}"))
+    }
+
+    /// Does everything the engine asks for.
+    fn pump(&mut self) {
+        let mut buffer = [0; MAX_LENGTH];
+        loop {
+            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
+                let conn = self.number_of(conn);
+                let octets = buffer[..length].to_vec();
+                self.heard.push_back(Heard::Tcp { conn, octets });
+            } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
+                self.tcp_command(conn, command);
+            } else if let Some(command) = self.next_rdma() {
+                self.execute(&command);
+            } else if let Some((device, command)) = self.next_ism() {
+                self.execute_ism(device, &command);
+            } else if let Some(event) = self.endpoint.poll_event() {
+                self.event(event);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn next_rdma(&mut self) -> Option<RdmaCommand> {
+        (0..MAX_DEVICES as u8)
+            .find_map(|device| self.endpoint.poll_rdma(self.now, DeviceId(device)))
+    }
+
+    fn tcp_command(&mut self, conn: ConnId, command: TcpCommand) {
+        self.note(format!("{conn} TCP {command:?}"));
+        let number = self.number_of(conn);
+        let stream = self.streams.entry(number).or_default();
+        match command {
+            TcpCommand::HandOver { watch_for_decline } => {
+                stream.watching = watch_for_decline;
+                if !watch_for_decline {
+                    stream.plain = true;
+                }
+                if !stream.pending.is_empty() {
+                    self.show(number);
+                }
+            }
+            TcpCommand::Close => self.heard.push_back(Heard::Fin { conn: number }),
+            TcpCommand::Reset => {
+                stream.over = true;
+                self.heard.push_back(Heard::Reset { conn: number });
+            }
+        }
+    }
+
+    /// Shows the engine what came over TCP, as its contract asks for.
+    fn show(&mut self, number: u8) {
+        let Some(conn) = self.conns.get(&number).copied() else {
+            return;
+        };
+        loop {
+            let stream = self.streams.entry(number).or_default();
+            if stream.over {
+                stream.pending.clear();
+                return;
+            }
+            if stream.plain {
+                let rest = std::mem::take(&mut stream.pending);
+                stream.got.extend(rest);
+                return;
+            }
+            if stream.pending.is_empty() {
+                return;
+            }
+            let pending = stream.pending.clone();
+            let progress = self.endpoint.handle_clc(self.now, conn, &pending);
+            let stream = self.streams.entry(number).or_default();
+            match progress {
+                Ok(ClcProgress::Consumed { len, next }) => {
+                    stream.pending.drain(..len.min(pending.len()));
+                    stream.plain = next == Next::Stop;
+                }
+                Ok(ClcProgress::NeedMore { total }) => {
+                    if total <= pending.len() {
+                        let has = pending.len();
+                        self.fail(format!("the engine wants {total} octets and has {has}"));
+                    }
+                    self.pump();
+                    return;
+                }
+                Ok(ClcProgress::NotClc) => stream.plain = true,
+                Err(error) => {
+                    stream.over = true;
+                    self.note(format!("{conn} {error}"));
+                }
+            }
+            self.pump();
+        }
+    }
+
+    fn execute(&mut self, command: &RdmaCommand) {
+        let kind = Kind::of(command);
+        self.adapter.count(kind);
+        self.note(format!("command {kind}"));
+        if let Err(error) = self.adapter.check(command) {
+            self.fail(format!("{kind}: {error}"));
+        }
+        if self.adapter.must_refuse(kind) {
+            self.adapter.on_refused(command);
+            if let Some(completion) = Adapter::refusal(command) {
+                self.endpoint.handle_rdma(self.now, completion);
+            }
+            return;
+        }
+        let held = self.adapter.holds(command);
+        // What was posted arrives whether or not its completion is told.
+        self.arrive(command);
+        if held {
+            self.adapter.held.push(*command);
+        } else {
+            self.carry_out(command);
+        }
+    }
+
+    fn arrive(&mut self, command: &RdmaCommand) {
+        let end = |qpns: &BTreeMap<LinkId, u32>, link| {
+            End::Qp(qpns.get(link).copied().unwrap_or_default())
+        };
+        match command {
+            RdmaCommand::Send { link, payload, .. } => {
+                let (end, octets) = (end(&self.qpns, link), payload.to_vec());
+                self.heard.push_back(Heard::Sent { end, octets });
+            }
+            RdmaCommand::SendLarge { link, wr_id, .. } => {
+                let mut octets = vec![0; LLC_V2_MAX_LENGTH];
+                let length = self.endpoint.emit_llc(*link, *wr_id, &mut octets);
+                octets.truncate(length.unwrap_or(0));
+                let end = end(&self.qpns, link);
+                self.heard.push_back(Heard::Sent { end, octets });
+            }
+            RdmaCommand::Write {
+                link,
+                buffer,
+                source,
+                rkey,
+                address,
+                ..
+            } => {
+                let octets = self.memory.read(*buffer, source);
+                self.heard.push_back(Heard::Wrote {
+                    end: end(&self.qpns, link),
+                    key: rkey.0.into(),
+                    address: *address,
+                    octets,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, command: &RdmaCommand) {
+        let completion = self.adapter.carry_out(command);
+        match (command, &completion) {
+            (
+                RdmaCommand::AllocBuffer {
+                    buffer,
+                    elements,
+                    element_size,
+                    eye_catcher,
+                    ..
+                },
+                _,
+            ) => self
+                .memory
+                .allocate(*buffer, *elements, *element_size, *eye_catcher),
+            (RdmaCommand::FreeBuffer { buffer }, _) => self.memory.free(*buffer),
+            (
+                RdmaCommand::ClearElement {
+                    buffer,
+                    offset,
+                    length,
+                    eye_catcher,
+                },
+                _,
+            ) => self.memory.clear(*buffer, *offset, *length, *eye_catcher),
+            (_, Some(RdmaCompletion::BufferRegistered { buffer, rtoken, .. })) => {
+                self.memory.register(*buffer, *rtoken);
+            }
+            (_, Some(RdmaCompletion::QpCreated { link, qpn })) => {
+                self.qpns.insert(*link, qpn.value());
+            }
+            _ => {}
+        }
+        if let Some(completion) = completion {
+            self.endpoint.handle_rdma(self.now, completion);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.note(format!("{event:?}"));
+        let qpn = |qpns: &BTreeMap<LinkId, u32>, link| qpns.get(&link).copied().unwrap_or(0);
+        let (conn, seen) = match event {
+            Event::Proposed { conn } if self.answers => {
+                self.answer(conn);
+                return;
+            }
+            Event::Proposed { conn } => (Some(conn), Seen::Proposed),
+            Event::Established { conn, .. } => (Some(conn), Seen::Established),
+            Event::FellBack { conn, why } => {
+                let peer = why.peer_diagnosis.map(|code| code.0);
+                (Some(conn), Seen::FellBack(why.code.0, peer))
+            }
+            Event::Closed { conn, reason } => (Some(conn), Seen::Closed(format!("{reason:?}"))),
+            Event::LinkUp { link, .. } => (None, Seen::LinkUp(qpn(&self.qpns, link))),
+            Event::LinkDown { link, .. } => (None, Seen::LinkDown(qpn(&self.qpns, link))),
+            Event::GroupUp { group } => {
+                self.groups.push(group);
+                return;
+            }
+            Event::GroupDown { .. } => (None, Seen::GroupDown),
+            _ => return,
+        };
+        let number = conn.map_or(0, |conn| self.number_of(conn));
+        self.seen.push_back((number, seen));
+    }
+
+    fn answer(&mut self, conn: ConnId) {
+        let paths = Paths {
+            rnics: &self.paths,
+            ism: &self.ism_paths,
+        };
+        if self.endpoint.accept(self.now, conn, paths).is_err() {
+            self.fail("a Proposal was told that does not wait");
+        }
+    }
+
+    fn tell_tcp(&mut self, conn: u8, event: TcpEvent) {
+        if let Some(conn) = self.conns.get(&conn).copied() {
+            self.endpoint.handle_tcp(self.now, conn, event);
+        }
+        self.pump();
+    }
+
+    fn run_timers(&mut self, until: Instant) -> bool {
+        match self.endpoint.poll_timeout() {
+            Some(deadline) if deadline <= until => {
+                self.now = self.now.max(deadline);
+                self.endpoint.handle_timeout(self.now);
+                self.pump();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn what_is_left(&mut self) -> Result<(), Failed> {
+        let usage = self.endpoint.usage();
+        if usage != Usage::default() {
+            return Err(format!("something is left in the engine: {usage:?}"));
+        }
+        self.adapter
+            .is_empty()
+            .map_err(|left| format!("the adapter still has {left}"))?;
+        self.ism.is_empty()
+    }
+
+    /// Lets time pass until nothing is due any more.
+    fn run_down(&mut self) -> Result<(), Failed> {
+        for _ in 0..10_000 {
+            if let Some(fault) = &self.fault {
+                return Err(fault.clone());
+            }
+            match self.endpoint.poll_timeout() {
+                Some(deadline) => {
+                    self.run_timers(deadline);
+                }
+                None => return Ok(()),
+            }
+        }
+        Err("timers never end".to_owned())
+    }
+}

@@ -1,0 +1,255 @@
+//! What the engine is to say, and its applications to see.
+
+use core::time::Duration;
+
+use super::compare::name;
+use super::{Came, Channel, Item, Run, Wrong, span, wrong};
+use crate::scripts::story::{AppSees, Data, Said, Setting, When, Where};
+use crate::scripts::wire::{Host, Seen, Wire};
+
+impl<B: Wire + Host> Run<'_, B> {
+    pub(super) fn expect(
+        &mut self,
+        of: Where,
+        when: Option<When>,
+        said: &Said,
+    ) -> Result<(), Wrong> {
+        let channel = self.channel(of, said);
+        let expected = match said {
+            Said::Message(message) => name(message),
+            Said::Raw { .. } => "these octets".to_owned(),
+            Said::Fin => "TCP fin".to_owned(),
+            Said::Reset => "TCP rst".to_owned(),
+            Said::Write { .. } => "WRITE".to_owned(),
+            Said::Breaks => "nothing".to_owned(),
+        };
+        let item = self.next(channel, when, &expected)?;
+        match (said, &item.what) {
+            (Said::Message(message), Came::Message(kind, octets)) => {
+                self.compare(of, message, *kind, octets)?;
+                self.peer.took(*kind, of.conn, of.link, octets);
+                Ok(())
+            }
+            (Said::Raw { octets, .. }, Came::Message(_, came) | Came::Octets(came)) => {
+                if octets == came {
+                    return Ok(());
+                }
+                wrong(format_args!("{octets:02x?}"), format_args!("{came:02x?}"))
+            }
+            (Said::Fin, Came::Fin) | (Said::Reset, Came::Reset) => Ok(()),
+            (
+                Said::Write { settings, data },
+                Came::Write {
+                    key,
+                    address,
+                    octets,
+                },
+            ) => self.compare_write(of, settings, data, (*key, *address, octets)),
+            (_, came) => wrong(expected, came),
+        }
+    }
+
+    fn compare_write(
+        &mut self,
+        of: Where,
+        settings: &[Setting],
+        data: &Data,
+        (key, address, octets): (u64, u64, &Vec<u8>),
+    ) -> Result<(), Wrong> {
+        let at = settings.iter().find(|setting| setting.name == "at");
+        let at = at.map(|setting| self.number(setting)).transpose()?;
+        let at = at.unwrap_or(0) as u64;
+        let wanted = self.peer.own_memory(of.conn, of.link, at);
+        if wanted != (key, address) {
+            let (wanted_key, wanted_address) = wanted;
+            return wrong(
+                format_args!("a WRITE to {wanted_key:#x}@{wanted_address:#x}"),
+                format_args!("{} octets to {key:#x}@{address:#x}", octets.len()),
+            );
+        }
+        let same = match data {
+            Data::Text(text) => text == octets,
+            Data::Count(count) => *count as usize == octets.len(),
+        };
+        if same {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(octets);
+        wrong(
+            format_args!("{data:?}"),
+            format_args!("{} octets: {}", octets.len(), &shown[..shown.len().min(60)]),
+        )
+    }
+
+    /// The next item of a channel, in time.
+    fn next(
+        &mut self,
+        channel: Channel,
+        when: Option<When>,
+        expected: &str,
+    ) -> Result<Item, Wrong> {
+        let (from, to) = span(when);
+        let deadline = self.mark + to + self.bench.grace();
+        loop {
+            self.absorb();
+            let queue = self.queues.entry(channel).or_default();
+            if let Some(item) = queue.pop_front() {
+                let late = item.at > deadline && when.is_some();
+                let early = !from.is_zero() && item.at < self.mark + from;
+                if late || early {
+                    let after = item.at.saturating_sub(self.mark);
+                    return wrong(
+                        format_args!("{expected} after {from:?} to {to:?}"),
+                        format_args!("{} after {after:?}", item.what),
+                    );
+                }
+                return Ok(item);
+            }
+            if self.bench.now() >= deadline {
+                let other = self.left_over();
+                let other = other.map_or("nothing".to_owned(), |other| {
+                    format!("nothing there, but {other}")
+                });
+                return wrong(format_args!("{expected} within {to:?}"), other);
+            }
+            self.bench.pass(deadline);
+        }
+    }
+
+    pub(super) fn expect_nothing(&mut self, time: Duration) -> Result<(), Wrong> {
+        let until = self.mark + time;
+        loop {
+            self.absorb();
+            if let Some(left) = self.left_over() {
+                return wrong(format_args!("nothing for {time:?}"), left);
+            }
+            if self.bench.now() >= until {
+                return Ok(());
+            }
+            self.bench.pass(until);
+        }
+    }
+
+    pub(super) fn expect_seen(
+        &mut self,
+        of: Where,
+        when: Option<When>,
+        sees: &AppSees,
+    ) -> Result<(), Wrong> {
+        self.absorb();
+        let conn = of.conn;
+        match sees {
+            AppSees::Proposed => self.event(conn, when, &Seen::Proposed),
+            AppSees::Established => self.event(conn, when, &Seen::Established),
+            AppSees::FellBack(code, peer) => self.event(conn, when, &Seen::FellBack(*code, *peer)),
+            AppSees::Closed(reason) => self.event(conn, when, &Seen::Closed(reason.clone())),
+            AppSees::LinkUp(link) => {
+                let qpn = self.peer.qpn(*link);
+                self.news_of(&qpn.map_or(Seen::GroupDown, Seen::LinkUp))
+            }
+            AppSees::LinkDown(link) => {
+                let qpn = self.peer.qpn(*link);
+                self.news_of(&qpn.map_or(Seen::GroupDown, Seen::LinkDown))
+            }
+            AppSees::GroupDown => self.news_of(&Seen::GroupDown),
+            sees => {
+                if let Some(when) = when {
+                    self.wait_until(self.mark + when.from);
+                }
+                self.state(conn, sees)
+            }
+        }
+    }
+
+    /// What can be looked at whenever one likes.
+    fn state(&mut self, conn: u8, sees: &AppSees) -> Result<(), Wrong> {
+        match sees {
+            AppSees::Read(data) => {
+                let count = match data {
+                    Data::Text(text) => text.len() as u32,
+                    Data::Count(count) => *count,
+                };
+                let octets = match self.bench.read(conn, count) {
+                    Ok(octets) => octets,
+                    Err(why) => return wrong(format_args!("{count} octets"), why),
+                };
+                self.absorb();
+                match data {
+                    Data::Text(text) if *text != octets => wrong(
+                        String::from_utf8_lossy(text),
+                        String::from_utf8_lossy(&octets),
+                    ),
+                    _ => Ok(()),
+                }
+            }
+            AppSees::Readable(count) => equal(*count, self.bench.readable(conn), "octets to read"),
+            AppSees::Room(count) => equal(*count, self.bench.room(conn), "octets of room"),
+            AppSees::End => {
+                let came = self.bench.ended(conn);
+                equal(true, came, "as the stream's end")
+            }
+            AppSees::Urgent(before, octet) => {
+                let came = self.bench.urgent(conn);
+                self.absorb();
+                equal(Some((*before, *octet)), came, "as urgent")
+            }
+            AppSees::Tcp(octets) => {
+                let came = self.bench.plain(conn);
+                equal(
+                    String::from_utf8_lossy(octets),
+                    String::from_utf8_lossy(&came),
+                    "over TCP",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next event of a connection, in time.
+    fn event(&mut self, conn: u8, when: Option<When>, expected: &Seen) -> Result<(), Wrong> {
+        let (from, to) = span(when);
+        let deadline = self.mark + to + self.bench.grace();
+        loop {
+            self.absorb();
+            if let Some((at, seen)) = self.seen.entry(conn).or_default().pop_front() {
+                if seen != *expected {
+                    return wrong(format_args!("{expected:?}"), format_args!("{seen:?}"));
+                }
+                let early = !from.is_zero() && at < self.mark + from;
+                if early || (when.is_some() && at > deadline) {
+                    let after = at.saturating_sub(self.mark);
+                    return wrong(
+                        format_args!("{expected:?} after {from:?} to {to:?}"),
+                        format_args!("it after {after:?}"),
+                    );
+                }
+                return Ok(());
+            }
+            if self.bench.now() >= deadline {
+                return wrong(format_args!("{expected:?} within {to:?}"), "nothing");
+            }
+            self.bench.pass(deadline);
+        }
+    }
+
+    /// News of links and groups, which may come among others.
+    fn news_of(&mut self, expected: &Seen) -> Result<(), Wrong> {
+        match self.news.iter().position(|seen| seen == expected) {
+            Some(at) => {
+                self.news.drain(..=at);
+                Ok(())
+            }
+            None => wrong(
+                format_args!("{expected:?}"),
+                format_args!("{:?}", self.news),
+            ),
+        }
+    }
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(wanted: T, came: T, what: &str) -> Result<(), Wrong> {
+    if wanted == came {
+        return Ok(());
+    }
+    wrong(format_args!("{wanted:?} {what}"), format_args!("{came:?}"))
+}

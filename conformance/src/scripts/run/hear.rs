@@ -1,0 +1,154 @@
+//! What the engine said, and what its applications saw.
+
+use super::{Came, Channel, Item, Run};
+use crate::scripts::capture::Recorded;
+use crate::scripts::story::{Form, Kind};
+use crate::scripts::wire::{Heard, Host, Seen, Wire};
+
+impl<B: Wire + Host> Run<'_, B> {
+    /// Takes in what the engine said and what its applications saw.
+    pub(super) fn absorb(&mut self) {
+        while let Some(heard) = self.bench.heard() {
+            self.hear(heard);
+        }
+        while let Some((conn, seen)) = self.bench.seen() {
+            self.note(format_args!("app.{conn} saw {seen:?}"));
+            match seen {
+                Seen::LinkUp(_) | Seen::LinkDown(_) | Seen::GroupDown => self.news.push_back(seen),
+                seen => {
+                    let at = self.bench.now();
+                    self.seen.entry(conn).or_default().push_back((at, seen));
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Tcp { conn, octets } => {
+                self.put_down(Recorded::Tcp {
+                    conn,
+                    by_engine: true,
+                    octets: octets.clone(),
+                });
+                for message in self.peer.hears_tcp(conn, &octets) {
+                    let what = match kind_of_clc(&message) {
+                        Some(kind) => Came::Message(kind, message),
+                        None => Came::Octets(message),
+                    };
+                    self.came(Channel::Tcp(conn), what);
+                }
+            }
+            Heard::Fin { conn } => {
+                self.put_down(Recorded::Fin {
+                    conn,
+                    by_engine: true,
+                });
+                self.came(Channel::Tcp(conn), Came::Fin);
+            }
+            Heard::Reset { conn } => {
+                self.put_down(Recorded::Reset {
+                    conn,
+                    by_engine: true,
+                });
+                self.came(Channel::Tcp(conn), Came::Reset);
+            }
+            Heard::Sent { end, octets } => {
+                let link = self.peer.channel(end);
+                self.put_down(Recorded::Send {
+                    link,
+                    by_engine: true,
+                    octets: octets.clone(),
+                });
+                let kind = kind_of_send(&octets);
+                if let Kind::Llc(_) = kind {
+                    self.peer.hears_llc(link, &octets);
+                }
+                let what = Came::Message(kind, octets);
+                self.came(Channel::Link(link), what);
+            }
+            Heard::Wrote {
+                end,
+                key,
+                address,
+                octets,
+            } => {
+                let link = self.peer.channel(end);
+                self.put_down(Recorded::Write {
+                    link,
+                    by_engine: true,
+                    key,
+                    address,
+                    octets: octets.clone(),
+                });
+                let what = Came::Write {
+                    key,
+                    address,
+                    octets,
+                };
+                self.came(Channel::Link(link), what);
+            }
+        }
+    }
+
+    fn came(&mut self, channel: Channel, what: Came) {
+        let ignored = match &what {
+            Came::Message(kind, octets) => self.is_ignored(*kind, octets),
+            _ => false,
+        };
+        let silently = if ignored { " (ignored)" } else { "" };
+        match channel {
+            Channel::Tcp(conn) => self.note(format_args!("engine.{conn} > {what}{silently}")),
+            Channel::Link(link) => self.note(format_args!("engine@{link} > {what}{silently}")),
+        }
+        if !ignored {
+            let at = self.bench.now();
+            let queue = self.queues.entry(channel).or_default();
+            queue.push_back(Item { at, what });
+        }
+    }
+
+    fn is_ignored(&self, kind: Kind, octets: &[u8]) -> bool {
+        let reply = octets.get(3).is_some_and(|flags| flags & 0x80 != 0);
+        self.ignored.iter().any(|pattern| {
+            pattern.kind == kind && (!matches!(kind, Kind::Llc(_)) || pattern.reply == reply)
+        })
+    }
+
+    /// What was said or seen and no line has asked for.
+    pub(super) fn left_over(&self) -> Option<String> {
+        let said = self.queues.iter().find_map(|(channel, queue)| {
+            let item = queue.front()?;
+            Some(match channel {
+                Channel::Tcp(conn) => format!("engine.{conn} > {}", item.what),
+                Channel::Link(link) => format!("engine@{link} > {}", item.what),
+            })
+        });
+        let seen = || {
+            self.seen.iter().find_map(|(conn, queue)| {
+                let (_, seen) = queue.front()?;
+                Some(format!("app.{conn} saw {seen:?}"))
+            })
+        };
+        said.or_else(seen)
+    }
+}
+
+fn kind_of_clc(message: &[u8]) -> Option<Kind> {
+    let [.., last] = message.first_chunk::<4>()?;
+    let version = message.get(7)? >> 4;
+    let form = match (*last == 0xc4, version) {
+        (false, 1) => Form::R1,
+        (false, _) => Form::R2,
+        (true, 1) => Form::D1,
+        (true, _) => Form::D2,
+    };
+    message.get(4).map(|kind| Kind::Clc(form, *kind))
+}
+
+fn kind_of_send(octets: &[u8]) -> Kind {
+    match octets.first() {
+        Some(kind @ ..=0xbf) => Kind::Llc(*kind),
+        _ => Kind::Cdc(octets.len() == 32),
+    }
+}

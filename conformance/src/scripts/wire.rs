@@ -1,0 +1,211 @@
+//! What a script needs of the world: the peer's end of the wire, and the host of the
+//! engine under test.
+//!
+//! Nothing here knows the simulator: a peer made of an RNIC and a TCP socket serves as
+//! well. [`Direct`](super::Direct) is the one that needs neither.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::story::{AppAct, RnicAct};
+
+/// Something of the engine that arrived at the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Octets over TCP.
+    Tcp {
+        /// The connection.
+        conn: u8,
+        /// The octets.
+        octets: Vec<u8>,
+    },
+    /// TCP FIN.
+    Fin {
+        /// The connection.
+        conn: u8,
+    },
+    /// TCP RST.
+    Reset {
+        /// The connection.
+        conn: u8,
+    },
+    /// A SEND; of SMC-D the head of a DMB when it was signalled, numbers in network order.
+    Sent {
+        /// The queue pair; of SMC-D the connection.
+        end: End,
+        /// The octets.
+        octets: Vec<u8>,
+    },
+    /// Octets in the peer's memory.
+    Wrote {
+        /// The queue pair; of SMC-D the connection.
+        end: End,
+        /// Key of the memory; of SMC-D the token of the DMB.
+        key: u64,
+        /// Where: address, or offset in the DMB.
+        address: u64,
+        /// The octets.
+        octets: Vec<u8>,
+    },
+}
+
+/// Over what something came or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// The queue pair of the engine with this number.
+    Qp(u32),
+    /// The connection, of SMC-D.
+    Conn(u8),
+}
+
+/// Something the application of the engine's host saw.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// A Proposal it has to answer.
+    Proposed,
+    /// SMC carries the connection.
+    Established,
+    /// TCP carries it: the engine's code, and the peer's.
+    FellBack(u32, Option<u32>),
+    /// The end, in the word of the engine.
+    Closed(String),
+    /// A link came up, by the number of the engine's queue pair.
+    LinkUp(u32),
+    /// A link is gone.
+    LinkDown(u32),
+    /// The group is gone.
+    GroupDown,
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proposed => f.write_str("proposed"),
+            Self::Established => f.write_str("established"),
+            Self::FellBack(code, None) => write!(f, "fallback {code:#010x}"),
+            Self::FellBack(code, Some(peer)) => {
+                write!(f, "fallback {code:#010x} peer {peer:#010x}")
+            }
+            Self::Closed(reason) => write!(f, "closed {reason}"),
+            Self::LinkUp(qpn) => write!(f, "link up (queue pair {qpn:#x})"),
+            Self::LinkDown(qpn) => write!(f, "link down (queue pair {qpn:#x})"),
+            Self::GroupDown => f.write_str("group down"),
+        }
+    }
+}
+
+/// Why something cannot be done.
+pub type Failed = String;
+
+/// The peer's end of the wire.
+pub trait Wire {
+    /// Time since the script began.
+    fn now(&self) -> Duration;
+
+    /// How late something may be that is due at once. Zero where time is virtual.
+    fn grace(&self) -> Duration;
+
+    /// Lets time pass, to `until` at most, and returns early if something was heard or
+    /// seen.
+    fn pass(&mut self, until: Duration);
+
+    /// What was heard next.
+    fn heard(&mut self) -> Option<Heard>;
+
+    /// Sends octets over TCP.
+    fn tcp(&mut self, conn: u8, octets: &[u8]);
+
+    /// Ends the peer's direction of TCP.
+    fn fin(&mut self, conn: u8);
+
+    /// Resets TCP.
+    fn reset(&mut self, conn: u8);
+
+    /// Connects the peer's queue pair to the engine's, before anything goes over it.
+    ///
+    /// # Errors
+    /// There is no such queue pair.
+    fn join(&mut self, qpn: u32) -> Result<(), Failed>;
+
+    /// A SEND; of SMC-D, octets for the head of the engine's DMB, which is signalled.
+    ///
+    /// # Errors
+    /// There is no such queue pair or DMB any more.
+    fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed>;
+
+    /// Octets into the engine's memory.
+    ///
+    /// # Errors
+    /// The engine's RNIC refuses them.
+    fn write(&mut self, over: Target, key: u64, address: u64, octets: &[u8]) -> Result<(), Failed>;
+
+    /// The peer's queue pair breaks: nothing is acknowledged any more. Of SMC-D, the
+    /// peer's device vanishes.
+    ///
+    /// # Errors
+    /// There is no such queue pair.
+    fn breaks(&mut self, over: Target) -> Result<(), Failed>;
+}
+
+/// Where something goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To the queue pair of the engine with this number.
+    Qp(u32),
+    /// To the engine's DMB with this token.
+    Dmb(u64),
+}
+
+/// The host of the engine under test.
+pub trait Host {
+    /// An application acts.
+    ///
+    /// # Errors
+    /// The engine refuses, or this host cannot do it.
+    fn app(&mut self, conn: u8, act: &AppAct, qpn: Option<u32>) -> Result<(), Failed>;
+
+    /// What an application saw next.
+    fn seen(&mut self) -> Option<(u8, Seen)>;
+
+    /// Octets that can be read; they stay.
+    fn readable(&mut self, conn: u8) -> u32;
+
+    /// Octets that can be written.
+    fn room(&mut self, conn: u8) -> u32;
+
+    /// Reads so many octets.
+    ///
+    /// # Errors
+    /// There are fewer.
+    fn read(&mut self, conn: u8, count: u32) -> Result<Vec<u8>, Failed>;
+
+    /// Whether the stream ended.
+    fn ended(&mut self, conn: u8) -> bool;
+
+    /// The urgent octet, and how many stand before it; it is taken.
+    fn urgent(&mut self, conn: u8) -> Option<(u32, u8)>;
+
+    /// What the application got over plain TCP since it was last asked.
+    fn plain(&mut self, conn: u8) -> Vec<u8>;
+
+    /// The RNICs do something.
+    ///
+    /// # Errors
+    /// This host cannot make them.
+    fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), Failed>;
+
+    /// The script is over and the peer silent: everything runs out, and nothing may be
+    /// left.
+    ///
+    /// # Errors
+    /// What is left.
+    fn run_out(&mut self) -> Result<(), Failed>;
+
+    /// What the engine did wrong towards its host, if it did.
+    fn fault(&self) -> Option<&str>;
+
+    /// What went on inside the host, in words, oldest first; as far as it can be told.
+    fn inside(&self) -> &[String] {
+        &[]
+    }
+}
