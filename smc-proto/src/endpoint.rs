@@ -14,16 +14,18 @@ pub use crate::command::BufferSpans;
 use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::config::Config;
+use crate::connection::ApiMisuse;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::event::Event;
-use crate::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
-use crate::link_group::Role;
+use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, WrId};
+use crate::link_group::{Role, owner_of};
 use crate::path::{PathEvent, Paths};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::wire::BufferTooSmall;
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::DiagnosisCode;
 
 /// One SMC stack: any number of connections, link groups and RNICs.
@@ -172,9 +174,30 @@ impl<S: Storage> Endpoint<S> {
     /// Tells what an ISM device answered or reported. At most one CDC message is
     /// looked at.
     pub fn handle_ism(&mut self, now: Instant, completion: IsmCompletion) {
-        let mut engine = self.engine(now);
-        engine.step();
-        engine.on_ism(&completion);
+        self.core.begin(now);
+        self.core.step();
+        if let IsmCompletion::Signalled { buffer, cdc } = &completion
+            && let Some(rest) = self.on_usual_signal(*buffer, cdc)
+        {
+            if rest != Rest::Nothing {
+                self.carry_out(rest);
+            }
+            return;
+        }
+        self.on_other_ism(&completion);
+    }
+
+    #[inline(always)]
+    fn on_usual_signal(&mut self, buffer: BufferId, cdc: &[u8; CDC_ISM_LENGTH]) -> Option<Rest> {
+        let tables = self.storage.tables();
+        let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
+        DataPath::new(&mut self.core, tables).on_usual_signal(owner, cdc)
+    }
+
+    #[inline(never)]
+    fn on_other_ism(&mut self, completion: &IsmCompletion) {
+        let mut engine = self.quiet_engine();
+        engine.on_ism(completion);
         engine.run_wakes();
     }
 
@@ -285,6 +308,50 @@ impl<S: Storage> Endpoint<S> {
         let engine = Engine::looking_on(&mut self.core, self.storage.tables());
         let index = engine.live_conn(conn)?;
         Some(ConnMut { engine, index })
+    }
+
+    /// [`ConnMut::read`] of a connection; `None` if the handle is stale.
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was freed.
+    #[inline]
+    pub fn read(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<u32, ApiMisuse>> {
+        self.core.begin(now);
+        let mut path = self.data_path();
+        let live = path.connections.is_live(conn.index, conn.generation);
+        live.then(|| path.read(conn.index, take))
+    }
+
+    /// [`ConnMut::write`] to a connection, and what tells the peer of it, if the octets lie
+    /// in memory that the peer reads and nobody comes first; `None` if the handle is stale.
+    /// That command is to be executed before the next call of any kind. Whatever else
+    /// follows is polled as ever.
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was sent.
+    #[inline]
+    pub fn write_and_tell(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<(u32, Option<IsmCommand>), ApiMisuse>> {
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let mut path = self.data_path();
+        if !path.connections.is_live(conn.index, conn.generation) {
+            return None;
+        }
+        let written = path.write_and_tell(conn.index, fill, &mut rest);
+        if rest != Rest::Nothing {
+            self.carry_out(rest);
+        }
+        Some(written)
     }
 
     // ---- outputs -------------------------------------------------------------
@@ -403,6 +470,17 @@ impl<S: Storage> Endpoint<S> {
         }
     }
 
+    /// Whether there is nothing to poll but commands for other devices than this ISM
+    /// device.
+    #[inline]
+    pub fn is_quiet(&self, device: DeviceId) -> bool {
+        let core = &self.core;
+        !core.has_ism_work(device)
+            && !core.has_clc_work()
+            && core.tcp_out.is_empty()
+            && !core.has_events()
+    }
+
     /// The next command for an ISM device. Poll only while the device can take one,
     /// and execute it before the next call of any kind.
     #[inline]
@@ -415,7 +493,20 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
-        let mut engine = self.engine(now);
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        if let Some(signal) = self.data_path().next_signal(device, &mut rest) {
+            if rest != Rest::Nothing {
+                self.carry_out(rest);
+            }
+            return Some(signal);
+        }
+        self.next_other_ism(device)
+    }
+
+    #[inline(never)]
+    fn next_other_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
+        let mut engine = self.quiet_engine();
         let command = engine.next_ism(device);
         engine.run_wakes();
         command
@@ -445,7 +536,20 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// When to call [`Endpoint::handle_timeout`] at the latest.
+    #[inline]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let tables = self.storage.tables();
+        // Most often nobody waits for anything.
+        let waits = tables.connections.has_deadlines()
+            || tables.handshakes.has_deadlines()
+            || tables.groups.has_deadlines()
+            || tables.links.has_deadlines()
+            || tables.buffers.has_deadlines();
+        if waits { self.first_timeout() } else { None }
+    }
+
+    #[inline(never)]
+    fn first_timeout(&mut self) -> Option<Instant> {
         let tables = self.storage.tables();
         let deadlines = [
             tables.connections.earliest(),

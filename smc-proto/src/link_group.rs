@@ -62,7 +62,9 @@ mod standing;
 mod teardown;
 mod work;
 
-pub(crate) use ism::{Answer, GroupKind, IsmBuffer, IsmWay, PeerDmb, ism_slot, same_device};
+pub(crate) use ism::{
+    Answer, GroupKind, IsmBuffer, IsmWay, PeerDmb, ism_slot, owner_of, same_device,
+};
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;

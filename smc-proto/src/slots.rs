@@ -159,6 +159,13 @@ impl<'a, T> Pool<'a, T> {
         Some((slot.generation, slot.value.as_mut()?))
     }
 
+    /// The same, for as long as the table is borrowed.
+    #[inline]
+    pub(crate) fn into_entry(self, index: u32) -> Option<(u32, &'a mut T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        Some((slot.generation, slot.value.as_mut()?))
+    }
+
     /// The handle's object, if it still exists.
     #[inline]
     pub(crate) fn live_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
@@ -167,6 +174,15 @@ impl<'a, T> Pool<'a, T> {
             .filter(|slot| slot.generation == generation)?
             .value
             .as_mut()
+    }
+
+    /// The handle's object, if it still exists.
+    #[inline]
+    pub(crate) fn live(&self, index: u32, generation: u32) -> Option<&T> {
+        let slot = self.slots.get(index as usize)?;
+        slot.value
+            .as_ref()
+            .filter(|_| slot.generation == generation)
     }
 
     /// Whether the handle's object still exists.
@@ -194,6 +210,12 @@ impl<'a, T> Pool<'a, T> {
     /// The deadline of a slot.
     pub(crate) fn deadline(&self, index: u32) -> Option<Instant> {
         timer::of(self.slots, index)
+    }
+
+    /// Whether any slot has a deadline.
+    #[inline(always)]
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.head.heap_length > 0
     }
 
     /// The earliest deadline of the table and whose it is.

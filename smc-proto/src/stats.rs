@@ -86,10 +86,16 @@ impl Statistics {
     /// Counts what a connection sends in its turn.
     #[inline(always)]
     pub(crate) fn turn(&mut self, [first, second]: &[DataWrite; 2], told: Told) {
+        let writes = u32::from(!first.is_empty()).wrapping_add(u32::from(!second.is_empty()));
+        self.told(told, writes);
+    }
+
+    /// The same, of octets in so many pieces.
+    #[inline(always)]
+    pub(crate) fn told(&mut self, told: Told, pieces: u32) {
         count(&mut self.cdc_sent);
         self.window_stalls = self.window_stalls.wrapping_add(u64::from(told.blocked));
-        let writes = u64::from(!first.is_empty()).wrapping_add(u64::from(!second.is_empty()));
-        self.writes = self.writes.wrapping_add(writes);
+        self.writes = self.writes.wrapping_add(u64::from(pieces));
         self.octets_written = self.octets_written.wrapping_add(u64::from(told.octets));
     }
 

@@ -26,6 +26,7 @@ pub(crate) enum Direction {
 /// Tries until it succeeds or fails, waiting in between if the stream does that.
 ///
 /// `since` is when the caller began to wait, if it has already, and is set if not.
+#[inline]
 pub(crate) fn until_done<T>(
     shard: &Arc<Shard>,
     socket: &Socket,
@@ -33,20 +34,44 @@ pub(crate) fn until_done<T>(
     since: &mut Option<Instant>,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
+    let mut state = shard.lock();
+    let now = shard.coarse();
+    match attempt(&mut state, now) {
+        Some(done) => {
+            state.leave(shard, now);
+            done
+        }
+        None => wait(shard, socket, direction, since, state, now, attempt),
+    }
+}
+
+/// The same, once it turned out that there is nothing to do before something is heard.
+#[inline(never)]
+fn wait<'a, T>(
+    shard: &'a Arc<Shard>,
+    socket: &Socket,
+    direction: Direction,
+    since: &mut Option<Instant>,
+    mut state: MutexGuard<'a, State>,
+    mut now: Instant,
+    mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
+) -> io::Result<T> {
     let mut attempt = |state: &mut State, now| {
         let done = attempt(state, now)?;
         state.leave(shard, now);
         Some(done)
     };
-    let mut state = shard.lock();
-    let mut now = shard.coarse();
-    if let Some(done) = attempt(&mut state, now) {
-        return done;
-    }
     let via = socket.via();
-    state.take_in_of(shard, via, now);
-    if let Some(done) = attempt(&mut state, now) {
-        return done;
+    state.carry_out(shard, now);
+    // What comes first is most often what is waited for.
+    if state.glance_of(shard, via, now, 1) {
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
+        }
+        state.take_in_of(shard, via, now);
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
+        }
     }
     if socket.is_nonblocking() {
         socket.mark(direction);

@@ -131,6 +131,13 @@ impl<D: IsmDevice> Binding<D> {
     pub fn execute(&mut self, command: IsmCommand) {
         match command {
             IsmCommand::Signal { conn, buffer, cdc } => self.signal(conn, buffer, &cdc),
+            _ => self.execute_other(command),
+        }
+    }
+
+    #[inline(never)]
+    fn execute_other(&mut self, command: IsmCommand) {
+        match command {
             IsmCommand::Move {
                 conn,
                 buffer,
@@ -161,11 +168,8 @@ impl<D: IsmDevice> Binding<D> {
     /// The next completion, if there is one.
     #[inline]
     pub fn poll(&mut self) -> Option<IsmCompletion> {
-        if let Some(answer) = self.answers.pop_front() {
-            return Some(answer);
-        }
-        if !self.deferred.is_empty()
-            && let Some(answer) = self.try_again()
+        if (!self.answers.is_empty() || !self.deferred.is_empty())
+            && let Some(answer) = self.answer()
         {
             return Some(answer);
         }
@@ -181,6 +185,12 @@ impl<D: IsmDevice> Binding<D> {
     #[must_use]
     pub fn has_answers(&self) -> bool {
         !self.answers.is_empty()
+    }
+
+    /// The next answer, if need be after trying again what the device was too busy for.
+    #[inline(never)]
+    fn answer(&mut self) -> Option<IsmCompletion> {
+        self.answers.pop_front().or_else(|| self.try_again())
     }
 
     fn try_again(&mut self) -> Option<IsmCompletion> {

@@ -131,6 +131,20 @@ impl SharedRegion {
         Ok(())
     }
 
+    /// Lets the processor fetch what is at `offset` meanwhile, if anything is.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, offset: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if (offset as usize) < self.len() {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the address is within the mapping, and this is a hint: it reads
+            // nothing and never fails.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.address().add(offset as usize).cast()) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+
     /// Writes a CDC message, each cursor in one piece, after all that was moved before.
     //= SHM-024
     pub(crate) fn write_cdc(&self, offset: u32, cdc: &Cdc) -> Result<(), IsmError> {

@@ -177,12 +177,17 @@ impl IsmPair {
             }
         }
         let taken = octets.len().saturating_sub(left.len());
-        let mut conn = end.endpoint.conn(id)?;
-        let committed = match urgent {
-            true => conn.commit_urgent(now, taken as u32),
-            false => conn.commit(now, taken as u32),
-        };
-        committed.ok().map(|()| taken)
+        if urgent {
+            let mut conn = end.endpoint.conn(id)?;
+            let committed = conn.commit_urgent(now, taken as u32);
+            return committed.ok().map(|()| taken);
+        }
+        let written = end.endpoint.write_and_tell(now, id, |_| taken as u32)?;
+        let (_, told) = written.ok()?;
+        if let Some(signal) = told {
+            self.execute(side, &signal)?;
+        }
+        Some(taken)
     }
 
     /// Reads what there is, as far as it fits: how much.
@@ -201,8 +206,8 @@ impl IsmPair {
                 taken = taken.saturating_add(1);
             }
         }
-        let mut conn = end.endpoint.conn(id)?;
-        conn.consume(now, taken as u32).ok().map(|()| taken)
+        let read = end.endpoint.read(now, id, |_| taken as u32)?;
+        read.ok().map(|_| taken)
     }
 
     /// Does everything the endpoints ask for.
@@ -219,7 +224,8 @@ impl IsmPair {
                 idle &= !self.pump_events(side)?;
             }
             if idle {
-                return Some(());
+                let [one, two] = [0, 1].map(|side| self.side(side).0.endpoint.is_quiet(DEVICE));
+                return (one && two).then_some(());
             }
         }
         None

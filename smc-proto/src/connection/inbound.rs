@@ -51,7 +51,7 @@ impl Connection {
     /// The octets by which both cursors move, if that is all the message says, and
     /// all that is of interest in it: no flags, before or now, and no end in sight.
     #[inline(always)]
-    fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
+    pub(super) fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
         if !self.steady
             || !cdc.is_plain()
             || !self.rx.peer_flags.is_empty()
@@ -64,7 +64,7 @@ impl Connection {
 
     /// What [`Connection::apply`] does with such a message.
     #[inline(always)]
-    fn apply_ordinary(
+    pub(super) fn apply_ordinary(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,

@@ -46,6 +46,9 @@ impl Connection {
     //= D-043
     //= D-046
     pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
+        if self.on_ordinary_cdc_ism(now, cfg, cdc) {
+            return CdcOutcome::Applied;
+        }
         let before = (self.rx.peer_flags, self.rx.received.total);
         let outcome = self.on_cdc(now, cfg, &cdc.numbered(self.rx.sequence.wrapping_add(1)));
         if outcome == CdcOutcome::Applied {
@@ -55,6 +58,26 @@ impl Connection {
             self.note_writable();
         }
         outcome
+    }
+
+    /// [`Connection::on_cdc_ism`], if the message moves cursors and says nothing else:
+    /// whether it does.
+    #[inline(always)]
+    pub(crate) fn on_ordinary_cdc_ism(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &CdcIsm,
+    ) -> bool {
+        let cdc = cdc.numbered(self.rx.sequence.wrapping_add(1));
+        let Some((producer, consumer)) = self.ordinary(&cdc) else {
+            return false;
+        };
+        self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+        if self.tx.release_consumed() {
+            self.note_writable();
+        }
+        true
     }
 
     /// The producer cursor was seen before the flags that were written with it: what it

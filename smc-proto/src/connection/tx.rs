@@ -204,6 +204,17 @@ impl Tx {
         octets
     }
 
+    /// [`Tx::write`] for octets that lie in the peer's ring already: how many, and in how
+    /// many pieces.
+    #[inline(always)]
+    pub(super) fn write_in_place(&mut self) -> (u32, u32) {
+        let octets = self.sendable();
+        let to_end = self.peer.to_end(self.written.cursor.count);
+        self.written = self.peer.advance(self.written, octets);
+        let pieces = u32::from(octets > 0).wrapping_add(u32::from(octets > to_end));
+        (octets, pieces)
+    }
+
     #[inline(always)]
     fn write_piece(&mut self, len: u32, address: u64) -> DataWrite {
         //= CDC-025

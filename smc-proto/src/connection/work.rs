@@ -121,6 +121,36 @@ impl Connection {
         })
     }
 
+    /// [`Connection::next_turn`], if all there is to it is a message that tells of octets
+    /// where they belong already: what is said, and in how many pieces the octets lie. It
+    /// counts as completed.
+    //= D-045
+    #[inline(always)]
+    pub(crate) fn next_in_place(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+    ) -> Option<(Cdc, Told, u32)> {
+        // Nothing is under way, so nothing is held back.
+        let usual = self.steady && self.tx.attached && self.tx.outstanding == 0;
+        if !usual || self.silent || self.wants.contains(Wants::VALIDATE) {
+            return None;
+        }
+        let (octets, pieces) = self.tx.write_in_place();
+        if octets == 0 && !self.wants_notify() {
+            return None;
+        }
+        let (cdc, record) = self.notification(now, cfg, octets);
+        self.tx.count_completed(record);
+        let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
+        let told = Told {
+            record,
+            octets,
+            blocked,
+        };
+        Some((cdc, told, pieces))
+    }
+
     /// Whether writes are still allowed: no C or A is decided.
     #[inline]
     fn may_write(&self) -> bool {

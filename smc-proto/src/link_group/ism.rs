@@ -16,10 +16,12 @@ mod answers;
 mod buffers;
 mod events;
 mod matching;
+mod usual;
 mod work;
 
 pub(crate) use buffers::{IsmBuffer, PeerDmb};
 pub(crate) use events::Answer;
+pub(crate) use usual::owner_of;
 
 use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;

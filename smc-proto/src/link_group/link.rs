@@ -368,6 +368,15 @@ impl Link {
         self.has_data_slot() && self.turn.is_none() && !self.wants_llc()
     }
 
+    /// Whether it carries data, and nobody has or waits for a turn.
+    #[inline(always)]
+    pub(crate) fn is_idle_for_data(&self) -> bool {
+        self.ready.is_empty()
+            && self.turn.is_none()
+            && self.is_usable()
+            && self.standing.carries_data()
+    }
+
     /// Whether a connection waits for its turn and can take it, on a link that
     /// carries data.
     #[inline(always)]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
-use smc_proto::connection::{ApiMisuse, Shutdown};
+use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
 use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
 use smc_proto::wire::types::IsmGid;
@@ -39,27 +39,45 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let id = socket.conn();
-        let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
-            return Some(read_left(socket, into));
-        };
-        let (transports, via) = (&mut self.transports, socket.via());
-        match conn.read(now, |octets| transports.take(via, id, octets, into)) {
-            Ok(0) if conn.is_end_of_stream() => Some(Ok(0)),
-            // One that was reset, or closed by this side, says so to who writes.
-            Ok(0) => match conn.write(now, |_| 0) {
-                Err(ApiMisuse::Closed) => Some(Ok(0)),
-                Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
-                _ => None,
-            },
-            Ok(len) => {
+        let (id, via) = (socket.conn(), socket.via());
+        let transports = &mut self.transports;
+        let read = id.and_then(|id| {
+            let take = |octets: &_| transports.take(via, id, octets, into);
+            self.engine.read(now, id, take)
+        });
+        match read {
+            Some(Ok(0)) => self.nothing_to_read(socket, into, now),
+            Some(Ok(len)) => {
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_readable(socket, now) {
                     socket.mark(Direction::Read);
                 }
                 Some(Ok(len as usize))
             }
-            Err(_) => Some(read_left(socket, into)),
+            Some(Err(_)) | None => Some(read_left(socket, into)),
+        }
+    }
+
+    /// Whether there is nothing to be read yet, or ever.
+    #[inline(never)]
+    fn nothing_to_read(
+        &mut self,
+        socket: &Socket,
+        into: &mut [u8],
+        now: Instant,
+    ) -> Option<io::Result<usize>> {
+        let mut conn = socket.conn().and_then(|id| self.engine.conn(id))?;
+        if conn.is_end_of_stream() {
+            return Some(Ok(0));
+        }
+        if conn.state() == Some(CloseState::Active) {
+            return None;
+        }
+        // One that was reset, or closed by this side, says so to who writes.
+        match conn.write(now, |_| 0) {
+            Err(ApiMisuse::Closed) => Some(Ok(0)),
+            Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
+            _ => None,
         }
     }
 
@@ -71,17 +89,17 @@ impl State {
         octets: &[u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let id = socket.conn();
-        let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
+        let Some(id) = socket.conn() else {
             return Some(Err(gone(socket)));
         };
         let (transports, via) = (&mut self.transports, socket.via());
-        let mut fits = Ok(0);
-        let written = conn.write(now, |space| {
-            fits = transports.fill(via, space, octets);
-            *fits.as_ref().unwrap_or(&0)
+        let mut failed = false;
+        let written = self.engine.write_and_tell(now, id, |space| {
+            let fits = transports.fill(via, space, octets);
+            failed = fits.is_err();
+            fits.unwrap_or(0)
         });
-        if fits.is_err() {
+        if failed {
             // The peer took the memory back that it had given this connection.
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
@@ -89,18 +107,21 @@ impl State {
             return Some(Err(gone(socket)));
         }
         match written {
-            Ok(0) => None,
-            Ok(len) => {
+            Some(Ok((0, _))) => None,
+            Some(Ok((len, told))) => {
+                if let Some(command) = told {
+                    self.transports.ism.execute(command);
+                }
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {
                     socket.mark(Direction::Write);
                 }
                 Some(Ok(len as usize))
             }
-            Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
+            Some(Err(ApiMisuse::SendClosed | ApiMisuse::Closed)) => {
                 Some(Err(io::ErrorKind::BrokenPipe.into()))
             }
-            Err(_) => Some(Err(gone(socket))),
+            Some(Err(_)) | None => Some(Err(gone(socket))),
         }
     }
 
@@ -162,6 +183,14 @@ impl State {
     /// Carries out what a read or a write leads to: a message to the peer, if anything.
     #[inline]
     fn send(&mut self, shard: &Arc<Shard>, now: Instant) {
+        // Most often what there was to say has been said.
+        if self.transports.ism.has_answers() || !self.transports.is_quiet(&self.engine) {
+            self.send_all(shard, now);
+        }
+    }
+
+    #[inline(never)]
+    fn send_all(&mut self, shard: &Arc<Shard>, now: Instant) {
         self.transports.carry_out(&mut self.engine, now);
         if self.transports.ism.has_answers() {
             self.take_in(shard, now);

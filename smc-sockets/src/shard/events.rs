@@ -17,7 +17,14 @@ use crate::waiting::Direction;
 
 impl State {
     /// Does all that the engine wants done, and hears all it has to tell.
+    #[inline]
     pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
+        if !self.transports.is_quiet(&self.engine) {
+            self.carry_out_all(shard, now);
+        }
+    }
+
+    fn carry_out_all(&mut self, shard: &Arc<Shard>, now: Instant) {
         loop {
             self.transports.carry_out(&mut self.engine, now);
             if self.send_clc(now) {
@@ -27,6 +34,9 @@ impl State {
                 self.command_tcp(conn, command);
             } else if let Some(event) = self.engine.poll_event() {
                 self.hear(shard, event, now);
+                if self.transports.is_quiet(&self.engine) {
+                    return;
+                }
             } else {
                 break;
             }

@@ -11,10 +11,10 @@ impl State {
     /// Sees to it that the driver wakes at the next deadline.
     #[inline]
     pub(crate) fn arm(&mut self, shard: &Shard, now: Instant) {
-        for time in [self.engine.poll_timeout(), self.recess()]
-            .into_iter()
-            .flatten()
-        {
+        if let Some(time) = self.engine.poll_timeout() {
+            self.wake_at(shard, time, now);
+        }
+        if let Some(time) = self.recess() {
             self.wake_at(shard, time, now);
         }
     }

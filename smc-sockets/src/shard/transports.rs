@@ -100,6 +100,13 @@ impl Transports {
         }
     }
 
+    /// Whether the engine has nothing to say to anybody, nor to tell.
+    #[inline]
+    pub(crate) fn is_quiet(&self, engine: &Endpoint<Owned>) -> bool {
+        // What it has for RNICs, it tells these.
+        self.verbs.is_none() && engine.is_quiet(self.ism.id())
+    }
+
     /// The next completion of shared memory, if there is one.
     #[inline]
     pub(crate) fn poll(&mut self) -> Option<IsmCompletion> {

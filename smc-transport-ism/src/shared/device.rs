@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
@@ -56,6 +57,8 @@ pub(super) struct OwnDmb {
     pub(super) channel: Key,
     pub(super) token: DmbToken,
     pub(super) region: SharedRegion,
+    /// Behind what was read last: what comes next most likely lies there.
+    pub(super) next: AtomicU32,
 }
 
 /// A peer's DMB, attached here.

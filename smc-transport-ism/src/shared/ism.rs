@@ -1,17 +1,22 @@
 //! The device as the engine's adapter drives it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use rustix::event::epoll::{EventData, EventFlags};
 
 use super::channel::{Offer, ring_of};
 use super::device::{Attached, Device, HEARD, OwnDmb, pack};
 use super::facts;
 use crate::device::{
-    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
-    check_bounds, check_cdc_bounds, check_len, element_bit,
+    CDC_LEN, Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
+    VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
 };
 use crate::doorbell::Ring;
 use crate::memory::{SharedRegion, system};
 use crate::slots::Key;
+
+/// Octets of a cache line of most processors.
+const LINE: u32 = 64;
 
 /// More messages than a socket ever holds.
 const SOCKET: usize = 1024;
@@ -42,6 +47,7 @@ impl IsmDevice for Device {
             channel,
             token,
             region,
+            next: AtomicU32::new(CDC_LEN as u32),
         };
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
         self.slots = self.slots.max(key.0 + 1);
@@ -175,7 +181,12 @@ impl IsmDevice for Device {
     }
 
     fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
-        self.own(dmb)?.region.copy_out(offset, into)
+        let own = self.own(dmb)?;
+        own.region.copy_out(offset, into)?;
+        // It fits, as has just been checked.
+        let next = offset.wrapping_add(into.len() as u32);
+        own.next.store(next, Ordering::Relaxed);
+        Ok(())
     }
 
     fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
@@ -245,6 +256,10 @@ impl Device {
         if own.channel != channel || ring_of(key) != ring {
             return None;
         }
+        // Of what was moved, the first octets come along with the message.
+        let next = own.next.load(Ordering::Relaxed);
+        own.region.fetch_ahead(next);
+        own.region.fetch_ahead(next.saturating_add(LINE));
         let cdc = own.region.read_cdc(0).ok()?;
         Some(IsmReport::Signalled {
             dmb: Dmb(key),

@@ -181,6 +181,17 @@ impl Device {
     /// The next report.
     #[inline]
     pub(super) fn next_report(&mut self) -> Option<IsmReport> {
+        self.polls = self.polls.wrapping_add(1);
+        let due = !self.heard && self.polls.is_multiple_of(LOOK_EVERY);
+        if due || self.parked || self.behind || self.unread || !self.reports.is_empty() {
+            return self.next_of_all(due);
+        }
+        self.hear()
+    }
+
+    /// The same, if there may be more than what bells tell.
+    #[inline(never)]
+    fn next_of_all(&mut self, due: bool) -> Option<IsmReport> {
         if self.parked {
             // Whoever slept by other means was woken by something in a socket.
             self.unread |= self.channels.iter().any(|(_, channel)| !channel.at_word);
@@ -189,8 +200,6 @@ impl Device {
         if let Some(report) = self.reports.pop_front() {
             return Some(report);
         }
-        self.polls = self.polls.wrapping_add(1);
-        let due = !self.heard && self.polls.is_multiple_of(LOOK_EVERY);
         if due || self.behind || self.unread {
             // A poller that fails has nothing to tell; what fails for good shows in
             // `wait`.

@@ -225,10 +225,6 @@ impl Engine<'_> {
 
     /// The connection that has a DMB.
     pub(super) fn owner_of(&self, buffer: BufferId) -> Option<u32> {
-        let index = self.live_buffer(buffer)?;
-        let Some(IsmBuffer::Dmb { owner, .. }) = self.buffers.at(index)?.ism else {
-            return None;
-        };
-        (self.connections.at(owner)?.rmb.id() == buffer).then_some(owner)
+        super::owner_of(&self.buffers, &self.connections, buffer)
     }
 }

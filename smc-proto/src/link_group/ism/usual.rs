@@ -1,0 +1,151 @@
+//! What happens on a way while octets flow, and nothing else: a message of a
+//! connection whose octets lie with the peer already, and a signal that moves cursors.
+//! Whatever else there is to do, or to hear, takes the long way to the same end.
+
+use super::{IsmBuffer, ism_slot};
+use crate::command::{BufferSpans, IsmCommand};
+use crate::connection::ApiMisuse;
+use crate::connection_record::{ConnectionRecord, Pending, Phase};
+use crate::data_path::{DataPath, Rest};
+use crate::id::{BufferId, ConnId, DeviceId};
+use crate::link_group::{Buffer, segments};
+use crate::slots::Pool;
+use crate::stats::count;
+use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
+
+impl DataPath<'_> {
+    /// [`DataPath::write`] and [`DataPath::next_signal`] in one, if no connection of the
+    /// way waits for its turn and the octets lie with the peer already; else the first.
+    //= D-045
+    #[inline(always)]
+    pub(crate) fn write_and_tell(
+        &mut self,
+        index: u32,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+        rest: &mut Rest,
+    ) -> Result<(u32, Option<IsmCommand>), ApiMisuse> {
+        let (core, connections, links) = self.parts();
+        let Some((generation, record)) = connections.into_entry(index) else {
+            return Err(ApiMisuse::SendClosed);
+        };
+        let link = record.link;
+        let idle = record.phase == Phase::Active
+            && links.at(link).is_some_and(|link| link.is_idle_for_data());
+        let buffer = record.send_buffer_id();
+        let (now, config) = (core.now, &core.config.connection);
+        let usual = record
+            .connection
+            .as_mut()
+            .filter(|at| idle && at.is_attached());
+        let Some(connection) = usual else {
+            return self.write(index, fill).map(|written| (written, None));
+        };
+        let written = connection.write(now, config, |space| {
+            fill(&BufferSpans {
+                buffer,
+                segments: segments(space, 0),
+                eye_catcher_at: None,
+            })
+        })?;
+        if written == 0 {
+            return Ok((0, None));
+        }
+        let Some((cdc, told, pieces)) = connection.next_in_place(now, config) else {
+            *rest = self.after_connection(index);
+            return Ok((written, None));
+        };
+        let settled = connection.is_settled();
+        core.statistics.told(told, pieces);
+        if !settled {
+            *rest = self.after_connection(index);
+        }
+        let signal = IsmCommand::Signal {
+            conn: ConnId { index, generation },
+            buffer,
+            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
+        };
+        Ok((written, Some(signal)))
+    }
+
+    /// The whole turn of the next connection of a device, if that is what comes next and
+    /// it is a message alone. What follows from it is left in `rest`.
+    //= D-045
+    #[inline(always)]
+    pub(crate) fn next_signal(&mut self, device: DeviceId, rest: &mut Rest) -> Option<IsmCommand> {
+        let answer = self.core.ism_answers.get(usize::from(device.0))?;
+        if answer.is_some() || !self.core.wakes.is_empty() {
+            return None;
+        }
+        let slot = usize::from(ism_slot(device).0);
+        let device = self.core.devices.get(slot)?;
+        let link = device.links.first()?;
+        if !device.buffers.is_empty() {
+            return None;
+        }
+        let state = self.links.at_mut(link).filter(|link| link.is_for_data())?;
+        let index = state.ready.first()?;
+        let (generation, record) = self.connections.entry(index)?;
+        if record.phase != Phase::Active {
+            return None;
+        }
+        let connection = record.connection.as_mut()?;
+        let (cdc, told, pieces) =
+            connection.next_in_place(self.core.now, &self.core.config.connection)?;
+        let settled = connection.is_settled();
+        let buffer = record.send_buffer_id();
+        self.core.statistics.told(told, pieces);
+        state.ready.remove(&mut self.connections, index);
+        let (goes_on, wanted) = (state.goes_on(index), state.wants_turn());
+        self.rotate_link(link, wanted, goes_on);
+        if !settled {
+            *rest = self.after_connection(index);
+        }
+        Some(IsmCommand::Signal {
+            conn: ConnId { index, generation },
+            buffer,
+            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
+        })
+    }
+
+    /// A DMB of this side was signalled, in which this connection receives: what is left,
+    /// if the connection is active and the message moves cursors only. Otherwise nothing
+    /// is done yet.
+    //= D-043
+    #[inline(always)]
+    pub(crate) fn on_usual_signal(
+        &mut self,
+        index: u32,
+        octets: &[u8; CDC_ISM_LENGTH],
+    ) -> Option<Rest> {
+        let (now, config) = (self.core.now, &self.core.config.connection);
+        let record = self.connections.at_mut(index)?;
+        if record.phase != Phase::Active {
+            return None;
+        }
+        let connection = record.connection.as_mut()?;
+        let cdc = CdcIsm::parse(octets, Endianness::NATIVE).ok()?;
+        if !connection.on_ordinary_cdc_ism(now, config, &cdc) {
+            return None;
+        }
+        count(&mut self.core.statistics.cdc_received);
+        if connection.is_only_readable() && connection.take_readable() {
+            self.tell(index, Pending::READABLE);
+            return Some(Rest::Nothing);
+        }
+        Some(self.after_connection(index))
+    }
+}
+
+/// The connection that receives in a DMB of this side.
+#[inline]
+pub(crate) fn owner_of(
+    buffers: &Pool<'_, Buffer>,
+    connections: &Pool<'_, ConnectionRecord>,
+    buffer: BufferId,
+) -> Option<u32> {
+    let owned = buffers.live(buffer.index, buffer.generation)?;
+    let Some(IsmBuffer::Dmb { owner, .. }) = owned.ism else {
+        return None;
+    };
+    (connections.at(owner)?.rmb.id() == buffer).then_some(owner)
+}
