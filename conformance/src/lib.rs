@@ -3,6 +3,7 @@
 pub mod close_machine;
 pub mod direct;
 pub mod fuzz;
+pub mod judge;
 pub mod layout;
 pub mod ledger;
 pub mod replay;

@@ -4,6 +4,7 @@
 
 pub mod hand;
 
+use crate::judge::Judge;
 use smc_proto::config::{Config, Offers};
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::storage::Limits;
@@ -50,6 +51,7 @@ impl Setup {
     #[must_use]
     pub fn build(self) -> Pair {
         let mut sim = Simulation::new(FabricConfig::default(), 7);
+        let judge = Judge::watch(&mut sim);
         let hosts = [("client", 1_u8), ("server", 2)].map(|(name, number)| {
             let mac = Mac([2, 0, 0, 0, 0, number]);
             let mut config = Config::new(PeerId::new(number.into(), mac));
@@ -68,6 +70,7 @@ impl Setup {
             sim,
             client,
             server,
+            judge,
         }
     }
 
@@ -95,6 +98,7 @@ pub struct Pair {
     pub client: HostId,
     /// Who is connected to.
     pub server: HostId,
+    judge: Judge,
 }
 
 impl Pair {
@@ -111,7 +115,8 @@ impl Pair {
     /// Lets time pass; nobody may have done anything wrong.
     pub fn run(&mut self, time: Duration) {
         let _ = self.sim.run_for(time);
-        let findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        findings.extend(self.judge.findings());
         assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
     }
 

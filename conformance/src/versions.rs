@@ -1,5 +1,6 @@
 //! Two engines that speak SMC-R in one version or the other, over the simulation.
 
+use crate::judge::Judge;
 use smc_proto::config::Config;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::DeviceId;
@@ -47,6 +48,7 @@ pub struct Meeting {
 pub struct MeetingWorld {
     sim: Simulation,
     hosts: [HostId; 2],
+    judge: Judge,
 }
 
 fn port(host: u8, rnic: u8) -> PortConfig {
@@ -115,6 +117,7 @@ impl Meeting {
     #[must_use]
     pub fn build(self) -> MeetingWorld {
         let mut sim = Simulation::new(FabricConfig::default(), 1);
+        let judge = Judge::watch(&mut sim);
         let mut hosts = [0, 1].map(|host: u8| {
             let ports: Vec<_> = (0..self.rnics).map(|rnic| port(host, rnic)).collect();
             let (name, config) = (["client", "server"][usize::from(host)], host);
@@ -129,7 +132,7 @@ impl Meeting {
             };
             sim.set_policy(*host, policy);
         }
-        MeetingWorld { sim, hosts }
+        MeetingWorld { sim, hosts, judge }
     }
 }
 
@@ -261,10 +264,11 @@ impl MeetingWorld {
         self.is_well();
     }
 
-    /// Nothing went wrong so far.
+    /// Nothing went wrong so far, in the engines nor on the wires.
     #[track_caller]
     pub fn is_well(&self) {
-        let findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        findings.extend(self.judge.findings());
         assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
     }
 

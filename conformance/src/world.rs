@@ -2,6 +2,7 @@
 
 use core::fmt::Display;
 
+use crate::judge::Judge;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Usage};
 use smc_proto::id::DeviceId;
@@ -24,6 +25,7 @@ pub struct World {
     pub client: HostId,
     /// The host that accepts them.
     pub server: HostId,
+    judge: Judge,
     seed: u64,
 }
 
@@ -58,6 +60,7 @@ impl World {
         client(&mut one);
         server(&mut two);
         let mut sim = Simulation::new(fabric, seed);
+        let judge = Judge::watch(&mut sim);
         let limits = Limits::for_connections(8);
         let client = sim.add_host("client", one, limits, &[port(1)]);
         let server = sim.add_host("server", two, limits, &[port(2)]);
@@ -65,6 +68,7 @@ impl World {
             sim,
             client,
             server,
+            judge,
             seed,
         }
     }
@@ -122,10 +126,11 @@ impl World {
         self.sim.now().since(start)
     }
 
-    /// Nothing went wrong so far.
+    /// Nothing went wrong so far, in the engines nor on the wires.
     #[track_caller]
     pub fn is_well(&self) {
-        let findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
+        findings.extend(self.judge.findings());
         if !findings.is_empty() {
             self.fail(findings.join("\n"));
         }

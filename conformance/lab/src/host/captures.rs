@@ -26,7 +26,14 @@ pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>,
         let sentence = String::from_utf8_lossy(&problems).trim().to_owned();
         return Ok(Err(format!("the capture, by smcx: {sentence}")));
     }
-    let text = String::from_utf8_lossy(&lines);
+    checked(capture)?.map_or_else(
+        |sentence| Ok(Err(sentence)),
+        |()| versions(capture, &lines, version),
+    )
+}
+
+fn versions(capture: &Path, lines: &[u8], version: &str) -> Result<Result<(), String>, Trouble> {
+    let text = String::from_utf8_lossy(lines);
     let mut accepts = text.lines().filter(|line| line.contains("CLC Accept "));
     let expected = format!("Accept {version} ");
     if let Some(other) = accepts.find(|line| !line.contains(&expected)) {
@@ -41,6 +48,25 @@ pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>,
         ))),
         None => Ok(Ok(())),
     }
+}
+
+/// What breaks a rule of `docs/checker.md`; everything is written beside the capture.
+fn checked(capture: &Path) -> Result<Result<(), String>, Trouble> {
+    let arguments: Vec<OsString> = vec!["smcx".into(), "check".into(), capture.into()];
+    let (mut lines, mut problems) = (Vec::new(), Vec::new());
+    let status = smcx::run(arguments, &mut lines, &mut problems);
+    let told = capture.with_extension("check.txt");
+    fs::write(&told, &lines).map_err(failed(told.display()))?;
+    if status == 0 {
+        return Ok(Ok(()));
+    }
+    let text = String::from_utf8_lossy(&lines);
+    let first = text.lines().find(|line| !line.starts_with("note: "));
+    let sentence = String::from_utf8_lossy(&problems).trim().to_owned();
+    Ok(Err(format!(
+        "the conversation, by smcx check: {sentence}: {}",
+        first.unwrap_or_default()
+    )))
 }
 
 /// The first malformed frame, as tshark tells it.

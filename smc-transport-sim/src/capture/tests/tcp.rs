@@ -7,7 +7,7 @@ use smc_proto::wire::types::{
     AlertToken, BufferSize, DiagnosisCode, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
 };
 
-use super::super::follow::Limits;
+use super::super::follow::{Content, Follower, Limits, TcpSign};
 use super::super::frame::{Frame, parse_frame};
 use super::super::reader::CapturedFrame;
 use super::super::writer::Direction::{ToClient, ToServer};
@@ -322,4 +322,34 @@ fn old_connections_are_forgotten_when_there_are_too_many() {
         ..Limits::default()
     };
     assert_eq!(follow_with(limits, &frames).len(), 20 + 3);
+}
+
+#[test]
+fn what_is_not_clc_is_told_to_who_asks_for_it() {
+    let frames = frames(|writer| {
+        let flow = flow(40_000);
+        writer.tcp_handshake(1, &flow, true, true).unwrap();
+        writer.tcp_data(2, &flow, ToServer, &proposal()).unwrap();
+        let mut behind = decline();
+        behind.extend(b"data");
+        writer.tcp_data(3, &flow, ToClient, &behind).unwrap();
+        writer.tcp_data(4, &flow, ToServer, b"more").unwrap();
+        writer.tcp_fin(5, &flow, ToServer).unwrap();
+        writer.tcp_reset(6, &flow, ToClient).unwrap();
+    });
+    let signs = |mut follower: Follower| {
+        let mut items = Vec::new();
+        for frame in &frames {
+            follower.push(frame, &mut items);
+        }
+        let signs = items.into_iter().filter_map(|item| match item.content {
+            Content::Tcp(sign) => Some(sign),
+            _ => None,
+        });
+        signs.collect::<Vec<_>>()
+    };
+    assert!(signs(Follower::default()).is_empty());
+    let data = TcpSign::Data { octets: 4 };
+    let expected = [data, data, TcpSign::Fin, TcpSign::Reset];
+    assert_eq!(signs(Follower::default().with_tcp()), expected);
 }

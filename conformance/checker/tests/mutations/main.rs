@@ -1,0 +1,143 @@
+//! Each rule finds what breaks it: a good conversation in which one thing is changed.
+
+mod cdc;
+mod clc;
+mod close;
+mod contact;
+mod failover;
+mod links;
+mod llc;
+mod rkeys;
+mod story;
+mod tcp;
+mod urgent;
+mod version;
+mod window;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::llc::LlcMessage;
+use story::told::{of_kernels, whole};
+use story::{Line, Story, What};
+
+/// What a test changes, and the rules that are to find it.
+type Case = (&'static [&'static str], fn() -> Story);
+
+/// The whole conversation with a change.
+fn with(change: impl FnOnce(&mut Story)) -> Story {
+    let mut story = whole();
+    change(&mut story);
+    story
+}
+
+/// The first connection of kernels, with a change.
+fn kernels(name: &str, change: impl FnOnce(&mut Story)) -> Story {
+    let mut story = of_kernels(name);
+    change(&mut story);
+    story
+}
+
+const V2: &str = "linux612-v2-onelink.pcap.gz";
+const SMCD: &str = "linux612-smcd-v2-loopback.pcap.gz";
+
+/// Changes a CLC message of a line.
+macro_rules! change {
+    ($story:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
+        match $story.line($line).what {
+            $crate::story::What::Clc(smc_proto::wire::clc::ClcMessage::$kind(ref mut $message)) => {
+                $do
+            }
+            _ => panic!("another message"),
+        }
+    };
+}
+
+/// Changes an LLC message of a line.
+macro_rules! change_llc {
+    ($story:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
+        match $story.line($line).llc() {
+            smc_proto::wire::llc::LlcMessage::$kind($message) => $do,
+            _ => panic!("another message"),
+        }
+    };
+}
+
+pub(crate) use {change, change_llc};
+
+fn say(from: usize, on: usize, message: Cdc) -> Line {
+    Line::new("new", on, from, What::Cdc(message))
+}
+
+fn llc(from: usize, on: usize, message: LlcMessage) -> Line {
+    Line::new("new", on, from, What::Llc(message))
+}
+
+fn cases() -> impl Iterator<Item = &'static Case> {
+    let all = [
+        clc::CASES,
+        version::CASES,
+        contact::CASES,
+        tcp::CASES,
+        llc::CASES,
+        links::CASES,
+        rkeys::CASES,
+        cdc::CASES,
+        window::CASES,
+        urgent::CASES,
+        close::CASES,
+        failover::CASES,
+    ];
+    all.into_iter().flatten()
+}
+
+#[test]
+fn what_is_told_rightly_breaks_no_rule() {
+    for story in [whole(), of_kernels(V2), of_kernels(SMCD)] {
+        let report = story.judged();
+        let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+        assert_eq!(report.seen.strangers, 0);
+        assert!(report.seen.clc >= 3);
+    }
+}
+
+#[test]
+fn each_change_is_found_by_its_rules_and_no_others() {
+    let mut wrong = Vec::new();
+    for (rules, story) in cases() {
+        let report = story().judged();
+        let expected: BTreeSet<_> = rules.iter().copied().collect();
+        let found: BTreeSet<_> = report.findings.iter().map(|f| f.rule.name).collect();
+        if found != expected {
+            let told: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+            wrong.push(format!("{expected:?}:\n    {}", told.join("\n    ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_rule_has_a_change_that_it_finds() {
+    let found: BTreeSet<_> = cases()
+        .flat_map(|(rules, _)| rules.iter().copied())
+        .collect();
+    let there: BTreeSet<_> = smc_checker::rules().map(|rule| rule.name).collect();
+    let names: Vec<_> = smc_checker::rules().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), there.len(), "a name twice");
+    let missing: Vec<_> = there.difference(&found).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_rule_names_a_requirement_that_is_stated() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let texts = ["rfc7609.md", "smc-v2.md", "smc-d.md"]
+        .map(|name| std::fs::read_to_string(docs.join(name)).expect("a document"));
+    for rule in smc_checker::rules() {
+        let row = format!("| {} |", rule.id);
+        let stated = texts.iter().any(|text| text.contains(&row));
+        assert!(stated, "{rule}: {} is stated nowhere", rule.id);
+    }
+}
