@@ -1,6 +1,7 @@
 //! What a peer sends: the right messages, and others that resemble them.
 
 mod answers;
+mod second;
 
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{ConnId, LinkId};
@@ -20,6 +21,7 @@ use smc_proto::wire::types::{
 
 use super::Reader;
 use super::side::Side;
+use crate::rig::linux;
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const PEER: PeerId = PeerId::new(9, MAC);
@@ -36,6 +38,8 @@ fn gid(number: u8) -> Gid {
 pub(super) struct Peer {
     /// Alert tokens the endpoint gave out.
     pub(super) tokens: Vec<AlertToken>,
+    /// Whether it speaks version 2.
+    v2: bool,
     /// Sequence numbers of the CDC messages sent so far.
     sequence: u16,
     /// Number of the queue pair used last.
@@ -63,6 +67,26 @@ impl Peer {
         })
     }
 
+    /// A peer that speaks version 2, or 1.
+    pub(super) fn of_version_2(v2: bool) -> Self {
+        Self {
+            v2,
+            ..Self::default()
+        }
+    }
+
+    /// Its Proposal, of the version that it speaks.
+    pub(super) fn proposes(&self) -> ClcMessage {
+        if !self.v2 {
+            return Self::proposal();
+        }
+        let mut proposal = linux::proposal();
+        if let Some(offer) = &mut proposal.v2_offer {
+            offer.gid = gid(9);
+        }
+        ClcMessage::Proposal(proposal)
+    }
+
     /// This peer's half of a connection, with an RMB of its own.
     pub(super) fn half(&mut self, first_contact: bool) -> AcceptConfirm {
         if first_contact {
@@ -84,7 +108,7 @@ impl Peer {
             buffer_size: BufferSize::K16,
             mtu: Mtu::M1024,
             psn: Psn::new(1),
-            v2: None,
+            v2: self.v2.then(linux::half).and_then(|half| half.v2),
         }
     }
 
@@ -92,7 +116,7 @@ impl Peer {
     pub(super) fn clc(&mut self, r: &mut Reader<'_>) -> ClcMessage {
         let kind = r.below(4);
         if kind == 0 {
-            let ClcMessage::Proposal(mut proposal) = Self::proposal() else {
+            let ClcMessage::Proposal(mut proposal) = self.proposes() else {
                 unreachable!("a Proposal");
             };
             proposal.peer_id = PeerId::new(u16::from(r.u8() & 1) + 8, MAC);

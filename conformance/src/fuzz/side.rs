@@ -62,6 +62,8 @@ pub(super) struct Side {
     pub(super) pending: Vec<RdmaCommand>,
     /// WRITEs and SENDs that were not executed.
     pub(super) wire: VecDeque<RdmaCommand>,
+    /// What the messages among them say that have more than 44 octets.
+    pub(super) large: Vec<((LinkId, WrId), Vec<u8>)>,
     /// SENDs that were executed and not reported.
     pub(super) sent: Vec<(LinkId, WrId)>,
     /// CLC messages that were not delivered.
@@ -110,6 +112,7 @@ impl Side {
             groups: Vec::new(),
             pending: Vec::new(),
             wire: VecDeque::new(),
+            large: Vec::new(),
             sent: Vec::new(),
             clc: VecDeque::new(),
             tokens: Vec::new(),

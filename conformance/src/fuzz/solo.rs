@@ -9,6 +9,7 @@ mod ops;
 use smc_proto::command::RdmaCommand;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::{ConnId, LinkId};
+use smc_proto::path::RoceVersion;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::types::LinkNumber;
@@ -17,6 +18,7 @@ use super::Reader;
 use super::attack::{Peer, octets};
 use super::contract::Qp;
 use super::side::Side;
+use crate::versions::eid;
 use ops::Op;
 
 /// Most steps decoded from one input.
@@ -175,15 +177,23 @@ fn run(data: &[u8], ops: &[Op], connections: usize) {
 
 impl Solo {
     pub(super) fn new(choices: u8) -> Self {
-        Self {
-            side: Side::new(1, |config| {
-                config.eye_catcher = choices & 1 != 0;
-                config.elements_per_rmb = if choices & 2 != 0 { 3 } else { 1 };
-                config.tcp_reset_aborts = choices & 4 != 0;
-                config.connections_per_group = if choices & 8 != 0 { 2 } else { 255 };
-            }),
-            peer: Peer::default(),
+        // As Linux has it today; seldom, so that the inputs of before mean what they did.
+        let v2 = choices >= 0xf0;
+        let mut side = Side::new(1, |config| {
+            config.eye_catcher = choices & 1 != 0;
+            config.elements_per_rmb = if choices & 2 != 0 { 3 } else { 1 };
+            config.tcp_reset_aborts = choices & 4 != 0;
+            config.connections_per_group = if choices & 8 != 0 { 2 } else { 255 };
+            if v2 {
+                config.v2.ueids.push(eid("COMMON")).expect("the first");
+                config.connections_per_group = 16;
+            }
+        });
+        if v2 {
+            side.path.roce = RoceVersion::V2;
         }
+        let peer = Peer::of_version_2(v2);
+        Self { side, peer }
     }
 
     pub(super) fn open(&mut self, client: bool) -> Option<ConnId> {
@@ -191,7 +201,7 @@ impl Solo {
             .side
             .open(client, ConnOptions::new(Subnets::default()))?;
         if !client {
-            self.side.show(conn, &octets(&Peer::proposal()));
+            self.side.show(conn, &octets(&self.peer.proposes()));
         }
         Some(conn)
     }
@@ -235,22 +245,28 @@ impl Solo {
             && let Some(link) = self.peer_has_link()
         {
             let request = self.peer.confirm_link(false, LinkNumber(1));
-            self.side.receive(link, &request.emit());
+            self.side.receive(link, &self.peer.say(&request));
         }
     }
 
     fn execute(&mut self, command: &RdmaCommand, answer: bool) {
-        let RdmaCommand::Send {
-            link,
-            wr_id,
-            payload,
-        } = *command
-        else {
-            return;
+        let (link, wr_id, payload) = match *command {
+            RdmaCommand::Send {
+                link,
+                wr_id,
+                payload,
+            } => (link, wr_id, payload.to_vec()),
+            RdmaCommand::SendLarge { link, wr_id, .. } => {
+                let mut large = self.side.large.iter();
+                let at = large.position(|(of, _)| *of == (link, wr_id));
+                let said = at.map(|at| self.side.large.swap_remove(at).1);
+                (link, wr_id, said.unwrap_or_default())
+            }
+            _ => return,
         };
         self.side.sent.push((link, wr_id));
-        if answer && let Some(answer) = self.peer.answer_llc(&payload) {
-            self.side.receive(link, &answer.emit());
+        if answer && let Some(answer) = self.peer.answer(&payload) {
+            self.side.receive(link, &answer);
         }
     }
 

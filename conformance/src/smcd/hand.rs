@@ -3,12 +3,15 @@
 //! What the engine says is kept until the test asks; its device does what it is told at
 //! once and checks that it may be told so, unless the test [holds](Hand::hold) it.
 
+mod device;
+mod peer;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use smc_proto::command::{IsmCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
-use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Usage};
+use smc_proto::endpoint::{ConnOptions, Endpoint, Usage};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
@@ -16,11 +19,8 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
-use smc_proto::wire::clc::{
-    ClcMessage, ClcVersion, IsmArea, MAX_LENGTH, OfferedPath, Proposal, SmcdAcceptConfirm,
-    SmcdAcceptConfirmV2, Subnets, V2Offer,
-};
-use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, Gid, IsmGid, Mac, PeerId, Release};
+use smc_proto::wire::clc::{ClcMessage, Subnets};
+use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -184,136 +184,13 @@ impl Hand {
         self.now = end;
     }
 
-    // ---- what the peer does -----------------------------------------------------------
-
-    /// Its Proposal.
-    #[must_use]
-    pub fn proposal(&self) -> ClcMessage {
-        let device = self.manner.device(2);
-        let proposal = Proposal {
-            version: ClcVersion::V1,
-            v1: OfferedPath::SmcD,
-            peer_id: PeerId::default(),
-            gid: Gid::default(),
-            mac: Mac::default(),
-            ism: Some(IsmArea {
-                gid: device.gid,
-                chid: device.chid,
-            }),
-            subnets: Subnets::default(),
-            v2_offer: None,
-        };
-        ClcMessage::Proposal(match self.manner.version {
-            SmcVersion::V1 => proposal,
-            SmcVersion::V2 => {
-                let mut offer = V2Offer {
-                    path: OfferedPath::SmcD,
-                    release: Release::V2_0,
-                    ..V2Offer::default()
-                };
-                offer.eids.push(eid()).expect("the first one");
-                offer.smcd.devices.push(device).expect("the first one");
-                Proposal {
-                    version: ClcVersion::V2,
-                    v1: OfferedPath::Neither,
-                    ism: None,
-                    v2_offer: Some(offer),
-                    ..proposal
-                }
-            }
-        })
-    }
-
-    /// Its half of a connection, with its DMB of this token.
-    #[must_use]
-    pub fn half(&self, first_contact: bool, token: u64) -> SmcdAcceptConfirm {
-        let device = self.manner.device(2);
-        let v2 = SmcdAcceptConfirmV2 {
-            chid: device.chid,
-            eid: eid(),
-            gid_ext: device.gid_ext,
-            ..SmcdAcceptConfirmV2::default()
-        };
-        SmcdAcceptConfirm {
-            first_contact,
-            gid: device.gid,
-            token: DmbToken(token),
-            dmbe_index: 0,
-            buffer_size: BufferSize::K16,
-            link_id: [0; 4],
-            v2: (self.manner.version == SmcVersion::V2).then_some(v2),
-        }
-    }
-
-    /// Octets over TCP: what the engine makes of them.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
-        let result = self.endpoint.handle_clc(self.now, conn, octets);
-        self.pump();
-        result
-    }
-
-    /// A whole message, which must be taken.
-    #[track_caller]
-    pub fn clc(&mut self, conn: ConnId, message: &ClcMessage) {
-        let mut octets = [0; MAX_LENGTH];
-        let len = message.emit(&mut octets).expect("it fits");
-        let taken = self.octets(conn, octets.get(..len).unwrap_or_default());
-        assert!(
-            matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
-            "{taken:?}"
-        );
-    }
-
     /// The device reports something.
     pub fn report(&mut self, completion: IsmCompletion) {
         self.endpoint.handle_ism(self.now, completion);
         self.pump();
     }
 
-    // ---- what both come to ------------------------------------------------------------
-
-    /// A connection as client, whose peer gives it its DMB of this token.
-    #[track_caller]
-    pub fn client(&mut self, first_contact: bool, token: u64) -> ConnId {
-        let conn = self.connect();
-        let accept = self.half(first_contact, token);
-        self.clc(conn, &ClcMessage::SmcdAccept(accept));
-        conn
-    }
-
-    /// A connection as server whose Accept is kept.
-    #[track_caller]
-    pub fn accepts(&mut self) -> ConnId {
-        let conn = self.listen();
-        let proposal = self.proposal();
-        self.clc(conn, &proposal);
-        conn
-    }
-
-    /// A connection as server.
-    #[track_caller]
-    pub fn server(&mut self, first_contact: bool, token: u64) -> ConnId {
-        let conn = self.accepts();
-        let confirm = self.half(first_contact, token);
-        self.clc(conn, &ClcMessage::SmcdConfirm(confirm));
-        conn
-    }
-
-    /// A new group and its first connection.
-    #[must_use]
-    #[track_caller]
-    pub fn connected(manner: Manner, client: bool) -> (Self, ConnId) {
-        let mut hand = Self::new(manner);
-        let conn = match client {
-            true => hand.client(true, 0xa),
-            false => hand.server(true, 0xa),
-        };
-        assert!(hand.is_established(conn), "{:?}", hand.events);
-        (hand, conn)
-    }
+    // ---- what came of it ----------------------------------------------------------
 
     /// Whether data flows on a connection.
     #[must_use]
@@ -415,110 +292,5 @@ impl Hand {
             }
         }
         panic!("timers never end");
-    }
-
-    /// Does all that the engine asks for.
-    pub fn pump(&mut self) {
-        let mut octets = [0; MAX_LENGTH];
-        loop {
-            let said = self.endpoint.poll_clc(self.now, &mut octets);
-            if let Some((conn, len)) = said.expect("room for any message") {
-                let said = octets.get(..len).unwrap_or_default();
-                let (message, _) = ClcMessage::parse(said).expect("what is emitted can be read");
-                self.said.push_back((conn, message));
-            } else if let Some(tcp) = self.endpoint.poll_tcp() {
-                self.tcp.push(tcp);
-            } else if let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
-                // Moves and signals are done before the engine is called again.
-                let late = !matches!(
-                    command,
-                    IsmCommand::Move { .. }
-                        | IsmCommand::Signal { .. }
-                        | IsmCommand::SignalEvent { .. }
-                );
-                match self.hold && late {
-                    true => self.commands.push_back(command),
-                    false => self.execute(command),
-                }
-            } else if let Some(event) = self.endpoint.poll_event() {
-                if let Event::Proposed { conn } = event {
-                    let ism = [self.path()];
-                    let paths = Paths {
-                        rnics: &[],
-                        ism: &ism,
-                    };
-                    // It may be gone already.
-                    let _ = self.endpoint.accept(self.now, conn, paths);
-                }
-                self.events.push(event);
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// The device executes a command.
-    #[track_caller]
-    pub fn execute(&mut self, command: IsmCommand) {
-        let known = "the device knows the buffer";
-        let answer = match command {
-            IsmCommand::RegisterDmb { buffer, .. } => {
-                self.tokens += 1;
-                let token = DmbToken(0xd000 + self.tokens);
-                assert_eq!(self.dmbs.insert(buffer, token), None, "registered twice");
-                IsmCompletion::DmbRegistered { buffer, token }
-            }
-            IsmCommand::UnregisterDmb { buffer } => {
-                self.dmbs.remove(&buffer).expect(known);
-                IsmCompletion::DmbUnregistered { buffer }
-            }
-            IsmCommand::ClearDmb { buffer } => {
-                assert!(self.dmbs.contains_key(&buffer), "{known}");
-                IsmCompletion::DmbCleared { buffer }
-            }
-            IsmCommand::AllocBuffer { buffer, .. } => {
-                assert_eq!(self.sources.insert(buffer, None), None, "allocated twice");
-                IsmCompletion::BufferAllocated { buffer }
-            }
-            IsmCommand::FreeBuffer { buffer } => {
-                let bound = self.sources.remove(&buffer).expect(known);
-                assert_eq!(bound, None, "freed while bound");
-                IsmCompletion::BufferFreed { buffer }
-            }
-            IsmCommand::AttachDmb {
-                buffer, token, map, ..
-            } => {
-                let bound = self.sources.insert(buffer, Some(token));
-                assert_eq!(bound, (!map).then_some(None), "bound as it may be");
-                IsmCompletion::DmbAttached { buffer }
-            }
-            IsmCommand::DetachDmb { buffer } => {
-                let bound = self.sources.remove(&buffer).expect(known);
-                assert!(bound.is_some(), "{known}");
-                if !self.manner.maps {
-                    self.sources.insert(buffer, None);
-                }
-                IsmCompletion::DmbDetached { buffer }
-            }
-            IsmCommand::Move { buffer, .. } | IsmCommand::Signal { buffer, .. } => {
-                let bound = self.sources.get(&buffer).expect(known);
-                assert!(bound.is_some(), "{command:?} to nothing");
-                if let IsmCommand::Move { source, offset, .. } = command {
-                    let moved: u64 = source.iter().map(|at| u64::from(at.length)).sum();
-                    let end = u64::from(offset) + moved;
-                    assert!(
-                        offset >= HEAD && end <= u64::from(HEAD + RING),
-                        "{command:?}"
-                    );
-                }
-                self.moved.push(command);
-                return;
-            }
-            IsmCommand::SignalEvent { .. } => {
-                self.moved.push(command);
-                return;
-            }
-        };
-        self.endpoint.handle_ism(self.now, answer);
     }
 }

@@ -63,7 +63,7 @@ impl Peer {
             link,
             user_id: LinkUserId(7),
             max_links: 2,
-            max_connections: 0,
+            max_connections: if self.v2 { 16 } else { 0 },
         })
     }
 

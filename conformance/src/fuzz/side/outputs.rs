@@ -45,6 +45,17 @@ impl Side {
                     self.wire.push_back(command);
                 }
                 RdmaCommand::Send { .. } => self.wire.push_back(command),
+                RdmaCommand::SendLarge {
+                    link,
+                    wr_id,
+                    length,
+                } => {
+                    let mut octets = vec![0; length as usize];
+                    let written = self.endpoint.emit_llc(link, wr_id, &mut octets);
+                    assert_eq!(written, Ok(octets.len()), "as announced");
+                    self.large.push(((link, wr_id), octets));
+                    self.wire.push_back(command);
+                }
                 _ => self.pending.push(command),
             }
         }

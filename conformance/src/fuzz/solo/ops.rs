@@ -93,13 +93,13 @@ impl Solo {
             }
             Op::Llc => {
                 if let Some(link) = self.any_link(r) {
-                    let message = self.peer.llc(r).emit();
+                    let message = self.peer.say(&self.peer.llc(r));
                     self.side.receive(link, &message);
                 }
             }
             Op::LlcRaw => {
                 if let Some(link) = self.any_link(r) {
-                    let mut message = self.peer.llc(r).emit().to_vec();
+                    let mut message = self.peer.say(&self.peer.llc(r));
                     mutate(r, &mut message);
                     self.side.receive(link, &message);
                 }
