@@ -1,8 +1,10 @@
 //! `smcx listen` and `smcx connect`: netcat through shared memory.
 
 mod copy;
+mod keyboard;
 mod means;
 pub mod perf;
+mod places;
 mod stream;
 
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +15,9 @@ use std::thread;
 use crate::cli::{ConnectArguments, ListenArguments};
 use crate::output::{Failure, grouped, reason};
 use copy::copy;
+use keyboard::{Keyboard, Turn};
 pub(crate) use means::Means;
+use places::Places;
 use stream::{Listener, Stream};
 
 /// A connection that has ended.
@@ -60,7 +64,7 @@ pub fn connect(
     let means = Means::of(arguments.transport, &arguments.policy)?;
     let stream = Stream::connect(&means, &address);
     let stream = stream.map_err(|error| problem(&address, &error))?;
-    talk(&stream, stdout, AtEnd::FinishInput).tell(stderr)
+    talk(&stream, stdout, Source::Input).tell(stderr)
 }
 
 /// `smcx listen`.
@@ -83,18 +87,19 @@ pub fn listen(
         let _ = writeln!(stderr, "smcx: listening on {at}");
     }
     if let Some(command) = &arguments.exec {
-        return execute(listener, command, arguments.keep_open, stderr);
+        let at_once = arguments.keep_open.then_some(arguments.at_once);
+        return execute(listener, command, at_once, stderr);
     }
+    let keyboard = io::stdin().is_terminal().then(Keyboard::default);
     loop {
         let stream = listener
             .accept()
             .map_err(|error| problem(&address, &error))?;
-        // Who types is not waited for.
-        let at_end = match io::stdin().is_terminal() {
-            true => AtEnd::Leave,
-            false => AtEnd::FinishInput,
+        let from = match &keyboard {
+            Some(keyboard) => Source::Keyboard(keyboard.turn()),
+            None => Source::Input,
         };
-        let told = talk(&stream, stdout, at_end).tell(stderr);
+        let told = talk(&stream, stdout, from).tell(stderr);
         if !arguments.keep_open {
             return told;
         }
@@ -104,46 +109,60 @@ pub fn listen(
     }
 }
 
-/// What to do when the peer has ended its direction of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AtEnd {
-    /// Send what there is to send: the peer may still take it.
-    FinishInput,
-    /// End the connection.
-    Leave,
+/// Where a connection has from what it sends.
+enum Source {
+    /// All of the standard input: the peer may still take it when it has nothing to say
+    /// any more.
+    Input,
+    /// What somebody types, who is not waited for at the end.
+    Keyboard(Turn),
 }
 
 /// Copies the standard streams to and from a connection until it ends.
-fn talk(stream: &Stream, stdout: &mut dyn Write, at_end: AtEnd) -> Ended {
+fn talk(stream: &Stream, stdout: &mut dyn Write, from: Source) -> Ended {
+    let turn = match &from {
+        Source::Input => None,
+        Source::Keyboard(turn) => Some(turn.clone()),
+    };
     let writing = stream.clone();
     let sending = thread::spawn(move || {
-        let sent = copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent);
+        let sent = match from {
+            Source::Input => copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent),
+            Source::Keyboard(mut turn) => copy(&mut turn, &mut &writing, &writing.0.sent),
+        };
         sent.and_then(|()| writing.end())
     });
     let mut outcome = copy(&mut &*stream, stdout, &stream.0.received);
-    if outcome.is_ok() && at_end == AtEnd::FinishInput {
-        outcome = sending.join().unwrap_or(Ok(()));
+    match turn {
+        Some(turn) => turn.end(),
+        None if outcome.is_ok() => outcome = sending.join().unwrap_or(Ok(())),
+        // It may wait for the standard input, and ends with the process then.
+        None => {}
     }
-    // Otherwise it may wait for the standard input, and ends with the process then.
     stream.ended(outcome)
 }
 
-/// Runs a command for each connection.
+/// Runs a command for each connection, so many at once, or for one only.
 fn execute(
     listener: Listener,
     command: &str,
-    keep_open: bool,
+    at_once: Option<u32>,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     // The streams of this process belong to this thread: the others report.
     let (report, reports) = mpsc::channel();
     let command = command.to_owned();
+    let keep_open = at_once.is_some();
+    let places = Places::new(at_once.unwrap_or(1));
     thread::spawn(move || {
         loop {
+            // Further ones wait where the kernel keeps them.
+            let place = places.take();
             let accepted = listener.accept();
             let (report, command) = (report.clone(), command.clone());
             let more = keep_open && accepted.is_ok();
             thread::spawn(move || {
+                let _place = place;
                 let ended = accepted.map(|stream| serve(&stream, &command));
                 // The receiver waits for the last report.
                 let _ = report.send(ended);

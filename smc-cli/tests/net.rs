@@ -200,6 +200,76 @@ fn a_plain_client_is_served_and_tcp_can_be_asked_for() {
 }
 
 #[test]
+fn commands_run_no_more_at_a_time_than_they_may() {
+    let arguments = ["--exec", "cat", "--keep-open", "--at-once", "2"];
+    let (mut listener, port, _told) = listen(&arguments);
+    let client = || TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let mut clients = [client(), client(), client()];
+    let mut octet = [0];
+    for client in &mut clients {
+        client.write_all(b"x").unwrap();
+    }
+    let [first, second, third] = &mut clients;
+    first.read_exact(&mut octet).unwrap();
+    second.read_exact(&mut octet).unwrap();
+    let short = Some(Duration::from_millis(300));
+    third.set_read_timeout(short).unwrap();
+    let error = third.read_exact(&mut octet).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    third.set_read_timeout(None).unwrap();
+    first.shutdown(std::net::Shutdown::Write).unwrap();
+    third.read_exact(&mut octet).unwrap();
+    assert_eq!(octet, *b"x");
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+/// A terminal: where somebody types, and where it is typed to.
+fn terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let typed = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&typed).unwrap();
+    unlockpt(&typed).unwrap();
+    let name = ptsname(&typed, Vec::new()).unwrap();
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let seen = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
+    (typed.into(), seen.into())
+}
+
+#[test]
+fn what_is_typed_goes_to_the_connection_that_is_there() {
+    let (mut typed, seen) = terminal();
+    let mut listener = Command::new(env!("CARGO_BIN_EXE_smcx"))
+        .args(["listen", "127.0.0.1:0", "--verbose", "--keep-open"])
+        .stdin(seen)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(listener.stderr.take().unwrap());
+    let port = line(&mut told).rsplit(':').next().unwrap().to_owned();
+    for round in 0..4 {
+        let client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        // It is this one's turn when it says something.
+        let mut reader = BufReader::new(&client);
+        (&client).write_all(b"x").unwrap();
+        let mut said = [0];
+        listener
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut said)
+            .unwrap();
+        writeln!(typed, "line {round}").unwrap();
+        assert_eq!(line(&mut reader), format!("line {round}"));
+        drop(client);
+        assert!(is_carrier(&line(&mut told)));
+    }
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+#[test]
 fn what_cannot_be_done_is_told_in_one_line() {
     let (_, stderr, success) = connect("1", b"", &[]);
     assert!(!success);

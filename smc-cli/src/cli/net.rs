@@ -69,6 +69,10 @@ pub struct ListenArguments {
     /// Take further connections when one has ended; with --exec at once.
     #[arg(short, long)]
     pub keep_open: bool,
+    /// Most commands of --exec that run at a time; further connections wait.
+    #[arg(long, default_value_t = 64, value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub at_once: u32,
     /// What may carry connections.
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
