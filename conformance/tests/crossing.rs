@@ -8,6 +8,7 @@ use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, EYE_CATCHER_SMCD};
+use smc_proto::wire::llc::{LlcMessage, RkeyFlags};
 use smc_proto::wire::types::DiagnosisCode;
 
 const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\nand a little more";
@@ -20,6 +21,37 @@ fn declined() -> (Script, ConnId) {
     let watching = s.expect_fallback(conn, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
     check!(s, watching, true);
     (s, conn)
+}
+
+#[test]
+fn who_declines_while_it_prepares_may_be_declined_meanwhile() {
+    // The server has waited for the Confirm as long as it would.
+    //= CASE-A06 test
+    //= CLC-064 test
+    let decline = Peer::octets(&Peer::default().decline());
+    for (first, shown) in [(1, 28), (9, 28), (28, 28)] {
+        let (mut s, conn) = Waiting::SubsequentAccept.reach();
+        s.accept(conn, s.peer.subsequent(2));
+        let request = LlcMessage::ConfirmRkey(s.expect_confirm_rkey());
+        s.send(Peer::rkey_reply(&request, RkeyFlags::NEGATIVE));
+        s.expect_clc();
+        let watching = s.expect_fallback(conn, DiagnosisCode::REGISTER_BUFFER);
+        check!(s, watching, true);
+        if first < shown {
+            let total = if first < 8 { 8 } else { 28 };
+            let held = s.octets(conn, &decline[..first]);
+            check!(s, held, Ok(ClcProgress::NeedMore { total }));
+        }
+        let all = [&decline[..], GET].concat();
+        let (len, next) = (28, Next::Stop);
+        check!(
+            s,
+            s.octets(conn, &all),
+            Ok(ClcProgress::Consumed { len, next })
+        );
+        check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+        s.end();
+    }
 }
 
 #[test]

@@ -18,7 +18,9 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let crossing = h.state == State::Forming;
+        // While time passes here, the peer may lose patience as well, and its Decline may
+        // be under way.
+        let crossing = matches!(h.state, State::Forming | State::Preparing);
         let conn = h.conn;
         h.state = State::Declining {
             code,
