@@ -35,12 +35,13 @@ const PART: Duration = Duration::from_millis(1);
 /// Connects to an address, and finds out what carries the connection.
 pub(crate) fn connect(
     shard: &Arc<Shard>,
+    socket: Option<OwnedFd>,
     to: SocketAddr,
     timeout: Option<Duration>,
 ) -> io::Result<Arc<Socket>> {
     // A time without end has none.
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut attempt = Attempt::begin(shard, to)?;
+    let mut attempt = Attempt::begin(shard, socket, to)?;
     loop {
         let until = match attempt.step()? {
             Step::Done(socket) => return Ok(socket),
@@ -94,9 +95,13 @@ enum Step {
 }
 
 impl Attempt {
-    fn begin(shard: &Arc<Shard>, to: SocketAddr) -> io::Result<Self> {
+    /// With a socket that does not block, or with one of its own.
+    fn begin(shard: &Arc<Shard>, given: Option<OwnedFd>, to: SocketAddr) -> io::Result<Self> {
         let place = shard.place();
-        let socket = socket(to)?;
+        let socket = match given {
+            Some(socket) => socket,
+            None => socket(to)?,
+        };
         let room = place.is_some();
         let wish = shard.asking.before_connect(&socket, to, room);
         let gid = shard.lock().transports.ism.device().facts().gid;
@@ -243,7 +248,7 @@ impl Attempt {
             // The last thing that is said is not said over TCP.
             socket.teller()?;
         }
-        let options = state.options(local, self.to.ip());
+        let options = state.options(local, self.to.ip(), &self.tcp);
         // There is a place for each.
         let conn = state
             .engine

@@ -319,7 +319,7 @@ fn serve(
     socket.status().place = Some(place);
     let peer_address = arrival.address().ip();
     let local = socket.tcp.local_addr().map_or(peer_address, |at| at.ip());
-    let options = state.options(local, peer_address);
+    let options = state.options(local, peer_address, &socket.tcp);
     match state.engine.listen(shard.now(), options) {
         Ok(conn) => {
             state.enter(conn, socket.clone(), peer, Some(arrival), declines);

@@ -76,6 +76,7 @@
 #![deny(unsafe_code)]
 
 mod asking;
+mod building;
 mod carrier;
 mod connecting;
 mod discovery;
@@ -98,6 +99,7 @@ pub mod tokio;
 mod waiting;
 pub mod why;
 
+pub use building::SmcSocket;
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;
 pub use listener::SmcListener;

@@ -60,7 +60,11 @@ impl SmcListener {
         Self::of(stack, listener, asked)
     }
 
-    fn of(stack: &Stack, listener: TcpListener, asked: Result<(), NotAsked>) -> io::Result<Self> {
+    pub(crate) fn of(
+        stack: &Stack,
+        listener: TcpListener,
+        asked: Result<(), NotAsked>,
+    ) -> io::Result<Self> {
         let permitted = stack
             .shard()
             .asking

@@ -84,7 +84,7 @@ impl SmcStream {
     pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in to.to_socket_addrs()? {
-            match connecting::connect(stack.shard(), address, None) {
+            match connecting::connect(stack.shard(), None, address, None) {
                 Ok(socket) => return Ok(Self::new(stack.clone(), socket)),
                 Err(error) => last = error,
             }
@@ -114,7 +114,7 @@ impl SmcStream {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let socket = connecting::connect(stack.shard(), *to, Some(timeout))?;
+        let socket = connecting::connect(stack.shard(), None, *to, Some(timeout))?;
         Ok(Self::new(stack.clone(), socket))
     }
 
@@ -123,7 +123,7 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::connect`], as far as it is known at once.
     pub fn begin_connect(stack: &Stack, to: SocketAddr) -> io::Result<Connecting> {
-        Connecting::begin(stack, to)
+        Connecting::begin(stack, None, to)
     }
 
     /// What carries the connection, and why; it does not change.

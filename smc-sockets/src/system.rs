@@ -1,9 +1,12 @@
-//! Two options of sockets that nobody else offers without `unsafe`.
+//! Options of sockets that nobody else offers without `unsafe`.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+
+/// `SO_BUF_LOCK`.
+const BUFFER_LOCKS: libc::c_int = 72;
 
 /// `SIOCATMARK`.
 const AT_MARK: libc::Ioctl = 0x8905;
@@ -33,6 +36,20 @@ pub(crate) fn is_at_mark(socket: impl AsFd) -> io::Result<bool> {
         0 => Ok(at_mark != 0),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Whether the program has set the size of the buffer to receive into, and of the one to
+/// send from. Before Linux 5.15 nobody can tell.
+pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
+    let mut locks: libc::c_int = 0;
+    let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = (&raw mut locks).cast();
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `size` octets to `value`, which is a local variable,
+    // and their number to `size`, which is another.
+    let done =
+        unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, BUFFER_LOCKS, value, &raw mut size) };
+    (done == 0 && locks & 2 != 0, done == 0 && locks & 1 != 0)
 }
 
 #[cfg(test)]

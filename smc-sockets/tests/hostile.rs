@@ -210,6 +210,42 @@ fn a_server_that_loses_patience_is_met_over_tcp() {
     });
 }
 
+/// Times that this thread has slept.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn who_waits_for_the_rest_of_a_message_sleeps() {
+    let door = Door::open();
+    let address = door.address();
+    scope(|scope| {
+        scope.spawn(move || {
+            let mut server = door.accept();
+            server.hear();
+            let decline = decline();
+            server.send(&decline[..4]);
+            std::thread::sleep(Duration::from_secs(1));
+            server.send(&[&decline[4..], b"octets"].concat());
+            server.tcp.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(server.rest(), b"answer");
+        });
+        let stack = stack();
+        let before = sleeps();
+        let mut stream = SmcStream::connect_on(&stack, address).unwrap();
+        // Each time it woke it would have found nothing new.
+        assert!(sleeps() - before < 100, "{}", sleeps() - before);
+        let mut read = String::new();
+        stream.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "octets");
+        stream.write_all(b"answer").unwrap();
+    });
+}
+
 #[test]
 fn a_server_that_offers_memory_it_does_not_have_is_met_over_tcp() {
     meets_over_tcp(|server| {

@@ -152,6 +152,7 @@ fn step(
             3 => c.set_urgent_inline(input.bit()),
             4 => c.set_cork(input.bit()),
             5 => c.flush(),
+            6 => keep(c.buffer_sizes()),
             _ => {}
         },
         35 => {

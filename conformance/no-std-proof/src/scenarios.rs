@@ -254,6 +254,7 @@ fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     if let Some(mut connection) = client.endpoint.conn(both.0) {
         connection.set_cork(now, true);
         connection.flush(now);
+        keep(connection.buffer_sizes());
         connection.set_cork(now, false);
     }
     // The same in its place in the stream.

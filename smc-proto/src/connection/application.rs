@@ -86,6 +86,12 @@ impl Connection {
         }
     }
 
+    /// Octets that fit into the ring that the peer writes to, and into the send buffer.
+    #[must_use]
+    pub fn buffer_sizes(&self) -> (u32, u32) {
+        (self.rx.ring.usable(), self.tx.buffer.usable())
+    }
+
     /// Octets to be read next, in the local RMB element.
     #[inline]
     #[must_use]

@@ -99,6 +99,13 @@ impl ConnMut<'_> {
             .with_connection(self.index, |c, _, _| c.flush());
     }
 
+    /// Octets that fit into the ring that the peer writes to, and into the send buffer,
+    /// while there are buffers.
+    #[must_use]
+    pub fn buffer_sizes(&self) -> Option<(u32, u32)> {
+        Some(self.member()?.connection.as_ref()?.buffer_sizes())
+    }
+
     /// Where received octets stand, in stream order.
     ///
     /// The peer's RNIC may write to this memory at any time outside of these

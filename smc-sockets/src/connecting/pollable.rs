@@ -36,8 +36,12 @@ const CHANGES: EventFlags = EventFlags::IN
     .union(EventFlags::ET);
 
 impl Connecting {
-    pub(crate) fn begin(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
-        let attempt = Attempt::begin(stack.shard(), to)?;
+    pub(crate) fn begin(
+        stack: &Stack,
+        socket: Option<OwnedFd>,
+        to: SocketAddr,
+    ) -> io::Result<Self> {
+        let attempt = Attempt::begin(stack.shard(), socket, to)?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;

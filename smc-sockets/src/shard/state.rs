@@ -1,6 +1,6 @@
 //! What the lock protects.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 
 use smc_proto::endpoint::{ConnOptions, Endpoint};
@@ -8,13 +8,15 @@ use smc_proto::id::{ConnId, GroupId};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_transport_ism::device::Gid128;
+use smc_proto::wire::types::BufferSize;
+use smc_transport_ism::device::{Gid128, MAX_DMB_LEN};
 
 use super::attention::Attention;
 use super::transports::Transports;
 use crate::carrier::Cause;
 use crate::listening::Arrival;
 use crate::socket::Socket;
+use crate::system;
 
 /// An endpoint, its transports, and the connections.
 pub(crate) struct State {
@@ -65,15 +67,16 @@ impl State {
     }
 
     /// What the engine has to know of a TCP connection whose ends both speak SMC.
-    pub(crate) fn options(&self, local: IpAddr, peer: IpAddr) -> ConnOptions {
+    pub(crate) fn options(&self, local: IpAddr, peer: IpAddr, tcp: &TcpStream) -> ConnOptions {
+        let (receive_buffer, send_buffer) = wished_buffers(tcp);
         let verbs = self.transports.verbs.as_ref();
         ConnOptions {
             option_negotiated: true,
             subnets: verbs.and_then(|verbs| verbs.subnets(local)),
             ipv4: peer.to_canonical().is_ipv4(),
             vlan: verbs.and_then(|verbs| verbs.vlan(local)),
-            receive_buffer: None,
-            send_buffer: None,
+            receive_buffer,
+            send_buffer,
             // Announcing octets costs two stores: nothing is gained by waiting.
             nodelay: true,
             // Sockets put them in their place themselves.
@@ -138,4 +141,19 @@ impl State {
             None
         }
     }
+}
+
+/// What a program wants to receive into and to send from, if it has said so to TCP: half
+/// of what the kernel tells, which doubles it for TCP's own needs.
+fn wished_buffers(tcp: &TcpStream) -> (Option<BufferSize>, Option<BufferSize>) {
+    use rustix::net::sockopt;
+    let (receive, send) = system::are_buffers_set(tcp);
+    let size = |set: bool, size: rustix::io::Result<usize>| {
+        let half = u32::try_from(size.ok().filter(|_| set)? / 2).unwrap_or(u32::MAX);
+        Some(BufferSize::at_least(half.min(MAX_DMB_LEN)))
+    };
+    (
+        size(receive, sockopt::socket_recv_buffer_size(tcp)),
+        size(send, sockopt::socket_send_buffer_size(tcp)),
+    )
 }

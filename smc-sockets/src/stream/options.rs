@@ -122,6 +122,36 @@ impl SmcStream {
         self.socket().tcp.ttl()
     }
 
+    /// Octets that the peer can send ahead. On TCP it is as the kernel tells it: twice what
+    /// was set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn recv_buffer_size(&self) -> io::Result<usize> {
+        match self.buffer_sizes() {
+            Some((receive, _)) => Ok(receive as usize),
+            None => Ok(sockopt::socket_recv_buffer_size(&self.socket().tcp)?),
+        }
+    }
+
+    /// Octets that can be written ahead. Over shared memory they are those that the peer can
+    /// receive. On TCP it is as the kernel tells it: twice what was set.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn send_buffer_size(&self) -> io::Result<usize> {
+        match self.buffer_sizes() {
+            Some((_, send)) => Ok(send as usize),
+            None => Ok(sockopt::socket_send_buffer_size(&self.socket().tcp)?),
+        }
+    }
+
+    fn buffer_sizes(&self) -> Option<(u32, u32)> {
+        let shard = self.smc()?;
+        let conn = self.socket().conn()?;
+        shard.lock().engine.conn(conn)?.buffer_sizes()
+    }
+
     /// The error that the connection has come to, if it was not told yet: it is told once,
     /// by this or by the next that reads or writes.
     ///

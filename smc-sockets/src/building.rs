@@ -1,0 +1,192 @@
+//! Sockets before they connect or listen.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::connecting::{self, Connecting};
+use crate::listener::SmcListener;
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+
+/// A socket that neither connects nor listens yet, to set what must be set before: like
+/// tokio's `TcpSocket`.
+///
+/// What is set holds for the stream, or for all that a listener accepts. Sizes of buffers
+/// that were not set are those of the [stack](crate::Settings::buffer).
+pub struct SmcSocket {
+    stack: Stack,
+    tcp: OwnedFd,
+}
+
+impl SmcSocket {
+    /// One for IPv4, with the [stack of this process](Stack::of_process).
+    ///
+    /// # Errors
+    /// The operating system's, and [`Stack::open`].
+    pub fn new_v4() -> io::Result<Self> {
+        Self::new_v4_on(&Stack::of_process()?)
+    }
+
+    /// One for IPv6, with the [stack of this process](Stack::of_process).
+    ///
+    /// # Errors
+    /// As [`Self::new_v4`].
+    pub fn new_v6() -> io::Result<Self> {
+        Self::new_v6_on(&Stack::of_process()?)
+    }
+
+    /// One for IPv4, with this stack.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new_v4_on(stack: &Stack) -> io::Result<Self> {
+        Self::new(stack, AddressFamily::INET)
+    }
+
+    /// One for IPv6, with this stack.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new_v6_on(stack: &Stack) -> io::Result<Self> {
+        Self::new(stack, AddressFamily::INET6)
+    }
+
+    fn new(stack: &Stack, family: AddressFamily) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(Self {
+            stack: stack.clone(),
+            tcp: rustix::net::socket_with(family, SocketType::STREAM, flags, None)?,
+        })
+    }
+
+    /// Octets that the peer can send ahead (`SO_RCVBUF`). On SMC they are rounded up to
+    /// 16 KiB times a power of two, up to 1 MiB, as Linux does; what the kernel permits
+    /// (`net.core.rmem_max`) holds as with TCP. Needs Linux 5.15.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_recv_buffer_size(&self, octets: u32) -> io::Result<()> {
+        Ok(sockopt::set_socket_recv_buffer_size(
+            &self.tcp,
+            octets as usize,
+        )?)
+    }
+
+    /// What [`Self::set_recv_buffer_size`] has set; the kernel doubles it.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn recv_buffer_size(&self) -> io::Result<u32> {
+        let size = sockopt::socket_recv_buffer_size(&self.tcp)?;
+        Ok(u32::try_from(size).unwrap_or(u32::MAX))
+    }
+
+    /// Octets that can be on their way to the peer's memory (`SO_SNDBUF`), rounded as
+    /// [those to receive](Self::set_recv_buffer_size). Over shared memory none are: what is
+    /// sent is in the peer's memory at once, of which the peer has as much as it said.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_send_buffer_size(&self, octets: u32) -> io::Result<()> {
+        Ok(sockopt::set_socket_send_buffer_size(
+            &self.tcp,
+            octets as usize,
+        )?)
+    }
+
+    /// What [`Self::set_send_buffer_size`] has set; the kernel doubles it.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn send_buffer_size(&self) -> io::Result<u32> {
+        let size = sockopt::socket_send_buffer_size(&self.tcp)?;
+        Ok(u32::try_from(size).unwrap_or(u32::MAX))
+    }
+
+    /// Whether an address may be bound whose earlier connections are not quite gone.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_reuseaddr(&self, reuse: bool) -> io::Result<()> {
+        Ok(sockopt::set_socket_reuseaddr(&self.tcp, reuse)?)
+    }
+
+    /// Whether small writes leave at once, see [`SmcStream::set_nodelay`].
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(&self.tcp, nodelay)?)
+    }
+
+    /// Gives the socket an address of its own.
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`].
+    pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
+        Ok(rustix::net::bind(&self.tcp, &address)?)
+    }
+
+    /// Connects it.
+    ///
+    /// # Errors
+    /// As [`SmcStream::connect`].
+    pub fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
+        let socket = connecting::connect(self.stack.shard(), Some(self.tcp), to, None)?;
+        Ok(SmcStream::new(self.stack, socket))
+    }
+
+    /// Connects it within a time.
+    ///
+    /// # Errors
+    /// As [`SmcStream::connect_timeout`].
+    pub fn connect_timeout(self, to: SocketAddr, timeout: Duration) -> io::Result<SmcStream> {
+        if timeout.is_zero() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let shard = self.stack.shard();
+        let socket = connecting::connect(shard, Some(self.tcp), to, Some(timeout))?;
+        Ok(SmcStream::new(self.stack.clone(), socket))
+    }
+
+    /// Begins to connect it, and does not wait.
+    ///
+    /// # Errors
+    /// As [`SmcStream::begin_connect`].
+    pub fn begin_connect(self, to: SocketAddr) -> io::Result<Connecting> {
+        Connecting::begin(&self.stack, Some(self.tcp), to)
+    }
+
+    /// Listens with it. The kernel keeps so many connections for it that nobody took in.
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`].
+    pub fn listen(self, backlog: u32) -> io::Result<SmcListener> {
+        let asking = &self.stack.shard().asking;
+        let port = rustix::net::getsockname(&self.tcp)?;
+        let port = SocketAddr::try_from(port).map_or(0, |at| at.port());
+        let asked = match asking.marks() {
+            Ok(_) => asking.before_listen(&self.tcp, port),
+            Err(why) => Err(why),
+        };
+        rustix::net::listen(&self.tcp, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        SmcListener::of(&self.stack, TcpListener::from(self.tcp), asked)
+    }
+}
+
+impl AsFd for SmcSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+}
+
+impl fmt::Debug for SmcSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmcSocket").finish_non_exhaustive()
+    }
+}
