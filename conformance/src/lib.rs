@@ -1,5 +1,6 @@
 //! What tests and benchmarks share. Not published.
 
+pub mod campaign;
 pub mod close_machine;
 pub mod direct;
 pub mod fuzz;

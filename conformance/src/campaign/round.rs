@@ -1,0 +1,122 @@
+//! One target within its bounds.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::progress::Progress;
+use super::tools::{Problem, corpus, dictionary, directory, target_dir};
+use super::workspace;
+
+/// Octets of the longest inputs: all that a message of any kind has, or some hundred
+/// steps.
+const LONGEST: u32 = 700;
+/// Seconds after which an input counts as one that does not end.
+const PATIENCE: u32 = 20;
+/// Lines of a failure that are told.
+const TOLD: usize = 40;
+
+/// Where a round ends, if nothing is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// After this time.
+    pub time: Duration,
+    /// After as many executions.
+    pub executions: Option<u64>,
+}
+
+/// What came of a round.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// The target.
+    pub target: String,
+    /// How far it came.
+    pub progress: Progress,
+    /// How long it took.
+    pub time: Duration,
+    /// Whether it found anything.
+    pub verdict: Verdict,
+}
+
+/// Whether a round found anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// No input failed.
+    Clean,
+    /// One did: what the target said last.
+    Failed(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clean => "clean",
+            Self::Failed(_) => "FAILED",
+        })
+    }
+}
+
+/// Runs a target that was built, and tells how it goes on.
+///
+/// # Errors
+/// If the program cannot be run, or a directory not be used.
+pub fn round(
+    programs: &Path,
+    target: &str,
+    bound: Bound,
+    mut tell: impl FnMut(Progress),
+) -> Result<Round, Problem> {
+    let program = programs.join(target);
+    let grown = directory(target_dir().join("grown").join(target))?;
+    let artifacts = directory(workspace().join("artifacts").join(target))?;
+    let mut command = Command::new(&program);
+    command
+        .arg(format!("-max_total_time={}", bound.time.as_secs().max(1)))
+        .arg(format!("-max_len={LONGEST}"))
+        .arg(format!("-timeout={PATIENCE}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg("-print_final_stats=1");
+    if let Some(executions) = bound.executions {
+        command.arg(format!("-runs={executions}"));
+    }
+    if let Some(dictionary) = dictionary(target) {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    // The first is where new ones go.
+    command.arg(grown).arg(corpus(target));
+    let begin = Instant::now();
+    let unavailable = |error| Problem::Unavailable {
+        program: program.display().to_string(),
+        error,
+    };
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = child.stderr(Stdio::piped()).spawn().map_err(unavailable)?;
+    let mut progress = Progress::default();
+    let mut said = Vec::new();
+    if let Some(errors) = child.stderr.take() {
+        for line in BufReader::new(errors).split(b'\n') {
+            let line = line.map_err(unavailable)?;
+            let line = String::from_utf8_lossy(&line);
+            if progress.hear(&line) {
+                tell(progress);
+            } else {
+                said.push(line.into_owned());
+                // Before a failure, libFuzzer lists what it read.
+                let spare = said.len().saturating_sub(TOLD);
+                said.drain(..spare);
+            }
+        }
+    }
+    let status = child.wait().map_err(unavailable)?;
+    Ok(Round {
+        target: target.to_owned(),
+        progress,
+        time: begin.elapsed(),
+        verdict: match status.success() {
+            true => Verdict::Clean,
+            false => Verdict::Failed(said.join("\n")),
+        },
+    })
+}

@@ -1,0 +1,6 @@
+//! The commands of the program, a room each.
+
+pub(crate) mod close_machine;
+pub(crate) mod fuzz;
+pub(crate) mod ledger;
+pub(crate) mod scripts;

@@ -1,0 +1,59 @@
+//! `conformance close-machine`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use conformance::close_machine::{self, Bounds};
+use indicatif::{ProgressBar, ProgressStyle};
+
+#[derive(Args)]
+pub(crate) struct CloseMachine {
+    /// CDC messages under way in each direction.
+    #[arg(long, default_value_t = 3)]
+    queue: usize,
+    /// Octets that each application writes.
+    #[arg(long, default_value_t = 1)]
+    octets: u8,
+    /// Links of the group.
+    #[arg(long, default_value_t = 2)]
+    links: u8,
+    /// Messages overtake each other.
+    #[arg(long)]
+    reorder: bool,
+    /// Completions come late, or not at all.
+    #[arg(long)]
+    late_completions: bool,
+}
+
+impl CloseMachine {
+    pub(crate) fn run(&self) -> ExitCode {
+        let bounds = Bounds {
+            queue: self.queue,
+            octets: self.octets,
+            links: self.links,
+            reorder: self.reorder,
+            late_completions: self.late_completions,
+        };
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("a template that is right"));
+        let explored = close_machine::explore(bounds, |progress| {
+            bar.set_message(format!(
+                "{} states, {} to explore",
+                progress.found,
+                progress.found - progress.explored
+            ));
+            bar.tick();
+        });
+        bar.finish_and_clear();
+        match explored {
+            Ok(explored) => {
+                println!("{explored}");
+                ExitCode::SUCCESS
+            }
+            Err(fault) => {
+                println!("{fault}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
