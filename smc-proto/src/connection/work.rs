@@ -131,8 +131,8 @@ impl Connection {
         now: Instant,
         cfg: &ConnectionConfig,
     ) -> Option<(Cdc, Told, u32)> {
-        // Nothing is under way, so nothing is held back.
-        let usual = self.steady && self.tx.attached && self.tx.outstanding == 0;
+        // Nothing is under way, and the application holds nothing back.
+        let usual = self.steady && self.tx.attached && !self.tx.may_hold();
         if !usual || self.silent || self.wants.contains(Wants::VALIDATE) {
             return None;
         }
