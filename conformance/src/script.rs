@@ -499,14 +499,7 @@ impl Script {
     /// no object in the endpoint's tables, nothing at the adapter.
     #[track_caller]
     pub fn end(mut self) {
-        self.run_out();
-        // Applications that fell back give their TCP connections up.
-        for conn in std::mem::take(&mut self.watching) {
-            if let Some(mut conn) = self.endpoint.conn(conn) {
-                conn.abort(self.now);
-            }
-        }
-        self.run_out();
+        self.give_up();
         let usage = self.endpoint.usage();
         if usage != Usage::default() {
             self.fail(format_args!("something is left: {usage:?}"));
@@ -514,6 +507,19 @@ impl Script {
         if let Err(left) = self.adapter.is_empty() {
             self.fail(format_args!("the adapter still has {left}"));
         }
+    }
+
+    /// Lets everything run out, and applications that fell back give their TCP
+    /// connections up: no Decline of the peer is waited for any more.
+    #[track_caller]
+    pub fn give_up(&mut self) {
+        self.run_out();
+        for conn in std::mem::take(&mut self.watching) {
+            if let Some(mut conn) = self.endpoint.conn(conn) {
+                conn.abort(self.now);
+            }
+        }
+        self.run_out();
     }
 
     /// Lets time pass until nothing is due any more.

@@ -120,7 +120,7 @@ fn every_message_in_every_state_once_twice_and_three_times() {
                         check!(s, now.links <= before.links + 1, true);
                         check!(s, now.remote_rmbs <= before.remote_rmbs + 1, true);
                     }
-                    s.run_out();
+                    s.give_up();
                     check!(s, s.endpoint.usage(), Usage::default());
                 }
             }
@@ -145,7 +145,7 @@ fn any_two_messages_in_any_state() {
                 send_cheaply(&mut s, link, &second);
                 s.pump();
                 check!(s, s.endpoint.usage().links <= 4, true);
-                s.run_out();
+                s.give_up();
                 check!(s, s.endpoint.usage(), Usage::default());
             }
         }
@@ -174,7 +174,7 @@ fn a_port_that_flaps_in_every_state_leaves_nothing() {
                 s.port_up(3 - rnic);
                 s.release();
                 check!(s, s.endpoint.usage().links <= 4, true);
-                s.run_out();
+                s.give_up();
                 check!(s, s.endpoint.usage(), Usage::default());
             }
         }

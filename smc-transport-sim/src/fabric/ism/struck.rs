@@ -227,17 +227,28 @@ impl Struck {
     }
 
     fn note(&mut self, remote: RemoteDmb, offset: u32, octets: &[u8], is_cdc: bool) {
-        if self.watched
-            && !octets.is_empty()
-            && let Some(peer) = self.peers.get(&remote)
-        {
-            self.moved.push(Moved {
-                peer: *peer,
-                offset,
-                octets: octets.to_vec(),
-                is_cdc,
-            });
+        if !self.watched || octets.is_empty() {
+            return;
         }
+        let Some(peer) = self.peers.get(&remote).copied() else {
+            return;
+        };
+        // What the engine moves in one go may come from two places; a CDC message stands
+        // between that and what it moves next.
+        if let Some(last) = self.moved.last_mut()
+            && !(is_cdc || last.is_cdc)
+            && last.peer == peer
+            && last.offset as usize + last.octets.len() == offset as usize
+        {
+            last.octets.extend(octets);
+            return;
+        }
+        self.moved.push(Moved {
+            peer,
+            offset,
+            octets: octets.to_vec(),
+            is_cdc,
+        });
     }
 }
 
