@@ -1,12 +1,14 @@
-//! Links, ports and TCP connections that fail, at each phase.
+//! Links, ports and TCP connections that fail, at each phase; peers that end too early.
 
 use conformance::check;
-use conformance::script::{DEVICE, Script, Waiting};
+use conformance::script::{DEVICE, Peer, Script, Waiting};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
+use smc_proto::connection::{ApiMisuse, CloseState};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::path::PathEvent;
 use smc_proto::time::Duration;
+use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
@@ -186,5 +188,39 @@ fn a_fin_may_overtake_the_last_answers_of_a_first_contact() {
     s.expect_silence();
     s.send(s.peer.add_link_rejection());
     s.expect_established(conn);
+    s.end();
+}
+
+#[test]
+fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
+    // The peer closes before it has heard of the octets, and answers nothing after that.
+    //= CLOSE-015 test
+    //= ABORT-004 test
+    let mut s = Script::server();
+    let (conn, token) = s.server_first_contact();
+    let space = |s: &mut Script| s.on(conn, |c, _| c.send_space().map_or(0, |at| at.len()));
+    loop {
+        let room = space(&mut s);
+        if room == 0 {
+            break;
+        }
+        s.write(conn, room);
+    }
+    s.skip();
+    let link = s.link();
+    let closed = ConnectionFlags::PEER_CONNECTION_CLOSED;
+    s.send_cdc(link, Peer::cdc_flags(token, 1, closed));
+    s.expect_event(Event::Readable { conn });
+    s.expect_event(Event::Writable { conn });
+    let refused = s.on(conn, |c, now| (c.state(), c.write(now, |_| 0)));
+    check!(
+        s,
+        refused,
+        (Some(CloseState::PeerAbortWait), Err(ApiMisuse::Reset))
+    );
+    // Its end is told when the wait for the peer is over.
+    s.skip();
+    s.wait(Duration::from_secs(5));
+    s.expect_closed(conn, CloseReason::LocalAbort);
     s.end();
 }

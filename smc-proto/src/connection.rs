@@ -288,9 +288,7 @@ impl Connection {
     fn note_writable(&mut self) {
         if self.tx.exhausted {
             self.tx.exhausted = false;
-            if self.may_send().is_ok() {
-                self.notices.insert(Notices::WRITABLE);
-            }
+            self.notices.insert(Notices::WRITABLE);
         }
     }
 
@@ -315,9 +313,17 @@ impl Connection {
     #[inline(never)]
     fn perform(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         self.steady = self.close.is_steady();
-        if act.is_empty() {
-            return;
+        if !act.is_empty() {
+            self.carry_out(now, cfg, act);
         }
+        // There will be no room any more: who waits for it learns that writes fail.
+        //= ABORT-004
+        if self.may_send().is_err() {
+            self.note_writable();
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         if act.contains(Act::SEND) {
             self.wants.insert(Wants::NOTIFY);
         }

@@ -37,7 +37,7 @@ pub enum Event {
         /// The connection.
         conn: ConnId,
     },
-    /// There may be room to write.
+    /// There may be room to write, or writes fail from here on.
     Writable {
         /// The connection.
         conn: ConnId,

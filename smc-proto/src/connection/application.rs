@@ -166,6 +166,10 @@ impl Connection {
     /// Ends one direction or both.
     pub fn shutdown(&mut self, now: Instant, cfg: &ConnectionConfig, how: Shutdown) {
         let drained = self.tx.is_drained();
+        if how != Shutdown::Read {
+            // Nobody waits for room to write any more.
+            self.tx.exhausted = false;
+        }
         let act = match how {
             //= CLOSE-002
             Shutdown::Read => {
@@ -180,6 +184,7 @@ impl Connection {
 
     /// Ends the connection at once; data in both directions is lost.
     pub fn abort(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        self.tx.exhausted = false;
         let act = self.close.abort(CloseCause::Aborted);
         self.perform(now, cfg, act);
     }

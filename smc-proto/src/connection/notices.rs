@@ -11,7 +11,8 @@ bitflags::bitflags! {
     pub struct Notices: u16 {
         /// Octets arrived that the application can read.
         const READABLE = 1 << 0;
-        /// Octets of the send buffer were released after it had been full.
+        /// The send buffer had been full, and octets of it were released or writes began
+        /// to fail because of the peer or of a fault.
         const WRITABLE = 1 << 1;
         /// The peer announced urgent data, whether or not it is here (URG-008).
         const URGENT_PENDING = 1 << 2;

@@ -148,6 +148,8 @@ impl State {
         let Some(conn) = socket.conn() else {
             return;
         };
+        // What has arrived and nobody has heard of is unread as well: the peer is to know.
+        self.take_in_of(shard, socket.via(), now);
         if let Some(mut at) = self.engine.conn(conn) {
             at.shutdown(now, Shutdown::Both);
             // Nobody asks for it any more.

@@ -167,6 +167,72 @@ fn the_peers_close_before_everything_was_delivered_is_an_abort() {
 }
 
 #[test]
+fn who_waits_for_room_learns_of_a_close_that_crossed_the_data() {
+    //= CLOSE-015 test
+    //= ABORT-004 test
+    let mut pair = Pair::of(8);
+    pair.send(0, 8, false);
+    pair.poll(0);
+    // The peer has not heard of the octets when it closes, so it closes in order.
+    pair.shutdown(1, Shutdown::Both);
+    pair.poll(1);
+    assert_eq!(pair.states(), [Active, PeerCloseWait1]);
+    assert!(!pair.sides[0].notices.contains(Notices::WRITABLE));
+    assert!(pair.deliver(1));
+    // Nobody answers the abort: the end is far, and writes fail now.
+    assert_eq!(pair.states()[0], PeerAbortWait);
+    assert_eq!(pair.conn(0).cause(), Some(CloseCause::PeerClosedEarly));
+    assert!(pair.sides[0].notices.contains(Notices::WRITABLE));
+    pair.run();
+    assert_eq!(pair.states(), [PeerAbortWait, Closed]);
+    assert!(pair.fire());
+    assert_eq!(pair.states(), [Closed, Closed]);
+}
+
+#[test]
+fn who_waits_for_room_learns_of_a_close_behind_the_last_octet() {
+    //= CLOSE-014 test
+    //= CLOSE-022 test
+    for half_first in [false, true] {
+        let mut pair = Pair::of(8);
+        pair.send(0, 8, false);
+        pair.poll(0);
+        while pair.deliver(0) {}
+        if half_first {
+            pair.shutdown(1, Shutdown::Write);
+            pair.poll(1);
+            while pair.deliver(1) {}
+            // Writing may go on.
+            assert!(!pair.sides[0].notices.contains(Notices::WRITABLE));
+        }
+        assert_eq!(pair.recv(1, 8), 8);
+        pair.shutdown(1, Shutdown::Both);
+        pair.poll(1);
+        while pair.deliver(1) {}
+        // All of it was read, so this is no reset; no completion has told of room yet.
+        assert_eq!(pair.states()[0], AppCloseWait1);
+        assert!(pair.sides[0].notices.contains(Notices::WRITABLE));
+        let (now, cfg) = (pair.now, pair.cfg);
+        let refused = pair.conn(0).commit(now, &cfg, 0);
+        assert_eq!(refused, Err(ApiMisuse::SendClosed));
+    }
+}
+
+#[test]
+fn who_ends_writing_itself_waits_for_no_room() {
+    for end in [Some(Shutdown::Write), Some(Shutdown::Both), None] {
+        let mut pair = Pair::of(8);
+        pair.send(0, 8, false);
+        match end {
+            Some(how) => pair.shutdown(0, how),
+            None => pair.abort(0),
+        }
+        pair.run();
+        assert!(!pair.sides[0].notices.contains(Notices::WRITABLE));
+    }
+}
+
+#[test]
 fn a_completion_reported_after_the_answer_to_it_is_no_pending_data() {
     //= CLOSE-015 test
     let mut pair = Pair::of(8);
