@@ -1,5 +1,5 @@
 //! Two hosts of one machine, each with an ISM device, and what stories about SMC-D ask
-//! of them; and one engine of SMC-D alone, between a [hand](hand) that plays its peer and
+//! of them; and one engine of SMC-D alone, between a [hand] that plays its peer and
 //! its device.
 
 pub mod hand;

@@ -130,6 +130,8 @@ impl<D: IsmDevice> Binding<D> {
     #[inline]
     pub fn execute(&mut self, command: IsmCommand) {
         match command {
+            IsmCommand::Signal { conn, .. } | IsmCommand::Move { conn, .. }
+                if self.owes_failure(conn) => {}
             IsmCommand::Signal { conn, buffer, cdc } => self.signal(conn, buffer, &cdc),
             _ => self.execute_other(command),
         }
@@ -154,6 +156,14 @@ impl<D: IsmDevice> Binding<D> {
                 Err(_) => self.answers.extend(refusal(command)),
             },
         }
+    }
+
+    /// Whether the engine is still to hear that a move of a connection failed: the peer
+    /// must not be told of octets that it has not got.
+    #[inline]
+    fn owes_failure(&self, conn: ConnId) -> bool {
+        let failure = IsmCompletion::MoveFailed { conn };
+        !self.answers.is_empty() && self.answers.contains(&failure)
     }
 
     #[inline]

@@ -70,7 +70,9 @@ pub enum IsmCompletion {
         /// peer's last word could be taken for one that came before its last octets.
         cdc: [u8; CDC_ISM_LENGTH],
     },
-    /// A `Move` or `Signal` of the connection could not be executed.
+    /// A `Move` or `Signal` of the connection could not be executed. Until this is told,
+    /// no later one of the connection may be executed either: the peer would be told of
+    /// octets that it has not got.
     MoveFailed {
         /// The connection.
         conn: ConnId,

@@ -1,6 +1,7 @@
 //! Two engines, each with a device of one machine, and nothing between them but a
 //! queue of CLC octets.
 
+use smc_proto::command::IsmCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
@@ -211,4 +212,35 @@ fn a_device_that_goes_ends_its_peers_connections() {
         )
     };
     assert!(server.told(lost), "{:?}", server.events);
+}
+
+#[test]
+fn the_peer_is_not_told_of_octets_whose_move_failed() {
+    //= D-053 test
+    let mut pair = Pair::connected(false);
+    let now = pair.now;
+    let [writer, reader] = &mut pair.sides;
+    assert_eq!(writer.write(now, b"lost"), 4);
+    let mut signalled = 0;
+    while let Some(mut command) = writer.engine.poll_ism(now, writer.binding.id()) {
+        match &mut command {
+            // As if the device could not do it.
+            IsmCommand::Move { offset, .. } => *offset = 1 << 30,
+            IsmCommand::Signal { .. } => signalled += 1,
+            _ => {}
+        }
+        writer.binding.execute(command);
+    }
+    assert_eq!(signalled, 1);
+    assert_eq!(reader.binding.poll(), None);
+    // The engine hears of it, and from then on may say that this is the end.
+    pair.settle();
+    let [writer, reader] = &pair.sides;
+    for side in [writer, reader] {
+        let reset = |event: &Event| match event {
+            Event::Closed { reason, .. } => *reason != CloseReason::Normal,
+            _ => false,
+        };
+        assert!(side.told(reset), "{:?}", side.events);
+    }
 }

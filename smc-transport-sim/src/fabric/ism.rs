@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use smc_proto::completion::IsmCompletion;
-use smc_proto::id::{BufferId, DeviceId};
+use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::types::{Chid, IsmGid};
@@ -174,6 +174,14 @@ impl Ism {
         self.hosts.get_mut(&host)?.bindings.get_mut(&device)
     }
 
+    /// Whether an engine is still to hear that a move of a connection failed: nothing
+    /// that it asked for behind that is carried out.
+    fn owes_failure(&self, host: HostId, conn: ConnId) -> bool {
+        let failure = IsmCompletion::MoveFailed { conn };
+        let owner = self.hosts.get(&host);
+        owner.is_some_and(|owner| owner.reports.contains(&failure))
+    }
+
     /// The binding of a host that has a buffer.
     fn holder(&self, host: HostId, buffer: BufferId) -> Option<&Binding<Struck>> {
         let mut bindings = self.hosts.get(&host)?.bindings.values();
@@ -290,7 +298,14 @@ impl Fabric {
     /// An answer becomes visible.
     pub(super) fn ism_reported(&mut self, host: HostId, life: u32, report: IsmCompletion) {
         let alive = self.hosts.get(usize::from(host.0)).map(|host| host.life) == Some(life);
-        if let Some(owner) = self.ism.hosts.get_mut(&host).filter(|_| alive) {
+        if alive {
+            self.ism_report(host, report);
+        }
+    }
+
+    /// An answer is visible at once.
+    fn ism_report(&mut self, host: HostId, report: IsmCompletion) {
+        if let Some(owner) = self.ism.hosts.get_mut(&host) {
             owner.reports.push_back(report);
         }
     }

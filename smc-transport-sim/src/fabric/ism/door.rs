@@ -3,7 +3,6 @@
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::DeviceId;
-use smc_proto::time::Duration;
 
 use super::{Binding, Fabric, Struck};
 use crate::fabric::HostId;
@@ -78,6 +77,11 @@ impl Fabric {
             IsmCommand::Move { .. } => self.ism.note_phase(host, now, None),
             _ => {}
         }
+        if let IsmCommand::Move { conn, .. } | IsmCommand::Signal { conn, .. } = command
+            && self.ism.owes_failure(host, conn)
+        {
+            return;
+        }
         let watched = !self.observers.is_empty();
         let Some(binding) = self.ism.binding_mut(host, device) else {
             return;
@@ -107,11 +111,10 @@ impl Fabric {
             answers.extend(std::iter::from_fn(|| binding.poll()));
         }
         for answer in answers {
-            let after = match answer {
-                IsmCompletion::MoveFailed { .. } => Duration::ZERO,
-                _ => latency,
-            };
-            self.ism_report_at(after, host, answer);
+            match answer {
+                IsmCompletion::MoveFailed { .. } => self.ism_report(host, answer),
+                _ => self.ism_report_at(latency, host, answer),
+            }
         }
         self.show_ism(host, device, &command);
     }
