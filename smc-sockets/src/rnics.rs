@@ -17,6 +17,7 @@ pub struct Rnics {
     pub(crate) verbs: Box<dyn Verbs>,
     pub(crate) assumes_smc: bool,
     pub(crate) alone: bool,
+    pub(crate) in_version_1: bool,
 }
 
 impl Rnics {
@@ -66,6 +67,7 @@ impl Rnics {
             verbs: Box::new(BoundRnics::new(rnics, surroundings)?),
             assumes_smc: false,
             alone: false,
+            in_version_1: false,
         })
     }
 
@@ -82,6 +84,13 @@ impl Rnics {
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
+        self
+    }
+
+    /// SMC-R is spoken in version 1 only, as by hosts that know no other.
+    #[must_use]
+    pub fn in_version_1(mut self) -> Self {
+        self.in_version_1 = true;
         self
     }
 }

@@ -42,7 +42,7 @@ use crate::asking::Asking;
 use crate::carrier::Limit;
 use crate::connecting::Greetings;
 use crate::driver::Token;
-use crate::policy::Transport;
+use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
@@ -112,14 +112,20 @@ impl Shard {
         let rnics = rnics.ok();
         let assumes_smc = rnics.as_ref().is_some_and(|rnics| rnics.assumes_smc);
         let alone = rnics.as_ref().is_some_and(|rnics| rnics.alone);
+        let smcr = match &rnics {
+            // Who is asked all the same says that it has no device for it.
+            None if settings.policy.tcp_option == UseOption::Always => Offers::SMCR_V2,
+            None => Offers::empty(),
+            Some(rnics) if rnics.in_version_1 => Offers::SMCR_V1,
+            Some(_) => Offers::SMCR,
+        };
         let mut verbs = rnics.map(|rnics| rnics.verbs);
         let mut seed = [0; 10];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let [a, b, rest @ ..] = seed;
         let mac = verbs.as_ref().map_or(Mac::default(), |verbs| verbs.mac());
         let mut config = Config::new(PeerId::new(u16::from_ne_bytes([a, b]), mac));
-        config.offers = Offers::SMCD_V2;
-        config.offers.set(Offers::SMCR, verbs.is_some());
+        config.offers = Offers::SMCD_V2 | smcr;
         config.receive_buffer = BufferSize::at_least(settings.buffer.min(MAX_DMB_LEN));
         let policy = &settings.policy;
         // Shared memory has no send buffers.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::device::{Gid128, IsmDevice};
@@ -67,12 +67,36 @@ pub struct Stack {
 /// Ends with the last listener, stream and stack.
 struct Handle {
     shard: Arc<Shard>,
+    end: Arc<End>,
+}
+
+/// Whether the driver has ended.
+#[derive(Default)]
+struct End {
+    over: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shard.lock().abandoned = true;
         self.shard.ring();
+    }
+}
+
+impl End {
+    fn tell(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it came within this time.
+    fn wait(&self, patience: Duration) -> bool {
+        let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .changed
+            .wait_timeout_while(over, patience, |over| !*over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -108,12 +132,33 @@ impl Stack {
     fn over(settings: Settings, rnics: io::Result<Rnics>) -> io::Result<Self> {
         let shard = Shard::new(settings, rnics)?;
         let driven = shard.clone();
+        let end = Arc::new(End::default());
+        let ended = end.clone();
         std::thread::Builder::new()
             .name("smc-driver".into())
-            .spawn(move || driver::run(&driven))?;
+            .spawn(move || {
+                driver::run(&driven);
+                // The devices go before anybody is told.
+                drop(driven);
+                ended.tell();
+            })?;
         Ok(Self {
-            handle: Arc::new(Handle { shard }),
+            handle: Arc::new(Handle { shard, end }),
         })
+    }
+
+    /// Gives this handle of the stack up, and waits until nothing is left to do for
+    /// connections whose streams were dropped, and peers know that their links go; so long
+    /// at most. Whether that came to pass: it cannot while another handle, a listener or a
+    /// stream keeps the stack.
+    ///
+    /// Without it, what is on the way over RNICs when the process ends may not arrive, and
+    /// peers find out about the links by themselves.
+    #[must_use]
+    pub fn end(self, patience: Duration) -> bool {
+        let end = self.handle.end.clone();
+        drop(self);
+        end.wait(patience)
     }
 
     /// The stack of this process, opened when it is first asked for, with the policy that

@@ -58,6 +58,31 @@ fn octets_come_back_and_nothing_is_left() {
     assert!(settles(LONG, || fabric.usage() == (0, 0)));
 }
 
+/// A program that ends right after it has written.
+#[test]
+fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
+    let hosts = Hosts::new();
+    let (mut client, mut server) = hosts.pair();
+    let sent = octets(100_000);
+    client.write_all(&sent).unwrap();
+    let Hosts {
+        fabric,
+        client: stack,
+        server: peer,
+    } = hosts;
+    // As long as a stream keeps it, it goes on.
+    assert!(!stack.clone().end(Duration::from_millis(50)));
+    drop(client);
+    let mut received = Vec::new();
+    server.read_to_end(&mut received).unwrap();
+    assert!(received == sent);
+    drop(server);
+    assert!(stack.end(LONG));
+    // The peer has heard that the links go.
+    assert!(peer.end(LONG));
+    assert_eq!(fabric.usage(), (0, 0));
+}
+
 #[test]
 fn after_half_a_close_the_other_half_goes_on() {
     let hosts = Hosts::new();

@@ -111,6 +111,10 @@ pub struct Scenario {
     pub server: &'static [Step],
     /// What carries it.
     pub expected: Expected,
+    /// What does if the client is ours.
+    pub with_our_client: Option<Expected>,
+    /// What does if both ends are ours.
+    pub between_ours: Option<Expected>,
     /// Seconds that one wait may last.
     pub patience: u64,
     /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
@@ -119,6 +123,16 @@ pub struct Scenario {
     /// A reason, and one that says the same: which of both is told depends on version
     /// and role with Linux, and does not with ours.
     pub alike: Option<(u32, u32)>,
+}
+
+impl Scenario {
+    /// What carries it between ends of which these are ours.
+    #[must_use]
+    pub fn expected(&self, our_client: bool, our_server: bool) -> Expected {
+        let between_ours = self.between_ours.filter(|_| our_client && our_server);
+        let with_our_client = self.with_our_client.filter(|_| our_client);
+        between_ours.or(with_our_client).unwrap_or(self.expected)
+    }
 }
 
 #[cfg(test)]

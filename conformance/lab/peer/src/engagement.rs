@@ -1,59 +1,49 @@
 //! The part of a scenario that this process has.
 
 use std::io::{self, BufRead, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket, sockopt};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_lab::conversation;
 use smc_lab::netlink::smc::SocketView;
 use smc_lab::orders::{Answer, Engagement, Held, Role};
 use smc_lab::scenarios::Connections;
-use smc_sockets::tcp_option::TcpOption;
+use smc_sockets::{SmcListener, SmcSocket, Stack};
 
 use crate::connection::Connection;
 use crate::setup;
-use crate::shared::Shared;
+
+/// Linux is done with a connection a while after both ends have closed it.
+const AFTERMATH: Duration = Duration::from_millis(300);
 
 /// Reads what to do, does it, and tells how it went.
 pub(crate) fn hold() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let engagement: Engagement = serde_json::from_str(&line)?;
-    let option = TcpOption::attach().map_err(setup::told)?;
-    let local = engagement.local;
-    let shared = Shared::new(setup::host(local, engagement.v1, &engagement.ueids)?)?;
-    let held = thread::scope(|scope| {
-        let driver = scope.spawn(|| shared.drive());
-        let party = Party {
-            shared: &shared,
-            option: &option,
-            engagement: &engagement,
-        };
-        let held = match engagement.role {
-            Role::Client => party.connect_all(),
-            Role::Server => party.accept_all(),
-        };
-        // Linux is done with a connection a while after both ends have closed it.
-        thread::sleep(Duration::from_millis(300));
-        // The peer is told that the links go, and does not wait for them.
-        shared.with(|host| host.end_groups())?;
-        let _ = shared.until(GOODBYE, |host| Ok(host.groups.is_empty().then_some(())));
-        shared.end()?;
-        driver
-            .join()
-            .map_err(|_| io::Error::other("the driver panicked"))??;
-        held
-    });
-    say(&Answer::Held(
-        held.unwrap_or_else(|error| vec![Held::failed(&error)]),
-    ))
+    let stack = setup::stack(&engagement)?;
+    let party = Party {
+        stack: &stack,
+        engagement: &engagement,
+    };
+    let held = match engagement.role {
+        Role::Client => party.connect_all(),
+        Role::Server => party.accept_all(),
+    };
+    let mut held = held.unwrap_or_else(|error| vec![Held::failed(&error)]);
+    thread::sleep(AFTERMATH);
+    let patience = party.patience();
+    if !stack.end(patience)
+        && let Some(last) = held.last_mut()
+    {
+        let told = format!("the stack did not end within {patience:?}");
+        last.difference.get_or_insert(told);
+    }
+    say(&Answer::Held(held))
 }
-
-/// For the end of the link groups, which the peer may not answer.
-const GOODBYE: Duration = Duration::from_secs(3);
 
 fn say(answer: &Answer) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -62,8 +52,7 @@ fn say(answer: &Answer) -> io::Result<()> {
 }
 
 struct Party<'a> {
-    shared: &'a Shared,
-    option: &'a TcpOption,
+    stack: &'a Stack,
     engagement: &'a Engagement,
 }
 
@@ -96,38 +85,28 @@ impl Party<'_> {
         }
     }
 
-    fn connect(&self) -> io::Result<Connection<'_>> {
-        let address = SocketAddrV4::new(self.engagement.address, self.engagement.port);
-        let client = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        let marks = self.option.marks();
-        marks.opt_in(&client)?;
-        connect(&client, &address)?;
-        let heard = marks.verdict(&client)?;
-        self.enter(TcpStream::from(client), heard)
+    fn connect(&self) -> io::Result<Connection> {
+        let address = SocketAddr::from((self.engagement.address, self.engagement.port));
+        let stream = self.socket()?.connect(address)?;
+        Connection::new(stream, self.patience())
     }
 
     fn accept_all(&self) -> io::Result<Vec<Held>> {
         let count = self.engagement.connections.count();
-        let server = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        sockopt::set_socket_reuseaddr(&server, true)?;
-        bind(
-            &server,
-            &SocketAddrV4::new([0; 4].into(), self.engagement.port),
-        )?;
-        self.option.marks().opt_in(&server)?;
-        listen(&server, i32::try_from(count).unwrap_or(i32::MAX))?;
-        let listener = TcpListener::from(server);
+        let socket = self.socket()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::UNSPECIFIED, self.engagement.port).into())?;
+        let listener = socket.listen(count)?;
         say(&Answer::Listening)?;
         Ok(thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..count {
-                let tcp = listener.accept();
-                threads.push(scope.spawn(|| {
-                    self.result(tcp.and_then(|(tcp, _)| {
-                        let heard = self.option.marks().verdict(&tcp)?;
-                        self.enter(tcp, heard)
-                    }))
-                }));
+                let connection = self.accept(&listener);
+                let lost = connection.is_err();
+                threads.push(scope.spawn(|| self.result(connection)));
+                if lost {
+                    break;
+                }
             }
             threads
                 .into_iter()
@@ -136,39 +115,44 @@ impl Party<'_> {
         }))
     }
 
-    fn enter(&self, tcp: TcpStream, heard: bool) -> io::Result<Connection<'_>> {
-        let is_client = self.engagement.role == Role::Client;
-        let (buffers, patience) = (self.engagement.buffers, self.patience());
-        Connection::open(self.shared, tcp, is_client, heard, buffers, patience)
+    fn accept(&self, listener: &SmcListener) -> io::Result<Connection> {
+        let timeout = Timespec::try_from(self.patience()).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))? {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Connection::new(listener.accept()?.0, self.patience()),
+        }
+    }
+
+    fn socket(&self) -> io::Result<SmcSocket> {
+        let socket = SmcSocket::new_v4_on(self.stack)?;
+        if let Some(octets) = self.engagement.buffers {
+            socket.set_send_buffer_size(octets)?;
+            socket.set_recv_buffer_size(octets)?;
+        }
+        Ok(socket)
     }
 
     fn patience(&self) -> Duration {
         Duration::from_millis(self.engagement.patience)
     }
 
-    fn result(&self, connection: io::Result<Connection<'_>>) -> Held {
+    fn result(&self, connection: io::Result<Connection>) -> Held {
         connection
-            .and_then(|connection| self.talk(connection))
+            .map(|connection| self.talk(&connection))
             .unwrap_or_else(|error| Held::failed(&error))
     }
 
-    fn talk(&self, connection: Connection<'_>) -> io::Result<Held> {
-        let carried = connection.carried;
+    fn talk(&self, connection: &Connection) -> Held {
         let view = SocketView {
             inode: 0,
             state: 0,
-            carried,
+            carried: connection.carried(),
             link: None,
         };
         let began = Instant::now();
         let steps = &self.engagement.steps;
-        let outcome = conversation::hold(&connection, self.engagement.role, steps, self.patience());
-        let mut held = Held::new(Some(view), outcome, began);
-        if let Err(error) = connection.close() {
-            held.transcript.push(format!("Close: {error}"));
-            held.difference.get_or_insert(format!("Close: {error}"));
-        }
-        Ok(held)
+        let outcome = conversation::hold(connection, self.engagement.role, steps, self.patience());
+        Held::new(Some(view), outcome, began)
     }
 }
 

@@ -1,4 +1,5 @@
-//! One end of a scenario, by our own SMC: an engine, libibverbs and the TCP option.
+//! One end of a scenario, by the sockets that programs get: `smc-sockets` over libibverbs,
+//! with the TCP option.
 //!
 //! The guest's first process starts it with an engagement on its standard input; it
 //! answers on its standard output, as that process answers the laboratory.
@@ -6,17 +7,9 @@
 #[cfg(target_os = "linux")]
 mod connection;
 #[cfg(target_os = "linux")]
-mod data;
-#[cfg(target_os = "linux")]
 mod engagement;
 #[cfg(target_os = "linux")]
-mod host;
-#[cfg(target_os = "linux")]
 mod setup;
-#[cfg(target_os = "linux")]
-mod shared;
-#[cfg(target_os = "linux")]
-mod turn;
 
 #[cfg(target_os = "linux")]
 fn main() {

@@ -5,8 +5,13 @@ use crate::orders::Held;
 use crate::scenarios::{Expected, Scenario};
 
 /// The first difference, if there is one.
-pub(crate) fn difference(scenario: &Scenario, client: &[Held], server: &[Held]) -> Option<String> {
-    let (client_carried, server_carried) = match scenario.expected {
+pub(crate) fn difference(
+    scenario: &Scenario,
+    expected: Expected,
+    client: &[Held],
+    server: &[Held],
+) -> Option<String> {
+    let (client_carried, server_carried) = match expected {
         Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
         Expected::Tcp(client, server) => {
             let tcp = |(reason, peer)| Carried::Tcp(reason, peer);
@@ -95,29 +100,28 @@ mod tests {
     #[test]
     fn another_carrier_a_difference_and_a_missing_connection_are_told() {
         let scenario = &SCENARIOS[0];
+        let difference = |client: &[Held], server: &[Held]| {
+            difference(scenario, scenario.expected(false, false), client, server)
+        };
         let good = [held(Carried::SmcR)];
-        assert_eq!(difference(scenario, &good, &good), None);
+        assert_eq!(difference(&good, &good), None);
         let tcp = [held(Carried::Tcp(0x0301_0000, 0))];
         assert_eq!(
-            difference(scenario, &good, &tcp).unwrap(),
+            difference(&good, &tcp).unwrap(),
             "server, connection 0: TCP 0x03010000 in place of SMC-R"
         );
         let mut broken = good.clone();
         broken[0].difference = Some("End: an octet".to_owned());
         assert_eq!(
-            difference(scenario, &broken, &good).unwrap(),
+            difference(&broken, &good).unwrap(),
             "client, connection 0 (SMC-R): End: an octet"
         );
         assert_eq!(
-            difference(scenario, &good, &[]).unwrap(),
+            difference(&good, &[]).unwrap(),
             "server: 0 of 1 connections"
         );
         let mut more = good.clone();
         more[0].moved = (5, 6);
-        assert!(
-            difference(scenario, &good, &more)
-                .unwrap()
-                .starts_with("more octets")
-        );
+        assert!(difference(&good, &more).unwrap().starts_with("more octets"));
     }
 }

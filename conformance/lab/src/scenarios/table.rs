@@ -14,6 +14,8 @@ const USUAL: Scenario = Scenario {
     client: &[],
     server: &[],
     expected: Expected::SmcR,
+    with_our_client: None,
+    between_ours: None,
     patience: 20,
     linux_fails: None,
     alike: None,
@@ -50,6 +52,9 @@ pub(super) const SIZES: [Step; 64] = {
 
 const ECHO: &[Step] = &[Step::Echo, Step::Shutdown];
 const GREETING: &[Step] = &[Step::Echoed(3 * KIB), Step::Shutdown, Step::End];
+
+/// Our sockets have a UEID of their own, by which they know each other.
+const BETWEEN_OURS: Option<Expected> = Some(Expected::SmcR);
 
 /// All that is tried.
 pub const SCENARIOS: &[Scenario] = &[
@@ -305,6 +310,11 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::NO_DEVICE, 0)),
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
         ),
+        with_our_client: Some(Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
+            Some((reason::NO_DEVICE, 0)),
+        )),
+        between_ours: BETWEEN_OURS,
         ..USUAL
     },
     Scenario {
@@ -316,6 +326,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
             Some((reason::NO_DEVICE, 0)),
         ),
+        between_ours: BETWEEN_OURS,
         ..USUAL
     },
     Scenario {
@@ -327,6 +338,7 @@ pub const SCENARIOS: &[Scenario] = &[
             Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
             Some((reason::NO_DEVICE, 0)),
         ),
+        between_ours: BETWEEN_OURS,
         ..USUAL
     },
 ];

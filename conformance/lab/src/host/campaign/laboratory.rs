@@ -158,7 +158,9 @@ fn converse(
     let (client, server) = held?;
     transcript(place, "client", &client)?;
     transcript(place, "server", &server)?;
-    let difference = judge::difference(scenario, &client, &server);
+    let ours = |end| end == End::Ours;
+    let expected = scenario.expected(ours(direction.client), ours(direction.server));
+    let difference = judge::difference(scenario, expected, &client, &server);
     match scenario
         .linux_fails
         .filter(|_| direction.server == End::Kernel)

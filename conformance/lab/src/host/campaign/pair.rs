@@ -19,6 +19,8 @@ pub(super) const UEID: &str = "SMC-LAB";
 /// The soft-RoCE device, and the interface it is on.
 pub(super) const RDMA: &str = "rxe0";
 pub(super) const INTERFACE: &str = "eth0";
+/// Octets of a buffer that a socket may ask for: more than any does.
+const MOST_BUFFERED: &str = "4194304";
 /// tshark takes port 7000 for something else, and so on: none that anybody knows.
 const FIRST_PORT: u16 = 12_865;
 
@@ -62,6 +64,9 @@ impl Pair {
         }
         for (guest, address) in [(&mut pair.client, CLIENT), (&mut pair.server, SERVER)] {
             guest.adjust(Adjustment::Address(INTERFACE.into(), address, 24))?;
+            for most in ["net/core/rmem_max", "net/core/wmem_max"] {
+                guest.adjust(Adjustment::Sysctl(most.into(), MOST_BUFFERED.into()))?;
+            }
             guest.adjust(Adjustment::AddRdma(RDMA.into(), INTERFACE.into()))?;
             // Without one a kernel has nothing of version 2 to offer.
             if !v1 {
