@@ -57,7 +57,7 @@ impl<B: Wire + Host> Run<'_, B> {
         let mut differences = Vec::new();
         let differs = |field: &Field| {
             let (wanted, found) = (template.get(field.range()), octets.get(field.range()));
-            if field.bits.is_multiple_of(8) {
+            if field.is_octets() {
                 wanted != found
             } else {
                 field.get(&template) != field.get(octets)
@@ -76,35 +76,21 @@ impl<B: Wire + Host> Run<'_, B> {
                 differences.push(format!("{wanted} octets, not {found}"));
             }
             for field in &free {
-                for message in [&mut masked, &mut wanted] {
-                    if field.bits > 128 {
-                        if let Some(place) = message.get_mut(field.range()) {
-                            place.fill(0);
-                        }
-                    } else {
-                        field.put(message, 0);
-                    }
-                }
+                field.clear(&mut masked);
+                field.clear(&mut wanted);
             }
-            for field in layout::tables(message.kind).into_iter().flatten() {
+            for field in layout::fields(message.kind) {
                 if field.get(&masked) != field.get(&wanted)
                     && named.iter().all(|known| known.bit != field.bit)
                 {
-                    differences.push(difference(field, &wanted, &masked));
+                    differences.push(difference(&field, &wanted, &masked));
                     field.put(&mut masked, 0);
                     field.put(&mut wanted, 0);
                 }
             }
             for field in &named {
-                for message in [&mut masked, &mut wanted] {
-                    if field.bits > 128 {
-                        if let Some(place) = message.get_mut(field.range()) {
-                            place.fill(0);
-                        }
-                    } else {
-                        field.put(message, 0);
-                    }
-                }
+                field.clear(&mut masked);
+                field.clear(&mut wanted);
             }
             for (at, (wanted, found)) in wanted.iter().zip(&masked).enumerate() {
                 if wanted != found {
@@ -139,7 +125,7 @@ fn difference(field: &Field, wanted: &[u8], found: &[u8]) -> String {
             value => format!("{value} ({value:#x})"),
         }
     };
-    format!("{}={}, not {}", field.name, shown(wanted), shown(found))
+    format!("{field}={}, not {}", shown(wanted), shown(found))
 }
 
 /// A kind without what a field of the message tells as well.
@@ -155,12 +141,12 @@ pub(super) fn name(message: &Message) -> String {
     let reply = if message.reply { " reply" } else { "" };
     match message.kind {
         Kind::Clc(form, kind) => {
-            let known = layout::CLC.iter().find(|(_, known)| *known == kind);
+            let known = layout::CLC_TYPES.iter().find(|(_, known)| *known == kind);
             let name = known.map_or("?", |(name, _)| *name);
             format!("CLC {name} ({form:?})")
         }
         Kind::Llc(kind) => {
-            let known = layout::LLC.iter();
+            let known = layout::LLC_TYPES.iter();
             let version = if kind & 0xe0 == 0x20 { "v2 " } else { "" };
             let plain = if kind < 0x80 { kind & 0x1f } else { kind };
             let name = known

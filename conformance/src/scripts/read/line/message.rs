@@ -1,7 +1,7 @@
 //! Messages by their fields.
 
 use super::Line;
-use crate::scripts::layout::{self, CLC, LLC};
+use crate::scripts::layout::{self, CLC_TYPES, LLC_TYPES};
 use crate::scripts::story::{Form, Kind, Message, Pattern, Setting, Value};
 use crate::scripts::text::Unclear;
 
@@ -26,7 +26,7 @@ impl Line<'_> {
                 .unwrap_or(form);
                 let what = "Proposal, Accept, Confirm or Decline was expected";
                 let name = self.take(what)?;
-                match CLC.iter().find(|(known, _)| *known == name) {
+                match CLC_TYPES.iter().find(|(known, _)| *known == name) {
                     Some((_, kind)) => (Kind::Clc(form, *kind), false),
                     None => return Err(self.unclear(self.taken(), what)),
                 }
@@ -39,10 +39,10 @@ impl Line<'_> {
                 }
                 .inspect(|_| self.next += 1)
                 .unwrap_or(if form.is_v2() { 0x20 } else { 0 });
-                let known: Vec<&str> = LLC.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = LLC_TYPES.iter().map(|(name, _)| *name).collect();
                 let what = format!("one of {} was expected", known.join(", "));
                 let name = self.take(&what)?;
-                let Some((_, kind)) = LLC.iter().find(|(known, _)| *known == name) else {
+                let Some((_, kind)) = LLC_TYPES.iter().find(|(known, _)| *known == name) else {
                     return Err(self.unclear(self.taken(), what));
                 };
                 let v2 = if *kind < 0x80 { v2 } else { 0 };
