@@ -82,10 +82,10 @@ pub fn clc(message: &[u8]) -> Fields {
             told.rows(DECLINE);
         }
         kind => {
-            let first = flags / 8 % 2 == 1;
+            let (first, technology) = (flags / 8 % 2 == 1, flags % 4);
             told.put("first_contact", u8::from(first));
-            told.put("technology", flags % 4);
-            if flags % 4 == 0 {
+            told.put("technology", technology);
+            if technology == 0 {
                 told.rows(PEER_ID);
                 told.rows(ACCEPT_R);
                 if version >= 2 {

@@ -23,13 +23,32 @@ fn declined() -> (Script, ConnId) {
     (s, conn)
 }
 
+/// Shows a Decline after `cut` octets of it have been shown: it is consumed, and what
+/// stands behind it is the application's.
+fn swallows(s: &mut Script, conn: ConnId, decline: &[u8], cut: usize) {
+    let end = decline.len();
+    if cut < end {
+        let held = s.octets(conn, &decline[..cut]);
+        let total = if cut < 8 { 8 } else { end };
+        check!(s, held, Ok(ClcProgress::NeedMore { total }));
+    }
+    let all = [decline, GET].concat();
+    let (len, next) = (end, Next::Stop);
+    check!(
+        s,
+        s.octets(conn, &all),
+        Ok(ClcProgress::Consumed { len, next })
+    );
+    check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+}
+
 #[test]
 fn who_declines_while_it_prepares_may_be_declined_meanwhile() {
     // The server has waited for the Confirm as long as it would.
     //= CASE-A06 test
     //= CLC-064 test
     let decline = Peer::octets(&Peer::default().decline());
-    for (first, shown) in [(1, 28), (9, 28), (28, 28)] {
+    for cut in [1, 9, 28] {
         let (mut s, conn) = Waiting::SubsequentAccept.reach();
         s.accept(conn, s.peer.subsequent(2));
         let request = LlcMessage::ConfirmRkey(s.expect_confirm_rkey());
@@ -37,19 +56,7 @@ fn who_declines_while_it_prepares_may_be_declined_meanwhile() {
         s.expect_clc();
         let watching = s.expect_fallback(conn, DiagnosisCode::REGISTER_BUFFER);
         check!(s, watching, true);
-        if first < shown {
-            let total = if first < 8 { 8 } else { 28 };
-            let held = s.octets(conn, &decline[..first]);
-            check!(s, held, Ok(ClcProgress::NeedMore { total }));
-        }
-        let all = [&decline[..], GET].concat();
-        let (len, next) = (28, Next::Stop);
-        check!(
-            s,
-            s.octets(conn, &all),
-            Ok(ClcProgress::Consumed { len, next })
-        );
-        check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+        swallows(&mut s, conn, &decline, cut);
         s.end();
     }
 }
@@ -61,18 +68,7 @@ fn a_crossing_decline_is_swallowed_however_it_is_cut() {
     let decline = Peer::octets(&Peer::default().decline());
     for cut in 1..decline.len() {
         let (mut s, conn) = declined();
-        let held = s.octets(conn, &decline[..cut]);
-        let total = if cut < 8 { 8 } else { 28 };
-        check!(s, held, Ok(ClcProgress::NeedMore { total }));
-        let mut all = decline.clone();
-        all.extend_from_slice(GET);
-        let (len, next) = (28, Next::Stop);
-        check!(
-            s,
-            s.octets(conn, &all),
-            Ok(ClcProgress::Consumed { len, next })
-        );
-        check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+        swallows(&mut s, conn, &decline, cut);
         s.end();
     }
 }
@@ -91,17 +87,7 @@ fn a_crossing_decline_of_either_eye_catcher_and_version_is_swallowed_however_it_
         decline[end - 4..].copy_from_slice(&EYE_CATCHER_SMCD);
         for cut in 1..end {
             let (mut s, conn) = declined();
-            let held = s.octets(conn, &decline[..cut]);
-            let total = if cut < 8 { 8 } else { end };
-            check!(s, held, Ok(ClcProgress::NeedMore { total }));
-            let all = [&decline[..], GET].concat();
-            let (len, next) = (end, Next::Stop);
-            check!(
-                s,
-                s.octets(conn, &all),
-                Ok(ClcProgress::Consumed { len, next })
-            );
-            check!(s, s.octets(conn, GET), Ok(ClcProgress::NotClc));
+            swallows(&mut s, conn, &decline, cut);
             s.end();
         }
     }

@@ -37,6 +37,19 @@ fn group_of(s: &Script) -> GroupId {
     s.group.expect("a group that is up")
 }
 
+/// A server whose group has no connection left, and whose application deletes it;
+/// something may be done to it in between.
+fn deleting(first: impl FnOnce(&mut Script)) -> (Script, GroupId) {
+    let mut s = Script::server();
+    let conn = s.server_first_contact();
+    close(&mut s, conn);
+    let group = group_of(&s);
+    first(&mut s);
+    s.endpoint.delete_group(s.now, group);
+    s.pump();
+    (s, group)
+}
+
 #[test]
 fn an_idle_server_deletes_the_group_and_needs_no_answer() {
     //= LINK-030 test
@@ -70,12 +83,7 @@ fn an_idle_server_deletes_the_group_and_needs_no_answer() {
 fn a_client_that_says_it_too_ends_the_servers_wait() {
     //= LINK-032 test
     for reply in [false, true] {
-        let mut s = Script::server();
-        let conn = s.server_first_contact();
-        close(&mut s, conn);
-        let group = group_of(&s);
-        s.endpoint.delete_group(s.now, group);
-        s.pump();
+        let (mut s, group) = deleting(|_| {});
         let request = s.expect_delete_link();
         check!(s, s.endpoint.usage().links, 1);
         // Nobody joins meanwhile, and saying it again puts nothing off.
@@ -93,13 +101,7 @@ fn a_client_that_says_it_too_ends_the_servers_wait() {
 #[test]
 fn a_client_that_answers_before_the_completion_is_not_waited_for() {
     //= LINK-032 test
-    let mut s = Script::server();
-    let conn = s.server_first_contact();
-    close(&mut s, conn);
-    let group = group_of(&s);
-    s.adapter.hold = Some(Kind::Send);
-    s.endpoint.delete_group(s.now, group);
-    s.pump();
+    let (mut s, _) = deleting(|s| s.adapter.hold = Some(Kind::Send));
     s.send(Peer::delete_all());
     check!(s, s.endpoint.usage().groups, 1);
     s.release();
@@ -110,12 +112,7 @@ fn a_client_that_answers_before_the_completion_is_not_waited_for() {
 
 #[test]
 fn a_link_that_breaks_while_the_client_is_heard_out_ends_the_group() {
-    let mut s = Script::server();
-    let conn = s.server_first_contact();
-    close(&mut s, conn);
-    let group = group_of(&s);
-    s.endpoint.delete_group(s.now, group);
-    s.pump();
+    let (mut s, _) = deleting(|_| {});
     s.expect_delete_link();
     s.break_link(1);
     check!(s, s.endpoint.usage().groups, 0);
