@@ -16,33 +16,11 @@ use std::time::{Duration, Instant};
 
 use common::octets;
 use common::rnics::rnics;
-use network::Wire;
+use network::{Wire, with_option};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use smc_sockets::tcp_option::{OptionError, TcpOption};
+use smc_sockets::tcp_option::TcpOption;
 use smc_sockets::{Cause, Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
-
-/// Runs a test in a network of its own, on a thread of its own, where there are the rights.
-fn with_rights(test: fn()) {
-    let thread = std::thread::spawn(move || {
-        match network::isolate() {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                eprintln!("SKIPPED: no network of one's own: {error}");
-                return;
-            }
-            Err(error) => panic!("a network of one's own: {error}"),
-        }
-        match TcpOption::attach() {
-            Ok(_) => test(),
-            Err(error @ (OptionError::MissingCapabilities(_) | OptionError::NoCgroup)) => {
-                eprintln!("SKIPPED: {error}");
-            }
-            Err(error) => panic!("{error}"),
-        }
-    });
-    thread.join().expect("the test's thread");
-}
 
 /// A stack with an RNIC in software that does not use shared memory.
 fn stack(fabric: &Fabric, host: u8, policy: &str) -> Stack {
@@ -67,7 +45,7 @@ fn crosses(mut from: &SmcStream, mut to: &SmcStream) {
 
 #[test]
 fn ends_that_both_ask_speak_smc_r() {
-    with_rights(|| {
+    with_option(|_| {
         let fabric = Fabric::default();
         let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
         let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -87,7 +65,7 @@ fn ends_that_both_ask_speak_smc_r() {
 
 #[test]
 fn who_is_not_answered_says_so() {
-    with_rights(|| {
+    with_option(|_| {
         let fabric = Fabric::default();
         let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let client = stack(&fabric, 1, "");
@@ -106,7 +84,7 @@ fn who_is_not_answered_says_so() {
 
 #[test]
 fn a_listener_that_listens_already_cannot_ask() {
-    with_rights(|| {
+    with_option(|_| {
         let fabric = Fabric::default();
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let listener = SmcListener::on(&stack(&fabric, 2, ""), tcp).unwrap();
@@ -121,7 +99,7 @@ fn a_listener_that_listens_already_cannot_ask() {
 /// A client that was asked for, and has nothing to offer, says so in CLC.
 #[test]
 fn always_asking_tells_the_peer_why_nothing_comes_of_it() {
-    with_rights(|| {
+    with_option(|_| {
         let always = |more: &str| {
             let mut settings = Settings::default();
             let policy = format!("tcp-option = \"always\"\n{more}");
@@ -214,7 +192,7 @@ fn is_met_over_tcp_and_left_alone(first: Answer, at_most: Duration) {
 
 #[test]
 fn a_server_that_answers_nonsense_is_left_alone() {
-    with_rights(|| {
+    with_option(|_| {
         is_met_over_tcp_and_left_alone(
             |mut stream| {
                 let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -226,12 +204,12 @@ fn a_server_that_answers_nonsense_is_left_alone() {
 
 #[test]
 fn a_server_that_hangs_up_is_left_alone() {
-    with_rights(|| is_met_over_tcp_and_left_alone(drop, Duration::from_secs(5)));
+    with_option(|_| is_met_over_tcp_and_left_alone(drop, Duration::from_secs(5)));
 }
 
 #[test]
 fn a_server_that_says_nothing_is_left_alone() {
-    with_rights(|| {
+    with_option(|_| {
         is_met_over_tcp_and_left_alone(
             |stream| {
                 // It waits for more of what it takes for a request.
@@ -249,7 +227,7 @@ fn a_server_that_says_nothing_is_left_alone() {
 #[test]
 fn who_connects_without_waiting_is_led_to_the_second_connection() {
     use rustix::event::{PollFd, PollFlags, Timespec};
-    with_rights(|| {
+    with_option(|_| {
         let option = TcpOption::attach().unwrap();
         let (address, _tells) = echoing(&option, drop);
         let client = stack(&Fabric::default(), 1, "");

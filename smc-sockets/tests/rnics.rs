@@ -5,11 +5,11 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use common::rnics::{Hosts, rnics};
-use common::{octets, settles};
+use common::{octets, settles, stories};
 use rustix::event::{PollFd, PollFlags};
 use smc_proto::wire::types::DiagnosisCode;
 use smc_sockets::{Cause, Limit, Rnics, Settings, Side, SmcListener, SmcStream, Stack};
@@ -20,38 +20,11 @@ use smc_transport_verbs::soft::{Fabric, SoftRnic};
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// Sends octets to an end that sends them back, and compares.
-fn echo(mut client: SmcStream, server: SmcStream, sent: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut chunk = vec![0; 70_001];
-            loop {
-                match (&server).read(&mut chunk).unwrap() {
-                    0 => break,
-                    len => (&server).write_all(&chunk[..len]).unwrap(),
-                }
-            }
-        });
-        let mut received = Vec::new();
-        let client = &mut client;
-        std::thread::scope(|scope| {
-            let writer = &*client;
-            scope.spawn(move || {
-                (&*writer).write_all(sent).unwrap();
-                writer.shutdown(Shutdown::Write).unwrap();
-            });
-            (&*writer).read_to_end(&mut received).unwrap();
-        });
-        assert!(received == sent);
-        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
-    });
-}
-
 #[test]
 fn octets_come_back_and_nothing_is_left() {
     let hosts = Hosts::new();
     let (client, server) = hosts.pair();
-    echo(client, server, &octets(8 << 20));
+    stories::every_octet_comes_back(client, server, &octets(8 << 20));
     let fabric = hosts.fabric.clone();
     drop(hosts);
     // Each side told the other that the links go; neither waits for a timer of its own.
@@ -86,34 +59,15 @@ fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
 #[test]
 fn after_half_a_close_the_other_half_goes_on() {
     let hosts = Hosts::new();
-    let (mut client, mut server) = hosts.pair();
-    client.write_all(b"question").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    let error = client.write(b"more").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
-    let mut text = String::new();
-    server.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "question");
-    server.write_all(b"answer").unwrap();
-    drop(server);
-    let mut text = String::new();
-    client.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "answer");
+    let (client, server) = hosts.pair();
+    stories::after_half_a_close_the_other_half_goes_on(client, server);
 }
 
 #[test]
 fn who_drops_unread_octets_resets_the_peer() {
     let hosts = Hosts::new();
-    let (mut client, server) = hosts.pair();
-    client.write_all(b"nobody reads this").unwrap();
-    // Wait until they are there: a reset is for octets that were received.
-    while (&server).read(&mut [0; 1]).unwrap() == 0 {}
-    drop(server);
-    let error = client.read(&mut [0; 1]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // As with TCP, it is told once.
-    let error = client.write(b"x").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    let (client, server) = hosts.pair();
+    stories::who_drops_unread_octets_resets_the_peer(client, server);
 }
 
 /// More than a link group has room for, side by side, and then one after the other.
@@ -355,7 +309,7 @@ fn processes_of_one_host_prefer_shared_memory() {
     let stream = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
     let (served, _) = listener.accept().unwrap();
     assert_eq!(stream.carrier().to_string(), "SMC-D v2.1");
-    echo(stream, served, &octets(100_000));
+    stories::every_octet_comes_back(stream, served, &octets(100_000));
     assert_eq!(fabric.usage(), (0, 0));
 }
 

@@ -7,50 +7,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use common::{listener, octets, pair, stack};
+use common::{listener, octets, pair, stack, stories};
 use smc_sockets::SmcStream;
 
 #[test]
 fn every_octet_comes_back() {
-    let (mut client, server) = pair();
-    let serving = std::thread::spawn(move || {
-        let mut chunk = vec![0; 70_001];
-        loop {
-            match (&server).read(&mut chunk).unwrap() {
-                0 => break,
-                len => (&server).write_all(&chunk[..len]).unwrap(),
-            }
-        }
-    });
-    let sent = octets(8 << 20);
-    let mut received = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&client).write_all(&sent).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
-        });
-        (&client).read_to_end(&mut received).unwrap();
-    });
-    assert!(received == sent);
-    serving.join().unwrap();
-    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    let (client, server) = pair();
+    stories::every_octet_comes_back(client, server, &octets(8 << 20));
 }
 
 #[test]
 fn after_half_a_close_the_other_half_goes_on() {
-    let (mut client, mut server) = pair();
-    client.write_all(b"question").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
-    let error = client.write(b"more").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
-    let mut text = String::new();
-    server.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "question");
-    server.write_all(b"answer").unwrap();
-    drop(server);
-    let mut text = String::new();
-    client.read_to_string(&mut text).unwrap();
-    assert_eq!(text, "answer");
+    let (client, server) = pair();
+    stories::after_half_a_close_the_other_half_goes_on(client, server);
 }
 
 #[test]
@@ -73,16 +42,8 @@ fn who_has_closed_both_ways_is_told_so() {
 
 #[test]
 fn who_drops_unread_octets_resets_the_peer() {
-    let (mut client, server) = pair();
-    client.write_all(b"nobody reads this").unwrap();
-    // Wait until they are there: a reset is for octets that were received.
-    while (&server).read(&mut [0; 1]).unwrap() == 0 {}
-    drop(server);
-    let error = client.read(&mut [0; 1]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // As with TCP, it is told once.
-    let error = client.write(b"x").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    let (client, server) = pair();
+    stories::who_drops_unread_octets_resets_the_peer(client, server);
 }
 
 #[test]

@@ -7,37 +7,14 @@
 #[path = "tcp_option/network.rs"]
 mod network;
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket};
 use smc_sockets::tcp_option::{Marks, OptionError, TcpOption};
 
-use network::{Seen, Wire};
-
-/// Runs a test in a network of its own, on a thread of its own, with the program
-/// attached.
-fn with_option(test: fn(&TcpOption)) {
-    let thread = std::thread::spawn(move || {
-        match network::isolate() {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                eprintln!("SKIPPED: no network of one's own: {error}");
-                return;
-            }
-            Err(error) => panic!("a network of one's own: {error}"),
-        }
-        match TcpOption::attach() {
-            Ok(option) => test(&option),
-            Err(error @ (OptionError::MissingCapabilities(_) | OptionError::NoCgroup)) => {
-                eprintln!("SKIPPED: {error}");
-            }
-            Err(error) => panic!("{error}"),
-        }
-    });
-    thread.join().expect("the test's thread");
-}
+use network::{Seen, Wire, with_option};
 
 /// A connection whose ends asked for the option or not: both verdicts, and what was on
 /// the wire.

@@ -5,6 +5,8 @@ pub(crate) mod ends;
 
 pub(crate) mod rnics;
 
+pub(crate) mod stories;
+
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 

@@ -8,14 +8,38 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
+use smc_sockets::tcp_option::{OptionError, TcpOption};
 
 /// SMC's option, from its kind to its number.
 const OPTION: [u8; 6] = [254, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
+/// Runs a test in a network of its own, on a thread of its own, with the program
+/// attached, where there are the rights.
+pub(crate) fn with_option(test: impl FnOnce(&TcpOption) + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        match isolate() {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("SKIPPED: no network of one's own: {error}");
+                return;
+            }
+            Err(error) => panic!("a network of one's own: {error}"),
+        }
+        match TcpOption::attach() {
+            Ok(option) => test(&option),
+            Err(error @ (OptionError::MissingCapabilities(_) | OptionError::NoCgroup)) => {
+                eprintln!("SKIPPED: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    });
+    thread.join().expect("the test's thread");
+}
+
 /// This thread's network is one of its own from now on; its loopback is up.
-pub(crate) fn isolate() -> io::Result<()> {
+fn isolate() -> io::Result<()> {
     // SAFETY: descriptors stay shared; only new sockets are of another network.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
     let socket = socket_with(
