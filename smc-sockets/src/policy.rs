@@ -5,11 +5,13 @@
 //! [`Policy::parse`] reads one from TOML, [`Policy::find`] from where files of this kind
 //! lie. Every key is described in `docs/policy.md`.
 
+mod error;
 mod file;
 mod place;
 mod rule;
 mod size;
 mod subnet;
+mod value;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use smc_proto::wire::types::Eid;
 use smc_transport_verbs::pnet::PnetTable;
 
-pub use file::PolicyError;
+pub use error::PolicyError;
 pub use place::{ENVIRONMENT, places};
 pub use rule::Rule;
 pub use subnet::{PortRange, Subnet};

@@ -1,0 +1,164 @@
+//! The values of a policy's keys: how they are written, and what is no such value.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, de};
+use smc_proto::wire::types::Eid;
+use smc_transport_verbs::pnet::{Attached, PnetId, PnetTable};
+
+use super::{MAX_UEIDS, PortRange, Subnet, Transport, size};
+
+/// Most servers that may be remembered.
+const MOST_SERVERS: usize = 65_536;
+
+pub(super) fn servers<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    match usize::deserialize(from)? {
+        most @ ..=MOST_SERVERS => Ok(most),
+        _ => Err(de::Error::custom(format_args!(
+            "at most {MOST_SERVERS} can be remembered"
+        ))),
+    }
+}
+
+/// A value with words of its own for what is wrong.
+struct Text<T>(T);
+
+impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+pub(super) fn subnets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Subnet>, D::Error> {
+    let all = Vec::<Text<Subnet>>::deserialize(from)?;
+    Ok(all.into_iter().map(|of| of.0).collect())
+}
+
+/// A port as a number, or ports as text.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "neither a port nor a range of ports as \"5000-5099\""
+)]
+enum Port {
+    One(u16),
+    Range(Text<PortRange>),
+}
+
+pub(super) fn ports<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PortRange>, D::Error> {
+    let all = Vec::<Port>::deserialize(from)?;
+    let range = |of| match of {
+        Port::One(port) => PortRange::one(port),
+        Port::Range(Text(range)) => range,
+    };
+    Ok(all.into_iter().map(range).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no amount of memory; write it as \"64 MiB\"")]
+enum Memory {
+    Octets(u64),
+    Text(String),
+}
+
+pub(super) fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    match Memory::deserialize(from)? {
+        Memory::Octets(octets) => Ok(Some(octets)),
+        Memory::Text(text) => size::octets(&text).map(Some).map_err(de::Error::custom),
+    }
+}
+
+struct Ueid(Eid);
+
+impl<'de> Deserialize<'de> for Ueid {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Eid::user(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+pub(super) fn ueids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Eid>, D::Error> {
+    let all = Vec::<Ueid>::deserialize(from)?;
+    if all.len() > MAX_UEIDS {
+        let most = format_args!("at most {MAX_UEIDS} user EIDs");
+        return Err(de::Error::custom(most));
+    }
+    Ok(all.into_iter().map(|of| of.0).collect())
+}
+
+pub(super) fn system_eid<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Eid>, D::Error> {
+    let text = String::deserialize(from)?;
+    let eid = text.as_bytes().try_into().ok().map(Eid);
+    match eid.filter(Eid::is_system) {
+        Some(eid) => Ok(Some(eid)),
+        None => Err(de::Error::custom(
+            "a system EID has 32 characters and begins with IBM-SYSZ-ISMSEID",
+        )),
+    }
+}
+
+pub(super) fn transports<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Transport>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Name {
+        Ism,
+        Verbs,
+    }
+    let mut all = Vec::new();
+    for name in Vec::<Name>::deserialize(from)? {
+        let transport = match name {
+            Name::Ism => Transport::Ism,
+            Name::Verbs => Transport::Verbs,
+        };
+        if all.contains(&transport) {
+            return Err(de::Error::custom(format_args!("\"{transport}\" twice")));
+        }
+        all.push(transport);
+    }
+    Ok(all)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PnetText {
+    id: String,
+    interface: Option<String>,
+    device: Option<String>,
+    port: Option<u8>,
+}
+
+/// An entry as the tool `smc_pnet` takes it.
+#[derive(Deserialize)]
+#[serde(try_from = "PnetText")]
+struct PnetEntry(PnetId, Attached);
+
+impl TryFrom<PnetText> for PnetEntry {
+    type Error = String;
+
+    fn try_from(entry: PnetText) -> Result<Self, String> {
+        let id = PnetId::new(&entry.id).map_err(|error| error.to_string())?;
+        let what = match (entry.interface, entry.device, entry.port) {
+            (Some(name), None, None) => Attached::Interface(name),
+            (None, Some(name), port) => Attached::Port(name, port.unwrap_or(1)),
+            _ => return Err("an entry has an interface, or a device with a port".to_owned()),
+        };
+        // Alone it fits if it has the right form.
+        let added = PnetTable::default().add(id, what.clone());
+        added.map_err(|error| error.to_string())?;
+        Ok(Self(id, what))
+    }
+}
+
+pub(super) fn pnet<'de, D: Deserializer<'de>>(from: D) -> Result<PnetTable, D::Error> {
+    let mut table = PnetTable::default();
+    for PnetEntry(id, what) in Vec::deserialize(from)? {
+        let told = match &what {
+            Attached::Interface(name) => format!("interface \"{name}\""),
+            Attached::Port(name, port) => format!("device \"{name}\", port {port}"),
+        };
+        let added = table.add(id, what);
+        added.map_err(|error| de::Error::custom(format_args!("{told}: {error}")))?;
+    }
+    Ok(table)
+}
