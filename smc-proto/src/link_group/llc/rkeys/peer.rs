@@ -1,6 +1,6 @@
 //! The peer's RMBs, as it announces and withdraws them.
 
-use super::super::super::{IncomingRkey, LinkSet, Role, remote_rmb};
+use super::super::super::{IncomingRkey, Link, LinkSet, Role, Standing, remote_rmb};
 use super::super::Flow;
 use super::super::form::emit_short;
 use crate::engine::Engine;
@@ -117,9 +117,13 @@ impl Engine<'_> {
     }
 
     /// Where the link stands that an entry is for, if it is a known one and another
-    /// than the one that carries the message.
+    /// than the one that carries the message. One that is being added counts: the
+    /// client uses it when it has answered CONFIRM LINK, and what it tells then on
+    /// another link may overtake that answer. It is not told again.
+    //= RMB-010
     fn entry_position(&self, group: u32, carrier: u32, entry: &LinkRToken) -> Option<u8> {
-        self.select_links(group, |l| l.number == entry.link && l.is_known())
+        let concerned = |l: &Link| l.is_known() || l.standing == Standing::Adding;
+        self.select_links(group, |l| l.number == entry.link && concerned(l))
             .find(|(index, _)| *index != carrier)
             .map(|(_, l)| l.position)
     }
