@@ -96,6 +96,38 @@ fn the_end_of_a_group_is_told_once_and_ends_the_other_side() {
 }
 
 #[test]
+fn a_device_that_tells_late_of_a_peer_gone_ends_what_was_begun_meanwhile() {
+    //= D-052 test
+    // The simulator's judge must know: what ended by this is nobody's fault, what came
+    // after it has no such excuse.
+    let mut setup = Setup::new(true);
+    setup.signal_latency = Duration::from_millis(50);
+    let mut pair = setup.build();
+    let before = pair.connect();
+    let vanishes = Fault {
+        host: Some(pair.server),
+        trigger: Trigger::At(pair.sim.now()),
+        action: FaultAction::PeerVanishes,
+    };
+    pair.sim.fabric().set_faults(plan(vanishes));
+    pair.run(Duration::from_millis(1));
+    // The device has seen it go, the engine has not: it joins the group that is to end.
+    let meanwhile = pair.connect();
+    assert_eq!(pair.sim.groups(pair.server).len(), 1);
+    pair.run(SECOND);
+    for [_, far] in [before, meanwhile] {
+        assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
+    }
+    let after = pair.connect();
+    assert_eq!(pair.carry(after[0], after[1], b"again"), b"again");
+    let excused = [before, meanwhile, after].map(|[near, far]| {
+        let conduct = pair.sim.conduct((near, far), [0; 2], true);
+        !conduct.expect("both ends").survivable
+    });
+    assert_eq!(excused, [true, true, false]);
+}
+
+#[test]
 fn a_group_does_not_take_another_one_along() {
     //= D-055 test
     let mut pair = Setup::new(true).build();

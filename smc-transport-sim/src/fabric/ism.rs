@@ -244,7 +244,7 @@ impl Fabric {
             binding.device_mut().remove();
         }
         self.tell(host, HostNews::DeviceRemoved { device });
-        self.hear_of_ism();
+        self.harm_until_told();
     }
 
     /// A host crashed, and all it had of ISM is gone: the others are told.
@@ -259,7 +259,7 @@ impl Fabric {
                 .retain(|id, _| there.iter().any(|port| port.device == *id));
             owner.reports.clear();
         }
-        self.hear_of_ism();
+        self.harm_until_told();
     }
 
     /// The device that a host's device reaches under this GID.
@@ -310,15 +310,18 @@ impl Fabric {
         }
     }
 
-    /// Devices take in what others did to them, and report it when its time has come.
-    fn hear_of_ism(&mut self) {
+    /// Devices take in what others did to them, and report it when its time has come:
+    /// which of it will end connections, of which host and when.
+    fn hear_of_ism(&mut self) -> Vec<(HostId, Instant)> {
         let now = self.queue.now();
         let mut lagged = Vec::new();
+        let mut ending = Vec::new();
         for (host, owner) in &mut self.ism.hosts {
             for (device, binding) in &mut owner.bindings {
-                for Heard { due, fault } in binding.device_mut().listen(now) {
+                for Heard { due, fault, ends } in binding.device_mut().listen(now) {
                     let (host, device) = (*host, *device);
                     self.queue.schedule(due, Event::IsmHears { host, device });
+                    ending.extend(ends.then_some((host, due)));
                     lagged.extend(fault.map(|fault| (fault, host)));
                 }
             }
@@ -326,6 +329,7 @@ impl Fabric {
         for (fault, host) in lagged {
             self.note_fault(fault, host);
         }
+        ending
     }
 
     /// What a device took in is reported.

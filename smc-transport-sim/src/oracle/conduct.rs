@@ -5,7 +5,7 @@ use smc_proto::storage::Storage;
 use smc_proto::time::Instant;
 
 use super::{Conduct, End};
-use crate::fabric::{HostId, WorkOwner};
+use crate::fabric::{HostHarm, WorkOwner};
 use crate::sim::{Carrier, Life, Simulation, SocketId};
 
 impl<S: Storage> Simulation<S> {
@@ -81,9 +81,10 @@ impl<S: Storage> Simulation<S> {
             let from = one.opened.min(other.opened);
             let mut harms = fabric.harmed_ism().iter();
             let ends = [one.host, other.host];
-            let concerns =
-                |host: &HostId, at: Instant| ends.contains(host) && from <= at && at <= end;
-            return Some(!harms.any(|harm| concerns(&harm.host, harm.from)));
+            let concerns = |harm: &HostHarm| {
+                ends.contains(&harm.host) && from <= harm.until && harm.from <= end
+            };
+            return Some(!harms.any(concerns));
         };
         let group = fabric.group_of(host, qpn)?;
         let links = fabric.links().iter().filter(|link| link.group == group);

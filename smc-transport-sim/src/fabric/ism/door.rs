@@ -105,7 +105,7 @@ impl Fabric {
                 binding.device_mut().refuse(false);
             }
         }
-        self.hear_of_ism();
+        let _ = self.hear_of_ism();
         // Its own answers; of what peers did it hears when that is due.
         if let Some(binding) = self.ism.binding_mut(host, device) {
             answers.extend(std::iter::from_fn(|| binding.poll()));

@@ -7,7 +7,8 @@ use super::Fabric;
 use crate::fabric::{HostHarm, HostId};
 
 impl Fabric {
-    /// When faults ended what ISM devices of hosts carried.
+    /// When faults ended what ISM devices of hosts carried, and until when its engines
+    /// were told.
     #[must_use]
     pub fn harmed_ism(&self) -> &[HostHarm] {
         &self.ism.harms
@@ -22,6 +23,16 @@ impl Fabric {
             until: now,
         });
         self.note_fault(fault, host);
+    }
+
+    /// Devices take in what a fault did to them. Until its engine is told, connections
+    /// are still given to what is gone already, and end with it (D-052): an event names a
+    /// device, and stands behind the signals that came before it.
+    pub(super) fn harm_until_told(&mut self) {
+        let from = self.queue.now();
+        for (host, until) in self.hear_of_ism() {
+            self.ism.harms.push(HostHarm { host, from, until });
+        }
     }
 
     /// A DMB of each device of a host does not work any more, its device says.
@@ -69,8 +80,8 @@ impl Fabric {
             }
         }
         if hit {
-            self.note_ism_harm(fault, host);
-            self.hear_of_ism();
+            self.note_fault(fault, host);
+            self.harm_until_told();
         }
     }
 

@@ -7,7 +7,8 @@ use std::hash::{Hash, Hasher};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::IsmGid;
 use smc_transport_ism::device::{
-    Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb, VlanId,
+    Cdc, DeviceFacts, Dmb, DmbToken, EventKind, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
+    VlanId,
 };
 use smc_transport_ism::in_process::Device;
 
@@ -29,6 +30,8 @@ pub(super) struct Heard {
     pub(super) due: Instant,
     /// The fault that made it late.
     pub(super) fault: Option<usize>,
+    /// Whether connections end when it is reported: a DMB or a peer is gone.
+    pub(super) ends: bool,
 }
 
 /// How late signals are reported, and until when they are.
@@ -195,7 +198,11 @@ impl Struck {
             let last = self.late.back().map_or(now, |(due, _)| *due);
             let due = now.after(latency).max(last);
             self.late.push_back((due, report));
-            heard.push(Heard { due, fault });
+            let ends = match report {
+                IsmReport::Event(event) => matches!(event.kind, EventKind::Dmb | EventKind::Gid),
+                _ => false,
+            };
+            heard.push(Heard { due, fault, ends });
         }
         heard
     }
