@@ -311,6 +311,7 @@ impl Engine<'_> {
             let deadline = now.after(idle);
             self.buffers.set_deadline(index, Some(deadline));
         }
+        self.withdraw_if_due(index);
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.list_spare(index);

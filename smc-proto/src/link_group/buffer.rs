@@ -151,6 +151,20 @@ impl Buffer {
         !self.announced.is_empty()
     }
 
+    /// Whether the peer may write to it, or is being told that it may not any more.
+    //= RMB-030
+    fn is_agreed_on(&self) -> bool {
+        self.agreement != Agreement::None
+    }
+
+    /// Whether the peer is to be told that it goes: of no use on some link, it has no
+    /// user any more, but the peer knows it on others.
+    //= RMB-030
+    pub(crate) fn is_to_be_withdrawn(&self) -> bool {
+        let idle = self.retired && self.users == 0;
+        idle && self.ism.is_none() && self.agreement == Agreement::Confirmed
+    }
+
     /// Notes a control command as under way; `link` is the one it names, if any.
     pub(crate) fn start_control(
         &mut self,
@@ -221,9 +235,9 @@ impl Buffer {
         match self.memory {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
-            // Whoever has an element gives it back first: the slot, and with it
-            // the memory, must not become somebody else's before.
-            Memory::Present if self.retired && self.users > 0 => None,
+            // Whoever has an element gives it back first, and the peer forgets it: the
+            // slot, and with it the memory, must not become somebody else's before.
+            Memory::Present if self.retired && (self.users > 0 || self.is_agreed_on()) => None,
             Memory::Present if self.retired => Some(match self.registered().first() {
                 Some(position) => Control::Deregister(position),
                 None => Control::Free,
@@ -369,3 +383,6 @@ linked!(
     buffer_list::OWNED,
     buffer_list::AGREEMENT
 );
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{GroupState, LinkGroup, Memory, QpState, SendKind, Told};
+use super::{Agreement, GroupState, LinkGroup, Memory, QpState, SendKind, Told};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -160,6 +160,8 @@ impl Engine<'_> {
             }
             if let Some(buffer) = engine.buffers.at_mut(index) {
                 buffer.retired = true;
+                // The peer's keys end with the links.
+                buffer.agreement = Agreement::None;
                 engine.buffers.set_deadline(index, None);
             }
             engine.list_spare(index);

@@ -128,6 +128,7 @@ impl Engine<'_> {
         // The waiter leaves first, so that its element comes back.
         self.wake(waiter);
         self.run_wakes();
+        self.withdraw_if_due(index);
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.on_addition_progress(group);

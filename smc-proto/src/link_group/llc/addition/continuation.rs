@@ -48,7 +48,7 @@ impl Engine<'_> {
     pub(in super::super) fn is_announced_rmb(&self, index: u32) -> bool {
         self.buffers
             .at(index)
-            .is_some_and(|b| b.kind == BufferKind::Rmb && b.is_announced())
+            .is_some_and(|b| b.kind == BufferKind::Rmb && b.is_announced() && !b.retired)
     }
 
     /// The next message of this side, with up to two of its RMBs.

@@ -103,6 +103,7 @@ impl Engine<'_> {
             // registered on all, it is announced.
             if b.agreement == Agreement::Confirming {
                 b.agreement = Agreement::None;
+                self.poke_buffer(buffer);
             }
             return;
         }
@@ -255,6 +256,7 @@ impl Engine<'_> {
         b.agreement = agreement;
         let waiter = core::mem::replace(&mut b.waiter, NONE);
         self.wake(waiter);
+        self.withdraw_if_due(buffer);
         self.list_spare(buffer);
     }
 }

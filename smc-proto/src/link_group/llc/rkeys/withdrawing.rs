@@ -1,6 +1,6 @@
 //! Own RMBs that nobody needs are withdrawn: DELETE RKEY.
 
-use super::super::super::Agreement;
+use super::super::super::{Agreement, Buffer};
 use super::super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
@@ -53,10 +53,24 @@ impl Engine<'_> {
         self.queue_agreement(group, index);
     }
 
+    /// The same of one that is of no use any more, when its last user has left.
+    //= RMB-030
+    pub(in super::super::super) fn withdraw_if_due(&mut self, index: u32) {
+        if self
+            .buffers
+            .at(index)
+            .is_some_and(Buffer::is_to_be_withdrawn)
+        {
+            self.withdraw_rmb(index);
+        }
+    }
+
     //= LLC-070
     pub(super) fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
         let carrier = self.rkey_carrier(group, buffer);
         let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+            // It was known on links that are gone, and the keys with them.
+            self.give_back_rmb(buffer);
             return;
         };
         let mut rkeys = heapless::Vec::new();
@@ -95,11 +109,17 @@ impl Engine<'_> {
         let Some(Flow::DeleteRkey { buffer, .. }) = self.groups.at(group).map(|g| g.flow) else {
             return;
         };
+        self.give_back_rmb(buffer);
+        self.end_flow(group);
+    }
+
+    /// Nobody writes to an RMB any more.
+    fn give_back_rmb(&mut self, buffer: u32) {
         if let Some(b) = self.buffers.at_mut(buffer) {
             b.agreement = Agreement::None;
             b.retired = true;
         }
+        self.drop_absent_buffer(buffer);
         self.poke_buffer(buffer);
-        self.end_flow(group);
     }
 }
