@@ -22,6 +22,7 @@ pub(crate) struct ClcView<'a> {
     pub(crate) from: Side,
     pub(crate) message: &'a ClcMessage,
     pub(crate) octets: &'a [u8],
+    pub(crate) time: u64,
 }
 
 /// What happens on a TCP connection besides.

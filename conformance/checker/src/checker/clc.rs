@@ -40,6 +40,7 @@ impl Checker {
             from,
             message,
             octets,
+            time: at.time,
         };
         judge(report, at, group, rules::clc::RULES, &view);
         judge(report, at, group, rules::version::RULES, &view);
@@ -155,6 +156,7 @@ impl Checker {
             return;
         };
         let rmb = group.learn(place.owner, place.link, message.rtoken);
+        group.count(place.owner, rmb);
         let end = End {
             token: message.alert_token,
             rmb,

@@ -170,6 +170,7 @@ impl Checker {
             group.settled = true;
             if let Some(link) = group.links.get_mut(index) {
                 link.stage = Stage::Gone;
+                link.gone_at = at.time;
             }
             return;
         }
@@ -264,6 +265,7 @@ fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: O
         match rmb.map(|rmb| rmb.number) {
             Some(rmb) => {
                 group.learn_on(from, rmb, addition.link, pair.new);
+                group.count(from, rmb);
                 told.rmbs.push(rmb);
             }
             None => told.odd = true,
@@ -277,7 +279,7 @@ fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: O
 }
 
 fn note_delete(group: &mut Group, here: Where, delete: &DeleteLink, answers: bool) {
-    let Where { place, from, .. } = here;
+    let Where { place, from, at } = here;
     let Some(index) = group.numbered(delete.link) else {
         return;
     };
@@ -297,6 +299,7 @@ fn note_delete(group: &mut Group, here: Where, delete: &DeleteLink, answers: boo
         (Side::Server, false) => link.stage = link.stage.max(Stage::Leaving),
         (Side::Client, true) if answers => {
             link.stage = Stage::Gone;
+            link.gone_at = at.time;
             if index == place.link {
                 *link.left.of_mut(Side::Client) = true;
             }

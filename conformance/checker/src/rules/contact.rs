@@ -94,7 +94,7 @@ fn known_link(view: &ClcView<'_>) -> Judgement {
         return wrong!("subsequent contact in a group that the server ended");
     }
     match link {
-        Some(link) if link.is_gone() => {
+        Some(link) if link.is_long_gone(view.time) => {
             wrong!("subsequent contact over {}, which is gone", link.name())
         }
         _ => Judgement::Fine,
@@ -170,7 +170,7 @@ fn same_group(view: &ClcView<'_>) -> Judgement {
             "the Confirm names queue pair {}, which is none of the group",
             confirm.qpn
         ),
-        Some(link) if link.is_gone() => wrong!("the Confirm names {}, which is gone", link.name()),
+        Some(link) if link.is_long_gone(view.time) => wrong!("the Confirm names {}, which is gone", link.name()),
         Some(_) => Judgement::Fine,
     }
 }

@@ -5,7 +5,7 @@ use smc_proto::wire::types::LinkNumber;
 
 use crate::deviation;
 use crate::rule::{Judgement, rules, wrong};
-use crate::state::group::Addition;
+use crate::state::group::{Addition, Request};
 use crate::state::link::{LinkEnd, Stage};
 use crate::state::message::Message;
 use crate::state::side::Side;
@@ -172,7 +172,8 @@ fn max_links(view: &LlcView<'_>) -> Judgement {
 fn subsequent(view: &LlcView<'_>) -> Judgement {
     match view.message {
         Message::ConfirmLink(m)
-            if !m.reply && view.link.whole && view.link.stage > Stage::Asked =>
+            // Not one that its deletion, on another link, overtook.
+            if !m.reply && view.link.whole && view.link.was_up =>
         {
             wrong!("{} is confirmed once more", view.link.name())
         }
@@ -287,6 +288,14 @@ fn round_place(view: &LlcView<'_>) -> Judgement {
         return Judgement::Fine;
     };
     let Some(addition) = view.group.addition.as_ref().filter(|a| a.accepted) else {
+        // The server may have given the link up while its message waited for this answer.
+        let asked = |r: &Request| {
+            let kinds = (r.message.kind(), view.message.kind());
+            kinds.0 == kinds.1 && r.from != view.from && r.link == view.index
+        };
+        if round.reply && view.group.requests.iter().any(asked) {
+            return Judgement::Fine;
+        }
         return match view.group.is_known() {
             true => wrong!("ADD LINK CONTINUATION without an accepted ADD LINK"),
             false => Judgement::Unknown,
@@ -377,7 +386,7 @@ fn all_told(view: &LlcView<'_>) -> Judgement {
         let missing = view
             .group
             .rmbs(side)
-            .find(|rmb| rmb.on(addition.link).is_none());
+            .find(|rmb| rmb.counted && rmb.on(addition.link).is_none());
         if missing.is_some() && told.odd {
             return Judgement::Known(
                 &deviation::CONTINUATION_OF_CONNECTIONS,

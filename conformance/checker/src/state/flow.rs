@@ -8,7 +8,7 @@ use super::link::LinkIndex;
 use super::ring::{Ring, Spans};
 
 /// How long a message may be on its way while others cross it, in nanoseconds.
-const CROSSING: u64 = 1_000_000_000;
+pub(crate) const CROSSING: u64 = 1_000_000_000;
 /// CDC messages that are remembered: more than can be under way.
 const HISTORY: usize = 256;
 

@@ -174,6 +174,7 @@ impl Group {
         all.push_back(Rmb {
             number,
             rtokens: vec![(link, rtoken)],
+            counted: false,
             withdrawn: false,
         });
         number
@@ -190,6 +191,14 @@ impl Group {
         let mut all = self.rmbs.of_mut(owner).iter_mut();
         if let Some(rmb) = all.find(|one| one.number == rmb) {
             rmb.set(link, rtoken);
+        }
+    }
+
+    /// Notes that the owner of an RMB named it by itself.
+    pub(crate) fn count(&mut self, owner: Side, rmb: RmbNumber) {
+        let mut all = self.rmbs.of_mut(owner).iter_mut();
+        if let Some(rmb) = all.find(|one| one.number == rmb) {
+            rmb.counted = true;
         }
     }
 

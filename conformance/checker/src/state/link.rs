@@ -2,6 +2,7 @@
 
 use smc_proto::wire::types::{Gid, LinkNumber, Mac, Mtu, Psn, Qpn};
 
+use super::flow::CROSSING;
 use super::side::Pair;
 
 /// A queue pair as packets name it.
@@ -51,6 +52,8 @@ pub(crate) struct Link {
     pub(crate) used: Pair<bool>,
     /// Whether packets of a side are missing in the capture.
     pub(crate) gaps: Pair<bool>,
+    /// When it went, in nanoseconds.
+    pub(crate) gone_at: u64,
     /// Whether a side's answer to its deletion was its last word.
     pub(crate) left: Pair<bool>,
 }
@@ -70,6 +73,7 @@ impl Link {
             whole,
             used: Pair::default(),
             gaps: Pair::default(),
+            gone_at: 0,
             left: Pair::default(),
         }
     }
@@ -81,6 +85,12 @@ impl Link {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.stage == Stage::Gone
+    }
+
+    /// Whether it is gone, and so long that a CLC message which named it before would
+    /// have been seen: TCP keeps no order with what goes over links.
+    pub(crate) fn is_long_gone(&self, now: u64) -> bool {
+        self.is_gone() && now.saturating_sub(self.gone_at) >= CROSSING
     }
 
     /// Its number in words.

@@ -13,6 +13,10 @@ pub(crate) struct Rmb {
     pub(crate) number: RmbNumber,
     /// Its RToken on each link.
     pub(crate) rtokens: Vec<(LinkIndex, RToken)>,
+    /// Whether its owner named it since, or first told of it, so that it is known to
+    /// count it among its RMBs: the answer to CONFIRM RKEY may have been lost behind
+    /// the tap.
+    pub(crate) counted: bool,
     /// Whether its owner withdrew it and the peer knows.
     pub(crate) withdrawn: bool,
 }
