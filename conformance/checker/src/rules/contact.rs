@@ -170,7 +170,9 @@ fn same_group(view: &ClcView<'_>) -> Judgement {
             "the Confirm names queue pair {}, which is none of the group",
             confirm.qpn
         ),
-        Some(link) if link.is_long_gone(view.time) => wrong!("the Confirm names {}, which is gone", link.name()),
+        Some(link) if link.is_long_gone(view.time) => {
+            wrong!("the Confirm names {}, which is gone", link.name())
+        }
         Some(_) => Judgement::Fine,
     }
 }

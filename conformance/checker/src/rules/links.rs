@@ -415,6 +415,11 @@ fn known_number(view: &LlcView<'_>) -> Judgement {
     if links.iter().any(|link| link.number == Some(delete.link)) {
         return Judgement::Fine;
     }
+    // Its ADD LINK may have been lost in front of the tap, with the link that was to
+    // carry it.
+    if links.iter().any(|link| link.doubtful) {
+        return Judgement::Unknown;
+    }
     wrong!(
         "the server deletes link {}, which there never was",
         delete.link
