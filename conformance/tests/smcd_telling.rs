@@ -35,7 +35,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
         let mut at = engine.conn(conn).expect("a connection");
         (at.write(now, fill), None)
     };
-    let mut commands: Vec<_> = told.into_iter().collect();
+    let mut commands: Vec<_> = told.into_iter().map(IsmCommand::from).collect();
     while let Some(command) = engine.poll_ism(now, DEVICE) {
         commands.push(command);
     }

@@ -3,7 +3,7 @@
 
 mod ism;
 
-pub use ism::{ISM_VLAN_V2, IsmCommand};
+pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 
 use crate::id::{BufferId, ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};

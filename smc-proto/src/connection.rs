@@ -227,12 +227,6 @@ impl Connection {
         self.notices.is_empty() && !self.moved_timeout && !self.has_work()
     }
 
-    /// Whether nothing follows from that but that octets arrived.
-    #[inline(always)]
-    pub(crate) fn is_only_readable(&self) -> bool {
-        self.notices == Notices::READABLE && !self.moved_timeout && !self.has_work()
-    }
-
     /// What happened since the last call.
     #[inline]
     pub fn take_notices(&mut self) -> Notices {

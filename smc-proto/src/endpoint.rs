@@ -3,6 +3,7 @@
 mod conn;
 mod error;
 mod events;
+mod looking;
 mod queries;
 mod timeouts;
 
@@ -11,15 +12,16 @@ pub use error::{AnswerError, OpenError};
 pub use queries::{LinkStatus, Usage};
 
 pub use crate::command::BufferSpans;
-use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
+use crate::command::{DataTurn, IsmCommand, RdmaCommand, Signal, TcpCommand};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::config::Config;
 use crate::connection::ApiMisuse;
+use crate::connection_record::Pending;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 use crate::event::Event;
 use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, WrId};
-use crate::link_group::{Role, owner_of};
+use crate::link_group::{Follows, Role, owner_of};
 use crate::path::{PathEvent, Paths};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::Storage;
@@ -176,22 +178,27 @@ impl<S: Storage> Endpoint<S> {
     pub fn handle_ism(&mut self, now: Instant, completion: IsmCompletion) {
         self.core.begin(now);
         self.core.step();
-        if let IsmCompletion::Signalled { buffer, cdc } = &completion
-            && let Some(rest) = self.on_usual_signal(*buffer, cdc)
-        {
-            if rest != Rest::Nothing {
-                self.carry_out(rest);
-            }
-            return;
+        let IsmCompletion::Signalled { buffer, cdc } = &completion else {
+            return self.on_other_ism(&completion);
+        };
+        match self.on_usual_signal(*buffer, cdc) {
+            Some((index, Follows::Readable)) => self.data_path().tell(index, Pending::READABLE),
+            Some((_, Follows::Rest(Rest::Nothing))) => {}
+            Some((_, Follows::Rest(rest))) => self.carry_out(rest),
+            None => self.on_other_ism(&completion),
         }
-        self.on_other_ism(&completion);
     }
 
     #[inline(always)]
-    fn on_usual_signal(&mut self, buffer: BufferId, cdc: &[u8; CDC_ISM_LENGTH]) -> Option<Rest> {
+    fn on_usual_signal(
+        &mut self,
+        buffer: BufferId,
+        cdc: &[u8; CDC_ISM_LENGTH],
+    ) -> Option<(u32, Follows)> {
         let tables = self.storage.tables();
         let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
-        DataPath::new(&mut self.core, tables).on_usual_signal(owner, cdc)
+        let follows = DataPath::new(&mut self.core, tables).on_usual_signal(owner, cdc)?;
+        Some((owner, follows))
     }
 
     #[inline(never)]
@@ -329,8 +336,8 @@ impl<S: Storage> Endpoint<S> {
 
     /// [`ConnMut::write`] to a connection, and what tells the peer of it, if the octets lie
     /// in memory that the peer reads and nobody comes first; `None` if the handle is stale.
-    /// That command is to be executed before the next call of any kind. Whatever else
-    /// follows is polled as ever.
+    /// That is to be executed as an [`IsmCommand::Signal`], before the next call of any kind.
+    /// Whatever else follows is polled as ever.
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
@@ -340,7 +347,7 @@ impl<S: Storage> Endpoint<S> {
         now: Instant,
         conn: ConnId,
         fill: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Option<Result<(u32, Option<IsmCommand>), ApiMisuse>> {
+    ) -> Option<Result<(u32, Option<Signal>), ApiMisuse>> {
         self.core.begin(now);
         let mut rest = Rest::Nothing;
         let mut path = self.data_path();

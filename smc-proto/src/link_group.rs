@@ -63,7 +63,7 @@ mod teardown;
 mod work;
 
 pub(crate) use ism::{
-    Answer, GroupKind, IsmBuffer, IsmWay, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, Follows, GroupKind, IsmBuffer, IsmWay, PeerDmb, ism_slot, owner_of, same_device,
 };
 pub(crate) use work::segments;
 

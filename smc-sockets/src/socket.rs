@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct Socket {
     /// Wakes them.
     pub(crate) call: Call,
     spin: Mutex<SpinBudget>,
+    /// How long to leave the peer alone before the next look.
+    lull: AtomicU32,
     status: Mutex<Status>,
 }
 
@@ -71,6 +73,9 @@ pub(crate) struct Status {
     pub(crate) write_timeout: Option<Duration>,
 }
 
+/// Most pauses before a look at a peer that writes all the time.
+const LULL: u32 = 32;
+
 impl Socket {
     pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: Duration) -> Self {
         Self {
@@ -87,6 +92,7 @@ impl Socket {
             sleepers: AtomicUsize::new(0),
             call: Call::new(),
             spin: Mutex::new(SpinBudget::new(spin)),
+            lull: AtomicU32::new(0),
             status: Mutex::new(Status {
                 place: None,
                 carrier,
@@ -168,6 +174,36 @@ impl Socket {
     /// How long looking pays.
     pub(crate) fn spin(&self) -> MutexGuard<'_, SpinBudget> {
         self.spin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the peer is to be left alone for a while before it is looked at again.
+    #[inline]
+    pub(crate) fn lulls(&self) -> bool {
+        self.lull.load(Ordering::Relaxed) > 0
+    }
+
+    /// Leaves the peer alone for a while. One that writes faster than this side reads would
+    /// be slowed by being looked at each time: the line it writes is the one that is read.
+    pub(crate) fn lull(&self) {
+        for _ in 0..self.lull.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Something was there at the first look, and before it, without a word of this side
+    /// in between. Callers hold the endpoint's lock.
+    #[inline]
+    pub(crate) fn heard_at_once(&self) {
+        let lull = self.lull.load(Ordering::Relaxed);
+        self.lull.store((lull * 2 + 1).min(LULL), Ordering::Relaxed);
+    }
+
+    /// The peer is waited for, or waits: each look counts.
+    #[inline]
+    pub(crate) fn heard_in_turn(&self) {
+        if self.lulls() {
+            self.lull.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The endpoint has taken it in.

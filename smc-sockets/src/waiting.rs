@@ -62,9 +62,21 @@ fn wait<'a, T>(
         Some(done)
     };
     let via = socket.via();
+    if direction == Direction::Read && socket.lulls() && !socket.is_nonblocking() {
+        drop(state);
+        socket.lull();
+        state = shard.lock();
+        // Another thread may have heard of it.
+        if let Some(done) = attempt(&mut state, now) {
+            return done;
+        }
+    }
     state.carry_out(shard, now);
     // What comes first is most often what is waited for.
-    if state.glance_of(shard, via, now, 1) {
+    if state.glance_of(shard, socket, now, 1) {
+        if direction == Direction::Read {
+            socket.heard_at_once();
+        }
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
@@ -73,6 +85,7 @@ fn wait<'a, T>(
             return done;
         }
     }
+    socket.heard_in_turn();
     if socket.is_nonblocking() {
         socket.mark(direction);
         state.leave(shard, now);
@@ -85,7 +98,7 @@ fn wait<'a, T>(
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
-        if state.glance_of(shard, via, now, GLANCES)
+        if state.glance_of(shard, socket, now, GLANCES)
             && let Some(done) = attempt(&mut state, now)
         {
             if learns {

@@ -22,9 +22,10 @@ mod tests;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use smc_proto::command::{BufferSpans, IsmCommand, Segment};
+use smc_proto::command::{BufferSpans, IsmCommand, Segment, Signal};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::{BufferId, ConnId, DeviceId};
+use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, Endianness};
 use smc_proto::wire::types::{Chid, IsmGid};
 
 use crate::device::{Gid128, IsmDevice, IsmError, RemoteDmb, VlanId};
@@ -263,6 +264,25 @@ impl<D: IsmDevice> Binding<D> {
         }
         // At most the length of a buffer.
         Ok((octets.len() - left.len()) as u32)
+    }
+
+    /// Executes what [`Endpoint::write_and_tell`](smc_proto::endpoint::Endpoint::write_and_tell)
+    /// gave, as [`Self::execute`] does [`IsmCommand::Signal`].
+    #[inline]
+    pub fn tell(&mut self, signal: &Signal) {
+        let Signal { conn, buffer, cdc } = signal;
+        if !self.owes_failure(*conn) {
+            self.signal(*conn, *buffer, &cdc.emit(Endianness::NATIVE));
+        }
+    }
+
+    /// Reads the head of a DMB: whether there may be anything new. For
+    /// [`Endpoint::look`](smc_proto::endpoint::Endpoint::look).
+    #[inline]
+    pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
+        // What was to be told before comes first.
+        let dmb = self.buffers.dmb(buffer).filter(|_| self.answers.is_empty());
+        dmb.is_some_and(|dmb| self.device.look(dmb, head))
     }
 
     /// Copies readable octets out of a DMB: how many fitted. For

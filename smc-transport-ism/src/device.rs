@@ -335,6 +335,17 @@ pub trait IsmDevice {
     /// [`IsmError::Bounds`], [`IsmError::Stale`].
     fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError>;
 
+    /// Reads the CDC message at the head of a DMB of this device, as
+    /// [`IsmReport::Signalled`] has it, for who waits for this DMB alone and looks where
+    /// the message arrives: whether it may be another than the last that was looked at or
+    /// reported, and no report stands before it. A report of it may still come. A device
+    /// that is only to be heard always says no.
+    #[inline]
+    fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
+        let _ = (dmb, into);
+        false
+    }
+
     /// Reads the CDC message at `offset`, a multiple of 8, each cursor in one piece.
     ///
     /// # Errors

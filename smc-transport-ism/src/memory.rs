@@ -23,6 +23,9 @@ use crate::doorbell::Bells;
 /// The file system of plain memory files.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
+/// The unit of a CDC message that has the producer cursor.
+pub(crate) const PRODUCER: usize = 1;
+
 /// The unit of a CDC message that has the consumer cursor and the flags.
 pub(crate) const FLAGS: usize = 2;
 
@@ -106,6 +109,7 @@ impl SharedRegion {
     }
 
     /// Copies octets in, at `offset`.
+    #[inline]
     pub(crate) fn copy_in(&self, offset: u32, source: &[u8]) -> Result<(), IsmError> {
         let end = check_bounds(offset, source.len(), self.len())?;
         // SAFETY: `end` is within the mapping and lies `source.len()` behind the
@@ -120,6 +124,7 @@ impl SharedRegion {
     }
 
     /// Copies octets out, from `offset`.
+    #[inline]
     pub(crate) fn copy_out(&self, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
         let end = check_bounds(offset, into.len(), self.len())?;
         // SAFETY: as in `copy_in`, the other way round; what a peer writes meanwhile
@@ -170,8 +175,16 @@ impl SharedRegion {
     /// without the cursor it was written with. If the flags change meanwhile, it looks
     /// again; a peer that changes them all the time gets what it wrote.
     //= SHM-024
+    #[inline]
     pub(crate) fn read_cdc(&self, offset: u32) -> Result<Cdc, IsmError> {
         let mut cdc = [0; CDC_LEN];
+        self.read_cdc_into(offset, &mut cdc)?;
+        Ok(cdc)
+    }
+
+    /// The same, where it is wanted.
+    #[inline]
+    pub(crate) fn read_cdc_into(&self, offset: u32, cdc: &mut Cdc) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;
         for _ in 0..LOOKS {
             for (unit, octets) in units.iter().zip(cdc.as_chunks_mut().0).rev() {
@@ -182,9 +195,20 @@ impl SharedRegion {
                 break;
             }
         }
-        Ok(cdc)
+        Ok(())
     }
 
+    /// Whether the units that say anything, of the CDC message at the front, are others
+    /// than these. To know what they say it is to be read.
+    #[inline]
+    pub(crate) fn is_other(&self, [producer, flags]: [u64; 2]) -> bool {
+        self.cdc_units(0).is_ok_and(|units| {
+            let now = |at: usize| units.get(at).map(|unit| unit.load(Ordering::Relaxed));
+            now(PRODUCER) != Some(producer) || now(FLAGS) != Some(flags)
+        })
+    }
+
+    #[inline]
     fn cdc_units(&self, offset: u32) -> Result<&[AtomicU64; CDC_LEN / 8], IsmError> {
         let end = check_cdc_bounds(offset, self.len())?;
         // SAFETY: within the mapping, which lives as long as `self`, and aligned to 8,

@@ -185,7 +185,7 @@ impl IsmPair {
         let written = end.endpoint.write_and_tell(now, id, |_| taken as u32)?;
         let (_, told) = written.ok()?;
         if let Some(signal) = told {
-            self.execute(side, &signal)?;
+            self.execute(side, &signal.into())?;
         }
         Some(taken)
     }
@@ -195,6 +195,15 @@ impl IsmPair {
         let now = self.now;
         let (end, _) = self.side(side);
         let id = end.conn?;
+        if !end.endpoint.is_readable(id) {
+            // What was signalled is known: looking once more changes nothing.
+            let (endpoint, memory) = (&mut end.endpoint, &end.memory);
+            endpoint.look(now, id, |buffer, head| {
+                let octets = memory.get(buffer.index() as usize);
+                let octets = octets.and_then(|octets| octets.first_chunk());
+                octets.map(|octets| *head = *octets).is_some()
+            });
+        }
         let BufferSpans {
             buffer, segments, ..
         } = end.endpoint.conn(id)?.readable()?;

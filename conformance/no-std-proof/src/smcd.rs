@@ -1,10 +1,10 @@
 //! SMC-D: streams, every end there is, and everything a device or a peer may report.
 
-use smc_proto::command::IsmCommand;
+use smc_proto::command::{IsmCommand, Signal};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::Shutdown;
 use smc_proto::time::Duration;
-use smc_proto::wire::cdc_ism::Endianness;
+use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 
 use crate::Failure;
@@ -34,6 +34,9 @@ fn values(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Option<()> 
         &IsmCommand::Signal { conn, buffer, cdc },
         &IsmCommand::ClearDmb { buffer },
     );
+    let signal = |cdc| Signal { conn, buffer, cdc };
+    let other = CdcIsm::parse(&cdc, Endianness::NATIVE).unwrap_or_default();
+    sink.value(&signal(CdcIsm::default()), &signal(other));
     sink.hashed(
         &IsmCompletion::Signalled { buffer, cdc },
         &IsmCompletion::MoveFailed { conn },

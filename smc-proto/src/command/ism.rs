@@ -2,7 +2,7 @@
 
 use super::Segment;
 use crate::id::{BufferId, ConnId};
-use crate::wire::cdc_ism::CDC_ISM_LENGTH;
+use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 use crate::wire::types::{DmbToken, IsmGid};
 
 /// Work for an ISM device, in the order in which it must be executed.
@@ -122,6 +122,26 @@ pub enum IsmCommand {
         /// What goes with it, in the order of this machine.
         info: u64,
     },
+}
+
+/// [`IsmCommand::Signal`] with the message as it is meant: for who puts it into octets where
+/// they are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// The connection it belongs to, for failures.
+    pub conn: ConnId,
+    /// The send buffer.
+    pub buffer: BufferId,
+    /// The message.
+    pub cdc: CdcIsm,
+}
+
+impl From<Signal> for IsmCommand {
+    #[inline]
+    fn from(Signal { conn, buffer, cdc }: Signal) -> Self {
+        let cdc = cdc.emit(Endianness::NATIVE);
+        Self::Signal { conn, buffer, cdc }
+    }
 }
 
 /// What stands for the VLAN of SMC-D version 2, which has none.

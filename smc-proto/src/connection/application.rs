@@ -99,6 +99,12 @@ impl Connection {
         self.rx.spans_of(self.rx.readable())
     }
 
+    /// How many these are.
+    #[inline(always)]
+    pub(crate) fn readable_octets(&self) -> u32 {
+        self.rx.readable()
+    }
+
     /// Frees the first `len` readable octets, which the caller has copied out.
     #[inline]
     pub fn consume(&mut self, len: u32) -> Result<(), ApiMisuse> {

@@ -15,7 +15,7 @@ impl Connection {
     /// The alert token was checked by the engine.
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
         if let Some((producer, consumer)) = self.ordinary(cdc) {
-            self.apply_ordinary(now, cfg, cdc, producer, consumer);
+            self.hear_ordinary(now, cfg, cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
         self.on_any_cdc(now, cfg, cdc)
@@ -32,7 +32,7 @@ impl Connection {
     ) -> CdcOutcome {
         let cdc = octets.read();
         if let Some((producer, consumer)) = self.ordinary(&cdc) {
-            self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+            self.hear_ordinary(now, cfg, &cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
         self.on_any_cdc_octets(now, cfg, octets)
@@ -64,7 +64,7 @@ impl Connection {
 
     /// What [`Connection::apply`] does with such a message.
     #[inline(always)]
-    pub(super) fn apply_ordinary(
+    fn hear_ordinary(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
@@ -72,6 +72,21 @@ impl Connection {
         producer: u32,
         consumer: u32,
     ) {
+        if self.apply_ordinary(now, cfg, cdc, producer, consumer) {
+            self.notices.insert(Notices::READABLE);
+        }
+    }
+
+    /// The same, but that octets arrived is only told to the caller.
+    #[inline(always)]
+    pub(super) fn apply_ordinary(
+        &mut self,
+        now: Instant,
+        cfg: &ConnectionConfig,
+        cdc: &Cdc,
+        producer: u32,
+        consumer: u32,
+    ) -> bool {
         self.rx.sequence = cdc.sequence;
         if consumer > 0 {
             self.tx.acknowledge(consumer, cdc.consumer);
@@ -79,8 +94,8 @@ impl Connection {
         }
         if producer > 0 {
             self.rx.received = self.rx.received.moved(producer, cdc.producer);
-            self.notices.insert(Notices::READABLE);
         }
+        producer > 0
     }
 
     fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {

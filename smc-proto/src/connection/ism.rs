@@ -46,7 +46,10 @@ impl Connection {
     //= D-043
     //= D-046
     pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
-        if self.on_ordinary_cdc_ism(now, cfg, cdc) {
+        if let Some(readable) = self.on_ordinary_cdc_ism(now, cfg, cdc) {
+            if readable {
+                self.note_readable();
+            }
             return CdcOutcome::Applied;
         }
         let before = (self.rx.peer_flags, self.rx.received.total);
@@ -60,24 +63,27 @@ impl Connection {
         outcome
     }
 
-    /// [`Connection::on_cdc_ism`], if the message moves cursors and says nothing else:
-    /// whether it does.
+    /// [`Connection::on_cdc_ism`], if the message moves cursors and says nothing else: then,
+    /// whether octets arrived, which the caller may tell by [`Connection::note_readable`].
     #[inline(always)]
     pub(crate) fn on_ordinary_cdc_ism(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
         cdc: &CdcIsm,
-    ) -> bool {
+    ) -> Option<bool> {
         let cdc = cdc.numbered(self.rx.sequence.wrapping_add(1));
-        let Some((producer, consumer)) = self.ordinary(&cdc) else {
-            return false;
-        };
-        self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+        let (producer, consumer) = self.ordinary(&cdc)?;
+        let readable = self.apply_ordinary(now, cfg, &cdc, producer, consumer);
         if self.tx.release_consumed() {
             self.note_writable();
         }
-        true
+        Some(readable)
+    }
+
+    /// Octets arrived.
+    pub(crate) fn note_readable(&mut self) {
+        self.notices.insert(Notices::READABLE);
     }
 
     /// The producer cursor was seen before the flags that were written with it: what it

@@ -23,6 +23,16 @@ impl<S: Storage> Endpoint<S> {
         engine.handshakes.at(handshake)?.proposal().cloned()
     }
 
+    /// Whether there are octets to be read from a connection next.
+    #[inline]
+    pub fn is_readable(&mut self, conn: ConnId) -> bool {
+        let tables = self.storage.tables();
+        let record = tables.connections.live(conn.index, conn.generation);
+        record
+            .and_then(|record| record.connection.as_ref())
+            .is_some_and(|connection| connection.readable_octets() > 0)
+    }
+
     /// A link, unless the handle is stale.
     pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
         let engine = self.quiet_engine();

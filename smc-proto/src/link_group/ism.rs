@@ -21,7 +21,7 @@ mod work;
 
 pub(crate) use buffers::{IsmBuffer, PeerDmb};
 pub(crate) use events::Answer;
-pub(crate) use usual::owner_of;
+pub(crate) use usual::{Follows, owner_of};
 
 use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;

@@ -58,10 +58,27 @@ impl Endianness {
             Self::Big => wrap.to_be_bytes(),
         }
     }
-    const fn count_octets(self, count: u32) -> [u8; 4] {
+    /// A unit of eight octets that begins with a cursor.
+    const fn cursor_bits(self, cursor: Cursor) -> u64 {
+        let (wrap, count) = (cursor.wrap as u64, cursor.count as u64);
         match self {
-            Self::Little => count.to_le_bytes(),
-            Self::Big => count.to_be_bytes(),
+            Self::Little => wrap | count << 16,
+            Self::Big => wrap << 48 | count << 16,
+        }
+    }
+    /// One that ends with flags.
+    const fn flag_bits(self, producer: u8, connection: u8) -> u64 {
+        let (producer, connection) = (producer as u64, connection as u64);
+        match self {
+            Self::Little => producer << 48 | connection << 56,
+            Self::Big => producer << 8 | connection,
+        }
+    }
+    /// One that begins with an octet.
+    const fn first_octet(self, octet: u8) -> u64 {
+        match self {
+            Self::Little => octet as u64,
+            Self::Big => (octet as u64) << 56,
         }
     }
     pub(super) const fn octets(self, bits: u64) -> [u8; 8] {
@@ -149,20 +166,22 @@ impl CdcIsm {
     //= D-041
     #[inline]
     #[must_use]
-    pub const fn emit(&self, order: Endianness) -> [u8; CDC_ISM_LENGTH] {
-        let [p0, p1] = order.wrap_octets(self.producer.wrap);
-        let [p2, p3, p4, p5] = order.count_octets(self.producer.count);
-        let [c0, c1] = order.wrap_octets(self.consumer.wrap);
-        let [c2, c3, c4, c5] = order.count_octets(self.consumer.count);
-        let producer_flags = self.producer_flags.bits() & ProducerFlags::all().bits();
-        let connection_flags = self.connection_flags.bits() & ConnectionFlags::all().bits();
-        #[rustfmt::skip]
-        let octets = [
-            CDC_TYPE, 0, 0, 0, 0, 0, 0, 0,
-            p0, p1, p2, p3, p4, p5, 0, 0,
-            c0, c1, c2, c3, c4, c5, producer_flags, connection_flags,
-            0, 0, 0, 0, 0, 0, 0, 0,
+    pub fn emit(&self, order: Endianness) -> [u8; CDC_ISM_LENGTH] {
+        let flags = order.flag_bits(
+            self.producer_flags.bits() & ProducerFlags::all().bits(),
+            self.connection_flags.bits() & ConnectionFlags::all().bits(),
+        );
+        let units = [
+            order.first_octet(CDC_TYPE),
+            order.cursor_bits(self.producer),
+            order.cursor_bits(self.consumer) | flags,
+            0,
         ];
+        // Whole units: what is stored octet by octet is slow to be loaded as a whole.
+        let mut octets = [0; CDC_ISM_LENGTH];
+        for (place, unit) in octets.as_chunks_mut().0.iter_mut().zip(units) {
+            *place = order.octets(unit);
+        }
         octets
     }
 }

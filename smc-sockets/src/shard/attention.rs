@@ -16,6 +16,10 @@
 //!
 //! A program that reads and writes all the time makes no system calls, and the peers it
 //! talks to make none. What an idle device was rung for waits at most two recesses.
+//!
+//! While it is awake, who waits for one connection looks at the message at the head of its
+//! DMB and hears the device only now and then: what rings is one more cache line that the
+//! peer's core would have to give away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +30,7 @@ use smc_proto::time::Instant;
 use smc_transport_ism::shared::Words;
 
 use super::{Shard, State, Via};
+use crate::socket::Socket;
 
 /// Completions taken in at one go, so that no peer keeps the lock for itself.
 const COMPLETIONS: usize = 1024;
@@ -100,22 +105,28 @@ impl State {
     pub(crate) fn glance_of(
         &mut self,
         shard: &Arc<Shard>,
-        via: Via,
+        socket: &Socket,
         now: Instant,
         looks: usize,
     ) -> bool {
-        match via {
-            Via::Ism => self.glance(shard, now, looks),
+        match socket.via() {
+            Via::Ism => self.glance(shard, socket, now, looks),
             // A look is a few system calls.
             Via::Verbs => self.hear_rnics(shard, now),
         }
     }
 
-    /// Looks at the device a few times; whether there was something.
+    /// Looks a few times where messages to the connection arrive, and once at the device,
+    /// or each time if somebody is to be told at once; whether there was something.
     #[inline]
-    fn glance(&mut self, shard: &Arc<Shard>, now: Instant, looks: usize) -> bool {
-        for _ in 0..looks {
-            if let Some(completion) = self.transports.poll() {
+    fn glance(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant, looks: usize) -> bool {
+        for look in 0..looks {
+            if self.look(shard, socket, now) {
+                return true;
+            }
+            if (look == 0 || self.attention.urgent > 0)
+                && let Some(completion) = self.transports.poll()
+            {
                 self.complete(completion, now);
                 self.carry_out(shard, now);
                 return true;
@@ -123,6 +134,25 @@ impl State {
             std::hint::spin_loop();
         }
         false
+    }
+
+    /// Looks where messages to a connection arrive, which costs less than to hear the
+    /// device: whether anything was taken in. What the device was rung for meanwhile waits
+    /// as in a recess; so not while somebody is to be told of it at once.
+    //= SHM-034
+    #[inline]
+    pub(super) fn look(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> bool {
+        if self.attention.urgent > 0 || socket.via() != Via::Ism {
+            return false;
+        }
+        let Some(conn) = socket.conn() else {
+            return false;
+        };
+        let any = self.transports.look(&mut self.engine, conn, now);
+        if any {
+            self.carry_out(shard, now);
+        }
+        any
     }
 
     #[inline]

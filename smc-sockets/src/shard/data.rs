@@ -24,10 +24,21 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
+        // Before the mark: what is heard now may bring one.
+        if !socket.lulls() && self.hears_at_once(shard, socket, now) {
+            socket.heard_at_once();
+        }
         if socket.is_marked() {
             return self.read_at_mark(shard, socket, into, now);
         }
         self.read_on(shard, socket, into, now)
+    }
+
+    /// Whether there was nothing to read, and a look brought something.
+    #[inline]
+    fn hears_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> bool {
+        let known = socket.conn().is_none_or(|id| self.engine.is_readable(id));
+        !known && self.look(shard, socket, now)
     }
 
     /// Reads what there is, if no urgent mark is in the way.
@@ -109,9 +120,10 @@ impl State {
         match written {
             Some(Ok((0, _))) => None,
             Some(Ok((len, told))) => {
-                if let Some(command) = told {
-                    self.transports.ism.execute(command);
+                if let Some(signal) = told {
+                    self.transports.ism.tell(&signal);
                 }
+                socket.heard_in_turn();
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {
                     socket.mark(Direction::Write);

@@ -66,8 +66,7 @@ impl State {
     /// Whether octets are there to be read.
     pub(crate) fn has_octets(&mut self, socket: &Socket) -> bool {
         let conn = socket.conn();
-        let readable = conn.and_then(|conn| self.engine.conn(conn)?.readable());
-        readable.is_some_and(|octets| !octets.is_empty()) || !socket.status().left.is_empty()
+        conn.is_some_and(|conn| self.engine.is_readable(conn)) || !socket.status().left.is_empty()
     }
 
     /// Ends a connection at once; what the peer has not got is lost.

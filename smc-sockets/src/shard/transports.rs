@@ -113,6 +113,13 @@ impl Transports {
         self.ism.poll()
     }
 
+    /// Looks where a message to a connection over shared memory arrives, before anybody
+    /// is told that it has; whether anything was taken in.
+    #[inline]
+    pub(crate) fn look(&self, engine: &mut Endpoint<Owned>, conn: ConnId, now: Instant) -> bool {
+        engine.look(now, conn, |buffer, head| self.ism.look(buffer, head))
+    }
+
     /// Tells the engine what happened to RNICs: whether anything did.
     pub(crate) fn hear(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
         let verbs = self.verbs.as_mut();

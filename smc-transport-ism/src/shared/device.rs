@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
@@ -13,9 +13,9 @@ use super::channel::{Begun, Channel};
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
 use super::spin::SpinBudget;
-use crate::device::{DmbToken, Gid128, IsmError, IsmReport};
+use crate::device::{Cdc, DmbToken, Gid128, IsmError, IsmReport};
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::SharedRegion;
+use crate::memory::{PRODUCER, SharedRegion};
 use crate::slots::{Key, Slots};
 
 /// Peers a device can have.
@@ -59,6 +59,43 @@ pub(super) struct OwnDmb {
     pub(super) region: SharedRegion,
     /// Behind what was read last: what comes next most likely lies there.
     pub(super) next: AtomicU32,
+    /// The units of the head that say anything, as they were when last read.
+    pub(super) heads: [AtomicU64; 2],
+}
+
+/// Octets of a cache line of most processors.
+const LINE: u32 = 64;
+
+impl OwnDmb {
+    /// Lets what was moved come along with the message: its first octets.
+    #[inline]
+    pub(super) fn fetch_next(&self) {
+        let next = self.next.load(Ordering::Relaxed);
+        self.region.fetch_ahead(next);
+        self.region.fetch_ahead(next.saturating_add(LINE));
+    }
+
+    /// Whether the head may be another than when it was last read.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        let [cursor, flags] = &self.heads;
+        let known = [cursor, flags].map(|unit| unit.load(Ordering::Relaxed));
+        self.region.is_other(known)
+    }
+
+    /// Reads the head.
+    #[inline]
+    pub(super) fn read_head(&self, into: &mut Cdc) {
+        // Every DMB has one.
+        let _ = self.region.read_cdc_into(0, into);
+        for (unit, now) in self
+            .heads
+            .iter()
+            .zip(into.as_chunks().0.iter().skip(PRODUCER))
+        {
+            unit.store(u64::from_ne_bytes(*now), Ordering::Relaxed);
+        }
+    }
 }
 
 /// A peer's DMB, attached here.

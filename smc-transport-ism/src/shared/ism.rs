@@ -15,9 +15,6 @@ use crate::doorbell::Ring;
 use crate::memory::{SharedRegion, system};
 use crate::slots::Key;
 
-/// Octets of a cache line of most processors.
-const LINE: u32 = 64;
-
 /// More messages than a socket ever holds.
 const SOCKET: usize = 1024;
 
@@ -48,6 +45,7 @@ impl IsmDevice for Device {
             token,
             region,
             next: AtomicU32::new(CDC_LEN as u32),
+            heads: Default::default(),
         };
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
         self.slots = self.slots.max(key.0 + 1);
@@ -189,6 +187,24 @@ impl IsmDevice for Device {
         Ok(())
     }
 
+    //= SHM-034
+    #[inline]
+    fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
+        // Who sleeps is told by a ring, and what was heard before comes first.
+        if self.parked || !self.reports.is_empty() {
+            return false;
+        }
+        let Some(own) = self.dmbs.at(dmb.0) else {
+            return false;
+        };
+        let new = own.has_news();
+        if new {
+            own.fetch_next();
+            own.read_head(into);
+        }
+        new
+    }
+
     fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
         self.own(dmb)?.region.read_cdc(offset)
     }
@@ -256,11 +272,9 @@ impl Device {
         if own.channel != channel || ring_of(key) != ring {
             return None;
         }
-        // Of what was moved, the first octets come along with the message.
-        let next = own.next.load(Ordering::Relaxed);
-        own.region.fetch_ahead(next);
-        own.region.fetch_ahead(next.saturating_add(LINE));
-        let cdc = own.region.read_cdc(0).ok()?;
+        own.fetch_next();
+        let mut cdc = [0; CDC_LEN];
+        own.read_head(&mut cdc);
         Some(IsmReport::Signalled {
             dmb: Dmb(key),
             mask: 0x8000,

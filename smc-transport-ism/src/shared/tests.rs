@@ -1,5 +1,7 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
+mod looking;
+
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 

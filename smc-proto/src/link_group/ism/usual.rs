@@ -3,9 +3,9 @@
 //! Whatever else there is to do, or to hear, takes the long way to the same end.
 
 use super::{IsmBuffer, ism_slot};
-use crate::command::{BufferSpans, IsmCommand};
+use crate::command::{BufferSpans, IsmCommand, Signal};
 use crate::connection::ApiMisuse;
-use crate::connection_record::{ConnectionRecord, Pending, Phase};
+use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{DataPath, Rest};
 use crate::id::{BufferId, ConnId, DeviceId};
 use crate::link_group::{Buffer, segments};
@@ -23,7 +23,7 @@ impl DataPath<'_> {
         index: u32,
         fill: impl FnOnce(&BufferSpans) -> u32,
         rest: &mut Rest,
-    ) -> Result<(u32, Option<IsmCommand>), ApiMisuse> {
+    ) -> Result<(u32, Option<Signal>), ApiMisuse> {
         let (core, connections, links) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
             return Err(ApiMisuse::SendClosed);
@@ -59,10 +59,10 @@ impl DataPath<'_> {
         if !settled {
             *rest = self.after_connection(index);
         }
-        let signal = IsmCommand::Signal {
+        let signal = Signal {
             conn: ConnId { index, generation },
             buffer,
-            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
+            cdc: CdcIsm::from(cdc),
         };
         Ok((written, Some(signal)))
     }
@@ -100,23 +100,24 @@ impl DataPath<'_> {
         if !settled {
             *rest = self.after_connection(index);
         }
-        Some(IsmCommand::Signal {
+        let signal = Signal {
             conn: ConnId { index, generation },
             buffer,
-            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
-        })
+            cdc: CdcIsm::from(cdc),
+        };
+        Some(signal.into())
     }
 
-    /// A DMB of this side was signalled, in which this connection receives: what is left,
-    /// if the connection is active and the message moves cursors only. Otherwise nothing
-    /// is done yet.
+    /// A message stands in the DMB in which this connection receives: what follows, if
+    /// the connection is active and the message moves cursors only. Otherwise nothing is
+    /// done yet.
     //= D-043
     #[inline(always)]
     pub(crate) fn on_usual_signal(
         &mut self,
         index: u32,
         octets: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<Rest> {
+    ) -> Option<Follows> {
         let (now, config) = (self.core.now, &self.core.config.connection);
         let record = self.connections.at_mut(index)?;
         if record.phase != Phase::Active {
@@ -124,16 +125,28 @@ impl DataPath<'_> {
         }
         let connection = record.connection.as_mut()?;
         let cdc = CdcIsm::parse(octets, Endianness::NATIVE).ok()?;
-        if !connection.on_ordinary_cdc_ism(now, config, &cdc) {
-            return None;
-        }
+        let readable = connection.on_ordinary_cdc_ism(now, config, &cdc)?;
         count(&mut self.core.statistics.cdc_received);
-        if connection.is_only_readable() && connection.take_readable() {
-            self.tell(index, Pending::READABLE);
-            return Some(Rest::Nothing);
+        if connection.is_settled() {
+            return Some(match readable {
+                true => Follows::Readable,
+                false => Follows::Rest(Rest::Nothing),
+            });
         }
-        Some(self.after_connection(index))
+        if readable {
+            connection.note_readable();
+        }
+        Some(Follows::Rest(self.after_connection(index)))
     }
+}
+
+/// What follows from a message that moves cursors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Follows {
+    /// The application is to know of octets, which nobody has told it yet.
+    Readable,
+    /// This.
+    Rest(Rest),
 }
 
 /// The connection that receives in a DMB of this side.

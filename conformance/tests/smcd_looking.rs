@@ -1,0 +1,130 @@
+//! Looking at the head of a DMB comes to the same as hearing a signal of it.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hasher;
+
+use conformance::smcd::{DEVICE, Pair, Setup};
+use smc_proto::command::IsmCommand;
+use smc_proto::completion::IsmCompletion;
+use smc_proto::event::Event;
+use smc_proto::id::ConnId;
+use smc_proto::time::Duration;
+
+/// What a client that writes `len` octets would put to the head of the server's DMB.
+fn said(pair: &Pair, conn: ConnId, len: u32) -> [u8; 32] {
+    let mut pair = pair.clone();
+    let now = pair.sim.now();
+    let engine = pair.sim.endpoint(pair.client).expect("an engine");
+    let written = engine.write_and_tell(now, conn, |_| len);
+    let (taken, signal) = written.expect("a connection").expect("room");
+    assert_eq!(taken, len);
+    match signal.map(IsmCommand::from) {
+        Some(IsmCommand::Signal { cdc, .. }) => cdc,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a message comes to: whether anything was taken in and can be read, what the
+/// device is asked, what is told but that there is something to read, and the engine.
+type Outcome = (bool, Vec<IsmCommand>, Vec<Event>, u64, String);
+
+fn outcome(pair: &Pair, conn: ConnId, head: [u8; 32], looks: bool) -> Outcome {
+    let mut pair = pair.clone();
+    let now = pair.sim.now();
+    let engine = pair.sim.endpoint(pair.server).expect("an engine");
+    let mut own = None;
+    let any = engine.look(now, conn, |buffer, place| {
+        own = Some(buffer);
+        *place = head;
+        looks
+    });
+    assert_eq!(any, looks);
+    if !looks {
+        let buffer = own.expect("a DMB");
+        engine.handle_ism(now, IsmCompletion::Signalled { buffer, cdc: head });
+    }
+    let readable = engine.is_readable(conn);
+    let (mut commands, mut events) = (Vec::new(), Vec::new());
+    let mut told = false;
+    loop {
+        if let Some(command) = engine.poll_ism(now, DEVICE) {
+            commands.push(command);
+        } else if let Some(event) = engine.poll_event() {
+            match event {
+                Event::Readable { .. } => told = true,
+                event => events.push(event),
+            }
+        } else if engine.poll_tcp().is_none() {
+            break;
+        }
+    }
+    assert!(!readable || looks || told, "a signal is told");
+    let mut state = DefaultHasher::new();
+    engine.fingerprint(now, &mut state);
+    let counted = format!("{:?}", engine.statistics());
+    (readable, commands, events, state.finish(), counted)
+}
+
+fn both(pair: &Pair, conn: ConnId, head: [u8; 32]) -> Outcome {
+    let (one, two) = (
+        outcome(pair, conn, head, true),
+        outcome(pair, conn, head, false),
+    );
+    assert_eq!(one, two, "{head:x?}");
+    one
+}
+
+#[test]
+fn a_look_is_a_signal_but_for_the_event() {
+    //= D-043 test
+    for attaches in [true, false] {
+        let mut pair = Setup::new(attaches).build();
+        let [near, far] = pair.connect();
+        let (from, to) = (pair.conn(near), pair.conn(far));
+        for octets in [1, 64, 5000] {
+            // Only who writes in place tells with the write.
+            let mut new = [0; 32];
+            if attaches {
+                new = said(&pair, from, octets);
+                let (readable, commands, events, ..) = both(&pair, to, new);
+                assert!(readable && commands.is_empty() && events.is_empty());
+            }
+            let sent = vec![3; octets as usize];
+            assert_eq!(pair.carry(near, far, &sent), sent);
+            // A ring of what was seen already.
+            assert!(!both(&pair, to, new).0);
+        }
+        // Nobody has written yet: nothing follows.
+        assert_eq!(both(&pair, to, [0; 32]).2, []);
+        // Heads that no peer writes that keeps the rules: another type, cursors outside
+        // of the ring and beyond what is free, every flag.
+        for (at, octet) in [(0, 0xfd), (11, 0xff), (13, 0x7f), (19, 0xff), (8, 0x40)] {
+            let mut head = [0; 32];
+            head[0] = 0xfe;
+            head[at] = octet;
+            let ended = both(&pair, to, head);
+            assert!(!ended.0, "{at}");
+        }
+        for bit in 0..8 {
+            for at in [22, 23] {
+                let mut head = if attaches {
+                    said(&pair, from, 7)
+                } else {
+                    [0xfe; 32]
+                };
+                head[at] = 1 << bit;
+                let _ = both(&pair, to, head);
+            }
+        }
+        // A handle that is stale.
+        pair.sim.finish(near);
+        pair.sim.finish(far);
+        pair.run(Duration::from_secs(1));
+        let now = pair.sim.now();
+        let engine = pair.sim.endpoint(pair.server).expect("an engine");
+        if engine.conn(to).is_none() {
+            assert!(!engine.look(now, to, |_, _| panic!("no DMB")));
+            assert!(!engine.is_readable(to));
+        }
+    }
+}

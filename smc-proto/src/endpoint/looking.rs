@@ -1,0 +1,47 @@
+//! Octets for who waits for one connection and looks where they arrive.
+
+use super::Endpoint;
+use crate::completion::IsmCompletion;
+use crate::data_path::Rest;
+use crate::id::{BufferId, ConnId};
+use crate::link_group::Follows;
+use crate::storage::Storage;
+use crate::time::Instant;
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
+
+impl<S: Storage> Endpoint<S> {
+    /// Looks at the head of the DMB that a connection receives in, without waiting for a
+    /// signal; whether anything was taken in. `look` reads the head as
+    /// [`IsmCompletion::Signalled`] has it, and says whether there may be anything new. Of a
+    /// buffer that is no DMB nothing is taken in.
+    ///
+    /// The message counts as signalled, but that octets can be read now is no event: who
+    /// looks asks by reading. Whatever else follows is polled as ever. A signal of the
+    /// same message may still come, and does no harm.
+    //= D-043
+    #[inline]
+    pub fn look(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        look: impl FnOnce(BufferId, &mut [u8; CDC_ISM_LENGTH]) -> bool,
+    ) -> bool {
+        let tables = self.storage.tables();
+        let record = tables.connections.live(conn.index, conn.generation);
+        let Some(buffer) = record.map(|record| record.rmb.id()) else {
+            return false;
+        };
+        let mut cdc = [0; CDC_ISM_LENGTH];
+        if !look(buffer, &mut cdc) {
+            return false;
+        }
+        self.core.begin(now);
+        self.core.step();
+        match self.on_usual_signal(buffer, &cdc) {
+            Some((_, Follows::Readable | Follows::Rest(Rest::Nothing))) => {}
+            Some((_, Follows::Rest(rest))) => self.carry_out(rest),
+            None => self.on_other_ism(&IsmCompletion::Signalled { buffer, cdc }),
+        }
+        true
+    }
+}
