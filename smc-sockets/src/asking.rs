@@ -43,6 +43,13 @@ pub(crate) struct Verdict {
     pub(crate) declines: Option<Cause>,
 }
 
+impl Wish {
+    /// Whether nobody is asked because there is no room.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.option == Err(NotAsked::Full)
+    }
+}
+
 impl Asking {
     pub(crate) fn new(
         policy: Policy,
@@ -105,7 +112,7 @@ impl Asking {
         let option = match permitted {
             // Nobody is asked for what will not be.
             Err(_) => Err(NotAsked::Refused),
-            Ok(()) if !room => Err(NotAsked::Refused),
+            Ok(()) if !room => Err(NotAsked::Full),
             Ok(()) if self.is_shunned(to) => Err(NotAsked::Shunned),
             Ok(()) => self.marks().and_then(|marks| {
                 let missing = |error: std::io::Error| {

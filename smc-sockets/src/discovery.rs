@@ -34,6 +34,8 @@ pub(crate) enum Asked {
 pub(crate) enum NotAsked {
     /// It was decided otherwise that SMC is not used.
     Refused,
+    /// There is no room for another connection.
+    Full,
     /// There is nothing to offer.
     NoDevice,
     /// It cannot.
@@ -54,7 +56,7 @@ pub(crate) fn discover(asked: Asked, assumed: bool) -> Result<Discovery, Cause> 
         _ if assumed => Ok(Discovery::Assumed),
         Asked::Silent => Err(Cause::NoOption),
         // Whoever decided knows better why.
-        Asked::Not(NotAsked::Refused) => Err(Cause::NotOffered),
+        Asked::Not(NotAsked::Refused | NotAsked::Full) => Err(Cause::NotOffered),
         Asked::Not(NotAsked::NoDevice) => Err(Cause::NoDevice),
         Asked::Not(NotAsked::Missing(what)) => Err(Cause::CannotAsk(what)),
         Asked::Not(NotAsked::TooLate) => Err(Cause::AskedTooLate),
@@ -88,10 +90,11 @@ pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool)
 mod tests {
     use super::*;
 
-    const ALL: [Asked; 7] = [
+    const ALL: [Asked; 8] = [
         Asked::Heard,
         Asked::Silent,
         Asked::Not(NotAsked::Refused),
+        Asked::Not(NotAsked::Full),
         Asked::Not(NotAsked::NoDevice),
         Asked::Not(NotAsked::Missing(OptionMissing::NoCgroup)),
         Asked::Not(NotAsked::TooLate),

@@ -29,6 +29,8 @@ pub enum Step {
     ReceiveUrgent(u64),
     /// Ends the own stream.
     Shutdown,
+    /// Resets the connection when it is closed after the last step.
+    Abort,
     /// Expects the end of the peer's stream.
     End,
     /// Expects that the connection was reset.
@@ -59,6 +61,11 @@ pub trait Conversation: Sync {
     /// # Errors
     /// Of the connection.
     fn receive_urgent(&self, patience: Duration) -> io::Result<u8>;
+    /// Lets the end of the conversation be a reset.
+    ///
+    /// # Errors
+    /// Of the connection, or that it cannot.
+    fn abort(&self) -> io::Result<()>;
     /// Ends the own stream.
     ///
     /// # Errors

@@ -9,19 +9,26 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::netlink::smc::Smc;
-use crate::netlink::{rdma, route};
+use crate::netlink::{rdma, route, xfrm};
 use crate::orders::{Adjustment, Answer, Order};
 
 /// Where answers go; each is one line.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
     port: Arc<Mutex<File>>,
+    /// Our own SMC, while it runs.
+    ours: Arc<Mutex<Option<Pid>>>,
 }
 
 impl Desk {
+    fn set_ours(&self, pid: Option<Pid>) {
+        *self.ours.lock().unwrap_or_else(PoisonError::into_inner) = pid;
+    }
+
     pub(crate) fn say(&self, answer: &Answer) {
         let line = serde_json::to_string(answer).unwrap_or_default();
         let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,6 +48,7 @@ pub fn run() -> io::Result<()> {
     let orders = BufReader::new(port.try_clone()?);
     let desk = Desk {
         port: Arc::new(Mutex::new(port)),
+        ours: Arc::default(),
     };
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     desk.say(&Answer::Ready {
@@ -73,6 +81,12 @@ fn obey(desk: &Desk, order: Order) {
             let desk = desk.clone();
             thread::spawn(move || jobs::hold_ours(&desk, &engagement));
         }
+        Order::KillOurs => {
+            let ours = desk.ours.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(Err(error)) = ours.map(|pid| kill_process(pid, Signal::KILL)) {
+                eprintln!("smc-lab-guest: killing: {error}");
+            }
+        }
         Order::Run { command, limit } => {
             let desk = desk.clone();
             thread::spawn(move || jobs::run(&desk, &command, limit));
@@ -91,6 +105,14 @@ fn adjust(adjustment: &Adjustment) -> io::Result<()> {
             route::add_address(interface, *address, *prefix)?;
             route::set_up(interface, true)
         }
+        Adjustment::SecondAddress(interface, address, prefix) => {
+            route::add_second_address(interface, *address, *prefix)?;
+            route::set_up(interface, true)
+        }
+        Adjustment::RemoveAddress(interface, address, prefix) => {
+            route::remove_address(interface, *address, *prefix)
+        }
+        Adjustment::BlockRoce(block) => xfrm::block_roce(*block),
         Adjustment::Link(interface, up) => route::set_up(interface, *up),
         Adjustment::AddRdma(device, interface) => rdma::add(device, interface),
         Adjustment::RemoveRdma(device) => rdma::remove(device),

@@ -12,6 +12,7 @@ mod packages;
 mod programs;
 pub mod report;
 mod tools;
+mod windows;
 
 use std::fmt;
 

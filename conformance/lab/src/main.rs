@@ -21,8 +21,8 @@ mod arguments {
         /// Everything.
         #[arg(long)]
         full: bool,
-        /// Only scenarios whose names contain this.
-        #[arg(long, value_name = "PART")]
+        /// Only scenarios whose names contain this, or one of several with commas between.
+        #[arg(long, value_name = "PARTS")]
         only: Option<String>,
         /// How often each.
         #[arg(long, default_value_t = 1, value_name = "COUNT")]

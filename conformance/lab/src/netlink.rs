@@ -5,6 +5,7 @@ pub mod rdma;
 pub mod route;
 pub mod smc;
 pub mod socket;
+pub mod xfrm;
 
 use std::io;
 

@@ -34,6 +34,8 @@ pub enum Order {
         /// Milliseconds after which it is killed.
         limit: u64,
     },
+    /// Kill our own SMC, if it runs; its conversations are over then.
+    KillOurs,
     /// Tell what SMC counted; answered by [`Answer::Counted`].
     Count,
     /// Switch the machine off.
@@ -45,6 +47,12 @@ pub enum Order {
 pub enum Adjustment {
     /// An address, with the length of the subnet's prefix, and the interface up.
     Address(String, Ipv4Addr, u8),
+    /// An address in a subnet to which another interface has the route.
+    SecondAddress(String, Ipv4Addr, u8),
+    /// That address goes, of either kind.
+    RemoveAddress(String, Ipv4Addr, u8),
+    /// RoCE is dropped when it arrives, or no longer.
+    BlockRoce(bool),
     /// An interface up or down.
     Link(String, bool),
     /// A soft-RoCE device of this name on this interface.
@@ -96,6 +104,11 @@ pub struct Engagement {
     pub port: u16,
     /// How many connections.
     pub connections: Connections,
+    /// Without any right but to its devices, and with the usual limit of locked memory,
+    /// if it is one of ours.
+    pub unprivileged: bool,
+    /// Octets that the policy permits for buffers, if it is one of ours.
+    pub memory: Option<u64>,
     /// Send and receive buffers, in octets, or as the kernel likes.
     pub buffers: Option<u32>,
     /// What is done on each.

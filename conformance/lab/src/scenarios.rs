@@ -1,15 +1,32 @@
 //! What is tried: data.
 
+mod fallbacks;
+mod faults;
+mod sweeps;
 mod table;
+mod usual;
 
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Step;
+use crate::orders::Role;
 
-pub use table::SCENARIOS;
+pub use usual::{ANSWER, GREETING};
+
+/// All that is tried, in this order. What leaves guests in doubt comes last.
+pub fn all() -> impl Iterator<Item = &'static Scenario> {
+    let tables = [table::CONVERSATIONS, fallbacks::FALLBACKS, faults::FAULTS];
+    tables.into_iter().flatten()
+}
 
 /// Reasons of a fallback, as Linux numbers them.
 pub mod reason {
+    /// No memory for another connection.
+    pub const MEMORY: u32 = 0x0101_0000;
+    /// The link was not confirmed in time.
+    pub const TIMEOUT_CONFIRM_LINK: u32 = 0x0201_0000;
+    /// The ends are not in one subnet, as version 1 demands.
+    pub const OTHER_SUBNET: u32 = 0x0307_0000;
     /// The peer's SYN or SYN-ACK had no SMC option.
     pub const PEER_WITHOUT_SMC: u32 = 0x0301_0000;
     /// No RDMA device for this connection; of Linux also no UEID in common.
@@ -62,9 +79,41 @@ pub enum Setting {
     OtherUeids,
     /// Buffers of the client and the server, in octets.
     Buffers(u32, u32),
+    /// The client drops RoCE that arrives.
+    RoceBlocked,
+    /// Kernels test links that are idle for so many seconds.
+    TestLink(u32),
+    /// The addresses are in subnets of different lengths.
+    OtherSubnet,
+    /// Of this end, which is ours, the policy permits no memory.
+    NoMemory(Role),
+    /// This end, which is ours, has no rights, and may lock the usual 8 MiB.
+    Unprivileged(Role),
+    /// Both ends have a second RDMA device.
+    TwoDevices,
+}
+
+/// Something that happens to an end while it holds its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// When so many octets were captured since the client began: all connections are
+    /// there when the first octets are on the wire.
+    pub after: u64,
+    /// To whom.
+    pub role: Role,
+    /// The number of a network interface.
+    pub interface: u8,
+    /// Whether it goes up, or down.
+    pub up: bool,
 }
 
 impl Setting {
+    /// Whether it is about something that version 2 does not have.
+    #[must_use]
+    pub fn is_of_version_1(self) -> bool {
+        self == Self::OtherSubnet
+    }
+
     /// Whether it is about something that version 1 does not have.
     #[must_use]
     pub fn is_of_version_2(self) -> bool {
@@ -80,6 +129,8 @@ impl Setting {
 pub enum Expected {
     /// SMC-R, at both ends.
     SmcR,
+    /// SMC-R up to a limit of this end, and beyond it TCP for this reason of its own.
+    Limited(Role, u32),
     /// TCP: the reasons and those heard from the peer, of the client and the server.
     /// An end whose socket is one of TCP has none.
     Tcp(Option<(u32, u32)>, Option<(u32, u32)>),
@@ -120,12 +171,42 @@ pub struct Scenario {
     /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
     /// fault is not ours then. It is expected, and its absence is a difference.
     pub linux_fails: Option<&'static str>,
+    /// The end that has to be ours, if it is about something that only ours does.
+    pub needs_ours: Option<Role>,
+    /// The guests are new, and have no link group yet; others come behind it.
+    pub own_guests: bool,
+    /// What happens meanwhile.
+    pub disturbances: &'static [Disturbance],
+    /// So long after the client began this end dies, a process of ours or a whole guest.
+    /// Then it is there again, and both greet each other.
+    pub dies: Option<(u64, Role)>,
+    /// Link groups that come about, at least and at most; not counted if it is none.
+    pub groups: (usize, usize),
+    /// It is a stream, whose senders use the window at once.
+    pub windows: bool,
     /// A reason, and one that says the same: which of both is told depends on version
     /// and role with Linux, and does not with ours.
     pub alike: Option<(u32, u32)>,
 }
 
 impl Scenario {
+    /// Whether it can be tried with these ends, of which some are ours.
+    #[must_use]
+    pub fn is_for(&self, our_client: bool, our_server: bool) -> bool {
+        match self.needs_ours {
+            None => true,
+            Some(Role::Client) => our_client,
+            Some(Role::Server) => our_server,
+        }
+    }
+
+    /// Whether packets are lost on purpose.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        let blocked = self.setting == Setting::RoceBlocked;
+        blocked || self.dies.is_some() || !self.disturbances.is_empty()
+    }
+
     /// What carries it between ends of which these are ours.
     #[must_use]
     pub fn expected(&self, our_client: bool, our_server: bool) -> Expected {
@@ -139,14 +220,14 @@ impl Scenario {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::SCENARIOS;
-    use super::table::SIZES;
+    use super::all;
+    use super::sweeps::SIZES;
     use crate::conversation::Step;
 
     #[test]
     fn names_are_unique_and_fit_for_file_names() {
-        let names: BTreeSet<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-        assert_eq!(names.len(), SCENARIOS.len());
+        let names: BTreeSet<_> = all().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), all().count());
         let fit = |name: &str| {
             name.bytes()
                 .all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
@@ -156,10 +237,7 @@ mod tests {
 
     #[test]
     fn what_one_end_sends_the_other_receives() {
-        for scenario in SCENARIOS
-            .iter()
-            .filter(|scenario| scenario.server.contains(&Step::Echo))
-        {
+        for scenario in all().filter(|scenario| scenario.server.contains(&Step::Echo)) {
             let own = |step: &Step| !matches!(step, Step::Send(_) | Step::Receive(_));
             assert!(scenario.client.iter().all(own), "{}", scenario.name);
         }

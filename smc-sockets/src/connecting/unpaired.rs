@@ -27,6 +27,10 @@ impl Attempt {
             Err(cause) => {
                 let local = self.tcp.local_addr()?.ip();
                 let near = is_near(local, self.to.ip());
+                let cause = match cause {
+                    Cause::NotOffered if self.wish.lacks_room() => Cause::Limit(shard.limit),
+                    cause => cause,
+                };
                 return Ok(Err(unmet(cause, full, called, near)));
             }
         };

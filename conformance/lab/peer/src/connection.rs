@@ -25,6 +25,11 @@ impl Connection {
         Ok(Self(stream))
     }
 
+    /// What carries it, as programs are told.
+    pub(crate) fn carrier(&self) -> String {
+        self.0.carrier().to_string()
+    }
+
     pub(crate) fn carried(&self) -> Carried {
         match self.0.carrier() {
             Carrier::Smc(terms) if terms.technology == Technology::SmcR => Carried::SmcR,
@@ -68,6 +73,10 @@ impl Conversation for Connection {
             }
             thread::sleep(PAUSE);
         }
+    }
+
+    fn abort(&self) -> io::Result<()> {
+        self.0.set_linger(Some(Duration::ZERO))
     }
 
     fn shutdown(&self) -> io::Result<()> {

@@ -14,10 +14,14 @@ use smc_lab::scenarios::Connections;
 use smc_sockets::{SmcListener, SmcSocket, Stack};
 
 use crate::connection::Connection;
+use crate::possessions::Possessions;
 use crate::setup;
 
 /// Linux is done with a connection a while after both ends have closed it.
 const AFTERMATH: Duration = Duration::from_millis(300);
+
+/// With so many connections one after another, what the process holds is looked at.
+const MANY: u32 = 1_000;
 
 /// Reads what to do, does it, and tells how it went.
 pub(crate) fn hold() -> io::Result<()> {
@@ -59,9 +63,7 @@ struct Party<'a> {
 impl Party<'_> {
     fn connect_all(&self) -> io::Result<Vec<Held>> {
         match self.engagement.connections {
-            Connections::InTurn(count) => {
-                Ok((0..count).map(|_| self.result(self.connect())).collect())
-            }
+            Connections::InTurn(count) => Ok(self.in_turn(count, || self.connect())),
             Connections::AtOnce(count) => {
                 let all = Barrier::new(usize::try_from(count).unwrap_or(1));
                 Ok(thread::scope(|scope| {
@@ -85,6 +87,34 @@ impl Party<'_> {
         }
     }
 
+    /// One after another. Of many nothing may be left behind.
+    fn in_turn(&self, count: u32, next: impl Fn() -> io::Result<Connection>) -> Vec<Held> {
+        let mut all = Vec::new();
+        let mut early = None;
+        for number in 1..=count {
+            let mut held = self.result(next());
+            if count >= MANY && held.difference.is_none() {
+                held.transcript = Vec::new();
+            }
+            if count >= MANY && number == count / 10 {
+                early = Some(Possessions::settled());
+            }
+            if number == count
+                && let Some(early) = &early
+            {
+                let late = Possessions::settled();
+                held.transcript
+                    .push(format!("after {}: {early:?}", count / 10));
+                held.transcript.push(format!("after {count}: {late:?}"));
+                if let Some(grown) = early.grown(&late, count) {
+                    held.difference.get_or_insert(grown);
+                }
+            }
+            all.push(held);
+        }
+        all
+    }
+
     fn connect(&self) -> io::Result<Connection> {
         let address = SocketAddr::from((self.engagement.address, self.engagement.port));
         let stream = self.socket()?.connect(address)?;
@@ -98,6 +128,9 @@ impl Party<'_> {
         socket.bind((Ipv4Addr::UNSPECIFIED, self.engagement.port).into())?;
         let listener = socket.listen(count)?;
         say(&Answer::Listening)?;
+        if let Connections::InTurn(count) = self.engagement.connections {
+            return Ok(self.in_turn(count, || self.accept(&listener)));
+        }
         Ok(thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..count {
@@ -151,7 +184,9 @@ impl Party<'_> {
         };
         let began = Instant::now();
         let steps = &self.engagement.steps;
-        let outcome = conversation::hold(connection, self.engagement.role, steps, self.patience());
+        let mut outcome =
+            conversation::hold(connection, self.engagement.role, steps, self.patience());
+        outcome.transcript.insert(0, connection.carrier());
         Held::new(Some(view), outcome, began)
     }
 }

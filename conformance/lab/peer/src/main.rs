@@ -9,6 +9,8 @@ mod connection;
 #[cfg(target_os = "linux")]
 mod engagement;
 #[cfg(target_os = "linux")]
+mod possessions;
+#[cfg(target_os = "linux")]
 mod setup;
 
 #[cfg(target_os = "linux")]

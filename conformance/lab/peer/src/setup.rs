@@ -1,16 +1,26 @@
 //! A stack as a scenario wants it.
 
 use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
 
+use rustix::fs::{Gid, Uid};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use smc_lab::orders::Engagement;
 use smc_proto::wire::types::Eid;
 use smc_sockets::policy::{Transport, UseOption};
+use smc_sockets::tcp_option::{Marks, TcpOption};
 use smc_sockets::{Policy, Rnics, Settings, Stack};
 use smc_transport_verbs::network::Network;
 use smc_transport_verbs::paths::Surroundings;
 use smc_transport_verbs::pnet::PnetTable;
 use smc_transport_verbs::rdma::{self, RoceDevice, Unavailable};
 
+/// `nobody`.
+const NOBODY: u32 = 65_534;
+/// Octets that a process may lock by default.
+const LOCKED: u64 = 8 << 20;
 /// More than any scenario has at once.
 const CONNECTIONS: usize = 600;
 
@@ -18,7 +28,13 @@ const CONNECTIONS: usize = 600;
 pub(crate) fn stack(engagement: &Engagement) -> io::Result<Stack> {
     let mut settings = Settings::default();
     settings.connections = CONNECTIONS;
-    settings.policy = policy(&engagement.ueids)?;
+    settings.policy = policy(engagement)?;
+    if engagement.unprivileged {
+        // As a helper with the rights would hand them on.
+        settings.marks = Some(Arc::new(marks()?));
+        // Devices are opened behind that: verbs are refused to who has become another.
+        give_rights_up()?;
+    }
     let names = match rdma::device_names() {
         Ok(names) => names,
         // It declines then, and says why.
@@ -40,14 +56,44 @@ pub(crate) fn stack(engagement: &Engagement) -> io::Result<Stack> {
 }
 
 /// As a kernel has it: asked for by the TCP option, even if there is nothing to offer.
-fn policy(ueids: &[String]) -> io::Result<Policy> {
+fn policy(engagement: &Engagement) -> io::Result<Policy> {
     let mut policy = Policy::default();
+    policy.max_memory = engagement.memory;
     policy.transports = vec![Transport::Verbs];
     policy.tcp_option = UseOption::Always;
-    for ueid in ueids {
+    for ueid in &engagement.ueids {
         policy.ueids.push(Eid::user(ueid).map_err(told)?);
     }
     Ok(policy)
+}
+
+/// The map of the TCP option, attached as long as this process lives.
+fn marks() -> io::Result<Marks> {
+    static OPTION: OnceLock<TcpOption> = OnceLock::new();
+    let option = TcpOption::attach().map_err(told)?;
+    let marks = option.marks().as_fd().try_clone_to_owned()?;
+    let _ = OPTION.set(option);
+    Marks::try_from(marks)
+}
+
+/// From now on this thread, and those it starts, are nobody's.
+fn give_rights_up() -> io::Result<()> {
+    let limit = Rlimit {
+        current: Some(LOCKED),
+        maximum: Some(LOCKED),
+    };
+    setrlimit(Resource::Memlock, limit)?;
+    set_thread_res_gid(
+        Gid::from_raw(NOBODY),
+        Gid::from_raw(NOBODY),
+        Gid::from_raw(NOBODY),
+    )?;
+    set_thread_res_uid(
+        Uid::from_raw(NOBODY),
+        Uid::from_raw(NOBODY),
+        Uid::from_raw(NOBODY),
+    )?;
+    Ok(())
 }
 
 fn told(error: impl ToString) -> io::Error {

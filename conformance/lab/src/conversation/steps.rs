@@ -95,6 +95,7 @@ impl<C: Conversation> Talk<'_, C> {
             }
             Step::ReceiveUrgent(before) => self.receive_urgent(before)?,
             Step::Shutdown => self.connection.shutdown().map_err(|error| told(&error))?,
+            Step::Abort => self.connection.abort().map_err(|error| told(&error))?,
             Step::End => self.end()?,
             Step::Reset => self.reset()?,
             Step::Pause(millis) => thread::sleep(Duration::from_millis(millis)),

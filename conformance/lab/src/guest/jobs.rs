@@ -47,6 +47,7 @@ fn pass_on(desk: &Desk, engagement: &Engagement) -> io::Result<bool> {
     if let Some(mut stdin) = child.stdin.take() {
         writeln!(stdin, "{}", serde_json::to_string(engagement)?)?;
     }
+    desk.set_ours(Some(rustix::process::Pid::from_child(&child)));
     let mut told = false;
     for line in child
         .stdout
@@ -58,6 +59,7 @@ fn pass_on(desk: &Desk, engagement: &Engagement) -> io::Result<bool> {
         told |= matches!(answer, Answer::Held(_));
         desk.say(&answer);
     }
+    desk.set_ours(None);
     child.wait()?;
     Ok(told)
 }
@@ -101,6 +103,10 @@ fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
     let backlog = i32::try_from(count).unwrap_or(i32::MAX);
     let listener = Listener::new(engagement.family, address, backlog, engagement.buffers)?;
     desk.say(&Answer::Listening);
+    if let Connections::InTurn(count) = engagement.connections {
+        let one = |_| result(listener.accept(patience), engagement);
+        return Ok((0..count).map(one).collect());
+    }
     Ok(thread::scope(|scope| {
         let mut threads = Vec::new();
         for _ in 0..count {

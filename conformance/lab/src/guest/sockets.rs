@@ -118,6 +118,11 @@ impl Conversation for Connection {
         }
     }
 
+    fn abort(&self) -> io::Result<()> {
+        // The kernel's sockets are only reset by whoever leaves octets unread.
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn shutdown(&self) -> io::Result<()> {
         self.0.shutdown(Shutdown::Write)
     }

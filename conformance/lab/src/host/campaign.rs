@@ -7,6 +7,7 @@ use std::path::PathBuf;
 mod direction;
 mod laboratory;
 mod pair;
+mod part;
 mod settings;
 
 pub use self::direction::{Direction, End};
@@ -16,7 +17,7 @@ use super::machine::Blueprint;
 use super::report;
 use super::{Trouble, failed, modules, packages, programs};
 use crate::orders::PEER;
-use crate::scenarios::{Campaign, SCENARIOS, Scenario};
+use crate::scenarios::{self, Campaign, Scenario};
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub struct Options {
     pub directory: PathBuf,
     /// How much.
     pub campaign: Campaign,
-    /// Only scenarios whose names contain this.
+    /// Only scenarios whose names contain this, or one of several with commas between.
     pub only: Option<String>,
     /// A kernel's version, or the usual one.
     pub kernel: Option<String>,
@@ -63,7 +64,12 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
     let mut rows = Vec::new();
     for round in 0..options.rounds {
         for direction in Direction::ALL.into_iter().filter(wanted) {
-            for scenario in SCENARIOS.iter().filter(|scenario| options.wants(scenario)) {
+            let ours = |end| end == End::Ours;
+            let fits = |scenario: &&Scenario| {
+                let possible = scenario.is_for(ours(direction.client), ours(direction.server));
+                possible && options.wants(scenario)
+            };
+            for scenario in scenarios::all().filter(fits) {
                 let row = laboratory.try_out(scenario, direction, round)?;
                 say(out, report::line(&row).trim_end())?;
                 rows.push(row);
@@ -96,9 +102,12 @@ impl Options {
         let named = self
             .only
             .as_ref()
-            .is_none_or(|part| scenario.name.contains(part.as_str()));
+            .is_none_or(|parts| parts.split(',').any(|part| scenario.name.contains(part)));
         // Who names one has asked for it.
-        let in_version = !self.v1 || !scenario.setting.is_of_version_2();
+        let in_version = match self.v1 {
+            true => !scenario.setting.is_of_version_2(),
+            false => !scenario.setting.is_of_version_1(),
+        };
         named && in_version && (self.only.is_some() || scenario.campaign <= self.campaign)
     }
 }

@@ -12,11 +12,21 @@ use super::{Trouble, failed};
 /// version 2 that carries keys beyond its end.
 const KNOWN: &str = "smc.add.link.rkey_count";
 
-/// Judges a capture, in which connections were accepted in this version. The decoded messages are written beside it.
+/// What `smcx decode` says of an RDMA WRITE of which a packet was never sent: soft-RoCE
+/// loses some when the machine is busy, and sends them later.
+const LOST: &str = " incomplete";
+
+/// Judges a capture, in which connections were accepted in this version. The decoded
+/// messages are written beside it. If packets were lost, on purpose or not, rules that seem
+/// broken are told only: what was said in a packet that is missing they cannot know.
 ///
 /// # Errors
 /// The inner one is what is malformed, the outer one that it could not be told.
-pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>, Trouble> {
+pub(crate) fn judge(
+    capture: &Path,
+    version: &str,
+    lossy: bool,
+) -> Result<Result<Option<String>, String>, Trouble> {
     let arguments: Vec<OsString> = vec!["smcx".into(), "decode".into(), capture.into()];
     let (mut lines, mut problems) = (Vec::new(), Vec::new());
     let status = smcx::run(arguments, &mut lines, &mut problems);
@@ -26,10 +36,15 @@ pub(crate) fn judge(capture: &Path, version: &str) -> Result<Result<(), String>,
         let sentence = String::from_utf8_lossy(&problems).trim().to_owned();
         return Ok(Err(format!("the capture, by smcx: {sentence}")));
     }
-    checked(capture)?.map_or_else(
-        |sentence| Ok(Err(sentence)),
-        |()| versions(capture, &lines, version),
-    )
+    if let Err(sentence) = versions(capture, &lines, version)? {
+        return Ok(Err(sentence));
+    }
+    let lost = String::from_utf8_lossy(&lines).contains(LOST);
+    Ok(match checked(capture)? {
+        Ok(()) => Ok(None),
+        Err(sentence) if lost || lossy => Ok(Some(format!("packets lost; {sentence}"))),
+        Err(sentence) => Err(sentence),
+    })
 }
 
 fn versions(capture: &Path, lines: &[u8], version: &str) -> Result<Result<(), String>, Trouble> {
@@ -67,6 +82,16 @@ fn checked(capture: &Path) -> Result<Result<(), String>, Trouble> {
         "the conversation, by smcx check: {sentence}: {}",
         first.unwrap_or_default()
     )))
+}
+
+/// How many link groups came about: first contacts that were accepted.
+pub(crate) fn groups(capture: &Path) -> Result<usize, Trouble> {
+    let decoded = capture.with_extension("smcx.txt");
+    let text = fs::read_to_string(&decoded).map_err(failed(decoded.display()))?;
+    let accepts = text.lines().filter(|line| line.contains("CLC Accept "));
+    Ok(accepts
+        .filter(|line| line.contains(" first-contact "))
+        .count())
 }
 
 /// The first malformed frame, as tshark tells it.

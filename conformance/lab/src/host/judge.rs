@@ -1,8 +1,8 @@
 //! Whether what both ends tell is what was expected.
 
 use crate::netlink::smc::Carried;
-use crate::orders::Held;
-use crate::scenarios::{Expected, Scenario};
+use crate::orders::{Held, Role};
+use crate::scenarios::{Expected, Scenario, reason};
 
 /// The first difference, if there is one.
 pub(crate) fn difference(
@@ -12,6 +12,9 @@ pub(crate) fn difference(
     server: &[Held],
 ) -> Option<String> {
     let (client_carried, server_carried) = match expected {
+        Expected::Limited(role, code) => {
+            return limited(role, code, client, server).or_else(|| octets(client, server));
+        }
         Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
         Expected::Tcp(client, server) => {
             let tcp = |(reason, peer)| Carried::Tcp(reason, peer);
@@ -22,6 +25,62 @@ pub(crate) fn difference(
         .or_else(|| end("server", scenario, server, server_carried))
         .or_else(|| octets(client, server))
 }
+
+/// Whether the end that did not die was told so by a reset.
+pub(crate) fn death(dead: Role, client: &[Held], server: &[Held]) -> Option<String> {
+    let (name, survivor) = match dead {
+        Role::Client => ("server", server),
+        Role::Server => ("client", client),
+    };
+    let difference = survivor.iter().find_map(|held| held.difference.as_ref());
+    match difference {
+        Some(difference) => Some(format!("{name}: {difference}")),
+        None => survivor
+            .is_empty()
+            .then(|| format!("{name}: no connection")),
+    }
+}
+
+/// Both carriers there are, of which the ends say the same, and the end with the limit by
+/// name.
+fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<String> {
+    let own = Carried::Tcp(code, 0);
+    let peer = Carried::Tcp(reason::PEER_DECLINED, code);
+    let (at_client, at_server) = match role {
+        Role::Client => (own, peer),
+        Role::Server => (peer, own),
+    };
+    let mut counts = Vec::new();
+    for (name, all, tcp) in [("client", client, at_client), ("server", server, at_server)] {
+        let (mut smc, mut fallen) = (0, 0);
+        for (number, held) in all.iter().enumerate() {
+            if let Some(difference) = &held.difference {
+                return Some(format!("{name}, connection {number}: {difference}"));
+            }
+            match held.view.as_ref().map(|view| view.carried) {
+                Some(Carried::SmcR) => smc += 1,
+                Some(carried) if carried == tcp => fallen += 1,
+                other => return Some(format!("{name}, connection {number}: {other:?}")),
+            }
+        }
+        counts.push((smc, fallen));
+    }
+    let limited = match role {
+        Role::Client => client,
+        Role::Server => server,
+    };
+    let mut lines = limited.iter().flat_map(|held| &held.transcript);
+    match counts.as_slice() {
+        [one, other] if one != other => Some(format!("the ends differ: {one:?}, {other:?}")),
+        [(0, _), _] => Some("no connection over SMC-R".to_owned()),
+        [(_, 0), _] => Some("no connection met the limit".to_owned()),
+        _ if !lines.any(|line| line.contains(LIMIT)) => Some(format!("nobody names {LIMIT}")),
+        _ => None,
+    }
+}
+
+/// What a connection that finds too little memory to lock names.
+const LIMIT: &str = "RLIMIT_MEMLOCK";
 
 /// Whether a conversation of this end differs as is known.
 pub(crate) fn tells(all: &[Held], known: &str) -> bool {
@@ -79,7 +138,7 @@ mod tests {
     use super::difference;
     use crate::netlink::smc::{Carried, SocketView};
     use crate::orders::Held;
-    use crate::scenarios::SCENARIOS;
+    use crate::scenarios;
 
     fn held(carried: Carried) -> Held {
         let view = SocketView {
@@ -99,7 +158,7 @@ mod tests {
 
     #[test]
     fn another_carrier_a_difference_and_a_missing_connection_are_told() {
-        let scenario = &SCENARIOS[0];
+        let scenario = scenarios::all().next().unwrap();
         let difference = |client: &[Held], server: &[Held]| {
             difference(scenario, scenario.expected(false, false), client, server)
         };

@@ -14,8 +14,9 @@ use super::packages::Software;
 use super::{Trouble, failed};
 use crate::orders::{Adjustment, Answer, Order, PORT_NAME};
 
-/// The network device of a guest, as QEMU names it.
-pub(crate) const DEVICE: &str = "net0";
+/// The network devices of a guest, as QEMU names them. The first sees what passes the
+/// second one, too.
+pub(crate) const DEVICES: [&str; 2] = ["net0", "net1"];
 /// Until a guest says that it is up. Minutes: the machine may be busy.
 const BOOT: Duration = Duration::from_secs(180);
 /// For everything that a guest does at once.
@@ -132,6 +133,12 @@ impl Guest {
             }
             other => Err(self.surprise(&other)),
         }
+    }
+
+    /// Switches it off as by a power failure.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// An answer that was not the one expected.
@@ -263,13 +270,21 @@ fn command(
         .args([
             "-netdev",
             &format!(
-                "stream,id={DEVICE},server={side},addr.type=unix,addr.path={}",
+                "stream,id=wire,server={side},addr.type=unix,addr.path={}",
                 shown(&wire)
             ),
         ])
-        .args([
-            "-device",
-            &format!("virtio-net-pci,netdev={DEVICE},mac=52:54:00:53:4d:{digit:02x},romfile="),
-        ]);
+        // Both interfaces of a guest are at the same wire.
+        .args(["-netdev", "hubport,id=plug,hubid=0,netdev=wire"]);
+    for (number, device) in DEVICES.iter().enumerate() {
+        command
+            .args(["-netdev", &format!("hubport,id={device},hubid=0")])
+            .args([
+                "-device",
+                &format!(
+                    "virtio-net-pci,netdev={device},mac=52:54:00:53:4d:{number}{digit},romfile="
+                ),
+            ]);
+    }
     command
 }

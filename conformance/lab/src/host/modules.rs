@@ -19,6 +19,7 @@ const WANTED: &[&str] = &[
     "ib_uverbs",
     "smc",
     "smc_diag",
+    "xfrm_user",
 ];
 
 /// A module's file name in the image, and its octets.

@@ -10,9 +10,13 @@ use super::socket::Socket;
 
 const NEW_LINK: u16 = 16;
 const NEW_ADDRESS: u16 = 20;
+const DELETE_ADDRESS: u16 = 21;
 /// `IFA_ADDRESS` and `IFA_LOCAL`.
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
+/// `IFA_FLAGS`, and `IFA_F_NOPREFIXROUTE`.
+const FLAGS: u16 = 8;
+const NO_ROUTE: u32 = 0x200;
 const AF_INET: u8 = 2;
 /// `IFF_UP`.
 const UP: u32 = 1;
@@ -48,11 +52,40 @@ pub fn set_up(interface: &str, up: bool) -> io::Result<()> {
 /// # Errors
 /// Of the kernel.
 pub fn add_address(interface: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    let request = request(NEW_ADDRESS, ACK | CREATE, interface, address, prefix)?;
+    Socket::route()?.ask(request).map(drop)
+}
+
+/// The same without a route to the subnet: another interface has that.
+///
+/// # Errors
+/// Of the kernel.
+pub fn add_second_address(interface: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    let request = request(NEW_ADDRESS, ACK | CREATE, interface, address, prefix)?
+        .attribute(FLAGS, &NO_ROUTE.to_ne_bytes());
+    Socket::route()?.ask(request).map(drop)
+}
+
+/// Takes an address away.
+///
+/// # Errors
+/// Of the kernel.
+pub fn remove_address(interface: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    let request = request(DELETE_ADDRESS, ACK, interface, address, prefix)?;
+    Socket::route()?.ask(request).map(drop)
+}
+
+fn request(
+    kind: u16,
+    flags: u16,
+    interface: &str,
+    address: Ipv4Addr,
+    prefix: u8,
+) -> io::Result<Request> {
     // ifaddrmsg: family u8, prefix length u8, flags u8, scope u8, index u32
     let mut header = vec![AF_INET, prefix, 0, 0];
     header.extend_from_slice(&index(interface)?.to_ne_bytes());
-    let request = Request::new(NEW_ADDRESS, ACK | CREATE, &header)
+    Ok(Request::new(kind, flags, &header)
         .attribute(LOCAL, &address.octets())
-        .attribute(ADDRESS, &address.octets());
-    Socket::route()?.ask(request).map(drop)
+        .attribute(ADDRESS, &address.octets()))
 }

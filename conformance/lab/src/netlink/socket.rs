@@ -72,6 +72,14 @@ impl Socket {
         Self::open(Some(netlink::RDMA))
     }
 
+    /// A socket of `NETLINK_XFRM`.
+    ///
+    /// # Errors
+    /// Of `socket`; if the module xfrm_user is not loaded, that there is no such protocol.
+    pub fn xfrm() -> io::Result<Self> {
+        Self::open(Some(netlink::XFRM))
+    }
+
     fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let socket = socket_with(
             AddressFamily::NETLINK,

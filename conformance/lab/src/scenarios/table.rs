@@ -1,63 +1,27 @@
-//! All scenarios, in the order in which they are tried.
+//! Conversations in which nothing is wrong, in the order in which they are tried.
 
-use super::{Campaign, Connections, Expected, Scenario, Setting, reason};
+use super::sweeps::{RANDOM_SIZES, SIZES, URGENT_ASKS, URGENT_SWEEP};
+use super::usual::{ECHO, GREETING, KIB, MIB, USUAL};
+use super::{Campaign, Connections, Scenario, Setting};
 use crate::conversation::Step;
 
-const KIB: u64 = 1024;
-const MIB: u64 = 1024 * KIB;
+/// A round of the soak: an echo, and streams both ways.
+const SOAK_CLIENT: &[Step] = &[
+    Step::Send(5 * KIB),
+    Step::Receive(5 * KIB),
+    Step::Exchange(4 * MIB),
+    Step::Shutdown,
+    Step::End,
+];
+const SOAK_SERVER: &[Step] = &[
+    Step::Receive(5 * KIB),
+    Step::Send(5 * KIB),
+    Step::Exchange(4 * MIB),
+    Step::Shutdown,
+    Step::End,
+];
 
-const USUAL: Scenario = Scenario {
-    name: "",
-    campaign: Campaign::Quick,
-    connections: Connections::InTurn(1),
-    setting: Setting::Usual,
-    client: &[],
-    server: &[],
-    expected: Expected::SmcR,
-    with_our_client: None,
-    between_ours: None,
-    patience: 20,
-    linux_fails: None,
-    alike: None,
-};
-
-/// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
-pub(super) const SIZES: [Step; 64] = {
-    let mut steps = [Step::End; 64];
-    let mut k = 0;
-    let mut next = 0;
-    while k <= 18 {
-        let size = 1_u64 << k;
-        // 2^0 - 1 octets are none to wait for.
-        if k > 0 {
-            steps[next] = Step::Echoed(size - 1);
-            next += 1;
-        }
-        steps[next] = Step::Echoed(size);
-        steps[next + 1] = Step::Echoed(size + 1);
-        next += 2;
-        k += 1;
-    }
-    steps[next] = Step::Echoed(64 * KIB - 64);
-    steps[next + 1] = Step::Echoed(64 * KIB + 64);
-    next += 2;
-    while next < 62 {
-        // Odd sizes move every later one to other places of the ring.
-        steps[next] = Step::Echoed(1_000 + 7_919 * next as u64);
-        next += 1;
-    }
-    steps[62] = Step::Shutdown;
-    steps
-};
-
-const ECHO: &[Step] = &[Step::Echo, Step::Shutdown];
-const GREETING: &[Step] = &[Step::Echoed(3 * KIB), Step::Shutdown, Step::End];
-
-/// Our sockets have a UEID of their own, by which they know each other.
-const BETWEEN_OURS: Option<Expected> = Some(Expected::SmcR);
-
-/// All that is tried.
-pub const SCENARIOS: &[Scenario] = &[
+pub(super) static CONVERSATIONS: &[Scenario] = &[
     Scenario {
         name: "echo-sizes",
         client: &SIZES,
@@ -66,12 +30,16 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "stream-4m-up",
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        windows: true,
         client: &[Step::Send(4 * MIB), Step::Shutdown, Step::End],
         server: &[Step::Receive(4 * MIB), Step::End, Step::Shutdown],
         ..USUAL
     },
     Scenario {
         name: "stream-4m-down",
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        windows: true,
         client: &[Step::Receive(4 * MIB), Step::End, Step::Shutdown],
         server: &[Step::Send(4 * MIB), Step::Shutdown, Step::End],
         ..USUAL
@@ -112,18 +80,6 @@ pub const SCENARIOS: &[Scenario] = &[
             Step::Receive(200_000),
             Step::End,
         ],
-        ..USUAL
-    },
-    Scenario {
-        name: "close-unread-at-server",
-        client: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
-        server: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
-        ..USUAL
-    },
-    Scenario {
-        name: "close-unread-at-client",
-        client: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
-        server: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
         ..USUAL
     },
     Scenario {
@@ -218,6 +174,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "in-turn-30",
+        groups: (0, 1),
         connections: Connections::InTurn(30),
         client: GREETING,
         server: ECHO,
@@ -227,6 +184,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "in-turn-500",
         campaign: Campaign::Full,
         connections: Connections::InTurn(500),
+        groups: (0, 1),
         client: GREETING,
         server: ECHO,
         ..USUAL
@@ -235,6 +193,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "at-once-300",
         campaign: Campaign::Full,
         connections: Connections::AtOnce(300),
+        groups: (1, 2),
         client: GREETING,
         server: ECHO,
         patience: 120,
@@ -249,96 +208,44 @@ pub const SCENARIOS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
-        name: "idle-beyond-test-link",
+        name: "echo-random-sizes",
         campaign: Campaign::Full,
-        client: &[
-            Step::Echoed(1_000),
-            Step::Pause(70_000),
-            Step::Echoed(1_000),
-            Step::Shutdown,
-        ],
+        client: &RANDOM_SIZES,
         server: ECHO,
-        patience: 100,
         ..USUAL
     },
     Scenario {
-        name: "fallback-tcp-client",
-        setting: Setting::TcpClient,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(None, Some((reason::PEER_WITHOUT_SMC, 0))),
+        name: "urgent-sweep-to-server",
+        campaign: Campaign::Full,
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        client: &URGENT_SWEEP,
+        server: &URGENT_ASKS,
         ..USUAL
     },
     Scenario {
-        name: "fallback-tcp-server",
-        setting: Setting::TcpServer,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(Some((reason::PEER_WITHOUT_SMC, 0)), None),
+        name: "urgent-sweep-to-client",
+        campaign: Campaign::Full,
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        client: &URGENT_ASKS,
+        server: &URGENT_SWEEP,
         ..USUAL
     },
     Scenario {
-        name: "fallback-client-without-device",
-        setting: Setting::ClientWithoutDevice,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(
-            Some((reason::NO_DEVICE, 0)),
-            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
-        ),
-        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
+        name: "soak-100",
+        campaign: Campaign::Full,
+        connections: Connections::InTurn(100),
+        client: SOAK_CLIENT,
+        server: SOAK_SERVER,
+        groups: (0, 1),
         ..USUAL
     },
     Scenario {
-        name: "fallback-server-without-device",
-        setting: Setting::ServerWithoutDevice,
+        name: "in-turn-1000",
+        campaign: Campaign::Full,
+        connections: Connections::InTurn(1_000),
         client: GREETING,
         server: ECHO,
-        expected: Expected::Tcp(
-            Some((reason::PEER_DECLINED, reason::NO_SMC_R_DEVICE)),
-            Some((reason::NO_SMC_R_DEVICE, 0)),
-        ),
-        alike: Some((reason::NO_DEVICE, reason::NO_SMC_R_DEVICE)),
-        ..USUAL
-    },
-    Scenario {
-        name: "fallback-client-without-ueid",
-        setting: Setting::ClientWithoutUeid,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(
-            Some((reason::NO_DEVICE, 0)),
-            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
-        ),
-        with_our_client: Some(Expected::Tcp(
-            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
-            Some((reason::NO_DEVICE, 0)),
-        )),
-        between_ours: BETWEEN_OURS,
-        ..USUAL
-    },
-    Scenario {
-        name: "fallback-other-ueids",
-        setting: Setting::OtherUeids,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(
-            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
-            Some((reason::NO_DEVICE, 0)),
-        ),
-        between_ours: BETWEEN_OURS,
-        ..USUAL
-    },
-    Scenario {
-        name: "fallback-server-without-ueid",
-        setting: Setting::ServerWithoutUeid,
-        client: GREETING,
-        server: ECHO,
-        expected: Expected::Tcp(
-            Some((reason::PEER_DECLINED, reason::NO_DEVICE)),
-            Some((reason::NO_DEVICE, 0)),
-        ),
-        between_ours: BETWEEN_OURS,
+        groups: (0, 1),
         ..USUAL
     },
 ];

@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::super::machine::Blueprint;
 use super::super::report::Row;
-use super::super::{Trouble, captures, console, failed, judge};
+use super::super::{Trouble, captures, console, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::settings;
-use crate::orders::{Engagement, Family, Held, Order, Role};
-use crate::scenarios::{Scenario, Setting};
+use super::{part, settings};
+use crate::orders::Held;
+use crate::scenarios::Scenario;
 
 /// The guests, and where results go.
 pub(super) struct Laboratory {
@@ -44,6 +44,9 @@ impl Laboratory {
         direction: Direction,
         round: u32,
     ) -> Result<Row, Trouble> {
+        if scenario.own_guests {
+            self.pair = None;
+        }
         if self.pair.is_none() {
             self.boots += 1;
             self.pair = Some(Pair::start(
@@ -73,7 +76,7 @@ impl Laboratory {
             Some(line) => Err(format!("a kernel's log: {line}")),
             None => result,
         };
-        if result.is_err() {
+        if result.is_err() || scenario.own_guests {
             self.pair = None;
         }
         Ok(Row {
@@ -121,83 +124,93 @@ fn converse(
 ) -> Result<Result<String, String>, Trouble> {
     settings::apply(pair, scenario.setting)?;
     let capture = place.join("client.pcap");
-    pair.start_captures(&capture, &place.join("server.pcap"))?;
-    let patience = Duration::from_secs(scenario.patience);
-    let port = pair.next_port();
-    let engagement = |role| Engagement {
-        role,
-        family: family(scenario.setting, role),
-        local: match role {
-            Role::Client => pair::CLIENT,
-            Role::Server => pair::SERVER,
-        },
-        v1,
-        ueids: settings::ueids(scenario.setting, role),
-        address: pair::SERVER,
-        port,
-        connections: scenario.connections,
-        buffers: buffers(scenario.setting, role),
-        steps: match role {
-            Role::Client => scenario.client.to_vec(),
-            Role::Server => scenario.server.to_vec(),
-        },
-        patience: scenario.patience * 1_000,
-    };
-    // Who has TCP only is a socket of the kernel's, whoever the SMC of that end is.
-    let order = |end, role| match (end, family(scenario.setting, role)) {
-        (End::Ours, Family::Smc) => Order::HoldOurs(engagement(role)),
-        _ => Order::Hold(engagement(role)),
-    };
-    let held = pair.hold(
-        &order(direction.client, Role::Client),
-        &order(direction.server, Role::Server),
-        patience,
-    );
+    let other = place.join("server.pcap");
+    pair.start_captures(&capture, &other)?;
+    let part = part::of(scenario, v1, pair.next_port());
+    let held = part::hold(pair, &part, scenario, direction, &capture);
     pair.stop_captures()?;
+    let (held, then) = held?;
+    let (client, server) = (&held.client, &held.server);
+    transcript(place, "client", client)?;
+    transcript(place, "server", server)?;
     settings::undo(pair, scenario.setting)?;
-    let (client, server) = held?;
-    transcript(place, "client", &client)?;
-    transcript(place, "server", &server)?;
     let ours = |end| end == End::Ours;
     let expected = scenario.expected(ours(direction.client), ours(direction.server));
-    let difference = judge::difference(scenario, expected, &client, &server);
+    let difference = match (scenario.dies, then) {
+        (None, _) => judge::difference(scenario, expected, client, server),
+        (Some((_, role)), Some(then)) => {
+            transcript(place, "client-then", &then.client)?;
+            transcript(place, "server-then", &then.server)?;
+            judge::death(role, client, server)
+                .or_else(|| judge::difference(scenario, expected, &then.client, &then.server))
+        }
+        (Some(_), None) => Some("nobody came back".to_owned()),
+    };
     match scenario
         .linux_fails
         .filter(|_| direction.server == End::Kernel)
     {
-        Some(known) if judge::tells(&server, known) => {
+        Some(known) if judge::tells(server, known) => {
             return Ok(Ok(format!("as known of Linux: {known}")));
         }
         Some(known) => return Ok(Err(format!("Linux no longer does this: {known}"))),
         None => {}
     }
-    if let Some(difference) = difference {
+    if let Some(difference) = difference.or(held.early) {
         return Ok(Err(difference));
     }
-    if let Err(difference) = captures::judge(&capture, version(v1))? {
-        return Ok(Err(difference));
+    let unjudged = match captures::judge(&capture, version(v1), scenario.is_lossy())? {
+        Ok(unjudged) => unjudged,
+        Err(difference) => return Ok(Err(difference)),
+    };
+    let (least, most) = scenario.groups;
+    let groups = captures::groups(&capture)?;
+    if most > 0 && !(least..=most).contains(&groups) {
+        return Ok(Err(format!("{groups} link groups")));
     }
-    Ok(Ok(summary(&client)))
+    let mut told = summary(client);
+    if let Some(unjudged) = unjudged {
+        told.push_str("; ");
+        told.push_str(&unjudged);
+    }
+    if scenario.windows {
+        match used_windows(direction, [&capture, &other])? {
+            Ok(delays) => told.push_str(&delays),
+            Err(difference) => return Ok(Err(difference)),
+        }
+    }
+    Ok(Ok(told))
+}
+
+/// How the senders use the windows that the peers give them; those of kernels are told
+/// only.
+fn used_windows(
+    direction: Direction,
+    captures: [&Path; 2],
+) -> Result<Result<String, String>, Trouble> {
+    let ends = [
+        ("client", direction.client, pair::CLIENT),
+        ("server", direction.server, pair::SERVER),
+    ];
+    let mut told = String::new();
+    for ((name, end, address), capture) in ends.into_iter().zip(captures) {
+        let delays = windows::of(capture, address)?;
+        if delays.is_empty() {
+            continue;
+        }
+        if end == End::Ours
+            && let Err(difference) = delays.judge()
+        {
+            return Ok(Err(format!("{name}: {difference}")));
+        }
+        told.push_str(&format!("; {name}: {delays}"));
+    }
+    Ok(Ok(told))
 }
 
 /// As the table and `smcx decode` have it.
 fn version(v1: bool) -> &'static str {
     if v1 { "v1" } else { "v2" }
-}
-
-fn family(setting: Setting, role: Role) -> Family {
-    match (setting, role) {
-        (Setting::TcpClient, Role::Client) | (Setting::TcpServer, Role::Server) => Family::Tcp,
-        _ => Family::Smc,
-    }
-}
-
-fn buffers(setting: Setting, role: Role) -> Option<u32> {
-    match (setting, role) {
-        (Setting::Buffers(client, _), Role::Client) => Some(client),
-        (Setting::Buffers(_, server), Role::Server) => Some(server),
-        _ => None,
-    }
 }
 
 /// What carried it, and how fast.

@@ -1,9 +1,26 @@
 //! What is special in a scenario, brought about and undone.
 
+use std::net::Ipv4Addr;
+
 use super::super::Trouble;
-use super::pair::{INTERFACE, Pair, RDMA, UEID};
+use super::pair::{CLIENT, INTERFACES, Pair, RDMA, SERVER, UEID};
 use crate::orders::{Adjustment, Role};
 use crate::scenarios::Setting;
+
+/// Addresses of the client and the server with lengths of their prefixes, where these
+/// differ.
+const OTHER_SUBNETS: [(Ipv4Addr, u8); 2] = [
+    (Ipv4Addr::new(10, 85, 0, 1), 24),
+    (Ipv4Addr::new(10, 85, 0, 2), 16),
+];
+
+/// The addresses of the client and the server.
+pub(super) fn addresses(setting: Setting) -> (Ipv4Addr, Ipv4Addr) {
+    match setting {
+        Setting::OtherSubnet => (OTHER_SUBNETS[0].0, OTHER_SUBNETS[1].0),
+        _ => (CLIENT, SERVER),
+    }
+}
 
 /// A UEID that only one of both has.
 const OTHER_UEID: &str = "SMC-LAB-OTHER";
@@ -21,9 +38,35 @@ pub(super) fn ueids(setting: Setting, role: Role) -> Vec<String> {
 
 pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
     match setting {
-        Setting::Usual | Setting::TcpClient | Setting::TcpServer | Setting::Buffers(..) => Ok(()),
-        Setting::ClientWithoutDevice => pair.client.adjust(Adjustment::RemoveRdma(RDMA.into())),
-        Setting::ServerWithoutDevice => pair.server.adjust(Adjustment::RemoveRdma(RDMA.into())),
+        Setting::Usual
+        | Setting::TcpClient
+        | Setting::TcpServer
+        | Setting::Buffers(..)
+        | Setting::NoMemory(_)
+        | Setting::Unprivileged(_) => Ok(()),
+        Setting::RoceBlocked => pair.client.adjust(Adjustment::BlockRoce(true)),
+        Setting::TestLink(seconds) => {
+            for guest in [&mut pair.client, &mut pair.server] {
+                let path = "net/smc/smcr_testlink_time".to_owned();
+                guest.adjust(Adjustment::Sysctl(path, seconds.to_string()))?;
+            }
+            Ok(())
+        }
+        Setting::OtherSubnet => {
+            let [(client, one), (server, other)] = OTHER_SUBNETS;
+            let address =
+                |address, prefix| Adjustment::Address(INTERFACES[0].into(), address, prefix);
+            pair.client.adjust(address(client, one))?;
+            pair.server.adjust(address(server, other))
+        }
+        Setting::TwoDevices => {
+            for guest in [&mut pair.client, &mut pair.server] {
+                guest.adjust(Adjustment::AddRdma(RDMA[1].into(), INTERFACES[1].into()))?;
+            }
+            Ok(())
+        }
+        Setting::ClientWithoutDevice => pair.client.adjust(Adjustment::RemoveRdma(RDMA[0].into())),
+        Setting::ServerWithoutDevice => pair.server.adjust(Adjustment::RemoveRdma(RDMA[0].into())),
         Setting::ClientWithoutUeid => pair.client.adjust(Adjustment::FlushUeids),
         Setting::ServerWithoutUeid => pair.server.adjust(Adjustment::FlushUeids),
         Setting::OtherUeids => {
@@ -34,9 +77,23 @@ pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
 }
 
 pub(super) fn undo(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
-    let device = || Adjustment::AddRdma(RDMA.into(), INTERFACE.into());
+    let device = || Adjustment::AddRdma(RDMA[0].into(), INTERFACES[0].into());
     match setting {
-        Setting::Usual | Setting::TcpClient | Setting::TcpServer | Setting::Buffers(..) => Ok(()),
+        Setting::Usual
+        | Setting::TcpClient
+        | Setting::TcpServer
+        | Setting::Buffers(..)
+        | Setting::NoMemory(_)
+        | Setting::Unprivileged(_) => Ok(()),
+        // The guests go.
+        Setting::RoceBlocked | Setting::TestLink(_) | Setting::TwoDevices => Ok(()),
+        Setting::OtherSubnet => {
+            let [(client, one), (server, other)] = OTHER_SUBNETS;
+            let address =
+                |address, prefix| Adjustment::RemoveAddress(INTERFACES[0].into(), address, prefix);
+            pair.client.adjust(address(client, one))?;
+            pair.server.adjust(address(server, other))
+        }
         Setting::ClientWithoutDevice => pair.client.adjust(device()),
         Setting::ServerWithoutDevice => pair.server.adjust(device()),
         Setting::ClientWithoutUeid => pair.client.adjust(Adjustment::AddUeid(UEID.into())),

@@ -1,0 +1,133 @@
+//! Ends, devices and memory that fail.
+
+use super::usual::{ECHO, GREETING, MIB, USUAL};
+use super::{Campaign, Connections, Disturbance, Expected, Scenario, Setting, reason};
+use crate::conversation::Step;
+use crate::orders::Role;
+
+pub(super) const FAULTS: &[Scenario] = &[
+    Scenario {
+        name: "close-unread-at-server",
+        client: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
+        server: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
+        ..USUAL
+    },
+    Scenario {
+        name: "close-unread-at-client",
+        client: &[Step::Receive(1), Step::Send(1), Step::Pause(200)],
+        server: &[Step::Send(20_000), Step::Receive(1), Step::Reset],
+        ..USUAL
+    },
+    Scenario {
+        name: "idle-beyond-test-link",
+        campaign: Campaign::Full,
+        client: &[
+            Step::Echoed(1_000),
+            Step::Pause(70_000),
+            Step::Echoed(1_000),
+            Step::Shutdown,
+        ],
+        server: ECHO,
+        patience: 100,
+        ..USUAL
+    },
+    Scenario {
+        name: "abort-by-client",
+        needs_ours: Some(Role::Client),
+        client: &[Step::Send(100_000), Step::Receive(1), Step::Abort],
+        server: &[Step::Receive(100_000), Step::Send(1), Step::Reset],
+        ..USUAL
+    },
+    Scenario {
+        name: "abort-by-server",
+        needs_ours: Some(Role::Server),
+        client: &[Step::Receive(100_000), Step::Send(1), Step::Reset],
+        server: &[Step::Send(100_000), Step::Receive(1), Step::Abort],
+        ..USUAL
+    },
+    Scenario {
+        name: "idle-2s-test-link",
+        setting: Setting::TestLink(2),
+        own_guests: true,
+        client: &[
+            Step::Echoed(1_000),
+            Step::Pause(7_000),
+            Step::Echoed(1_000),
+            Step::Shutdown,
+            Step::End,
+        ],
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
+        name: "memory-limit-at-client",
+        setting: Setting::Unprivileged(Role::Client),
+        needs_ours: Some(Role::Client),
+        connections: Connections::AtOnce(40),
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Limited(Role::Client, reason::MEMORY),
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        name: "memory-limit-at-server",
+        setting: Setting::Unprivileged(Role::Server),
+        needs_ours: Some(Role::Server),
+        connections: Connections::AtOnce(40),
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Limited(Role::Server, reason::MEMORY),
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        // Not for every change: soft-RoCE itself may warn when a link goes under load.
+        name: "two-devices-used-link-down-up",
+        campaign: Campaign::Full,
+        setting: Setting::TwoDevices,
+        own_guests: true,
+        connections: Connections::AtOnce(4),
+        disturbances: &[
+            Disturbance {
+                after: 8 * MIB,
+                role: Role::Server,
+                interface: 0,
+                up: false,
+            },
+            Disturbance {
+                after: 32 * MIB,
+                role: Role::Server,
+                interface: 0,
+                up: true,
+            },
+        ],
+        client: &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End],
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        name: "server-dies",
+        campaign: Campaign::Full,
+        setting: Setting::TestLink(2),
+        own_guests: true,
+        dies: Some((6_000, Role::Server)),
+        client: &[Step::Echoed(1_000), Step::Reset],
+        server: ECHO,
+        patience: 90,
+        ..USUAL
+    },
+    Scenario {
+        name: "client-dies",
+        campaign: Campaign::Full,
+        setting: Setting::TestLink(2),
+        own_guests: true,
+        needs_ours: Some(Role::Client),
+        dies: Some((6_000, Role::Client)),
+        client: ECHO,
+        server: &[Step::Echoed(1_000), Step::Reset],
+        patience: 90,
+        ..USUAL
+    },
+];
