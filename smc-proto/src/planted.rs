@@ -2,7 +2,7 @@
 //! without the feature `planted-bugs` no configuration names one, and every hook
 //! is a constant `false` that compiles to nothing.
 //!
-//! One for each invariant of the reliability goals, I1 to I13.
+//! At least one for each invariant of the reliability goals, I1 to I13.
 
 #![cfg_attr(
     not(feature = "planted-bugs"),
@@ -12,6 +12,8 @@
 #[cfg(feature = "planted-bugs")]
 use crate::config::Config;
 use crate::config::ConnectionConfig;
+#[cfg(feature = "planted-bugs")]
+use crate::version::Technology;
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,12 +51,18 @@ pub enum PlantedBug {
     SilentFallback,
     /// I13: the receiver of a CDC message is looked for among all connections.
     WalkAll,
+    /// I2, SMC-D: what a device could not move is told to the peer all the same.
+    IgnoreFailedMove,
+    /// I4, SMC-D: a DMB is given to the next connection while the peer may write to it.
+    ReuseDmb,
+    /// I10, SMC-D: a message that tells of the peer's end is dropped.
+    LoseSignal,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::DoubleRing,
         Self::SkipRewind,
         Self::IgnoreValidation,
@@ -71,7 +79,21 @@ impl PlantedBug {
         Self::LeakBuffer,
         Self::SilentFallback,
         Self::WalkAll,
+        Self::IgnoreFailedMove,
+        Self::ReuseDmb,
+        Self::LoseSignal,
     ];
+
+    /// What it concerns; `None` if it is one and the same code for both.
+    #[must_use]
+    pub const fn technology(self) -> Option<Technology> {
+        match self {
+            Self::DoubleRing | Self::EndTwice => None,
+            Self::LeakBuffer | Self::FreeListedSlot => None,
+            Self::IgnoreFailedMove | Self::ReuseDmb | Self::LoseSignal => Some(Technology::SmcD),
+            _ => Some(Technology::SmcR),
+        }
+    }
 }
 
 #[cfg(feature = "planted-bugs")]

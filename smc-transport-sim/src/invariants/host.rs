@@ -26,6 +26,8 @@ pub(super) struct HostLedger {
     /// Buffers of its ISM devices, and connections that aborted over them.
     pub(super) ism: IsmBuffers,
     pub(super) ism_aborted: BTreeSet<ConnId>,
+    /// Who a DMB was given to last, and whether that ended in order.
+    pub(super) dmb_users: BTreeMap<u64, (ConnId, bool)>,
     /// Its clock went wrong: its waits say nothing.
     pub(super) wrong_clock: bool,
 }
@@ -65,9 +67,12 @@ impl HostLedger {
 
     /// Notes the element given to a connection; what is wrong with giving it.
     pub(super) fn clc_sent(&mut self, now: Instant, conn: ConnId, octets: &[u8]) -> Option<String> {
-        let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = ClcMessage::parse(octets)
-        else {
-            return None;
+        let own = match ClcMessage::parse(octets) {
+            Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) => own,
+            Ok((ClcMessage::SmcdAccept(own) | ClcMessage::SmcdConfirm(own), _)) => {
+                return self.gives_dmb(conn, own.token.0);
+            }
+            _ => return None,
         };
         let found = self
             .buffers
@@ -93,6 +98,14 @@ impl HostLedger {
             )),
             _ => None,
         }
+    }
+
+    /// Notes the DMB given to a connection; what is wrong with giving it.
+    fn gives_dmb(&mut self, conn: ConnId, token: u64) -> Option<String> {
+        let before = self.dmb_users.insert(token, (conn, false));
+        let (other, in_order) = before.filter(|(other, _)| *other != conn)?;
+        (!in_order)
+            .then(|| format!("{conn} gets a DMB to which the peer of {other} may still write"))
     }
 
     /// A CLC message of a connection was sent or taken.
@@ -169,6 +182,12 @@ impl HostLedger {
             return Err(format!("{conn} is established twice"));
         }
         c.terminal = last;
+        if let Event::Closed { reason, .. } = event
+            && *reason == CloseReason::Normal
+        {
+            let users = self.dmb_users.values_mut();
+            users.for_each(|(user, in_order)| *in_order |= *user == conn);
+        }
         let over = match event {
             // It waited long enough (CLOSE-032).
             Event::Closed { reason, .. } => matches!(reason, CloseReason::CloseTimeout),

@@ -40,7 +40,9 @@ impl<S: Storage> Simulation<S> {
         let conn = socket.state.conn?;
         let writes = !socket.app.is_all_written();
         let reads = socket.app.wants_to_read();
-        let waits = carrier == Carrier::None || socket.app.is_closed();
+        // Links are tested: whoever is on one waits for its peer at least.
+        let on_link = carrier == Carrier::Smc && socket.life.queue_pair.is_some();
+        let waits = carrier == Carrier::None || socket.app.is_closed() || on_link;
         let endpoint = &mut self.hosts.get_mut(usize::from(host.0))?.endpoint;
         let mut found = None;
         if carrier == Carrier::Smc

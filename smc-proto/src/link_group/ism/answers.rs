@@ -8,6 +8,7 @@ use crate::connection::CdcOutcome;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::id::{BufferId, NONE};
+use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
 use crate::wire::types::DmbToken;
@@ -38,6 +39,7 @@ impl Engine<'_> {
             }
             IsmCompletion::Refused { buffer } => self.on_ism_refused(buffer),
             //= D-053
+            IsmCompletion::MoveFailed { .. } if self.planted(PlantedBug::IgnoreFailedMove) => {}
             IsmCompletion::MoveFailed { conn } => {
                 if let Some(index) = self.live_conn(conn) {
                     self.with_connection(index, |connection, now, config| {
@@ -202,6 +204,7 @@ impl Engine<'_> {
             count(&mut self.core.statistics.cdc_unknown);
             return;
         };
+        let loses = self.planted(PlantedBug::LoseSignal);
         let Some(record) = self.connections.at_mut(index) else {
             return;
         };
@@ -227,6 +230,7 @@ impl Engine<'_> {
         };
         let (now, config) = (self.core.now, &self.core.config.connection);
         let outcome = match head {
+            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return,
             Ok(cdc) => connection.on_cdc_ism(now, config, &cdc),
             Err(CdcIsmError::NotWritten) => return,
             Err(_) => connection.on_foreign_head(now, config),

@@ -8,6 +8,7 @@ use crate::command::{BufferKind, IsmCommand};
 use crate::connection::{CloseCause, Connection};
 use crate::engine::Engine;
 use crate::id::{BufferId, NONE};
+use crate::planted::PlantedBug;
 use crate::wire::types::DmbToken;
 
 /// What a buffer of SMC-D has besides memory.
@@ -207,6 +208,7 @@ impl Engine<'_> {
             .and_then(|record| record.connection.as_ref())
             .and_then(Connection::cause)
             == Some(CloseCause::Orderly);
+        let keeps = self.planted(PlantedBug::ReuseDmb);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
@@ -214,7 +216,7 @@ impl Engine<'_> {
             None => {}
             Some(IsmBuffer::Dmb { owner, .. }) => {
                 *owner = NONE;
-                b.retired |= !orderly;
+                b.retired |= !orderly && !keeps;
             }
             Some(IsmBuffer::Source { target, mapped, .. }) => {
                 *target = None;
