@@ -60,13 +60,13 @@ fn objects_stay_within_their_limits() {
 #[test]
 fn growth_is_a_visible_change() {
     let snapshot = [
-        ("Slot<ConnectionRecord>", CONNECTION, 408),
-        ("Slot<Handshake>", HANDSHAKE, 1008),
-        ("Slot<LinkGroup>", GROUP, 664),
-        ("Slot<Link>", LINK, 1120),
-        ("Slot<Buffer>", BUFFER, 288),
-        ("Slot<RemoteRmb>", REMOTE, 184),
-        ("group of 255 connections", FULL_GROUP, 299624),
+        ("Slot<ConnectionRecord>", CONNECTION, 448),
+        ("Slot<Handshake>", HANDSHAKE, 1024),
+        ("Slot<LinkGroup>", GROUP, 704),
+        ("Slot<Link>", LINK, 1152),
+        ("Slot<Buffer>", BUFFER, 320),
+        ("Slot<RemoteRmb>", REMOTE, 192),
+        ("group of 255 connections", FULL_GROUP, 328256),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),

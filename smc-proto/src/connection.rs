@@ -59,6 +59,7 @@ mod tests;
 
 use close::{Act, Close, Pending};
 use core::hash::Hasher;
+use core::mem::offset_of;
 use notices::Counts;
 use rx::Rx;
 use timers::Timers;
@@ -117,10 +118,21 @@ pub struct Urgent {
 
 /// One connection, from the rendezvous to the end of its close handshake.
 ///
-/// In the order in which octets need it: first what each step looks at.
+/// Laid out for the cache, as one of many connections is seldom in it. Lines begin where
+/// its record says, see [`ConnectionRecord`](crate::storage::ConnectionRecord):
+///
+/// ```text
+///   rare        counts, timers, urgent octets sent
+///   sending     send buffer, window, numbers
+///   both        the cursors that each CDC message carries or moves; what there is to do
+///   receiving   ring, the peer's producer cursor and flags; and the close handshake
+/// ```
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Connection {
+    counts: Counts,
+    timers: Timers,
+    tx: Tx,
     notices: Notices,
     wants: Wants,
     /// Nothing goes to the peer any more (ABORT-007).
@@ -131,13 +143,28 @@ pub struct Connection {
     /// A deadline changed since the owner last asked.
     moved_timeout: bool,
     read_shut: bool,
-    tx: Tx,
+    /// A deadline ends with the next CDC message, see [`Timers::wait_for_message`].
+    waiting: bool,
     rx: Rx,
-    alert_token_peer: AlertToken,
-    counts: Counts,
-    timers: Timers,
     close: Close,
 }
+
+/// Octets of a cache line, of most processors.
+pub(crate) const LINE: usize = 64;
+
+impl Connection {
+    /// Where the first whole cache line begins, in octets from the start.
+    pub(crate) const LINES_AT: usize = offset_of!(Self, tx).wrapping_add(offset_of!(Tx, peer));
+}
+
+// Where `u64` is aligned to its size.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    let cursors = offset_of!(Connection, tx).wrapping_add(offset_of!(Tx, consumer));
+    let receiving = offset_of!(Connection, rx).wrapping_add(offset_of!(Rx, received));
+    assert!(cursors == Connection::LINES_AT.wrapping_add(LINE));
+    assert!(receiving == cursors.wrapping_add(LINE));
+};
 
 impl Connection {
     /// A connection in state ACTIVE.
@@ -151,6 +178,7 @@ impl Connection {
         };
         Self {
             tx: Tx::new(
+                params.alert_token_peer,
                 if cfg.planted(PlantedBug::DoubleRing) {
                     params.peer.doubled()
                 } else {
@@ -162,7 +190,7 @@ impl Connection {
             rx: Rx::new(params.receive, params.urgent_inline),
             close: Close::new(),
             timers: Timers::NONE,
-            alert_token_peer: params.alert_token_peer,
+            waiting: false,
             notices: Notices::empty(),
             wants: Wants::empty(),
             silent: false,
@@ -257,7 +285,7 @@ impl Connection {
             octets_committed: self.tx.produced,
             octets_sent: self.tx.written.total,
             octets_received: self.rx.received.total,
-            notifies: self.counts.notifies,
+            notifies: self.tx.emitted,
             standalone: self.counts.standalone,
             stale: self.counts.stale,
             backward: self.counts.backward,
@@ -344,7 +372,7 @@ impl Connection {
             }
         }
         self.timers.perform(now, cfg, act);
-        self.moved_timeout = true;
+        self.note_timers();
         for (bit, notices) in [
             (Act::END_OF_STREAM, Notices::END_OF_STREAM),
             (Act::RESET, Notices::RESET),

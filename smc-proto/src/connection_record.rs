@@ -1,13 +1,14 @@
 //! A connection's slot: the protocol state and what it holds of its link group.
 
 use core::hash::{Hash, Hasher};
+use core::mem::offset_of;
 
 use crate::command::{BufferSpans, TcpCommand};
-use crate::connection::{Connection, Shutdown, Spans};
+use crate::connection::{Connection, LINE, Shutdown, Spans};
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, GroupId, NONE};
 use crate::link_group::segments;
-use crate::slots::{Linked, Links};
+use crate::slots::{Linked, Links, Slot};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
 
@@ -26,28 +27,45 @@ pub(crate) mod list {
 /// A connection as the tables hold it. Opaque: use
 /// [`Endpoint::conn`](crate::endpoint::Endpoint::conn).
 ///
-/// In the order in which a message needs it, so that it touches few cache lines:
-/// behind the connection, nothing is looked at while octets flow.
+/// Laid out for the cache, in lines of 64 octets from the start of the slot. A message
+/// touches three lines of its sender and three of its receiver, those marked.
+///
+/// ```text
+///   0    s r   generation, phase, group, link, lists; where octets to be sent stand
+///   1          counts, timers, urgent octets sent
+///   2    s     send buffer, window, numbers            (within the connection)
+///   3    s r   cursors, what there is to do            (within the connection)
+///   4      r   receive ring, close handshake           (within the connection);
+///              token; where octets received stand
+///   5, 6       what is rare
+/// ```
+///
+/// The lines are odd in number: with an even one, the same line of all connections
+/// would share half of the sets of a cache.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct ConnectionRecord {
     pub(crate) phase: Phase,
-    /// This side's token, as the peer sends it in CDC messages.
-    pub(crate) token: AlertToken,
     pub(crate) group: u32,
     pub(crate) link: u32,
-    pub(crate) send_buffer: u32,
-    /// Generation of the send buffer: its slot need not be looked at.
-    pub(crate) send_generation: u32,
     /// Events not yet polled.
     pub(crate) notices: Pending,
     pub(crate) first_contact: bool,
     pub(crate) tcp: Option<TcpCommand>,
-    links: [Links; 4],
-    pub(crate) remote: RemoteElement,
-    pub(crate) rmb: Element,
+    ready: Links,
+    events: Links,
+    pub(crate) send_buffer: u32,
+    /// Generation of the send buffer: its slot need not be looked at.
+    pub(crate) send_generation: u32,
+    pub(crate) target: Target,
     /// Set once the rendezvous gave the peer's half.
     pub(crate) connection: Option<Connection>,
+    /// This side's token, as the peer sends it in CDC messages.
+    pub(crate) token: AlertToken,
+    pub(crate) rmb: Element,
+    pub(crate) remote: RemoteElement,
+    tcp_out: Links,
+    members: Links,
     /// How it ended, once it has.
     pub(crate) end: Option<End>,
     /// The group it was established in, for as long as the handle lives.
@@ -69,16 +87,27 @@ pub(crate) enum Phase {
     Ended,
 }
 
+// Within a slot the record stands behind the generation, see `Slot`.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    let record = offset_of!(Slot<ConnectionRecord>, value);
+    let connection = record.wrapping_add(offset_of!(ConnectionRecord, connection));
+    assert!(connection == LINE);
+    assert!(connection.wrapping_add(Connection::LINES_AT) == LINE.wrapping_mul(2));
+    assert!(size_of::<Slot<ConnectionRecord>>() == LINE.wrapping_mul(7));
+};
+
 /// An element of a local RMB.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C)]
 pub(crate) struct Element {
     pub(crate) buffer: u32,
     /// Generation of the buffer, which does not change while it is in use.
     pub(crate) generation: u32,
-    /// 1 to 255, 0 if none.
-    pub(crate) index: u8,
     /// First octet in the RMB.
     pub(crate) offset: u32,
+    /// 1 to 255, 0 if none.
+    pub(crate) index: u8,
 }
 
 impl Element {
@@ -109,23 +138,38 @@ impl Element {
     }
 }
 
-/// The peer's element, as addressed on the connection's link.
+/// The peer's element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RemoteElement {
     pub(crate) rmb: u32,
     pub(crate) index: u8,
-    pub(crate) rkey: RKey,
-    /// Address of the element's first octet.
-    pub(crate) address: u64,
 }
 
 impl RemoteElement {
     pub(crate) const NONE: Self = Self {
         rmb: NONE,
         index: 0,
-        rkey: RKey(0),
-        address: 0,
     };
+}
+
+/// The peer's element as addressed on the connection's link. Packed, for the first
+/// cache line is full.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C, packed(4))]
+pub(crate) struct Target {
+    pub(crate) rkey: RKey,
+    /// Address of the element's first octet.
+    pub(crate) address: u64,
+}
+
+impl Target {
+    pub(crate) const NONE: Self = Self::within(0);
+
+    /// An element known by something else than a key.
+    pub(crate) const fn within(address: u64) -> Self {
+        let rkey = RKey(0);
+        Self { rkey, address }
+    }
 }
 
 bitflags::bitflags! {
@@ -172,6 +216,7 @@ impl ConnectionRecord {
             send_buffer: NONE,
             send_generation: 0,
             remote: RemoteElement::NONE,
+            target: Target::NONE,
             notices: Pending::empty(),
             end: None,
             tcp: None,
@@ -181,7 +226,10 @@ impl ConnectionRecord {
                 generation: 0,
             },
             shutdown: None,
-            links: [Links::UNLINKED; 4],
+            ready: Links::UNLINKED,
+            events: Links::UNLINKED,
+            tcp_out: Links::UNLINKED,
+            members: Links::UNLINKED,
         }
     }
 
@@ -194,6 +242,12 @@ impl ConnectionRecord {
         }
     }
 
+    /// Gives up the peer's element: which it was.
+    pub(crate) const fn leave_remote(&mut self) -> RemoteElement {
+        self.target = Target::NONE;
+        core::mem::replace(&mut self.remote, RemoteElement::NONE)
+    }
+
     /// Whether CDC messages with this token on links of this group are for it.
     #[inline(always)]
     pub(crate) fn is_receiver(&self, group: u32, token: AlertToken) -> bool {
@@ -201,7 +255,8 @@ impl ConnectionRecord {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        (self.first_contact, self.shutdown, self.links).hash(hasher);
+        let links = [self.ready, self.events, self.tcp_out, self.members];
+        (self.first_contact, self.shutdown, links).hash(hasher);
         (
             self.phase,
             self.group,
@@ -212,6 +267,7 @@ impl ConnectionRecord {
             .hash(hasher);
         (
             self.remote,
+            self.target,
             self.notices.bits(),
             self.end.is_some(),
             self.tcp.is_some(),
@@ -228,12 +284,11 @@ macro_rules! linked {
         impl Linked<{ $kind }> for ConnectionRecord {
             #[inline]
             fn links(&mut self) -> &mut Links {
-                let [ready, events, tcp, members] = &mut self.links;
                 match $kind {
-                    list::READY => ready,
-                    list::EVENTS => events,
-                    list::TCP => tcp,
-                    _ => members,
+                    list::READY => &mut self.ready,
+                    list::EVENTS => &mut self.events,
+                    list::TCP => &mut self.tcp_out,
+                    _ => &mut self.members,
                 }
             }
         }

@@ -120,7 +120,7 @@ impl DataPath<'_> {
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
         let taken = connection.read(|octets| take(&element.spans(octets, eye_catcher)))?;
-        if connection.has_work() {
+        if connection.has_work_of_reading() {
             self.queue_on_link(index, link);
         }
         Ok(taken)

@@ -21,16 +21,17 @@ use crate::time::Instant;
 
 /// One place of a table, to be created with [`Slot::EMPTY`].
 ///
-/// The generation stands beside what a handle leads to first, the cell of the heap
-/// out of the way.
+/// It begins with a cache line, so that objects which know what is touched together can
+/// lay it out. The generation stands beside what a handle leads to first, the cell of
+/// the heap out of the way.
 #[derive(Clone, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Slot<T> {
     generation: u32,
     /// With a value, where its deadline stands in the heap; without, the next free
     /// slot. `NONE` if there is none.
     place: u32,
-    value: Option<T>,
+    pub(crate) value: Option<T>,
     /// Cell of the heap at this slot's position, and whose it is; unrelated to
     /// `value`.
     deadline: Instant,

@@ -1,7 +1,6 @@
 //! What the application does with a connection.
 
 use super::close::{Act, CloseState, Pending};
-use super::cursor;
 use super::work::Wants;
 use super::{ApiMisuse, CloseCause, Connection, Shutdown, Spans, Urgent};
 use crate::config::ConnectionConfig;
@@ -61,7 +60,7 @@ impl Connection {
     ) -> Result<(), ApiMisuse> {
         self.commit(now, cfg, len)?;
         if len > 0 {
-            self.tx.urgent.next = self.tx.produced;
+            self.tx.mark_urgent();
             //= URG-003
             if self.tx.window() == 0 {
                 self.wants.insert(Wants::NOTIFY);
@@ -135,8 +134,7 @@ impl Connection {
     /// The urgent octet, until it is taken or passed.
     #[must_use]
     pub fn urgent(&self) -> Option<Urgent> {
-        let at = self.rx.urgent.untaken()?;
-        let ahead = cursor::octets_between(self.rx.consumed.total, at);
+        let ahead = self.rx.urgent.untaken(self.rx.consumed.total)?;
         let offset = self
             .rx
             .ring

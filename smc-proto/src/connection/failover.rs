@@ -24,7 +24,7 @@ impl Connection {
     /// Work goes to another link from now on. What was not reported as completed
     /// counts as not sent; later completions of the old link are ignored.
     pub fn on_link_changed(&mut self, now: Instant, cfg: &ConnectionConfig) {
-        let incomplete = self.tx.sequence != self.tx.completed_sequence;
+        let incomplete = self.tx.sequence() != self.tx.completed_sequence;
         if self.silent {
             self.tx.rewind();
             // The wait for the peer ended before the link was found dead: it

@@ -83,7 +83,6 @@ pub enum CdcOutcome {
 /// What is counted of one connection; totals of octets are known anyway.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) notifies: u32,
     pub(super) standalone: u32,
     pub(super) stale: u32,
     pub(super) backward: u32,

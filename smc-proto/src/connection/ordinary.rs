@@ -36,11 +36,11 @@ impl Connection {
         let written = tx.written.cursor;
         if !self.is_ordinary()
             || tx.may_hold()
-            || tx.urgent.was_used()
+            || tx.was_urgent()
             || octets == 0
             || octets >= tx.window()
             || octets > tx.peer.to_end(written.count)
-            || self.timers.wait_for_message()
+            || self.waiting
         {
             return None;
         }
@@ -59,13 +59,12 @@ impl Connection {
         *second = DataWrite::NONE;
         self.tx.written = self.tx.peer.advance(self.tx.written, octets);
         let record = self.tx.number();
-        self.counts.notifies = self.counts.notifies.wrapping_add(1);
         //= CDC-028
         //= FLOW-019
         self.rx.published = self.rx.consumed.total;
         let cdc = Cdc {
             sequence: record.sequence,
-            alert_token: self.alert_token_peer,
+            alert_token: self.tx.alert_token_peer,
             producer: self.tx.written.cursor,
             consumer: self.rx.consumed.cursor,
             producer_flags: ProducerFlags::empty(),
@@ -85,17 +84,21 @@ impl Connection {
             || !cdc.is_plain()
             || !self.rx.peer_flags.is_empty()
             || !newer(cdc.sequence, self.rx.sequence)
-            || !self.tx.is_published()
             || self.rx.may_owe_update()
         {
             return None;
         }
         let producer = self.rx.accept(cdc.producer)?;
-        let consumer = self.tx.accept(cdc.consumer)?;
+        // A connection that only receives need not look at what it sends.
+        if cdc.consumer != self.tx.consumer.cursor {
+            if !self.tx.is_published() {
+                return None;
+            }
+            let consumer = self.tx.accept(cdc.consumer)?;
+            self.tx.acknowledge(consumer, cdc.consumer);
+        }
         self.rx.sequence = cdc.sequence;
-        self.tx.acknowledge(consumer, cdc.consumer);
         self.rx.received = self.rx.received.moved(producer, cdc.producer);
-        debug_assert!(self.is_settled());
         Some(producer > 0)
     }
 

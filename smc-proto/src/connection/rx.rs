@@ -1,6 +1,6 @@
 //! The receiving half: the ring in our RMB element.
 
-use super::cursor::{Position, Ring, Step, StepFault, octets_between};
+use super::cursor::{Position, Ring, Step, StepFault};
 use super::faults::PeerMisbehaved;
 use super::spans::Spans;
 use super::urgent::UrgentIn;
@@ -10,6 +10,8 @@ use crate::wire::types::Cursor;
 
 /// Totals and positions, in octets since the connection began:
 /// `published <= consumed <= received <= published + ring`.
+///
+/// First what the sender of octets touches as well, then what only their receiver does.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Rx {
@@ -53,8 +55,9 @@ impl Rx {
 
     /// Octets that can be read next: all, or those before an urgent octet.
     pub(super) fn readable(&self) -> u32 {
-        let end = self.urgent.barrier().unwrap_or(self.received.total);
-        octets_between(self.consumed.total, end)
+        self.urgent
+            .barrier(self.consumed.total)
+            .unwrap_or_else(|| self.unread())
     }
 
     /// Where the next octets to be read stand; `len` at most [`Rx::readable`].

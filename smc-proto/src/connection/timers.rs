@@ -74,6 +74,13 @@ impl Connection {
         (next != Instant::MAX).then_some(next)
     }
 
+    /// A deadline changed.
+    #[inline(always)]
+    pub(super) fn note_timers(&mut self) {
+        self.waiting = self.timers.wait_for_message();
+        self.moved_timeout = true;
+    }
+
     /// Whether [`Connection::next_timeout`] may have changed since the last call.
     #[inline]
     pub(crate) fn take_moved_timeout(&mut self) -> bool {
@@ -96,6 +103,7 @@ impl Connection {
             self.timers.lag = Instant::MAX;
             self.wants.insert(Wants::NOTIFY);
         }
+        self.note_timers();
         if now >= self.timers.close {
             self.timers.close = Instant::MAX;
             let act = self.close.timeout();
@@ -119,22 +127,23 @@ impl Connection {
             false => cfg.coalesce,
         };
         self.timers.coalesce = now.after(most);
-        self.moved_timeout = true;
+        self.note_timers();
     }
 
     /// Nothing is held back any more.
     pub(super) fn stop_coalesce(&mut self) {
         self.timers.coalesce = Instant::MAX;
-        self.moved_timeout = true;
+        self.note_timers();
     }
 
     /// A CDC message goes out: nothing waits for one any more.
     #[inline(always)]
     pub(super) fn stop_waiting(&mut self) {
-        if self.timers.wait_for_message() {
+        debug_assert_eq!(self.waiting, self.timers.wait_for_message());
+        if self.waiting {
             self.timers.lag = Instant::MAX;
             self.timers.coalesce = Instant::MAX;
-            self.moved_timeout = true;
+            self.note_timers();
         }
     }
 
@@ -154,6 +163,6 @@ impl Connection {
     #[inline(never)]
     fn start_lag(&mut self, now: Instant, cfg: &ConnectionConfig) {
         self.timers.lag = now.after(cfg.cursor_lag);
-        self.moved_timeout = true;
+        self.note_timers();
     }
 }

@@ -8,22 +8,28 @@ use super::urgent::UrgentOut;
 use super::work::NotifyRecord;
 use crate::command::DataWrite;
 use crate::link_group::segments;
-use crate::wire::types::Cursor;
+use crate::wire::types::{AlertToken, Cursor};
 
 /// Totals and positions, in octets since the connection began:
 /// `completed <= written <= produced`, and the peer has consumed at most `high`.
 /// What is written is covered by a CDC message of the same turn.
 ///
-/// First what writing needs, then what a turn and the peer's answer need as well.
+/// In this order: what is rare; what only the sender of octets touches, a cache line;
+/// what their receiver touches as well, see [`Connection`](super::Connection).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Tx {
+    pub(super) urgent: UrgentOut,
+    /// Ring in the peer's RMB element.
+    pub(super) peer: Ring,
     /// Ring of the local send buffer.
     pub(super) buffer: Ring,
     /// Committed by the application.
     pub(super) produced: u64,
     /// Covered by a completed CDC message, so free in the send buffer.
     pub(super) completed: u64,
+    /// Low half of the most that `written` ever was: the peer may have seen this much.
+    high: u32,
     /// Offset of `produced` in the send buffer.
     head: u32,
     /// CDC messages emitted on this link and not completed.
@@ -32,29 +38,34 @@ pub(super) struct Tx {
     pub(super) exhausted: bool,
     /// The application holds small writes back.
     pub(super) corked: bool,
-    /// Written to the peer's ring and told of.
-    pub(super) written: Position,
-    /// The peer's consumer cursor.
-    pub(super) consumer: Position,
-    /// Ring in the peer's RMB element.
-    pub(super) peer: Ring,
-    /// `written`, never rewound: the peer may have seen this much.
-    high: u64,
-    /// Number of the last CDC message emitted.
-    pub(super) sequence: u16,
+    /// CDC messages emitted, failover validations excepted; its low half is the number
+    /// of the last one.
+    pub(super) emitted: u32,
     /// Number of the last one completed; all before it are, too (AMB-14).
     pub(super) completed_sequence: u16,
     /// Counts changes of link, to tell late completions of the old one.
     pub(super) epoch: u8,
     /// The send buffer is the peer's ring itself.
     pub(super) attached: bool,
-    pub(super) urgent: UrgentOut,
+    /// The peer's token, sent in every CDC message (CDC-004).
+    pub(super) alert_token_peer: AlertToken,
     /// Most octets that may wait for a completion, 0 without coalescing.
     hold: u32,
+    /// Octets were urgent at least once.
+    was_urgent: bool,
+    /// The peer's consumer cursor.
+    pub(super) consumer: Position,
+    /// Written to the peer's ring and told of.
+    pub(super) written: Position,
 }
 
 impl Tx {
-    pub(super) fn new(peer: Ring, send_buffer: u32, hold: u32) -> Self {
+    pub(super) fn new(
+        alert_token_peer: AlertToken,
+        peer: Ring,
+        send_buffer: u32,
+        hold: u32,
+    ) -> Self {
         let buffer = Ring::local(send_buffer);
         Self {
             peer,
@@ -68,7 +79,9 @@ impl Tx {
             urgent: UrgentOut::new(),
             //= FLOW-021
             hold: hold.min(buffer.usable() >> 1),
-            sequence: 0,
+            alert_token_peer,
+            was_urgent: false,
+            emitted: 0,
             completed_sequence: 0,
             outstanding: 0,
             exhausted: false,
@@ -126,6 +139,30 @@ impl Tx {
         //= CDC-022
         let used = self.written.since(self.consumer.total);
         self.peer.usable().wrapping_sub(used)
+    }
+
+    /// Marks the octets committed so far: the last of them is urgent.
+    pub(super) const fn mark_urgent(&mut self) {
+        self.urgent.next = self.produced;
+        self.was_urgent = true;
+    }
+
+    /// Whether anything ever was urgent.
+    #[inline(always)]
+    pub(super) const fn was_urgent(&self) -> bool {
+        self.was_urgent
+    }
+
+    /// Number of the last CDC message emitted.
+    #[inline(always)]
+    pub(super) const fn sequence(&self) -> u16 {
+        self.emitted as u16
+    }
+
+    /// Octets the peer may have seen beyond its consumer cursor.
+    #[inline(always)]
+    const fn seen(&self) -> u32 {
+        self.high.wrapping_sub(self.consumer.total as u32)
     }
 
     /// Octets committed and not written.
@@ -240,15 +277,15 @@ impl Tx {
     /// The same, where nothing is urgent.
     #[inline(always)]
     pub(super) fn number(&mut self) -> NotifyRecord {
-        if self.written.total > self.high {
-            self.high = self.written.total;
+        if self.written.since(self.consumer.total) > self.seen() {
+            self.high = self.written.total as u32;
         }
         //= CDC-006
         //= CDC-007
         //= CDC-010
         //= CDC-012
-        self.sequence = self.sequence.wrapping_add(1);
-        self.record(self.sequence, self.written.total)
+        self.emitted = self.emitted.wrapping_add(1);
+        self.record(self.sequence(), self.written.total)
     }
 
     pub(super) fn record(&mut self, sequence: u16, position: u64) -> NotifyRecord {
@@ -289,9 +326,8 @@ impl Tx {
     pub(super) fn judge(&self, cursor: Cursor) -> Result<Step, PeerMisbehaved> {
         // The peer reads only what was published. Bounded by the peer's ring, not
         // ours: clamping to the smaller one would stall a larger peer.
-        let limit = octets_between(self.consumer.total, self.high);
         self.peer
-            .step(self.consumer, cursor, limit)
+            .step(self.consumer, cursor, self.seen())
             .map_err(|fault| match fault {
                 StepFault::Outside => PeerMisbehaved::ConsumerOutsideRing,
                 StepFault::TooFar => PeerMisbehaved::ConsumerBeyondPublished,
@@ -303,8 +339,7 @@ impl Tx {
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
         let octets = self.peer.ahead(self.consumer, cursor)?;
-        let end = self.consumer.total.wrapping_add(u64::from(octets));
-        (end <= self.high).then_some(octets)
+        (octets <= self.seen()).then_some(octets)
     }
 
     /// Applies a consumer cursor that [`Tx::judge`] accepted.
@@ -346,11 +381,11 @@ impl Tx {
         let from = self.consumer.total;
         h.write_u64(self.produced.wrapping_sub(from));
         h.write_u64(self.written.total.wrapping_sub(from));
-        h.write_u64(self.high.wrapping_sub(from));
+        h.write_u64(u64::from(self.seen()));
         h.write_u64(self.completed.wrapping_sub(from));
         h.write_u32(self.written.cursor.count);
         h.write_u32(self.head);
-        h.write_u16(self.sequence.wrapping_sub(self.completed_sequence));
+        h.write_u16(self.sequence().wrapping_sub(self.completed_sequence));
         h.write_u16(self.outstanding);
         h.write_u8(u8::from(self.attached) | u8::from(self.corked) << 1);
         h.write_u8(self.urgent.flags(self.written.total).bits());

@@ -33,12 +33,6 @@ impl UrgentOut {
         }
     }
 
-    /// Whether there ever was any.
-    #[inline(always)]
-    pub(super) const fn was_used(&self) -> bool {
-        self.next != 0
-    }
-
     /// How far octets may be written, as a total.
     pub(super) fn limit(&self, written: u64, consumed: u64, produced: u64) -> u64 {
         //= URG-005
@@ -106,8 +100,8 @@ bitflags::bitflags! {
 /// Urgent data from the peer.
 #[derive(Clone, Debug)]
 pub(super) struct UrgentIn {
-    /// Total of octets before the urgent octet.
-    at: u64,
+    /// Low half of the total of octets before the urgent octet.
+    at: u32,
     flags: Reader,
 }
 
@@ -130,19 +124,28 @@ impl UrgentIn {
     /// The peer published data up to `received` with U: the octet before that is
     /// urgent (URG-011). An earlier one becomes ordinary data, as in TCP.
     pub(super) fn arrive(&mut self, received: u64) {
-        self.at = received.saturating_sub(1);
+        self.at = received.saturating_sub(1) as u32;
         self.flags.insert(Reader::PRESENT);
         self.flags.remove(Reader::TAKEN);
     }
 
-    /// Total of octets before the urgent octet, if there is one to take.
-    pub(super) fn untaken(&self) -> Option<u64> {
-        (self.flags & (Reader::PRESENT | Reader::TAKEN) == Reader::PRESENT).then_some(self.at)
+    /// Octets from the consumer position to the urgent octet, which is not passed.
+    const fn ahead(&self, consumed: u64) -> u32 {
+        self.at.wrapping_sub(consumed as u32)
     }
 
-    /// Where reading has to stop: at an urgent octet that is not read inline.
-    pub(super) fn barrier(&self) -> Option<u64> {
-        (self.flags & (Reader::PRESENT | Reader::INLINE) == Reader::PRESENT).then_some(self.at)
+    /// Octets to be read before the urgent octet, if there is one to take.
+    pub(super) fn untaken(&self, consumed: u64) -> Option<u32> {
+        let untaken = self.flags & (Reader::PRESENT | Reader::TAKEN) == Reader::PRESENT;
+        untaken.then(|| self.ahead(consumed))
+    }
+
+    /// Octets after which reading has to stop: before an urgent octet that is not read
+    /// inline.
+    #[inline(always)]
+    pub(super) fn barrier(&self, consumed: u64) -> Option<u32> {
+        let stops = self.flags & (Reader::PRESENT | Reader::INLINE) == Reader::PRESENT;
+        stops.then(|| self.ahead(consumed))
     }
 
     /// The value was copied out.
@@ -159,12 +162,13 @@ impl UrgentIn {
     /// Whether the octet at `consumed` is urgent and was copied out already, so
     /// that the reader steps over it.
     pub(super) fn is_step(&self, consumed: u64) -> bool {
-        self.at == consumed && self.flags == (Reader::PRESENT | Reader::TAKEN)
+        self.ahead(consumed) == 0 && self.flags == (Reader::PRESENT | Reader::TAKEN)
     }
 
     /// Notes the consumer position; returns whether it just passed the urgent octet.
     pub(super) fn pass(&mut self, consumed: u64) -> bool {
-        let passed = self.flags.contains(Reader::PRESENT) && consumed > self.at;
+        let behind = self.ahead(consumed).cast_signed() < 0;
+        let passed = self.flags.contains(Reader::PRESENT) && behind;
         if passed {
             self.flags.remove(Reader::PRESENT | Reader::TAKEN);
         }
@@ -174,7 +178,7 @@ impl UrgentIn {
     pub(super) fn hash(&self, consumed: u64, h: &mut impl core::hash::Hasher) {
         h.write_u8(self.flags.bits());
         if self.flags.contains(Reader::PRESENT) {
-            h.write_u64(self.at.wrapping_sub(consumed));
+            h.write_u32(self.ahead(consumed));
         }
     }
 }

@@ -65,6 +65,13 @@ impl Connection {
         self.wants_work_now()
     }
 
+    /// Whether reading made work: a CDC message for the consumer cursor. What else there
+    /// is to do is known already.
+    #[inline(always)]
+    pub(crate) fn has_work_of_reading(&self) -> bool {
+        (!self.wants.is_empty() || self.rx.may_owe_update()) && self.wants_work_now()
+    }
+
     #[inline(never)]
     fn wants_work_now(&self) -> bool {
         if self.silent {
@@ -198,7 +205,7 @@ impl Connection {
         //= FAILOVER-010
         let cdc = Cdc {
             sequence: record.sequence,
-            alert_token: self.alert_token_peer,
+            alert_token: self.tx.alert_token_peer,
             producer: self.tx.written.cursor,
             consumer: self.rx.consumed.cursor,
             producer_flags: ProducerFlags::FAILOVER_VALIDATION,
@@ -221,7 +228,6 @@ impl Connection {
         octets: u32,
     ) -> (Cdc, NotifyRecord) {
         let record = self.tx.publish(octets);
-        self.counts.notifies = self.counts.notifies.wrapping_add(1);
         self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(octets == 0));
 
         // R is a diagnostic aid that this stack has no use for (FLOW-015).
@@ -244,7 +250,7 @@ impl Connection {
         let cdc = Cdc {
             sequence: record.sequence,
             //= CDC-004
-            alert_token: self.alert_token_peer,
+            alert_token: self.tx.alert_token_peer,
             //= CDC-013
             producer: self.tx.written.cursor,
             //= CDC-020

@@ -46,7 +46,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
-        let Some(said) = connection.ordinary_turn(record.remote.address, turn) else {
+        let Some(said) = connection.ordinary_turn(record.target.address, turn) else {
             return false;
         };
         let sent = SendKind::Notify {
@@ -63,7 +63,7 @@ impl DataPath<'_> {
             index,
             generation: of_conn,
         };
-        turn.rkey = record.remote.rkey;
+        turn.rkey = record.target.rkey;
         turn.buffer = record.send_buffer_id();
         turn.wr_id = WrId(number);
         core.statistics.ordinary_turn(said.octets);

@@ -6,7 +6,7 @@ use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpG
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::FatalCause;
-use crate::connection_record::{Element, RemoteElement};
+use crate::connection_record::Element;
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -237,7 +237,7 @@ impl Engine<'_> {
         let group = record.group;
         let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
         let send = core::mem::replace(&mut record.send_buffer, NONE);
-        let remote = core::mem::replace(&mut record.remote, RemoteElement::NONE);
+        let remote = record.leave_remote();
         record.group = NONE;
         self.assign_link(conn, NONE);
         let reachable = self.is_reachable(group, remote.rmb);
@@ -417,7 +417,7 @@ impl Engine<'_> {
     /// Ends a connection whose remote element must not be written any more.
     fn cut_off(&mut self, conn: u32, cause: FatalCause) {
         let remote = match self.connections.at_mut(conn) {
-            Some(record) => core::mem::replace(&mut record.remote, RemoteElement::NONE),
+            Some(record) => record.leave_remote(),
             None => return,
         };
         if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {

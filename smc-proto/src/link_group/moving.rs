@@ -1,7 +1,7 @@
 //! Connections that move to another link.
 
 use crate::connection::FatalCause;
-use crate::connection_record::Phase;
+use crate::connection_record::{Phase, Target};
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::stats::count;
@@ -68,11 +68,11 @@ impl Engine<'_> {
     }
 
     fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
-        let Some((remote, send_buffer)) =
-            self.connections.at(conn).map(|r| (r.remote, r.send_buffer))
-        else {
+        let Some(record) = self.connections.at(conn) else {
             return;
         };
+        let (remote, address) = (record.remote, record.target.address);
+        let send_buffer = record.send_buffer;
         let target = self.link_for_connection(group, remote.rmb, &[send_buffer]);
         if target == NONE {
             self.strand_connection(conn, group);
@@ -85,9 +85,11 @@ impl Engine<'_> {
             && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
             && let Some(record) = self.connections.at_mut(conn)
         {
-            let offset = remote.address.wrapping_sub(before.address);
-            record.remote.rkey = after.rkey;
-            record.remote.address = after.address.wrapping_add(offset);
+            let offset = address.wrapping_sub(before.address);
+            record.target = Target {
+                rkey: after.rkey,
+                address: after.address.wrapping_add(offset),
+            };
         }
         count(&mut self.core.statistics.failovers);
         self.with_connection(conn, |connection, now, config| {

@@ -215,7 +215,7 @@ impl DataPath<'_> {
         let index = state.ready.first()?;
         let (generation, record) = self.connections.entry(index)?;
         let config = &self.core.config.connection;
-        let address = record.remote.address;
+        let address = record.target.address;
         let connection = record.connection.as_mut()?;
         let Some(told) = connection.next_turn(self.core.now, config, address, turn) else {
             state.ready.remove(&mut self.connections, index);
@@ -224,7 +224,7 @@ impl DataPath<'_> {
         };
         let settled = connection.is_settled();
         turn.conn = ConnId { index, generation };
-        turn.rkey = record.remote.rkey;
+        turn.rkey = record.target.rkey;
         turn.buffer = record.send_buffer_id();
         self.core.statistics.turn(&turn.writes, told);
         let number = state.in_flight.push(SendKind::Notify {

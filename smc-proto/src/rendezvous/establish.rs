@@ -3,7 +3,7 @@
 
 use super::PeerEnd;
 use crate::connection::{Connection, ConnectionParams, Ring};
-use crate::connection_record::{Pending, Phase, RemoteElement};
+use crate::connection_record::{Pending, Phase, RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::link_group::Role;
@@ -30,7 +30,7 @@ impl Engine<'_> {
             false => self.smcr_connection(handshake),
         };
         match made {
-            Ok((connection, remote)) => self.activate(handshake, conn, connection, remote),
+            Ok(made) => self.activate(handshake, conn, made),
             Err(reason) => self.reset(conn, reason),
         }
     }
@@ -39,7 +39,7 @@ impl Engine<'_> {
     fn smcr_connection(
         &mut self,
         handshake: u32,
-    ) -> Result<(Connection, RemoteElement), CloseReason> {
+    ) -> Result<(Connection, RemoteElement, Target), CloseReason> {
         let lost = CloseReason::LinksLost;
         let h = self.handshakes.at(handshake).ok_or(lost)?;
         let (conn, peer) = (h.conn, h.peer.ok_or(lost)?);
@@ -48,7 +48,7 @@ impl Engine<'_> {
         let group = record.group;
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
         // The peer may have withdrawn its RMB, or cannot be reached there any more.
-        let remote = self
+        let (remote, target) = self
             .remote_element(handshake, conn, group, &peer)
             .ok_or(lost)?;
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
@@ -69,7 +69,7 @@ impl Engine<'_> {
             urgent_inline,
         };
         let connection = Connection::new(&params, &self.core.config.connection);
-        Ok((connection, remote))
+        Ok((connection, remote, target))
     }
 
     /// Octets may flow.
@@ -77,8 +77,7 @@ impl Engine<'_> {
         &mut self,
         handshake: u32,
         conn: u32,
-        connection: Connection,
-        remote: RemoteElement,
+        (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
         let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.connections.at(conn))
         else {
@@ -90,6 +89,7 @@ impl Engine<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.connection = Some(connection);
             record.remote = remote;
+            record.target = target;
             record.phase = Phase::Active;
             record.home = home;
         }
@@ -150,7 +150,7 @@ impl Engine<'_> {
         conn: u32,
         group: u32,
         peer: &PeerEnd,
-    ) -> Option<RemoteElement> {
+    ) -> Option<(RemoteElement, Target)> {
         let rmb = self.remote_rmb_of(handshake);
         let (link, send_buffer) = self
             .connections
@@ -181,11 +181,7 @@ impl Engine<'_> {
         let offset = u64::from(index)
             .saturating_sub(1)
             .saturating_mul(u64::from(peer.buffer_size.octets()));
-        Some(RemoteElement {
-            rmb,
-            index,
-            rkey,
-            address: address.wrapping_add(offset),
-        })
+        let address = address.wrapping_add(offset);
+        Some((RemoteElement { rmb, index }, Target { rkey, address }))
     }
 }

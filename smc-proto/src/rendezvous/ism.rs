@@ -9,7 +9,7 @@ use super::version;
 use crate::command::{BufferKind, ISM_VLAN_V2};
 use crate::config::Offers;
 use crate::connection::{Connection, ConnectionParams, Ring};
-use crate::connection_record::RemoteElement;
+use crate::connection_record::{RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::link_group::{
@@ -346,7 +346,7 @@ impl Engine<'_> {
     pub(super) fn smcd_connection(
         &mut self,
         handshake: u32,
-    ) -> Option<(Connection, RemoteElement)> {
+    ) -> Option<(Connection, RemoteElement, Target)> {
         const HEAD: u32 = CDC_ISM_LENGTH as u32;
         let h = self.handshakes.at(handshake)?;
         let ends = h.smcd?;
@@ -364,14 +364,11 @@ impl Engine<'_> {
         };
         let group = record.group;
         let connection = Connection::new(&params, &self.core.config.connection);
-        let remote = RemoteElement {
-            address: u64::from(HEAD),
-            ..RemoteElement::NONE
-        };
+        let (remote, target) = (RemoteElement::NONE, Target::within(u64::from(HEAD)));
         self.way_formed(group);
         Some(match ends.way.maps {
-            true => (connection.attached(HEAD), remote),
-            false => (connection, remote),
+            true => (connection.attached(HEAD), remote, target),
+            false => (connection, remote, target),
         })
     }
 }

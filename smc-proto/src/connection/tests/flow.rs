@@ -340,7 +340,7 @@ fn numbers_go_on_across_the_boundary_of_the_space() {
     //= CDC-007 test
     //= CDC-010 test
     let mut pair = Pair::of(8);
-    pair.sides[0].conn.tx.sequence = 65_534;
+    pair.sides[0].conn.tx.emitted = 65_534;
     pair.sides[0].conn.tx.completed_sequence = 65_534;
     pair.sides[1].conn.rx.sequence = 65_534;
     let mut numbers = std::vec::Vec::new();

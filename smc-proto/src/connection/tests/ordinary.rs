@@ -50,7 +50,7 @@ fn told(conn: &Connection) -> impl PartialEq + std::fmt::Debug {
         conn.stats(),
         [tx.written, tx.consumer, rx.received, rx.consumed],
         [rx.published, tx.completed],
-        [tx.sequence, tx.completed_sequence, rx.sequence],
+        [tx.sequence(), tx.completed_sequence, rx.sequence],
         (conn.notices, conn.moved_timeout),
     )
 }
@@ -77,18 +77,23 @@ impl Beside<(Told, DataTurn)> {
     }
 }
 
-impl Beside<bool> {
+impl Beside<(bool, bool)> {
     pub(super) fn cdc(conn: &mut Connection, cdc: &Cdc) -> Self {
         Self::of(conn, |conn| {
-            conn.ordinary_cdc(CdcOctets::of(&cdc.emit()).expect("our own message"))
+            let had_work = conn.has_work();
+            let octets = cdc.emit();
+            let readable = conn.ordinary_cdc(CdcOctets::of(&octets).expect("our own message"))?;
+            Some((readable, had_work))
         })
     }
 
     pub(super) fn compare_cdc(self, general: &Connection, outcome: CdcOutcome) {
-        self.compare(general, |readable, general| {
+        self.compare(general, |(readable, had_work), general| {
             assert_eq!(outcome, CdcOutcome::Applied);
             assert_eq!(general.take_readable(), readable);
-            assert!(general.is_settled());
+            // What there was to do before is known to the owner.
+            assert!(general.notices.is_empty() && !general.moved_timeout);
+            assert!(had_work || !general.has_work());
         });
     }
 }
