@@ -70,6 +70,7 @@ pub use close::CloseState;
 pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
+pub(crate) use ordinary::Sent;
 pub use spans::{Span, Spans};
 pub use work::{NotifyRecord, Told};
 

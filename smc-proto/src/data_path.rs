@@ -13,6 +13,7 @@ use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
+use crate::event::Event;
 use crate::id::{ConnId, NONE};
 use crate::link_group::{Link, link_list, segments};
 use crate::slots::{Linked, Pool};
@@ -150,7 +151,7 @@ impl DataPath<'_> {
             return;
         };
         state.ready.push_back(&mut self.connections, index);
-        if !self.core.is_flowing(link) {
+        if !state.is_flowing(self.core.changes) {
             self.poke_link(link);
         } else if state.has_free_slot() {
             debug_assert!(state.wants_device());
@@ -187,21 +188,25 @@ impl DataPath<'_> {
         }
     }
 
-    /// The connection with the next event, if octets arrived and that is all.
+    /// The next event, if it is that octets arrived or that there is room for more, and
+    /// the only one of its connection.
     #[inline(always)]
-    pub(crate) fn next_readable(&mut self) -> Option<ConnId> {
+    pub(crate) fn next_of_octets(&mut self) -> Option<Event> {
         let index = self.core.connection_events.first()?;
         let (generation, record) = self.connections.entry(index)?;
-        if record.notices != Pending::READABLE || record.phase != Phase::Active {
-            return None;
-        }
-        if self.core.has_rising() {
+        let conn = ConnId { index, generation };
+        let event = match record.notices {
+            Pending::READABLE => Event::Readable { conn },
+            Pending::WRITABLE => Event::Writable { conn },
+            _ => return None,
+        };
+        if record.phase != Phase::Active || self.core.has_rising() {
             return None;
         }
         record.notices = Pending::empty();
         let behind = self.core.connection_events.leave_front(record);
         behind.lead(&mut self.connections);
-        Some(ConnId { index, generation })
+        Some(event)
     }
 }
 

@@ -528,8 +528,8 @@ impl<S: Storage> Endpoint<S> {
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(conn) = self.data_path().next_readable() {
-            return Some(Event::Readable { conn });
+        if let Some(event) = self.data_path().next_of_octets() {
+            return Some(event);
         }
         if self.core.has_events() {
             return self.next_event();

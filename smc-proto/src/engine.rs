@@ -52,9 +52,9 @@ pub(crate) struct Core {
     pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
     pub(crate) last_heard: u32,
-    /// A link on which octets flow and nothing else is to be done, see
-    /// [`Core::is_flowing`]; `NONE` if that is not known.
-    pub(crate) flowing: u32,
+    /// How often the whole [`Engine`] was asked for anything: what a link knows of its
+    /// state holds until then, see [`Link::is_flowing`].
+    pub(crate) changes: u64,
     pub(crate) statistics: Statistics,
     pub(crate) steps: u32,
 }
@@ -97,7 +97,7 @@ impl Core {
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_user_id: 1,
             last_heard: NONE,
-            flowing: NONE,
+            changes: 1,
             statistics: Statistics::NEW,
             steps: 0,
         }
@@ -115,13 +115,10 @@ impl Core {
         self.steps = 0;
     }
 
-    /// Whether nothing but octets of connections waits for the RNIC of this link: the
-    /// link carries data, no LLC message and no rest of a turn stands before them, and
-    /// no buffer of the RNIC wants anything. Known from the last turn; whatever could
-    /// change it needs the whole [`Engine`], which forgets it.
+    /// More than octets may change from here on.
     #[inline(always)]
-    pub(crate) const fn is_flowing(&self, link: u32) -> bool {
-        self.flowing == link
+    pub(crate) const fn change(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     #[inline]
@@ -188,7 +185,7 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
-        core.flowing = NONE;
+        core.change();
         Self::looking_on(core, tables)
     }
 
@@ -217,7 +214,7 @@ impl<'a> Engine<'a> {
     /// The same for more than that.
     #[inline]
     pub(crate) fn whole(&mut self) -> &mut Self {
-        self.core.flowing = NONE;
+        self.core.change();
         self
     }
 

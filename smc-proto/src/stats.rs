@@ -1,7 +1,7 @@
 //! Counters. They describe, and never decide.
 
 use crate::command::DataWrite;
-use crate::connection::Told;
+use crate::connection::{Sent, Told};
 use crate::connection_record::End;
 use crate::event::CloseReason;
 
@@ -75,12 +75,13 @@ impl Statistics {
         window_stalls: 0,
     };
 
-    /// Counts a turn of one WRITE and a CDC message.
+    /// Counts a turn of a CDC message and one WRITE at most.
     #[inline(always)]
-    pub(crate) fn ordinary_turn(&mut self, octets: u32) {
+    pub(crate) fn ordinary_turn(&mut self, sent: Sent) {
         count(&mut self.cdc_sent);
-        count(&mut self.writes);
-        self.octets_written = self.octets_written.wrapping_add(u64::from(octets));
+        self.window_stalls = self.window_stalls.wrapping_add(u64::from(sent.blocked));
+        self.writes = self.writes.wrapping_add(u64::from(sent.octets > 0));
+        self.octets_written = self.octets_written.wrapping_add(u64::from(sent.octets));
     }
 
     /// Counts what a connection sends in its turn.

@@ -1,5 +1,14 @@
 //! Engine time per CDC message, with one connection and with many. Nothing is
 //! copied: buffers have no memory.
+//!
+//! * in turn: octets of one connection are written, announced, told and read, then those
+//!   of the next; the order of the connections is that of their slots.
+//! * all at once: a thousand connections write, then all is announced, then all read. Each
+//!   step comes back to connections that have left the first-level cache since the last.
+//! * mixed order: in turn, but the next connection is any of them, and after ten thousand
+//!   messages of others nothing of it is in any cache near by. Each message waits twice for
+//!   the memory itself, for the connection at either end, and no order of the fields helps
+//!   against that: the row tells the latency of the machine's memory.
 
 use conformance::direct::Pair;
 

@@ -132,8 +132,10 @@ impl Ring {
 
     /// The same, if no end of the ring lies between.
     pub(super) const fn one_piece_before(self, count: u32, octets: u32) -> Option<u32> {
-        if octets <= count.wrapping_sub(self.base) {
-            Some(count.wrapping_sub(octets))
+        // What ends at the end of the ring is followed by its base.
+        let behind = if count == self.base { self.end } else { count };
+        if octets <= behind.wrapping_sub(self.base) {
+            Some(behind.wrapping_sub(octets))
         } else {
             None
         }

@@ -28,23 +28,33 @@ impl Connection {
     }
 
     /// [`Connection::next_turn`], if all that was committed is one piece in both rings,
-    /// fits the window with room to spare, and nothing could make it wait.
+    /// fits the window, and nothing could make it wait; or if only the consumer cursor is
+    /// to be told.
     #[inline(always)]
     pub(crate) fn ordinary_turn(&mut self, address: u64, turn: &mut DataTurn) -> Option<Sent> {
         let tx = &self.tx;
         let octets = tx.unsent();
         let written = tx.written.cursor;
+        let window = tx.window();
         if !self.is_ordinary()
             || tx.may_hold()
             || tx.was_urgent()
-            || octets == 0
-            || octets >= tx.window()
+            || octets > window
             || octets > tx.peer.to_end(written.count)
             || self.waiting
         {
             return None;
         }
-        let source = tx.one_piece(octets)?;
+        if octets == 0 {
+            if !self.rx.has_plain_peer() || !self.rx.may_owe_update() {
+                return None;
+            }
+            self.counts.standalone = self.counts.standalone.wrapping_add(1);
+        }
+        let source = self.tx.one_piece(octets)?;
+        //= FLOW-016
+        let mut producer_flags = ProducerFlags::empty();
+        producer_flags.set(ProducerFlags::WRITER_BLOCKED, octets == window);
         //= CDC-023
         //= CDC-025
         let [first, second] = &mut turn.writes;
@@ -56,6 +66,9 @@ impl Connection {
             Segment::default(),
         ];
         first.address = address.wrapping_add(u64::from(written.count));
+        if octets == 0 {
+            *first = DataWrite::NONE;
+        }
         *second = DataWrite::NONE;
         self.tx.written = self.tx.peer.advance(self.tx.written, octets);
         let record = self.tx.number();
@@ -67,12 +80,16 @@ impl Connection {
             alert_token: self.tx.alert_token_peer,
             producer: self.tx.written.cursor,
             consumer: self.rx.consumed.cursor,
-            producer_flags: ProducerFlags::empty(),
+            producer_flags,
             connection_flags: ConnectionFlags::empty(),
         };
         turn.payload = cdc.emit();
         debug_assert!(self.is_settled());
-        Some(Sent { record, octets })
+        Some(Sent {
+            record,
+            octets,
+            blocked: octets == window,
+        })
     }
 
     /// [`Connection::on_cdc`], if the message only moves cursors and no work follows
@@ -81,14 +98,21 @@ impl Connection {
     pub(crate) fn ordinary_cdc(&mut self, octets: CdcOctets<'_>) -> Option<bool> {
         let cdc = octets.read();
         if !self.is_ordinary()
-            || !cdc.is_plain()
-            || !self.rx.peer_flags.is_empty()
+            || !cdc.is_about_octets()
+            || !self.rx.has_plain_peer()
             || !newer(cdc.sequence, self.rx.sequence)
-            || self.rx.may_owe_update()
         {
             return None;
         }
         let producer = self.rx.accept(cdc.producer)?;
+        if self.rx.may_owe_update_after(producer) {
+            return None;
+        }
+        // Who is blocked is told of anything that was read.
+        let blocked = !self.rx.peer_flags.is_empty() || !cdc.producer_flags.is_empty();
+        if blocked && (self.rx.gain() > 0 || !self.tx.is_published()) {
+            return None;
+        }
         // A connection that only receives need not look at what it sends.
         if cdc.consumer != self.tx.consumer.cursor {
             if !self.tx.is_published() {
@@ -98,19 +122,25 @@ impl Connection {
             self.tx.acknowledge(consumer, cdc.consumer);
         }
         self.rx.sequence = cdc.sequence;
+        //= CDC-030
+        self.rx.peer_flags = cdc.producer_flags;
         self.rx.received = self.rx.received.moved(producer, cdc.producer);
         Some(producer > 0)
     }
 
-    /// [`Connection::on_notify_completed`], if nobody waits for it: whether it was.
+    /// [`Connection::on_notify_completed`], if nothing waits for it but the application:
+    /// whether there is room again where there was none, or `None`.
     #[inline(always)]
-    pub(crate) fn ordinary_completion(&mut self, record: NotifyRecord) -> bool {
+    pub(crate) fn ordinary_completion(&mut self, record: NotifyRecord) -> Option<bool> {
         // Whether the peer is owed a cursor does not depend on it.
-        let quiet = self.is_ordinary() && self.tx.is_published() && !self.tx.exhausted;
-        if quiet {
-            self.tx.complete(record);
+        if !self.is_ordinary() || !self.tx.is_published() {
+            return None;
         }
-        quiet
+        let writable = self.tx.complete(record) > 0 && self.tx.exhausted;
+        if writable {
+            self.tx.exhausted = false;
+        }
+        Some(writable)
     }
 }
 
@@ -119,4 +149,6 @@ impl Connection {
 pub(crate) struct Sent {
     pub(crate) record: NotifyRecord,
     pub(crate) octets: u32,
+    /// It tells that the window is full.
+    pub(crate) blocked: bool,
 }

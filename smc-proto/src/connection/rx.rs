@@ -110,16 +110,30 @@ impl Rx {
         self.consumed.since(self.published)
     }
 
-    /// Whether [`Rx::update_due`] is worth asking: something was consumed, and it
-    /// is a tenth of the ring or the peer set a flag.
+    /// Whether [`Rx::update_due`] is worth asking: it is due, or something was consumed
+    /// and the peer set a flag.
     #[inline(always)]
     pub(super) fn may_owe_update(&self) -> bool {
+        self.may_owe_update_after(0)
+    }
+
+    /// The same, with so many octets more received.
+    #[inline(always)]
+    pub(super) fn may_owe_update_after(&self, octets: u32) -> bool {
         let gain = self.gain();
-        if self.peer_flags.is_empty() {
-            gain >= self.tenth
-        } else {
-            gain > 0
+        if !self.peer_flags.is_empty() {
+            return gain > 0;
         }
+        let used = self.received.since(self.published).wrapping_add(octets);
+        gain >= self.tenth && used > self.ring.usable() >> 1
+    }
+
+    /// Whether the peer has set no flag but that its window is closed.
+    #[inline(always)]
+    pub(super) const fn has_plain_peer(&self) -> bool {
+        self.peer_flags
+            .difference(ProducerFlags::WRITER_BLOCKED)
+            .is_empty()
     }
 
     /// Whether the peer needs a CDC message for the consumer cursor alone.

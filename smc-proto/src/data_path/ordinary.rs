@@ -26,12 +26,12 @@ impl DataPath<'_> {
         let Some(link) = device.links.first() else {
             return false;
         };
-        if link != core.flowing {
-            return false;
-        }
         let Some((generation, state)) = self.links.entry(link) else {
             return false;
         };
+        if !state.is_flowing(core.changes) {
+            return false;
+        }
         debug_assert!(state.is_for_data() || !state.has_free_slot());
         debug_assert!(device.buffers.is_empty());
         let Some(index) = state.ready.first() else {
@@ -66,7 +66,7 @@ impl DataPath<'_> {
         turn.rkey = record.target.rkey;
         turn.buffer = record.send_buffer_id();
         turn.wr_id = WrId(number);
-        core.statistics.ordinary_turn(said.octets);
+        core.statistics.ordinary_turn(said);
         let behind = state.ready.leave_front(record);
         behind.lead(&mut self.connections);
         let goes_on = state.goes_on(index);
@@ -130,7 +130,8 @@ impl DataPath<'_> {
         true
     }
 
-    /// [`DataPath::on_sent`], for a CDC message whose completion nobody waits for.
+    /// [`DataPath::on_sent`], for a CDC message whose completion nobody waits for but who
+    /// wants to write.
     #[inline(always)]
     pub(crate) fn ordinary_sent(&mut self, link: LinkId, wr_id: WrId) -> bool {
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
@@ -148,6 +149,10 @@ impl DataPath<'_> {
         else {
             return false;
         };
+        let core = &mut *self.core;
+        if core.config.connection.planted(PlantedBug::LoseWake) {
+            return false;
+        }
         let Some(owner) = self.connections.live_mut(index, generation) else {
             return false;
         };
@@ -155,12 +160,18 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut().filter(|_| active) else {
             return false;
         };
-        if !connection.ordinary_completion(record) {
+        let Some(writable) = connection.ordinary_completion(record) else {
             return false;
-        }
+        };
         debug_assert!(!connection.has_work() || Linked::<READY>::links(owner).is_linked());
         l.in_flight.skip();
-        self.core.step();
+        core.step();
+        if writable {
+            owner.notices |= Pending::WRITABLE;
+            if let Some(before) = core.connection_events.join(owner, index) {
+                before.precede(&mut self.connections, index);
+            }
+        }
         true
     }
 }

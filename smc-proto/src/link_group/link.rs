@@ -64,6 +64,9 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
+    /// [`Core::changes`](crate::engine::Core::changes) as this link last had a turn, 0 if
+    /// it had none.
+    flowed_at: u64,
     /// The last connection of the link's present round, and the most turns that
     /// are left of it, 0 between rounds.
     round_last: u32,
@@ -168,6 +171,7 @@ impl Link {
             direct: true,
             registrations: 0,
             ready: List::EMPTY,
+            flowed_at: 0,
             round_last: NONE,
             round_left: 0,
             turn: None,
@@ -366,6 +370,22 @@ impl Link {
     #[inline(always)]
     pub(crate) fn is_for_data(&self) -> bool {
         self.has_data_slot() && self.turn.is_none() && !self.wants_llc()
+    }
+
+    /// Notes that [`Link::is_for_data`] holds but for a free slot, and that no buffer of
+    /// its RNIC wants anything.
+    #[inline(always)]
+    pub(crate) const fn flow(&mut self, changes: u64) {
+        self.flowed_at = changes;
+    }
+
+    /// Whether nothing but octets of connections waits for the RNIC of this link: the
+    /// link carries data, no LLC message and no rest of a turn stands before them, and
+    /// no buffer of the RNIC wants anything. Known from an earlier turn; whatever could
+    /// change it needs the whole engine, which is counted.
+    #[inline(always)]
+    pub(crate) const fn is_flowing(&self, changes: u64) -> bool {
+        self.flowed_at == changes
     }
 
     /// Whether it carries data, and nobody has or waits for a turn.

@@ -187,10 +187,11 @@ impl DataPath<'_> {
         let Some(link) = device.links.first() else {
             return false;
         };
-        if !device.buffers.is_empty() || !self.links.at(link).is_some_and(Link::is_for_data) {
+        let state = self.links.at_mut(link).filter(|link| link.is_for_data());
+        let Some(state) = state.filter(|_| device.buffers.is_empty()) else {
             return false;
-        }
-        self.core.flowing = link;
+        };
+        state.flow(self.core.changes);
         let Some(goes_on) = self.take_turn(link, turn, rest) else {
             return false;
         };

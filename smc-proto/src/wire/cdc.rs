@@ -155,6 +155,15 @@ impl Cdc {
         self.producer_flags.is_empty() && self.connection_flags.is_empty()
     }
 
+    /// Whether it has no flag but that the window is closed.
+    #[inline(always)]
+    pub(crate) const fn is_about_octets(&self) -> bool {
+        self.producer_flags
+            .difference(ProducerFlags::WRITER_BLOCKED)
+            .is_empty()
+            && self.connection_flags.is_empty()
+    }
+
     /// The message as 44 octets, reserved octets zero.
     //= CDC-001
     #[inline]

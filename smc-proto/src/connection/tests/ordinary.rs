@@ -63,7 +63,7 @@ impl Beside<(Told, DataTurn)> {
             let told = Told {
                 record: sent.record,
                 octets: sent.octets,
-                blocked: false,
+                blocked: sent.blocked,
             };
             Some((told, turn))
         })
@@ -98,14 +98,16 @@ impl Beside<(bool, bool)> {
     }
 }
 
-impl Beside<()> {
+impl Beside<bool> {
     pub(super) fn completion(conn: &mut Connection, record: NotifyRecord) -> Self {
-        Self::of(conn, |conn| conn.ordinary_completion(record).then_some(()))
+        Self::of(conn, |conn| conn.ordinary_completion(record))
     }
 
     pub(super) fn compare_completion(self, general: &Connection) {
-        self.compare(general, |(), general| {
-            assert!(general.take_notices().is_empty());
+        self.compare(general, |writable, general| {
+            let notices = general.take_notices();
+            assert_eq!(notices == Notices::WRITABLE, writable);
+            assert!(writable || notices.is_empty());
         });
     }
 }
@@ -141,13 +143,33 @@ fn octets_there_and_back_go_the_ordinary_way() {
 }
 
 #[test]
-fn whoever_has_more_to_see_to_does_not() {
+fn a_whole_ring_at_a_time_goes_the_ordinary_way() {
+    //= FLOW-016 test
     let mut pair = Pair::of(1 << 10);
-    pair.send(0, 1 << 10, false);
-    assert!(
-        Beside::turn(pair.conn(0)).result.is_none(),
-        "a full window is told of"
-    );
+    for _ in 0..4 {
+        pair.send(0, 1 << 10, false);
+        let turn = Beside::turn(pair.conn(0)).result;
+        assert!(turn.is_some_and(|(told, _)| told.blocked));
+        pair.poll(0);
+        let cdc = pair.sides[0].last_cdc();
+        assert!(Beside::cdc(pair.conn(1), &cdc).result.is_some());
+        while pair.deliver(0) {}
+        let record = *pair.sides[0].done.front().expect("a completion");
+        assert_eq!(
+            Beside::completion(pair.conn(0), record).result,
+            Some(true),
+            "there is room again"
+        );
+        pair.complete(0);
+        assert_eq!(pair.recv(1, 1 << 10), 1 << 10);
+        let turn = Beside::turn(pair.conn(1)).result;
+        assert!(turn.is_some_and(|(told, _)| told.octets == 0), "an update");
+        pair.run();
+    }
+}
+
+#[test]
+fn whoever_has_more_to_see_to_does_not() {
     let mut pair = Pair::of(1 << 10);
     pair.send(0, 64, true);
     assert!(Beside::turn(pair.conn(0)).result.is_none(), "urgent");
