@@ -2,27 +2,22 @@
 //! connections, everything that applications, links and clocks can do to them in any
 //! order, within bounds.
 //!
-//! ```text
-//!   World ── every Action that is possible ──► World ── fingerprint ──► seen before?
-//!     two Connections                            │ new: a number, how it was reached
-//!     messages under way                         ▼
-//!     what is left of the links              checked, and explored in its turn
-//! ```
-//!
-//! States are kept as hashes of 128 bits with the way there, so that a state in which
-//! something is wrong is told as the list of actions that leads to it.
-//!
 //! Explored is the state of both ends *together*: a cell of the close table counts as
 //! reached only if the peer can make it happen.
 
 mod action;
-mod explore;
 mod side;
 mod world;
 
+use std::collections::HashSet;
+use std::fmt;
+
+use smc_proto::connection::CloseState;
+
 pub use action::Action;
-pub use explore::{Explored, Fault, Progress, explore};
 pub use world::World;
+
+use crate::explore::{self, Fault, Found, Progress};
 
 /// What is bounded, so that the exploration ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,4 +34,40 @@ pub struct Bounds {
     /// A completion may come any time after the message it is about has arrived, or be lost
     /// with the link; else the two are one.
     pub late_completions: bool,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explored {
+    /// How many states there are.
+    pub found: Found,
+    /// Pairs of states of the close handshake that were seen together.
+    pub pairs: Vec<[CloseState; 2]>,
+}
+
+/// Visits every state within the bounds; `look` hears how far it is, now and then.
+///
+/// # Errors
+/// The first thing that must not be, with the shortest way there.
+pub fn explore(bounds: Bounds, look: impl FnMut(Progress)) -> Result<Explored, Fault<Action>> {
+    let mut pairs = HashSet::new();
+    let see = |world: &World| {
+        pairs.insert(world.states());
+    };
+    let found = explore::explore(World::new(bounds), see, look)?;
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort();
+    Ok(Explored { found, pairs })
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {} pairs of close states; no end is left open, and from everywhere there is \
+             a way to CLOSED",
+            self.found,
+            self.pairs.len()
+        )
+    }
 }

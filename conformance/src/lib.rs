@@ -3,6 +3,7 @@
 pub mod campaign;
 pub mod close_machine;
 pub mod direct;
+pub mod explore;
 pub mod fuzz;
 pub mod judge;
 pub mod layout;

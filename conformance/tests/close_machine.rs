@@ -1,7 +1,7 @@
 //! Everything that can happen to two connections that end, in every order
 //! (RFC 7609 4.8). Larger bounds: `conformance close-machine`.
 
-use conformance::close_machine::{Bounds, explore};
+use conformance::close_machine::{Bounds, Explored, explore};
 
 const BOUNDS: Bounds = Bounds {
     queue: 1,
@@ -14,7 +14,9 @@ const BOUNDS: Bounds = Bounds {
 #[track_caller]
 fn finds(bounds: Bounds, states: usize, transitions: usize) {
     match explore(bounds, |_| ()) {
-        Ok(found) => assert_eq!((found.states, found.transitions), (states, transitions)),
+        Ok(Explored { found, .. }) => {
+            assert_eq!((found.states, found.transitions), (states, transitions))
+        }
         Err(fault) => panic!("\n{fault}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Two connections with what is between them, and what may happen next.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use smc_proto::command::DataTurn;
 use smc_proto::config::ConnectionConfig;
@@ -15,6 +15,7 @@ use smc_proto::wire::types::AlertToken;
 
 use super::side::{Application, Posted, Side};
 use super::{Action, Bounds};
+use crate::explore::{self, Machine};
 
 /// All that happens does so now; a deadline that passes leaves the clock where it was. So
 /// deadlines differ by what they are for, and not by when.
@@ -33,14 +34,15 @@ const CONFIG: ConnectionConfig = {
 /// Two connections with what is between them.
 #[derive(Clone, Debug)]
 pub struct World {
-    sides: [Side; 2],
-    links: u8,
+    pub(super) sides: [Side; 2],
+    pub(super) links: u8,
+    bounds: Bounds,
 }
 
 impl World {
     /// Both connections ACTIVE, with rings that hold all octets of the bounds.
     #[must_use]
-    pub fn new(bounds: &Bounds) -> Self {
+    pub fn new(bounds: Bounds) -> Self {
         let ring = Ring::new(0, 256).expect("a ring");
         let params = ConnectionParams {
             alert_token_peer: AlertToken(7),
@@ -65,6 +67,7 @@ impl World {
         Self {
             sides: [side.clone(), side],
             links: bounds.links,
+            bounds,
         }
     }
 
@@ -74,20 +77,131 @@ impl World {
         self.sides.each_ref().map(|side| side.connection.state())
     }
 
-    /// Whether both ends are CLOSED, and nothing is left of either.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.sides.iter().all(|side| {
-            side.connection.is_finished()
-                && side.closed
-                && side.connection.next_timeout().is_none()
-                && side.application == Application::Closed
-        })
+    fn side(&mut self, side: u8) -> &mut Side {
+        &mut self.sides[usize::from(side)]
     }
 
-    /// Everything that may happen next.
-    pub fn actions(&self, bounds: &Bounds, into: &mut Vec<Action>) {
-        into.clear();
+    fn shut(&mut self, side: u8, how: Shutdown, then: Application) {
+        let side = self.side(side);
+        side.application = then;
+        side.connection.shutdown(NOW, &CONFIG, how);
+    }
+
+    fn turn(&mut self, side: u8) -> Result<(), String> {
+        let links = self.links;
+        let side = self.side(side);
+        let mut turn = DataTurn::EMPTY;
+        let told = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
+        let told = told.ok_or("a connection that wanted a turn says nothing")?;
+        let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
+        let posted = Posted {
+            cdc,
+            record: told.record,
+            stale: false,
+        };
+        // Of a validation nothing but its number counts.
+        if !posted.is_validation() {
+            side.check_words(&cdc, told.octets)?;
+            side.last_words |= cdc.connection_flags;
+            side.posted = cdc.sequence;
+        }
+        // What is posted to a link that has failed goes nowhere.
+        if !side.cut_off && links > 0 {
+            side.under_way.push_back(posted);
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, side: u8, place: u8) -> Result<(), String> {
+        let posted = self.side(side).under_way.remove(place.into());
+        let posted = posted.ok_or("no such message")?;
+        let peer = self.side(1 - side);
+        let outcome = peer.connection.on_cdc(NOW, &CONFIG, &posted.cdc);
+        match outcome {
+            CdcOutcome::Misbehaved(what) => return Err(format!("{}: {what}", posted.cdc)),
+            CdcOutcome::DataLost => return Err(format!("{}: data lost", posted.cdc)),
+            CdcOutcome::Applied | CdcOutcome::BackwardCursor | CdcOutcome::Ignored(_) => {
+                if !posted.is_validation() && ahead(posted.cdc.sequence, peer.taken) {
+                    peer.taken = posted.cdc.sequence;
+                }
+            }
+            CdcOutcome::Stale | CdcOutcome::Validated => {}
+        }
+        if posted.stale {
+            return Ok(());
+        }
+        self.side(side).arrived.push_back(posted);
+        if !self.bounds.late_completions {
+            self.complete(side);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, side: u8) {
+        let side = self.side(side);
+        if let Some(posted) = side.arrived.pop_front() {
+            side.connection
+                .on_notify_completed(NOW, &CONFIG, posted.record);
+        }
+    }
+
+    /// Takes what the connections have to tell.
+    fn hear(&mut self) -> Result<(), String> {
+        for side in &mut self.sides {
+            let notices = side.connection.take_notices();
+            let is_closed = side.connection.state() == CloseState::Closed;
+            match (side.closed, notices.contains(Notices::CLOSED), is_closed) {
+                (false, true, true) => side.closed = true,
+                (closed, false, is_closed) if closed == is_closed => {}
+                (_, told, _) => {
+                    let state = side.connection.state();
+                    return Err(format!("{state:?}, CLOSED told just now: {told}"));
+                }
+            }
+        }
+        let orderly = |side: &Side| side.connection.cause() == Some(CloseCause::Orderly);
+        let orderly = self.sides.iter().all(|side| side.closed && orderly(side));
+        for [writer, reader] in [[0, 1], [1, 0]].map(|pair| pair.map(|side| &self.sides[side])) {
+            let arrived = reader.connection.stats().octets_received;
+            if arrived > writer.written.into() {
+                return Err("more octets arrived than were written".into());
+            }
+            if orderly && arrived < writer.written.into() {
+                return Err("an orderly end, and octets are missing".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn hash(&self, hasher: &mut impl Hasher) {
+        self.links.hash(hasher);
+        for (side, peer) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a], &self.sides[b])) {
+            side.connection.fingerprint(NOW, hasher);
+            (side.application, side.written, side.cut_off).hash(hasher);
+            (side.closed, side.last_words).hash(hasher);
+            side.posted.wrapping_sub(peer.taken).hash(hasher);
+            for posted in [&side.under_way, &side.arrived] {
+                posted.len().hash(hasher);
+                for posted in posted {
+                    let number = side.posted.wrapping_sub(posted.cdc.sequence);
+                    (number, posted.cdc.producer, posted.cdc.consumer).hash(hasher);
+                    (posted.cdc.producer_flags, posted.cdc.connection_flags).hash(hasher);
+                    posted.stale.hash(hasher);
+                }
+            }
+        }
+    }
+}
+
+impl Machine for World {
+    type Action = Action;
+
+    fn fingerprint(&mut self) -> u128 {
+        explore::fingerprint(|hasher| self.hash(hasher))
+    }
+
+    fn actions(&self, into: &mut Vec<Action>) {
+        let bounds = &self.bounds;
         for (name, side) in (0..).zip(&self.sides) {
             let connection = &side.connection;
             let open = side.application == Application::Open;
@@ -138,11 +252,7 @@ impl World {
         }
     }
 
-    /// Lets it happen.
-    ///
-    /// # Errors
-    /// What must never be.
-    pub fn act(&mut self, action: Action, bounds: &Bounds) -> Result<(), String> {
+    fn act(&mut self, action: Action) -> Result<(), String> {
         match action {
             Action::Write(side) => {
                 let side = self.side(side);
@@ -164,7 +274,7 @@ impl World {
                 side.connection.abort(NOW, &CONFIG);
             }
             Action::Turn(side) => self.turn(side)?,
-            Action::Arrive(side, place) => self.arrive(side, place, bounds)?,
+            Action::Arrive(side, place) => self.arrive(side, place)?,
             Action::Complete(side) => self.complete(side),
             Action::Deadline(side) => {
                 let connection = &mut self.side(side).connection;
@@ -202,131 +312,17 @@ impl World {
         self.hear()
     }
 
-    fn side(&mut self, side: u8) -> &mut Side {
-        &mut self.sides[usize::from(side)]
+    fn is_over(&self) -> bool {
+        self.sides.iter().all(|side| {
+            side.connection.is_finished()
+                && side.closed
+                && side.connection.next_timeout().is_none()
+                && side.application == Application::Closed
+        })
     }
 
-    fn shut(&mut self, side: u8, how: Shutdown, then: Application) {
-        let side = self.side(side);
-        side.application = then;
-        side.connection.shutdown(NOW, &CONFIG, how);
-    }
-
-    fn turn(&mut self, side: u8) -> Result<(), String> {
-        let links = self.links;
-        let side = self.side(side);
-        let mut turn = DataTurn::EMPTY;
-        let told = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
-        let told = told.ok_or("a connection that wanted a turn says nothing")?;
-        let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
-        let posted = Posted {
-            cdc,
-            record: told.record,
-            stale: false,
-        };
-        // Of a validation nothing but its number counts.
-        if !posted.is_validation() {
-            side.check_words(&cdc, told.octets)?;
-            side.last_words |= cdc.connection_flags;
-            side.posted = cdc.sequence;
-        }
-        // What is posted to a link that has failed goes nowhere.
-        if !side.cut_off && links > 0 {
-            side.under_way.push_back(posted);
-        }
-        Ok(())
-    }
-
-    fn arrive(&mut self, side: u8, place: u8, bounds: &Bounds) -> Result<(), String> {
-        let posted = self.side(side).under_way.remove(place.into());
-        let posted = posted.ok_or("no such message")?;
-        let peer = self.side(1 - side);
-        let outcome = peer.connection.on_cdc(NOW, &CONFIG, &posted.cdc);
-        match outcome {
-            CdcOutcome::Misbehaved(what) => return Err(format!("{}: {what}", posted.cdc)),
-            CdcOutcome::DataLost => return Err(format!("{}: data lost", posted.cdc)),
-            CdcOutcome::Applied | CdcOutcome::BackwardCursor | CdcOutcome::Ignored(_) => {
-                if !posted.is_validation() && ahead(posted.cdc.sequence, peer.taken) {
-                    peer.taken = posted.cdc.sequence;
-                }
-            }
-            CdcOutcome::Stale | CdcOutcome::Validated => {}
-        }
-        if posted.stale {
-            return Ok(());
-        }
-        self.side(side).arrived.push_back(posted);
-        if !bounds.late_completions {
-            self.complete(side);
-        }
-        Ok(())
-    }
-
-    fn complete(&mut self, side: u8) {
-        let side = self.side(side);
-        if let Some(posted) = side.arrived.pop_front() {
-            side.connection
-                .on_notify_completed(NOW, &CONFIG, posted.record);
-        }
-    }
-
-    /// Takes what the connections have to tell.
-    fn hear(&mut self) -> Result<(), String> {
-        for side in &mut self.sides {
-            let notices = side.connection.take_notices();
-            let is_closed = side.connection.state() == CloseState::Closed;
-            match (side.closed, notices.contains(Notices::CLOSED), is_closed) {
-                (false, true, true) => side.closed = true,
-                (closed, false, is_closed) if closed == is_closed => {}
-                (_, told, _) => {
-                    let state = side.connection.state();
-                    return Err(format!("{state:?}, CLOSED told just now: {told}"));
-                }
-            }
-        }
-        let orderly = |side: &Side| side.connection.cause() == Some(CloseCause::Orderly);
-        let orderly = self.sides.iter().all(|side| side.closed && orderly(side));
-        for [writer, reader] in [[0, 1], [1, 0]].map(|pair| pair.map(|side| &self.sides[side])) {
-            let arrived = reader.connection.stats().octets_received;
-            if arrived > writer.written.into() {
-                return Err("more octets arrived than were written".into());
-            }
-            if orderly && arrived < writer.written.into() {
-                return Err("an orderly end, and octets are missing".into());
-            }
-        }
-        Ok(())
-    }
-
-    /// What tells one state from another, in 128 bits.
-    #[must_use]
-    pub fn fingerprint(&self) -> u128 {
-        let halves = [0_u8, 1].map(|half| {
-            let mut hasher = DefaultHasher::new();
-            half.hash(&mut hasher);
-            self.hash(&mut hasher);
-            hasher.finish()
-        });
-        u128::from(halves[0]) << 64 | u128::from(halves[1])
-    }
-
-    fn hash(&self, hasher: &mut impl Hasher) {
-        self.links.hash(hasher);
-        for (side, peer) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a], &self.sides[b])) {
-            side.connection.fingerprint(NOW, hasher);
-            (side.application, side.written, side.cut_off).hash(hasher);
-            (side.closed, side.last_words).hash(hasher);
-            side.posted.wrapping_sub(peer.taken).hash(hasher);
-            for posted in [&side.under_way, &side.arrived] {
-                posted.len().hash(hasher);
-                for posted in posted {
-                    let number = side.posted.wrapping_sub(posted.cdc.sequence);
-                    (number, posted.cdc.producer, posted.cdc.consumer).hash(hasher);
-                    (posted.cdc.producer_flags, posted.cdc.connection_flags).hash(hasher);
-                    posted.stale.hash(hasher);
-                }
-            }
-        }
+    fn leads_out(action: Action) -> bool {
+        !matches!(action, Action::Fail(..) | Action::FailLast)
     }
 }
 
