@@ -6,6 +6,9 @@
 //! reached only if the peer can make it happen.
 
 mod action;
+pub mod comparison;
+pub mod model;
+pub mod projection;
 mod side;
 mod world;
 
@@ -15,6 +18,7 @@ use std::fmt;
 use smc_proto::connection::CloseState;
 
 pub use action::Action;
+pub use comparison::{Comparison, compare};
 pub use world::World;
 
 use crate::explore::{self, Fault, Found, Progress};

@@ -2,5 +2,6 @@
 
 pub(crate) mod close_machine;
 pub(crate) mod fuzz;
+pub(crate) mod handshake_machine;
 pub(crate) mod ledger;
 pub(crate) mod scripts;

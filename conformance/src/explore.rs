@@ -37,7 +37,7 @@ pub trait Machine: Clone {
     fn is_over(&self) -> bool;
 
     /// Whether the way to an end may take this action: a failure is no way out.
-    fn leads_out(action: Self::Action) -> bool;
+    fn leads_out(&self, action: Self::Action) -> bool;
 }
 
 /// What was found.
@@ -170,7 +170,7 @@ impl<A: Copy + Display> Explorer<A> {
                     after
                 }
             };
-            if M::leads_out(action) {
+            if machine.leads_out(action) {
                 self.steps.push((number, after));
             }
         }
@@ -307,7 +307,7 @@ mod tests {
             self.at == self.states && self.exit.is_some()
         }
 
-        fn leads_out(action: Step) -> bool {
+        fn leads_out(&self, action: Step) -> bool {
             action != Step::Fail
         }
     }

@@ -5,6 +5,7 @@ pub mod close_machine;
 pub mod direct;
 pub mod explore;
 pub mod fuzz;
+pub mod handshake_machine;
 pub mod judge;
 pub mod layout;
 pub mod ledger;

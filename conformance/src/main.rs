@@ -32,6 +32,12 @@ enum Command {
     /// The exit status is 1 if something can happen that must not; then the shortest way
     /// there is told.
     CloseMachine(command::close_machine::CloseMachine),
+    /// Everything that can happen to two engines while they decide whether SMC carries a
+    /// connection, in every order, within bounds.
+    ///
+    /// The exit status is 1 if they can come to different answers, get stuck, or put an
+    /// octet into the wrong hands; then the shortest way there is told.
+    HandshakeMachine(command::handshake_machine::HandshakeMachine),
     /// Plays the scripts of conformance/scripts, each a conversation between the engine
     /// and a peer that is played by hand.
     ///
@@ -49,6 +55,7 @@ fn main() -> ExitCode {
         Command::Ledger(selection) => selection.run(false),
         Command::Regressions(selection) => selection.run(true),
         Command::CloseMachine(machine) => machine.run(),
+        Command::HandshakeMachine(machine) => machine.run(),
         Command::Scripts(scripts) => scripts.run().unwrap_or_else(|error| {
             eprintln!("conformance: {error}");
             ExitCode::from(2)

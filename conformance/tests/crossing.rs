@@ -193,10 +193,9 @@ fn what_is_held_back_waits_for_the_rest_from_its_first_octet_on() {
 #[test]
 fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
     // Two octets of an application that happens to speak EBCDIC, and no more.
-    let ends: [fn(&mut Script, ConnId); 3] = [
+    let ends: [fn(&mut Script, ConnId); 2] = [
         |s, _| s.wait(Duration::from_secs(130)),
         |s, conn| s.tcp(conn, TcpEvent::PeerFin),
-        |s, conn| s.tcp(conn, TcpEvent::PeerReset),
     ];
     for end in ends {
         let (mut s, conn) = declined();
@@ -207,6 +206,33 @@ fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
         let command = TcpCommand::HandOver { watch_for_decline };
         check!(s, s.expect_tcp(), (conn, command));
         check!(s, s.octets(conn, &[0xe2, 0xd4]), Ok(ClcProgress::NotClc));
+        s.end();
+    }
+}
+
+#[test]
+fn the_beginning_of_a_crossing_decline_is_nobodys_once_tcp_is_reset() {
+    // The rest of the Decline was lost with the reset.
+    //= CASE-A06 test
+    //= CLC-064 test
+    let decline = Peer::octets(&Peer::default().decline());
+    for event in [TcpEvent::PeerReset, TcpEvent::Failed] {
+        for octets in [1, 9, 27] {
+            let (mut s, conn) = declined();
+            let total = if octets < 8 { 8 } else { 28 };
+            let held = s.octets(conn, &decline[..octets]);
+            check!(s, held, Ok(ClcProgress::NeedMore { total }));
+            s.tcp(conn, event);
+            check!(s, s.expect_tcp(), (conn, TcpCommand::Reset));
+            s.expect_silence();
+            s.end();
+        }
+        // Nothing had come: there is nothing to be given to the wrong one.
+        let (mut s, conn) = declined();
+        s.tcp(conn, event);
+        let watch_for_decline = false;
+        let command = TcpCommand::HandOver { watch_for_decline };
+        check!(s, s.expect_tcp(), (conn, command));
         s.end();
     }
 }

@@ -192,6 +192,41 @@ fn a_fin_may_overtake_the_last_answers_of_a_first_contact() {
 }
 
 #[test]
+fn a_reset_before_the_servers_first_word_means_that_it_did_not_take_the_confirm() {
+    // Its wait was over when the Confirm came, or its application had gone. The RMB is one
+    // that the server goes on using for others, so that nothing else would tell.
+    //= ABORT-016 test
+    //= CLC-069 test
+    for event in [TcpEvent::PeerReset, TcpEvent::Failed] {
+        for has_heard in [false, true] {
+            let mut s = Script::client();
+            let (first, _) = s.client_first_contact();
+            let (conn, token) = s.client_joins(2);
+            s.skip();
+            if has_heard {
+                // An element was freed, and nothing else happened.
+                let link = s.link();
+                s.send_cdc(link, Peer::cdc(token, 1, 0, 0));
+            }
+            s.tcp(conn, event);
+            if has_heard {
+                s.expect_silence();
+            } else {
+                // The server would answer if it knew the connection after all.
+                s.expect_cdc();
+                s.wait(Duration::from_secs(5));
+                s.expect_closed(conn, CloseReason::TcpReset);
+            }
+            s.skip();
+            // Nobody else is concerned.
+            s.write(first, 5);
+            s.expect_cdc();
+            s.end();
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
     // The peer closes before it has heard of the octets, and answers nothing after that.
     //= CLOSE-015 test

@@ -329,6 +329,8 @@ pub enum TcpCommand {
     },
     /// The SMC connection ended in order: close the TCP connection (FIN).
     Close,
-    /// Reset the TCP connection (RST).
+    /// Reset the TCP connection (RST). Nobody gets what it still holds, not even an
+    /// application to which it was handed over, if its peer has reset it while
+    /// received octets began like a Decline.
     Reset,
 }

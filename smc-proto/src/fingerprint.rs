@@ -2,6 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
+use crate::connection_record::Phase;
 use crate::ports::Ports;
 use crate::storage::Tables;
 use crate::time::Instant;
@@ -18,6 +19,10 @@ pub(crate) fn endpoint<H: Hasher>(
     for (index, record) in tables.connections.iter() {
         index.hash(hasher);
         record.fingerprint(now, hasher);
+        // That of a connection which SMC carries follows from its state.
+        if record.phase == Phase::Watching {
+            until(tables.connections.deadline(index), now).hash(hasher);
+        }
     }
     for (index, handshake) in tables.handshakes.iter() {
         index.hash(hasher);

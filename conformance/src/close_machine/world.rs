@@ -19,10 +19,10 @@ use crate::explore::{self, Machine};
 
 /// All that happens does so now; a deadline that passes leaves the clock where it was. So
 /// deadlines differ by what they are for, and not by when.
-const NOW: Instant = Instant::from_nanos(1);
+pub(super) const NOW: Instant = Instant::from_nanos(1);
 
 /// Waits of whole seconds, none like another.
-const CONFIG: ConnectionConfig = {
+pub(super) const CONFIG: ConnectionConfig = {
     let mut config = ConnectionConfig::DEFAULT;
     config.close_wait = Duration::from_secs(7);
     config.abort_wait = Duration::from_secs(5);
@@ -81,13 +81,13 @@ impl World {
         &mut self.sides[usize::from(side)]
     }
 
-    fn shut(&mut self, side: u8, how: Shutdown, then: Application) {
+    pub(super) fn shut(&mut self, side: u8, how: Shutdown, then: Application) {
         let side = self.side(side);
         side.application = then;
         side.connection.shutdown(NOW, &CONFIG, how);
     }
 
-    fn turn(&mut self, side: u8) -> Result<(), String> {
+    pub(super) fn turn(&mut self, side: u8) -> Result<(), String> {
         let links = self.links;
         let side = self.side(side);
         let mut turn = DataTurn::EMPTY;
@@ -112,7 +112,7 @@ impl World {
         Ok(())
     }
 
-    fn arrive(&mut self, side: u8, place: u8) -> Result<(), String> {
+    pub(super) fn arrive(&mut self, side: u8, place: u8) -> Result<(), String> {
         let posted = self.side(side).under_way.remove(place.into());
         let posted = posted.ok_or("no such message")?;
         let peer = self.side(1 - side);
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    fn hash(&self, hasher: &mut impl Hasher) {
+    pub(super) fn hash(&self, hasher: &mut impl Hasher) {
         self.links.hash(hasher);
         for (side, peer) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a], &self.sides[b])) {
             side.connection.fingerprint(NOW, hasher);
@@ -321,12 +321,12 @@ impl Machine for World {
         })
     }
 
-    fn leads_out(action: Action) -> bool {
+    fn leads_out(&self, action: Action) -> bool {
         !matches!(action, Action::Fail(..) | Action::FailLast)
     }
 }
 
 /// Whether a number comes behind another one.
-fn ahead(number: u16, of: u16) -> bool {
+pub(super) fn ahead(number: u16, of: u16) -> bool {
     number.wrapping_sub(of) as i16 > 0
 }

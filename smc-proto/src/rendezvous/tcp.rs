@@ -1,10 +1,12 @@
 //! What happens to the TCP connection itself.
 
 use super::State;
+use crate::command::TcpCommand;
 use crate::connection_record::{End, Phase};
 use crate::endpoint::TcpEvent;
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::link_group::Role;
 
 impl Engine<'_> {
     /// FIN, RST or the failure of a connection's TCP connection.
@@ -42,18 +44,31 @@ impl Engine<'_> {
                     });
                 }
             }
+            // Of what begins like a Decline the rest will not come: it may well be one, and
+            // an application loses nothing that TCP has not lost with the reset.
+            //= CLC-064
+            (Phase::Watching, TcpEvent::PeerReset | TcpEvent::Failed)
+                if self.connections.deadline(index).is_some() =>
+            {
+                self.command_tcp(index, TcpCommand::Reset);
+                self.stop_watching(index);
+            }
             (Phase::Watching, _) => self.give_up_watching(index),
             (Phase::Ended, _) => {}
         }
     }
 
-    /// Whether a reset means that the server of SMC-D could not bind the DMB that our
-    /// Confirm told it of: it has no other way to say so.
+    /// Whether a reset means that the server did not take our Confirm: it gave the
+    /// rendezvous up before that came, or could not bind the DMB of SMC-D that it tells
+    /// of, and has no other way to say so. For this side SMC has begun, but nothing was
+    /// heard of the peer over it.
     //= D-058
     fn is_given_up(&self, index: u32) -> bool {
         self.connections.at(index).is_some_and(|record| {
-            self.way_of(record.group).is_some()
-                && record.connection.as_ref().is_some_and(|c| !c.has_heard())
+            let group = self.groups.at(record.group);
+            let confirmed = self.way_of(record.group).is_some()
+                || group.is_some_and(|group| group.role == Role::Client);
+            confirmed && record.connection.as_ref().is_some_and(|c| !c.has_heard())
         })
     }
 }

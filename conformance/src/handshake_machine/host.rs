@@ -1,0 +1,170 @@
+//! One side: its engine, its devices, its application.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+use smc_proto::connection::{CloseState, Shutdown};
+use smc_proto::endpoint::Endpoint;
+use smc_proto::id::ConnId;
+use smc_proto::storage::Owned;
+use smc_proto::time::{Duration, Instant};
+
+use super::ism::Ism;
+use super::rdma::Rdma;
+use super::scenario::Scenario;
+use super::tcp::Octet;
+
+/// To whom octets that arrive over TCP belong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Clc {
+    /// To the engine.
+    Engine,
+    /// The engine had no room for the connection: a Proposal is answered with Decline, all
+    /// else belongs to the application.
+    Refusing,
+    /// To the engine if they are a Decline, else to the application.
+    Watching,
+    /// To the application, or to nobody if TCP does not carry it.
+    Over,
+}
+
+/// What an application was told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Outcome {
+    /// Nothing.
+    Undecided,
+    /// SMC carries the connection.
+    Smc,
+    /// TCP carries it.
+    Tcp,
+    /// It is over.
+    Over,
+}
+
+/// One side.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    pub(super) endpoint: Endpoint<Owned>,
+    /// What its clock shows.
+    pub(super) now: Instant,
+    /// Its next deadline.
+    pub(super) deadline: Option<Instant>,
+    /// The connection that is looked at.
+    pub(super) conn: Option<ConnId>,
+    pub(super) clc: Clc,
+    pub(super) outcome: Outcome,
+    /// Arrived over TCP, and nobody has it yet.
+    pub(super) unread: VecDeque<Octet>,
+    /// Octets that the application wrote to TCP, and got from it.
+    pub(super) written: u16,
+    pub(super) got: u16,
+    pub(super) application_is_done: bool,
+    /// TCP broke, and it has not heard of that.
+    pub(super) break_unheard: bool,
+    pub(super) rdma: Rdma,
+    pub(super) ism: Ism,
+    /// Commands to come before the one that waits.
+    pub(super) commands_to_go: Option<u8>,
+}
+
+impl Host {
+    pub(super) fn new(scenario: &Scenario, side: u8) -> Self {
+        let storage = Owned::new(scenario.limits(side));
+        Self {
+            endpoint: Endpoint::new(scenario.config(side), 0x5eed + u64::from(side), storage),
+            now: Instant::from_nanos(1),
+            deadline: None,
+            conn: None,
+            clc: Clc::Over,
+            outcome: Outcome::Undecided,
+            unread: VecDeque::new(),
+            written: 0,
+            got: 0,
+            application_is_done: false,
+            break_unheard: false,
+            rdma: Rdma::default(),
+            ism: Ism::default(),
+            commands_to_go: None,
+        }
+    }
+
+    /// Time to its next deadline.
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        Some(self.deadline?.since(self.now))
+    }
+
+    /// Time goes on to its next deadline.
+    pub(super) fn pass_deadline(&mut self) {
+        if let Some(deadline) = self.deadline {
+            self.now = self.now.max(deadline);
+            self.endpoint.handle_timeout(self.now);
+        }
+    }
+
+    /// Whether something of this side is under way to the peer's device.
+    pub(super) fn has_posted(&self) -> bool {
+        self.rdma.has_posted() || self.ism.has_posted()
+    }
+
+    /// Whether a device keeps a command waiting.
+    pub(super) fn holds_command(&self) -> bool {
+        self.rdma.holds_command() || self.ism.holds_command()
+    }
+
+    /// Whether there is a failure that it is bound to hear of.
+    pub(super) fn met_failure(&self) -> bool {
+        self.rdma.has_unheard(true) || self.ism.has_unheard()
+    }
+
+    /// Whether there is anything that can fail.
+    pub(super) fn has_way(&self) -> bool {
+        self.rdma.has_way() || self.ism.has_way()
+    }
+
+    /// Whether the command that comes now is the one that waits.
+    pub(super) fn holds_this(&mut self) -> bool {
+        match self.commands_to_go {
+            None => false,
+            Some(0) => {
+                self.commands_to_go = None;
+                true
+            }
+            Some(more) => {
+                self.commands_to_go = Some(more - 1);
+                false
+            }
+        }
+    }
+
+    /// The application ends it: in order, or not.
+    pub(super) fn end(&mut self, in_order: bool) {
+        self.application_is_done = true;
+        let now = self.now;
+        if let Some(mut conn) = self.conn.and_then(|conn| self.endpoint.conn(conn)) {
+            match in_order {
+                true => conn.shutdown(now, Shutdown::Both),
+                false => conn.abort(now),
+            }
+        }
+    }
+
+    /// An application that SMC serves closes as soon as its peer has begun to.
+    pub(super) fn follow(&mut self) -> bool {
+        let state = self.conn.and_then(|conn| self.endpoint.conn(conn)?.state());
+        let begun = state.is_some_and(|state| state != CloseState::Active);
+        let follows = self.outcome == Outcome::Smc && begun && !self.application_is_done;
+        if follows {
+            self.end(true);
+        }
+        follows
+    }
+
+    pub(super) fn hash<H: Hasher>(&mut self, hasher: &mut H) {
+        self.endpoint.fingerprint(self.now, hasher);
+        (self.conn.is_some(), self.clc, self.outcome, &self.unread).hash(hasher);
+        (self.written, self.got, self.application_is_done).hash(hasher);
+        (self.break_unheard, self.commands_to_go).hash(hasher);
+        self.rdma.hash(hasher);
+        self.ism.hash(hasher);
+    }
+}

@@ -1,0 +1,77 @@
+//! Everything that can happen to two engines while they decide whether SMC carries a
+//! connection, in every order (RFC 7609 3.5). Larger bounds: `conformance
+//! handshake-machine`.
+//!
+//! The numbers are exact: a change of them is a change of what can happen.
+
+use std::collections::BTreeMap;
+
+use conformance::explore::Fault;
+use conformance::handshake_machine::{
+    Action, Bounds, Manner, Outcome, Scenario, Summary, explore_all, explore_working,
+};
+use smc_proto::version::SmcVersion::{V1, V2};
+
+/// Each of it once, in one run.
+const EVERYTHING: Bounds = Bounds {
+    cuts: 1,
+    failures: 1,
+    breaks: 1,
+    endings: 1,
+};
+
+/// States, transitions, and states at the end in which SMC or TCP carries the connection,
+/// or nothing.
+type Numbers = (usize, usize, [usize; 3]);
+
+#[track_caller]
+fn finds(explored: Result<Summary, (Scenario, Fault<Action>)>, scenarios: usize, numbers: Numbers) {
+    let summary = match explored {
+        Ok(summary) => summary,
+        Err((scenario, fault)) => panic!("{scenario}\n{fault}"),
+    };
+    let (states, transitions, ends) = numbers;
+    let outcomes = [Outcome::Smc, Outcome::Tcp, Outcome::Over];
+    let expected = Summary {
+        scenarios,
+        ends: BTreeMap::from_iter(outcomes.into_iter().zip(ends)),
+        ..summary
+    };
+    let found = (summary.found.states, summary.found.transitions);
+    assert_eq!((summary, found), (expected, (states, transitions)));
+}
+
+#[test]
+fn whatever_does_not_work_both_sides_have_one_answer() {
+    //= CLC-047 test
+    //= CLC-064 test
+    //= TCPOPT-008 test
+    //= RENDEZVOUS-007 test
+    let explored = explore_all(Bounds::default(), |_, _| ());
+    finds(explored, 242, (75_005, 135_648, [376, 1_610, 23_343]));
+}
+
+#[test]
+fn smcr_of_version_1_whatever_fails_meanwhile() {
+    //= CLC-064 test
+    //= CLC-051 test
+    let explored = explore_working(&[Manner::SmcR(V1)], EVERYTHING, |_, _| ());
+    finds(explored, 4, (156_879, 460_006, [284, 4_736, 51_802]));
+}
+
+#[test]
+fn smcr_of_version_2_whatever_fails_meanwhile() {
+    //= CLC-064 test
+    //= V2-084 test
+    let explored = explore_working(&[Manner::SmcR(V2)], EVERYTHING, |_, _| ());
+    finds(explored, 4, (158_129, 462_376, [284, 4_736, 52_518]));
+}
+
+#[test]
+fn smcd_whatever_fails_meanwhile() {
+    //= CLC-064 test
+    //= D-058 test
+    let manners = [V1, V2].map(Manner::SmcD);
+    let explored = explore_working(&manners, EVERYTHING, |_, _| ());
+    finds(explored, 6, (26_708, 90_594, [32, 1_788, 4_872]));
+}
