@@ -9,6 +9,7 @@ mod action;
 pub mod comparison;
 pub mod model;
 pub mod projection;
+pub mod rules;
 mod side;
 mod world;
 

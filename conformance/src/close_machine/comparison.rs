@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::Bounds;
-use super::model::{self, Rules, State};
+use super::model::{self, State};
 use super::projection::{self, Projection};
+use super::rules::Rules;
 use crate::explore::Progress;
 
 /// What a rule does to the model when it holds alone.
