@@ -3,6 +3,7 @@
 pub mod campaign;
 pub mod close_machine;
 pub mod direct;
+pub mod exhaustion;
 pub mod explore;
 pub mod fuzz;
 pub mod handshake_machine;

@@ -38,6 +38,13 @@ enum Command {
     /// The exit status is 1 if they can come to different answers, get stuck, or put an
     /// octet into the wrong hands; then the shortest way there is told.
     HandshakeMachine(command::handshake_machine::HandshakeMachine),
+    /// Whatever an engine asks for and does not get, in stories of two hosts: each
+    /// request for a slot, a device's service or room in a queue is refused once, and
+    /// from there on.
+    ///
+    /// The exit status is 1 if a connection does not end as it should, or anything is
+    /// left.
+    Exhaustion(command::exhaustion::Exhaustion),
     /// Plays the scripts of conformance/scripts, each a conversation between the engine
     /// and a peer that is played by hand.
     ///
@@ -56,6 +63,7 @@ fn main() -> ExitCode {
         Command::Regressions(selection) => selection.run(true),
         Command::CloseMachine(machine) => machine.run(),
         Command::HandshakeMachine(machine) => machine.run(),
+        Command::Exhaustion(exhaustion) => exhaustion.run(),
         Command::Scripts(scripts) => scripts.run().unwrap_or_else(|error| {
             eprintln!("conformance: {error}");
             ExitCode::from(2)

@@ -72,6 +72,12 @@ impl<S: Storage> Endpoint<S> {
         }
     }
 
+    /// The tables, to look at what was asked of them and to ration them.
+    #[cfg(feature = "rations")]
+    pub const fn storage(&mut self) -> &mut S {
+        &mut self.storage
+    }
+
     fn engine(&mut self, now: Instant) -> Engine<'_> {
         let engine = Engine::new(&mut self.core, self.storage.tables());
         engine.core.begin(now);

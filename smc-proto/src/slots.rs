@@ -12,9 +12,13 @@
 //! no second array.
 
 mod list;
+#[cfg(feature = "rations")]
+mod ration;
 mod timer;
 
 pub(crate) use list::{Linked, Links, List};
+#[cfg(feature = "rations")]
+pub use ration::Ration;
 
 use crate::id::NONE;
 use crate::time::Instant;
@@ -57,6 +61,8 @@ pub struct PoolHead {
     free_last: u32,
     heap_length: u32,
     used: u32,
+    #[cfg(feature = "rations")]
+    rationed: ration::Rationed,
 }
 
 impl PoolHead {
@@ -67,7 +73,22 @@ impl PoolHead {
         free_last: NONE,
         heap_length: 0,
         used: 0,
+        #[cfg(feature = "rations")]
+        rationed: ration::Rationed::NOTHING,
     };
+
+    /// Refuses requests for slots from now on.
+    #[cfg(feature = "rations")]
+    pub const fn ration(&mut self, ration: Ration) {
+        self.rationed.ration = ration;
+    }
+
+    /// How many slots were asked for so far.
+    #[cfg(feature = "rations")]
+    #[must_use]
+    pub const fn requests(&self) -> u32 {
+        self.rationed.requests
+    }
 }
 
 /// A table for the duration of one call: its bookkeeping and its slots.
@@ -106,6 +127,10 @@ impl<'a, T> Pool<'a, T> {
 
     /// Puts `value` into a free slot: its index and generation, or `None` if full.
     pub(crate) fn insert(&mut self, value: T) -> Option<(u32, u32)> {
+        #[cfg(feature = "rations")]
+        if self.head.rationed.refuses() {
+            return None;
+        }
         let index = if self.head.fresh < self.capacity() {
             let index = self.head.fresh;
             self.head.fresh = index.saturating_add(1);

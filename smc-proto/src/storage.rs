@@ -3,6 +3,8 @@
 pub use crate::connection_record::ConnectionRecord;
 pub use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
 pub use crate::rendezvous::Handshake;
+#[cfg(feature = "rations")]
+pub use crate::slots::Ration;
 pub use crate::slots::{Pool, PoolHead, Slot};
 
 /// Provides the tables of an endpoint. Implement it for memory of another kind,
@@ -97,6 +99,8 @@ impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: us
     }
 }
 
+#[cfg(all(feature = "alloc", feature = "rations"))]
+pub use owned::Table;
 #[cfg(feature = "alloc")]
 pub use owned::{Limits, Owned};
 
@@ -171,6 +175,40 @@ mod owned {
                 links: empty(limits.links),
                 buffers: empty(limits.buffers),
                 remote_rmbs: empty(limits.remote_rmbs),
+            }
+        }
+    }
+
+    /// A table, to be asked what was asked of it and told what to refuse.
+    #[cfg(feature = "rations")]
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Table {
+        /// Connections.
+        Connections,
+        /// Connections in rendezvous.
+        Handshakes,
+        /// Link groups.
+        Groups,
+        /// Links.
+        Links,
+        /// Buffers.
+        Buffers,
+        /// RMBs of peers.
+        RemoteRmbs,
+    }
+
+    #[cfg(feature = "rations")]
+    impl Owned {
+        /// The bookkeeping of a table.
+        pub const fn head(&mut self, table: Table) -> &mut PoolHead {
+            let [connections, handshakes, groups, links, buffers, remote_rmbs] = &mut self.heads;
+            match table {
+                Table::Connections => connections,
+                Table::Handshakes => handshakes,
+                Table::Groups => groups,
+                Table::Links => links,
+                Table::Buffers => buffers,
+                Table::RemoteRmbs => remote_rmbs,
             }
         }
     }

@@ -13,6 +13,7 @@ pub struct App {
     wanted: Ending,
     done: Ending,
     paused: bool,
+    urgent: bool,
     forgets: bool,
     gave_up: bool,
     unhashed: bool,
@@ -108,6 +109,17 @@ impl App {
                 left: length,
             });
         }
+    }
+
+    /// The last octet of everything queued is urgent, and so is that of what is queued
+    /// later on.
+    pub fn urge(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Whether the last octet queued is urgent.
+    pub(crate) const fn is_urgent(&self) -> bool {
+        self.urgent
     }
 
     /// Ends sending once everything queued was written, and closes once the peer

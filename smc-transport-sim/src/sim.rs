@@ -9,6 +9,7 @@
 //! the earliest moment at which anything happens, lets it happen, and polls all
 //! endpoints until they want nothing more.
 
+mod events;
 mod host_clock;
 mod idle;
 mod news;
@@ -37,7 +38,7 @@ use crate::ladder::Ladder;
 use crate::tcp::{Side, SmcOption, TcpId};
 
 use host_clock::HostClock;
-pub use policy::Policy;
+pub use policy::{EventsFull, Policy};
 use socket::Socket;
 pub use socket::{Carrier, Life, SocketId, SocketState};
 
@@ -68,6 +69,10 @@ struct Host<S> {
     groups: Vec<GroupId>,
     links: Vec<LinkId>,
     clock: HostClock,
+    /// Events taken so far.
+    events: u64,
+    /// Until then it has no room for another.
+    full_until: Instant,
     /// Makes the tables of the next instance, should the host crash.
     anew: Option<Anew<S>>,
 }
@@ -153,6 +158,8 @@ impl<S: Storage> Simulation<S> {
             groups: Vec::new(),
             links: Vec::new(),
             clock: HostClock::default(),
+            events: 0,
+            full_until: Instant::ZERO,
             anew: None,
         });
         id

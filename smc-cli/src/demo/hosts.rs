@@ -89,7 +89,7 @@ pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
         };
         let policy = Policy {
             options: ConnOptions::new(subnets),
-            decline: None,
+            ..Policy::default()
         };
         simulation.set_policy(host, policy);
         host

@@ -131,7 +131,7 @@ fn host(
     options.nodelay = random.below(2) == 0;
     let policy = Policy {
         options,
-        decline: None,
+        ..Policy::default()
     };
     simulation.set_policy(host, policy);
     host

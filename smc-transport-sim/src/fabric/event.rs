@@ -62,6 +62,11 @@ pub(super) enum Event {
 }
 
 impl Fabric {
+    /// Something happens after so long, for what is built on the fabric and waits.
+    pub fn wake_after(&mut self, time: Duration) {
+        self.queue.schedule_after(time, Event::Wake);
+    }
+
     /// When something happens next.
     #[must_use]
     pub fn next_event(&self) -> Option<Instant> {

@@ -15,6 +15,13 @@ pub enum Trigger {
         /// Which of them.
         number: u64,
     },
+    /// At the operation with this number, counted from 1, and at each one after it.
+    From {
+        /// Operations that count.
+        operation: Operation,
+        /// The first of them.
+        number: u64,
+    },
     /// At each operation with this probability.
     Chance {
         /// Operations it can strike.
@@ -30,7 +37,9 @@ impl Trigger {
     pub const fn operation(&self) -> Option<Operation> {
         match self {
             Self::At(_) => None,
-            Self::Nth { operation, .. } | Self::Chance { operation, .. } => Some(*operation),
+            Self::Nth { operation, .. }
+            | Self::From { operation, .. }
+            | Self::Chance { operation, .. } => Some(*operation),
         }
     }
 }

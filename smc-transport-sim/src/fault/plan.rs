@@ -73,6 +73,13 @@ impl FaultPlan {
         &self.faults
     }
 
+    /// How many operations a fault saw that is tied to a number of them, by its place
+    /// in the plan. Tied to a number that is never reached, it only counts.
+    #[must_use]
+    pub fn seen(&self, fault: usize) -> u64 {
+        self.seen.get(fault).copied().unwrap_or(0)
+    }
+
     /// Whether a fault, by its place in the plan, took effect at least once.
     #[must_use]
     pub fn took_effect(&self, fault: usize) -> bool {
@@ -152,6 +159,13 @@ impl FaultPlan {
                         } if on.matches(operation) => {
                             *seen += 1;
                             *seen == number
+                        }
+                        Trigger::From {
+                            operation: on,
+                            number,
+                        } if on.matches(operation) => {
+                            *seen += 1;
+                            *seen >= number
                         }
                         Trigger::Chance {
                             operation: on,

@@ -43,7 +43,11 @@ impl<S: Storage> Simulation<S> {
         // Links are tested: whoever is on one waits for its peer at least.
         let on_link = carrier == Carrier::Smc && socket.life.queue_pair.is_some();
         let waits = carrier == Carrier::None || socket.app.is_closed() || on_link;
-        let endpoint = &mut self.hosts.get_mut(usize::from(host.0))?.endpoint;
+        let owner = self.hosts.get_mut(usize::from(host.0))?;
+        if owner.full_until > self.fabric.now() {
+            return None;
+        }
+        let endpoint = &mut owner.endpoint;
         let mut found = None;
         if carrier == Carrier::Smc
             && let Some(conn) = endpoint.conn(conn)

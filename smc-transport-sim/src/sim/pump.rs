@@ -281,7 +281,7 @@ impl<S: Storage> Simulation<S> {
                     invariants.on_ism_command(host.id, &command);
                 }
                 self.fabric.execute_ism(host.id, device, command);
-            } else if let Some(event) = host.endpoint.poll_event() {
+            } else if let Some(event) = host.next_event(at, &mut self.fabric) {
                 if let Some(invariants) = &mut self.invariants {
                     invariants.on_event(host.id, &event);
                 }

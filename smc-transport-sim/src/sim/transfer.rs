@@ -76,7 +76,11 @@ impl<S: Storage> Simulation<S> {
             let filled = self
                 .fabric
                 .fill_send(host.id, space.buffer, spans, &self.scratch);
-            let committed = conn.commit(now, length);
+            let urgent = socket.app.is_urgent() && socket.app.is_all_written();
+            let committed = match urgent {
+                true => conn.commit_urgent(now, length),
+                false => conn.commit(now, length),
+            };
             let side = (socket.tcp, socket.side);
             self.flights
                 .entry(side)

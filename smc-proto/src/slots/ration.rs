@@ -1,0 +1,39 @@
+//! Slots that are refused on purpose, to see what becomes of whoever asked. For tests
+//! only: without the feature `rations` a table refuses nothing that it has.
+
+/// Which requests for a slot of a table are refused, whether it has one or not.
+/// Requests are counted from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ration {
+    /// None.
+    #[default]
+    None,
+    /// The one with this number.
+    Only(u32),
+    /// This one, and all that follow it.
+    From(u32),
+}
+
+/// What a table was asked for, and what it refuses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rationed {
+    pub(super) requests: u32,
+    pub(super) ration: Ration,
+}
+
+impl Rationed {
+    pub(super) const NOTHING: Self = Self {
+        requests: 0,
+        ration: Ration::None,
+    };
+
+    /// Counts a request: whether it is refused.
+    pub(super) fn refuses(&mut self) -> bool {
+        self.requests = self.requests.saturating_add(1);
+        match self.ration {
+            Ration::None => false,
+            Ration::Only(number) => self.requests == number,
+            Ration::From(number) => self.requests >= number,
+        }
+    }
+}
