@@ -148,6 +148,8 @@ pub struct Connection {
     waiting: bool,
     rx: Rx,
     close: Close,
+    /// The peer has said over another link what it had said before: perhaps nothing.
+    validated: bool,
 }
 
 /// Octets of a cache line, of most processors.
@@ -198,6 +200,7 @@ impl Connection {
             steady: true,
             moved_timeout: true,
             read_shut: false,
+            validated: false,
             counts: Counts::default(),
         }
     }
@@ -295,8 +298,9 @@ impl Connection {
     }
 
     /// Hashes what decides the future of the connection: no absolute times, no
-    /// sequence numbers, no wraps, no statistics. The places where the rings
-    /// will wrap belong to it.
+    /// sequence numbers, no wraps, no statistics, and not whether the peer was heard
+    /// at all, which only a reset of TCP asks. The places where the rings will wrap
+    /// belong to it.
     pub fn fingerprint<H: Hasher>(&self, now: Instant, h: &mut H) {
         self.tx.hash(h);
         self.rx.hash(h);

@@ -251,7 +251,17 @@ impl Connection {
     /// A failover validation of the peer: has everything arrived that its adapter
     /// reported as completed?
     #[cold]
+    /// Whether the peer has said anything over SMC yet.
+    #[must_use]
+    pub const fn has_heard(&self) -> bool {
+        self.rx.sequence != 0
+            || self.rx.received.total > 0
+            || self.tx.consumer.total > 0
+            || self.validated
+    }
+
     fn on_validation(&mut self, now: Instant, cfg: &ConnectionConfig, sequence: u16) -> CdcOutcome {
+        self.validated = true;
         //= FAILOVER-007
         //= FAILOVER-013
         let all = !newer(sequence, self.rx.sequence);

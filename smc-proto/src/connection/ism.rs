@@ -35,12 +35,6 @@ impl Connection {
         self.tx.attached
     }
 
-    /// Whether the peer has said anything yet.
-    #[must_use]
-    pub const fn has_heard(&self) -> bool {
-        self.rx.sequence != 0 || self.rx.received.total > 0 || self.tx.consumer.total > 0
-    }
-
     /// The CDC message at the head of the DMB, after a signal. Judged and applied as
     /// one of SMC-R with the next number (D-046); the same one again changes nothing.
     //= D-043
