@@ -69,15 +69,19 @@ impl<S: Storage> Simulation<S> {
                 return Some(false);
             }
         }
-        let Some((host, qpn)) = one.queue_pair.or(other.queue_pair) else {
-            // SMC-D: its way is there as long as nothing harms a device. Until the peer
-            // was heard of, a reset of TCP tells that it could not bind the DMB (D-058).
-            for socket in [ends.0, ends.1] {
-                let state = self.state(socket)?;
-                if state.tcp_reset && state.closed == Some(CloseReason::TcpReset) {
-                    return Some(false);
-                }
+        // Until it has heard of the peer over SMC, a client takes a reset of TCP for the word
+        // that the server did not take its Confirm; over SMC-D that could be either end
+        // whose DMB was not bound (D-058).
+        let queue_pair = one.queue_pair.or(other.queue_pair);
+        let confirming = if queue_pair.is_some() { 1 } else { 2 };
+        for socket in [ends.0, ends.1].into_iter().take(confirming) {
+            let state = self.state(socket)?;
+            if state.tcp_reset && state.closed == Some(CloseReason::TcpReset) {
+                return Some(false);
             }
+        }
+        let Some((host, qpn)) = queue_pair else {
+            // SMC-D: its way is there as long as nothing harms a device.
             let from = one.opened.min(other.opened);
             let mut harms = fabric.harmed_ism().iter();
             let ends = [one.host, other.host];
