@@ -17,6 +17,7 @@ pub mod scripts;
 pub mod smcd;
 pub mod station;
 pub mod twolinks;
+pub mod unbacked;
 pub mod versions;
 pub mod world;
 

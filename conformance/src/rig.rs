@@ -18,6 +18,7 @@ use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Qpn, RKey, RToken};
 
+use crate::unbacked;
 use crate::versions::eid;
 
 /// A queue pair of ours.
@@ -261,22 +262,6 @@ impl Rig {
                 self.qps.remove(&link);
                 RdmaCompletion::QpDestroyed { link }
             }
-            RdmaCommand::AllocBuffer { buffer, .. } => RdmaCompletion::BufferAllocated { buffer },
-            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
-                buffer,
-                link,
-                rtoken: RToken {
-                    rkey: RKey(0x1000 + self.next),
-                    address: u64::from(self.next) << 32,
-                },
-            },
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => RdmaCompletion::BufferFreed { buffer },
-            RdmaCommand::ClearElement { buffer, offset, .. } => {
-                RdmaCompletion::ElementCleared { buffer, offset }
-            }
             RdmaCommand::Write { .. } => return,
             RdmaCommand::Send {
                 link,
@@ -300,6 +285,13 @@ impl Rig {
                 assert_eq!(written, Ok(octets.len()));
                 self.llc.push_back((link, octets));
                 return self.sent(RdmaCompletion::Sent { link, wr_id });
+            }
+            buffers => {
+                let key = |_, _| RToken {
+                    rkey: RKey(0x1000 + self.next),
+                    address: u64::from(self.next) << 32,
+                };
+                unbacked::answer(&buffers, key).expect("a command about a buffer")
             }
         };
         self.endpoint.handle_rdma(self.now, completion);

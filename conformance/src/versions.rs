@@ -51,7 +51,8 @@ pub struct MeetingWorld {
     judge: Judge,
 }
 
-fn port(host: u8, rnic: u8) -> PortConfig {
+/// The port of an RNIC: a GID and a MAC that no other has.
+pub(crate) fn port(host: u8, rnic: u8) -> PortConfig {
     let number = 10 * (host + 1) + rnic;
     PortConfig {
         device: DeviceId(rnic),

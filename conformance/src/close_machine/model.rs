@@ -211,16 +211,8 @@ impl State {
             into.push(self.with(side, later, None));
             return;
         }
-        let closed = |state, sent| Peer {
-            state,
-            application: 2,
-            pending: 0,
-            unread: false,
-            sent,
-            got: peer.got,
-        };
         if peer.state == Closed {
-            into.push(self.with(side, closed(Closed, peer.sent), None));
+            into.push(self.with(side, peer.over(Closed, peer.sent), None));
         }
         if self.links == 0 {
             return;
@@ -246,7 +238,7 @@ impl State {
             _ => sent,
         };
         let message = says.then_some((sent, false));
-        into.push(self.with(side, closed(state, sent), message));
+        into.push(self.with(side, peer.over(state, sent), message));
     }
 
     fn aborts(&self, side: usize, rules: Rules, into: &mut Vec<Self>) {
@@ -309,20 +301,12 @@ impl State {
         if self.links == 0 || !waits || peer.application < 2 {
             return;
         }
-        let over = |state, sent| Peer {
-            state,
-            application: 2,
-            pending: 0,
-            unread: false,
-            sent,
-            got: peer.got,
-        };
         let last_word = rules.last_word && peer.sent & CLOSED != 0;
         if peer.state != PeerAbortWait && peer.sent & ABORTED == 0 && !last_word {
             let sent = peer.sent | ABORTED;
-            into.push(self.with(side, over(PeerAbortWait, sent), Some((sent, false))));
+            into.push(self.with(side, peer.over(PeerAbortWait, sent), Some((sent, false))));
         } else {
-            into.push(self.with(side, over(Closed, peer.sent), None));
+            into.push(self.with(side, peer.over(Closed, peer.sent), None));
         }
     }
 
@@ -354,6 +338,18 @@ impl State {
 }
 
 impl Peer {
+    /// Its application has gone, with whatever was pending or unread.
+    fn over(&self, state: CloseState, sent: u8) -> Self {
+        Self {
+            state,
+            application: 2,
+            pending: 0,
+            unread: false,
+            sent,
+            got: self.got,
+        }
+    }
+
     /// It has aborted, and says so.
     fn aborted(&self) -> (Self, u8) {
         let sent = self.sent | ABORTED;

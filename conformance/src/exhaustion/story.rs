@@ -4,9 +4,11 @@ use smc_proto::config::{Config, Offers};
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
-use smc_proto::wire::types::{BufferSize, Chid, DiagnosisCode, Eid, Gid, IsmGid, Mac, Mtu, PeerId};
-use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig, PortConfig};
+use smc_proto::wire::types::{BufferSize, Chid, DiagnosisCode, Eid, IsmGid, Mac, PeerId};
+use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig};
 use smc_transport_sim::sim::{Policy, Simulation};
+
+use crate::versions::port;
 
 /// Something that happens in a story. Connections are numbered as they are opened,
 /// sides and hosts are 0 and 1.
@@ -205,17 +207,5 @@ impl Story {
         timeouts.group_idle_client = self.idle.saturating_add(Duration::from_secs(2));
         timeouts.rmb_idle = Duration::from_secs(5);
         config
-    }
-}
-
-fn port(host: u8, rnic: u8) -> PortConfig {
-    let number = 10 * (host + 1) + rnic;
-    PortConfig {
-        device: DeviceId(rnic),
-        port: 1,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
-        mac: Mac([2, 0, 0, 0, 0, number]),
-        mtu: Mtu::M1024,
-        subnet: 0,
     }
 }

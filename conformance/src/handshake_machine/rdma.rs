@@ -5,11 +5,12 @@ use std::hash::{Hash, Hasher};
 
 use smc_proto::command::RdmaCommand;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::id::{LinkId, WrId};
+use smc_proto::id::{BufferId, LinkId, WrId};
 use smc_proto::wire::types::{Qpn, RKey, RToken};
 
 use super::host::Host;
 use super::world::World;
+use crate::unbacked;
 
 /// A message that was posted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -181,22 +182,6 @@ impl Host {
                 self.rdma.queue_pairs.retain(|qp| qp.link != link);
                 RdmaCompletion::QpDestroyed { link }
             }
-            RdmaCommand::AllocBuffer { buffer, .. } => RdmaCompletion::BufferAllocated { buffer },
-            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
-                buffer,
-                link,
-                rtoken: RToken {
-                    rkey: RKey(0x1000 + buffer.index() * 0x10 + link.index()),
-                    address: 0x7f00_0000_0000,
-                },
-            },
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => RdmaCompletion::BufferFreed { buffer },
-            RdmaCommand::ClearElement { buffer, offset, .. } => {
-                RdmaCompletion::ElementCleared { buffer, offset }
-            }
             RdmaCommand::Write { .. } => return,
             RdmaCommand::Send {
                 link,
@@ -212,6 +197,13 @@ impl Host {
                 let written = self.endpoint.emit_llc(link, wr_id, &mut payload);
                 assert_eq!(written, Ok(payload.len()), "as long as it was announced");
                 return self.post(link, wr_id, payload);
+            }
+            buffers => {
+                let key = |buffer: BufferId, link: LinkId| RToken {
+                    rkey: RKey(0x1000 + buffer.index() * 0x10 + link.index()),
+                    address: 0x7f00_0000_0000,
+                };
+                unbacked::answer(&buffers, key).expect("a command about a buffer")
             }
         };
         self.endpoint.handle_rdma(self.now, completion);
