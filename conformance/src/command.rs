@@ -5,4 +5,5 @@ pub(crate) mod exhaustion;
 pub(crate) mod fuzz;
 pub(crate) mod handshake_machine;
 pub(crate) mod ledger;
+pub(crate) mod mutants;
 pub(crate) mod scripts;

@@ -10,6 +10,7 @@ pub mod handshake_machine;
 pub mod judge;
 pub mod layout;
 pub mod ledger;
+pub mod mutants;
 pub mod replay;
 pub mod rig;
 pub mod script;

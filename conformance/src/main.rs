@@ -45,6 +45,12 @@ enum Command {
     /// The exit status is 1 if a connection does not end as it should, or anything is
     /// left.
     Exhaustion(command::exhaustion::Exhaustion),
+    /// Small changes to the lines that decide requirements, each of which a test that
+    /// cites the requirement must notice.
+    ///
+    /// Needs cargo-mutants; conformance/mutants/decisions installs that and calls this.
+    /// The exit status is 1 if a change was not noticed.
+    Mutants(command::mutants::Mutants),
     /// Plays the scripts of conformance/scripts, each a conversation between the engine
     /// and a peer that is played by hand.
     ///
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
         Command::CloseMachine(machine) => machine.run(),
         Command::HandshakeMachine(machine) => machine.run(),
         Command::Exhaustion(exhaustion) => exhaustion.run(),
+        Command::Mutants(mutants) => mutants.run(),
         Command::Scripts(scripts) => scripts.run().unwrap_or_else(|error| {
             eprintln!("conformance: {error}");
             ExitCode::from(2)

@@ -1,0 +1,74 @@
+//! A copy of the sources, of which one file at a time is changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Change, Problem};
+
+/// The copy.
+#[derive(Debug)]
+pub struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// Copies what git knows of, and what is new, as it stands there now.
+    ///
+    /// # Errors
+    /// No git, or files that cannot be copied.
+    pub fn copy(from: &Path, to: &Path) -> Result<Self, Problem> {
+        let list = Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .current_dir(from)
+            .output()
+            .map_err(|error| Problem::new(format_args!("git: {error}")))?;
+        let list = String::from_utf8(list.stdout).map_err(Problem::new)?;
+        for name in list.split('\0').filter(|name| !name.is_empty()) {
+            let (source, target) = (from.join(name), to.join(name));
+            let Ok(octets) = fs::read(&source) else {
+                continue; // Removed, but git has not been told.
+            };
+            // What is there already stays as old as it is, and needs no building.
+            if fs::read(&target).is_ok_and(|there| there == octets) {
+                continue;
+            }
+            if let Some(folder) = target.parent() {
+                fs::create_dir_all(folder).map_err(Problem::new)?;
+            }
+            fs::copy(&source, &target).map_err(Problem::new)?;
+        }
+        Ok(Self {
+            root: to.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Does something while a file is changed.
+    pub(super) fn with<T>(
+        &self,
+        change: &Change,
+        then: impl FnOnce() -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let path = self.root.join(&change.file);
+        let text = fs::read_to_string(&path).map_err(Problem::new)?;
+        let changed = change
+            .of(&text)
+            .ok_or_else(|| Problem::new(format_args!("{} is not there", change.name)))?;
+        fs::write(&path, changed).map_err(Problem::new)?;
+        let done = then();
+        fs::write(&path, text).map_err(Problem::new)?;
+        done
+    }
+}
