@@ -16,6 +16,9 @@ fn a_clients_request_without_an_answer_is_repeated_on_a_survivor() {
     let (mut s, _, _) = Script::many_link_client(3);
     s.break_link(3);
     check!(s, s.over(1).expect_delete_link().link.0, 3);
+    // The link that carried it is asked first, see `links_overdue`.
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
     s.wait_exactly(2 * SECOND);
     let gone = [(); 2].map(|()| s.over(2).expect_delete_link().link.0);
     check!(s, gone.contains(&1) && gone.contains(&3), true);
@@ -35,6 +38,8 @@ fn a_clients_request_without_an_answer_on_the_last_link_resets_everything() {
     let (mut s, conn, _) = Script::two_link_client();
     s.break_link(2);
     s.over(1).expect_delete_link();
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
     s.wait_exactly(2 * SECOND);
     s.expect_reset(conn, CloseReason::LinksLost);
     check!(s, s.endpoint.usage().groups, 0);
@@ -68,6 +73,8 @@ fn a_servers_deletion_without_an_answer_is_repeated_on_a_survivor() {
     s.break_link(3);
     check!(s, s.over(1).expect_delete_link().link.0, 3);
     s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
+    s.wait_exactly(2 * SECOND);
     let first = s.over(2).expect_delete_link();
     s.agree(2, first);
     let second = s.over(2).expect_delete_link();
@@ -84,6 +91,8 @@ fn a_servers_deletion_without_an_answer_on_the_last_link_resets_everything() {
     let (mut s, conn, _) = Script::two_link_server();
     s.break_link(2);
     s.over(1).expect_delete_link();
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
     s.wait_exactly(2 * SECOND);
     s.expect_reset(conn, CloseReason::LinksLost);
     s.end();

@@ -34,13 +34,15 @@ fn without_an_answer_to_add_link_the_new_link_is_deleted_and_tried_again_later()
 }
 
 #[test]
-fn a_carrier_on_which_neither_add_link_nor_delete_link_is_answered_has_failed() {
+fn a_carrier_on_which_nothing_at_all_is_answered_has_failed() {
     //= CASE-G04 test
     //= TIMER-015 test
     //= TIMER-027 test
     let (mut s, conn) = Script::server_adding_third();
     s.wait(2 * SECOND);
     check!(s, s.over(1).expect_delete_link().link.0, 3);
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
     s.wait_exactly(2 * SECOND);
     // Both links are deleted over the survivor, on which data goes on.
     let first = s.over(2).expect_delete_link();
@@ -248,7 +250,9 @@ fn a_client_to_which_the_server_owes_a_continuation_suspects_the_carrier() {
     let (mut s, _) = Script::client_joining_third();
     s.wait_exactly(2 * SECOND);
     check!(s, s.over(1).expect_delete_link().link.0, 3);
-    // It carries no answer to that either: it has failed.
+    // It carries no answer to that either, nor to TEST LINK: it has failed.
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
     s.wait_exactly(2 * SECOND);
     let gone = [(); 2].map(|()| s.over(2).expect_delete_link().link.0);
     check!(s, gone.contains(&1) && gone.contains(&3), true);

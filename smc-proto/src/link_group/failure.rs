@@ -76,13 +76,13 @@ impl Engine<'_> {
         if self.carrier(group, link) != NONE {
             return false;
         }
-        // One that was about to be retired, while nobody else knows, stays.
+        // One that was about to be retired stays, unless the peer may count on that.
         let reprieved = self
             .select_links(group, |l| {
                 l.is_usable()
                     && l.standing
                         .departure()
-                        .is_some_and(|d| d.orderly && d.word == Word::Due)
+                        .is_some_and(|d| d.orderly && d.word.is_unheard())
             })
             .find(|(index, _)| *index != link)
             .map(|(index, _)| index);
@@ -106,7 +106,7 @@ impl Engine<'_> {
                 continue;
             };
             if let Standing::Leaving(departure) = &mut l.standing
-                && matches!(departure.word, Word::Given { carrier, .. } if carrier == link)
+                && departure.word.is_carried_by(link)
             {
                 departure.word = Word::Due;
                 departure.deadline = None;

@@ -59,10 +59,8 @@ impl Engine<'_> {
         }
         match l.test {
             TestLinkState::Idle if due => {
-                l.test = TestLinkState::Due {
-                    deadline: now.after(self.core.config.timeouts.test_link_reply),
-                };
-                self.poke_link(link);
+                self.test_link(link);
+                return;
             }
             //= KEEPALIVE-004
             //= KEEPALIVE-005
@@ -75,6 +73,21 @@ impl Engine<'_> {
             _ => {}
         }
         self.arm_link(link);
+    }
+
+    /// Asks the peer for a sign of life on a link, unless that is being done.
+    pub(super) fn test_link(&mut self, link: u32) {
+        let now = self.now();
+        let wait = self.core.config.timeouts.test_link_reply;
+        if let Some(l) = self.links.at_mut(link)
+            && l.test == TestLinkState::Idle
+        {
+            l.test = TestLinkState::Due {
+                deadline: now.after(wait),
+            };
+        }
+        self.arm_link(link);
+        self.poke_link(link);
     }
 
     /// The TEST LINK that is due, with data no other one carries.
@@ -122,6 +135,7 @@ impl Engine<'_> {
                     l.test = TestLinkState::Idle;
                 }
                 self.arm_link(link);
+                self.settle_doubted(link);
             }
             Some(TestLinkState::Sent { .. }) => self.violation(link),
             // Nobody asked, or it comes after its time: dropped (AMB-38).

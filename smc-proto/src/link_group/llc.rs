@@ -11,6 +11,7 @@ mod addition;
 mod delete_group;
 mod delete_link;
 mod departures;
+mod doubt;
 mod flow;
 mod form;
 mod formation;

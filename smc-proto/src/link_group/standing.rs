@@ -59,8 +59,33 @@ pub(crate) enum Word {
         /// Client: whether it was posted.
         posted: bool,
     },
+    /// The answer is overdue; TEST LINK on this link tells whether it is dead.
+    Doubted {
+        /// The link that carried it.
+        carrier: u32,
+    },
     /// Both sides know.
     Settled,
+}
+
+impl Word {
+    /// Whether nothing says that the peer has heard of it.
+    pub(super) const fn is_unheard(self) -> bool {
+        matches!(self, Self::Due | Self::Doubted { .. })
+    }
+
+    /// Whether DELETE LINK was given to a link, and there is no answer.
+    pub(super) const fn is_given(self) -> bool {
+        matches!(self, Self::Given { .. } | Self::Doubted { .. })
+    }
+
+    /// Whether the answer is awaited from this link.
+    pub(super) const fn is_carried_by(self, link: u32) -> bool {
+        match self {
+            Self::Given { carrier, .. } | Self::Doubted { carrier } => carrier == link,
+            Self::Due | Self::Owed { .. } | Self::Settled => false,
+        }
+    }
 }
 
 /// What the application was told of a link.

@@ -5,6 +5,25 @@ use super::{Campaign, Connections, Disturbance, Expected, Scenario, Setting, rea
 use crate::conversation::Step;
 use crate::orders::Role;
 
+/// Streams both ways under which a link goes down.
+const EXCHANGE: &[Step] = &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End];
+
+/// An interface goes down while four such streams are on the wire, and comes up again.
+const fn down_and_up(role: Role, interface: u8) -> [Disturbance; 2] {
+    let down = Disturbance {
+        after: 8 * MIB,
+        role,
+        interface,
+        up: false,
+    };
+    let up = Disturbance {
+        after: 32 * MIB,
+        up: true,
+        ..down
+    };
+    [down, up]
+}
+
 pub(super) const FAULTS: &[Scenario] = &[
     Scenario {
         name: "close-unread-at-server",
@@ -88,22 +107,47 @@ pub(super) const FAULTS: &[Scenario] = &[
         setting: Setting::TwoDevices,
         own_guests: true,
         connections: Connections::AtOnce(4),
-        disturbances: &[
-            Disturbance {
-                after: 8 * MIB,
-                role: Role::Server,
-                interface: 0,
-                up: false,
-            },
-            Disturbance {
-                after: 32 * MIB,
-                role: Role::Server,
-                interface: 0,
-                up: true,
-            },
-        ],
-        client: &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End],
-        server: &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End],
+        disturbances: &down_and_up(Role::Server, 0),
+        client: EXCHANGE,
+        server: EXCHANGE,
+        patience: 60,
+        ..USUAL
+    },
+    // A server that is Linux's answers DELETE LINK only when its own writes have failed,
+    // later than its peer waits.
+    Scenario {
+        name: "two-devices-client-link-down-up",
+        campaign: Campaign::Full,
+        setting: Setting::TwoDevices,
+        own_guests: true,
+        connections: Connections::AtOnce(4),
+        disturbances: &down_and_up(Role::Client, 0),
+        client: EXCHANGE,
+        server: EXCHANGE,
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        name: "two-devices-clients-second-link-down-up",
+        campaign: Campaign::Full,
+        setting: Setting::TwoDevices,
+        own_guests: true,
+        connections: Connections::AtOnce(4),
+        disturbances: &down_and_up(Role::Client, 1),
+        client: EXCHANGE,
+        server: EXCHANGE,
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
+        name: "two-devices-servers-second-link-down-up",
+        campaign: Campaign::Full,
+        setting: Setting::TwoDevices,
+        own_guests: true,
+        connections: Connections::AtOnce(4),
+        disturbances: &down_and_up(Role::Server, 1),
+        client: EXCHANGE,
+        server: EXCHANGE,
         patience: 60,
         ..USUAL
     },

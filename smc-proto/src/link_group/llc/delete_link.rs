@@ -233,13 +233,21 @@ impl Engine<'_> {
             Flow::DeleteLink { link, .. }
                 if self.links.at(link).is_some_and(|l| l.number == reply.link) =>
             {
-                g.flow = Flow::Idle;
-                g.flow_deadline = None;
-                self.arm_group(group);
-                self.settle_departure(link);
-                self.start_flow(group);
+                self.conclude_deletion(group, link);
             }
+            _ if g.role == Role::Client => self.hear_unknown_link(group, reply),
             _ => {}
+        }
+    }
+
+    /// The server answers a request itself only if it has no such link any more.
+    //= LLC-056
+    fn hear_unknown_link(&mut self, group: u32, reply: &DeleteLink) {
+        let link = self.link_by_number(group, reply.link);
+        let departure = self.links.at(link).and_then(|l| l.standing.departure());
+        if departure.is_some_and(|d| d.word.is_given()) {
+            self.quiet_link(link);
+            self.conclude_deletion(group, link);
         }
     }
 

@@ -90,7 +90,7 @@ impl Engine<'_> {
         }
     }
 
-    fn set_word(&mut self, link: u32, word: Word) {
+    pub(super) fn set_word(&mut self, link: u32, word: Word) {
         if let Some(l) = self.links.at_mut(link)
             && let Standing::Leaving(departure) = &mut l.standing
         {
@@ -172,15 +172,15 @@ impl Engine<'_> {
                 carrier,
                 posted: true,
             } => {
-                self.set_word(link, Word::Due);
                 if carrier == link {
                     // Nothing else carries it: the group keeps no link to nobody.
                     self.settle_departure(link);
                     self.close_link(link);
                 } else {
-                    self.lose_link(carrier);
+                    self.doubt_carrier(link, carrier);
                 }
             }
+            Word::Doubted { carrier } => self.lose_link(carrier),
             Word::Settled => self.close_link(link),
             Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
             // A server's data does not complete: the link is broken.

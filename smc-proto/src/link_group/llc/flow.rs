@@ -232,7 +232,7 @@ impl Engine<'_> {
             return;
         };
         match (g.state, g.flow) {
-            (_, Flow::DeleteLink { carrier, .. }) => self.lose_link(carrier),
+            (_, Flow::DeleteLink { link, carrier }) => self.doubt_carrier(link, carrier),
             (_, Flow::Farewell { .. }) => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
@@ -246,7 +246,6 @@ impl Engine<'_> {
             //= TIMER-024
             //= TIMER-025
             //= TIMER-026
-            //= TIMER-027
             //= TIMER-028
             (super::super::GroupState::Active, flow) if flow != Flow::Idle => {
                 self.lose_link(flow.carrier());
