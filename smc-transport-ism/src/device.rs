@@ -113,6 +113,13 @@ impl Dmb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RemoteDmb(pub(crate) Key);
 
+impl RemoteDmb {
+    /// Its place at the device.
+    pub(crate) fn index(self) -> u32 {
+        self.0.0
+    }
+}
+
 /// What does not change while a device lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
@@ -200,6 +207,12 @@ pub enum IsmReport {
         /// The first octets of the DMB, read once, each cursor in one piece, the
         /// consumer cursor with the flags before the producer cursor.
         cdc: Cdc,
+    },
+    /// The peer took back a DMB that this device attached, after everything it did
+    /// before. Devices that are told report it; with others, moves begin to fail.
+    Withdrawn {
+        /// The attachment, which is still to be given up.
+        remote: RemoteDmb,
     },
     /// An event of the device.
     Event(DeviceEvent),

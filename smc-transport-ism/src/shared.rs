@@ -20,6 +20,7 @@
 //! The protocol, its threat model and what it rests on are in
 //! `docs/shared-memory.md`.
 
+mod arrivals;
 mod channel;
 mod device;
 mod ism;

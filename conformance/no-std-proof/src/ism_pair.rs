@@ -410,6 +410,12 @@ impl End {
         }
     }
 
+    /// The buffer that the connection sends from.
+    pub fn source(&mut self) -> Option<BufferId> {
+        let id = self.conn?;
+        Some(self.endpoint.conn(id)?.send_space()?.buffer)
+    }
+
     /// The DMB of the connection.
     pub fn dmb(&mut self) -> Option<BufferId> {
         let id = self.conn?;

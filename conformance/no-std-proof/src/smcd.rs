@@ -108,13 +108,14 @@ fn ends(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
 }
 
 fn reports(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
-    for step in 0..6 {
+    for step in 0..7 {
         pair.connect()?;
         let now = pair.now;
         let server = pair.side(1).0;
         let (Some(conn), Some(buffer)) = (server.conn, server.dmb()) else {
             return None;
         };
+        let source = server.source()?;
         let mut cdc = [0; 32];
         for octet in &mut cdc {
             *octet = input.octet();
@@ -134,7 +135,8 @@ fn reports(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
                 peer: gid(1),
             },
             4 => event(TEST),
-            _ => event(SHUTDOWN),
+            5 => event(SHUTDOWN),
+            _ => IsmCompletion::DmbWithdrawn { buffer: source },
         };
         server.endpoint.handle_ism(now, reported);
         // A head that is certainly foreign, and one of any kind behind it.

@@ -172,7 +172,7 @@ fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
         ..hand.manner.device(2)
     };
     let token = DmbToken(r.u64());
-    let lie = match r.below(10) {
+    let lie = match r.below(11) {
         0 => IsmCompletion::PeerVanished {
             device,
             peer: stranger,
@@ -191,6 +191,13 @@ fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
         6 if !hand.hold => IsmCompletion::DmbDetached { buffer },
         7 if !hand.hold => IsmCompletion::BufferAllocated { buffer },
         8 if !hand.hold => IsmCompletion::DmbCleared { buffer },
+        // What it sends from, or its DMB, which is none of the peer's.
+        9 => {
+            let open = hand.endpoint.conn(conn).filter(|_| r.flag());
+            let bound = open.and_then(|conn| Some(conn.send_space()?.buffer));
+            let buffer = bound.unwrap_or(buffer);
+            IsmCompletion::DmbWithdrawn { buffer }
+        }
         _ => return,
     };
     hand.report(lie);

@@ -14,8 +14,8 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// # Order
 ///
 /// What a peer did is reported in the order in which it did it: data that lies before a
-/// signal is in the DMB when the signal is reported, and a peer that vanishes is
-/// reported after all its signals.
+/// signal is in the DMB when the signal is reported, and a peer that vanishes, or takes a
+/// DMB back, is reported after all its signals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IsmCompletion {
     /// The DMB can be written by the peer; it is zero.
@@ -76,6 +76,12 @@ pub enum IsmCompletion {
     MoveFailed {
         /// The connection.
         conn: ConnId,
+    },
+    /// The DMB of the peer that a send buffer is bound to is gone: the peer took it back.
+    /// (A device that is not told leaves it to the next move, which fails.)
+    DmbWithdrawn {
+        /// The send buffer.
+        buffer: BufferId,
     },
     /// A DMB does not work any more.
     DmbFailed {

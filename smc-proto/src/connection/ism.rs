@@ -119,6 +119,16 @@ impl Connection {
         }
     }
 
+    /// The peer took its element back. If it has not said its last word, it will not, and
+    /// what it may still have to read is lost.
+    //= D-059
+    pub fn on_peer_withdrew(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        if !self.close.peer_closed {
+            let act = self.close.lose(CloseCause::Fatal(FatalCause::LinkLost));
+            self.perform(now, cfg, act);
+        }
+    }
+
     /// A move failed: the peer is told, unless telling it is what failed.
     //= D-053
     pub fn on_move_failed(&mut self, now: Instant, cfg: &ConnectionConfig) {

@@ -47,6 +47,13 @@ impl Engine<'_> {
             {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
+            // Or the server took the DMB back.
+            //= D-059
+            State::Confirming if h.smcd.is_some() => {
+                if let Prepared::No(code) = self.way_prepared(conn, true) {
+                    self.decline(handshake, code, false);
+                }
+            }
             State::AwaitingConfirm => {
                 //= CLC-057
                 let first_contact = self

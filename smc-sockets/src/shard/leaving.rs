@@ -2,7 +2,6 @@
 
 use smc_proto::id::GroupId;
 use smc_proto::time::{Duration, Instant};
-use smc_proto::version::Technology;
 
 use super::{Shard, State};
 
@@ -11,10 +10,7 @@ const GOODBYE: Duration = Duration::from_secs(4);
 
 impl State {
     pub(super) fn group_up(&mut self, group: GroupId) {
-        let over_rnics = |terms: smc_proto::version::Terms| terms.technology == Technology::SmcR;
-        if self.engine.terms(group).is_some_and(over_rnics) {
-            self.groups.push(group);
-        }
+        self.groups.push(group);
     }
 
     /// Whether the driver may end. Before that, peers are told that links go: they would

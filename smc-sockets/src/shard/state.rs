@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(super) clc: Box<[u8; MAX_LENGTH]>,
     /// No handle is left: the driver ends with the last connection.
     pub(crate) abandoned: bool,
-    /// Link groups over RNICs that are up.
+    /// Link groups that are up.
     pub(super) groups: Vec<GroupId>,
     /// The driver ends then, if not before.
     pub(super) goodbye: Option<Instant>,

@@ -39,6 +39,8 @@ pub(super) struct Buffers {
     slots: Vec<Option<(BufferId, Memory)>>,
     /// Whose a DMB is, by its place at the device.
     owners: Vec<Option<(Dmb, BufferId)>>,
+    /// What is bound to a peer's DMB, by its place at the device.
+    bound: Vec<Option<(RemoteDmb, BufferId)>>,
 }
 
 impl Buffers {
@@ -77,7 +79,8 @@ impl Buffers {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.owners.iter().all(Option::is_none)
+        let places = self.owners.iter().all(Option::is_none);
+        self.len() == 0 && places && self.bound.iter().all(Option::is_none)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,6 +119,12 @@ impl Buffers {
         (of == dmb).then_some(buffer)
     }
 
+    /// What is bound to a peer's DMB.
+    pub(super) fn of_remote(&self, remote: RemoteDmb) -> Option<BufferId> {
+        let (of, buffer) = (*self.bound.get(remote.index() as usize)?)?;
+        (of == remote).then_some(buffer)
+    }
+
     pub(super) fn of_token(&self, token: DmbToken) -> Option<BufferId> {
         let named = |(buffer, memory): &(BufferId, Memory)| match memory {
             Memory::Own { token: of, .. } => (*of == Some(token)).then_some(*buffer),
@@ -138,6 +147,13 @@ impl Buffers {
     }
 
     pub(super) fn attach(&mut self, buffer: BufferId, remote: RemoteDmb, map: bool) {
+        let at = remote.index() as usize;
+        if self.bound.len() <= at {
+            self.bound.resize(at + 1, None);
+        }
+        if let Some(bound) = self.bound.get_mut(at) {
+            *bound = Some((remote, buffer));
+        }
         match self.at_mut(buffer) {
             Some(Memory::Source { target, .. }) if !map => *target = Some(remote),
             _ => self.put(buffer, Memory::Mapped(remote)),
@@ -146,7 +162,7 @@ impl Buffers {
 
     /// Unbinds a buffer; a mapping is gone with that.
     pub(super) fn detach(&mut self, buffer: BufferId) -> Option<RemoteDmb> {
-        match self.at_mut(buffer)? {
+        let remote = match self.at_mut(buffer)? {
             Memory::Source { target, .. } => target.take(),
             Memory::Mapped(remote) => {
                 let remote = *remote;
@@ -154,7 +170,11 @@ impl Buffers {
                 Some(remote)
             }
             Memory::Own { .. } => None,
+        }?;
+        if let Some(bound) = self.bound.get_mut(remote.index() as usize) {
+            *bound = None;
         }
+        Some(remote)
     }
 
     /// What moves and signals of a send buffer go to.

@@ -20,6 +20,10 @@ impl<D: IsmDevice> Binding<D> {
                 let token = WireToken(token.0);
                 Some(IsmCompletion::DmbRegistered { buffer, token })
             }
+            IsmReport::Withdrawn { remote } => {
+                let buffer = self.buffers.of_remote(remote)?;
+                Some(IsmCompletion::DmbWithdrawn { buffer })
+            }
             IsmReport::Failed { dmb, .. } => {
                 let buffer = self.buffers.of_dmb(dmb)?;
                 Some(match self.buffers.token(buffer) {

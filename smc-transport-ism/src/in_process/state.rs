@@ -48,11 +48,12 @@ pub(super) struct Attachment {
 }
 
 /// What a port will report. Signals are told once however many there were, so the
-/// queue holds at most two entries a DMB.
+/// queue holds at most two entries a DMB, and one an attachment.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Queued {
     Registered(Key),
     Signalled(Key),
+    Withdrawn(Key),
     Software(DeviceEvent),
     Vanished(Gid128),
 }
@@ -154,10 +155,17 @@ impl State {
 
     pub(super) fn unregister(&mut self, of: Gid128, dmb: Dmb) -> Result<(), IsmError> {
         let port = self.port_mut(of)?;
-        port.dmbs.remove(dmb.0).ok_or(IsmError::Stale)?;
+        let memory = port.dmbs.remove(dmb.0).ok_or(IsmError::Stale)?;
         port.reports.retain(|report| {
             !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == dmb.0)
         });
+        // Nobody else can have attached it.
+        if let Ok(peer) = self.port_mut(memory.peer) {
+            let of_it = |at: &Attachment| at.owner == of && at.dmb == Some(dmb.0);
+            let all = peer.attached.iter().filter(|(_, at)| of_it(at));
+            let told = all.map(|(key, _)| Queued::Withdrawn(key));
+            peer.reports.extend(told);
+        }
         Ok(())
     }
 
@@ -212,11 +220,11 @@ impl State {
 
     pub(super) fn detach(&mut self, of: Gid128, remote: RemoteDmb) -> Result<(), IsmError> {
         let key = remote.0;
-        self.port_mut(of)?
-            .attached
-            .remove(key)
-            .map(|_| ())
-            .ok_or(IsmError::Stale)
+        let port = self.port_mut(of)?;
+        port.attached.remove(key).ok_or(IsmError::Stale)?;
+        port.reports
+            .retain(|report| !matches!(report, Queued::Withdrawn(at) if *at == key));
+        Ok(())
     }
 
     pub(super) fn add_vlan(&mut self, of: Gid128, vlan: VlanId) -> Result<(), IsmError> {
@@ -273,6 +281,9 @@ impl State {
                     cdc,
                 }
             }
+            Queued::Withdrawn(at) => IsmReport::Withdrawn {
+                remote: RemoteDmb(at),
+            },
             Queued::Software(event) => {
                 port.events -= 1;
                 IsmReport::Event(event)

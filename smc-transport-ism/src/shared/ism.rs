@@ -109,7 +109,10 @@ impl IsmDevice for Device {
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
         let key = remote.0;
-        self.attached.remove(key).map(|_| ()).ok_or(IsmError::Stale)
+        self.attached.remove(key).ok_or(IsmError::Stale)?;
+        let told = IsmReport::Withdrawn { remote };
+        self.reports.retain(|report| *report != told);
+        Ok(())
     }
 
     fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {

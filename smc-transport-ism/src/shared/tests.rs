@@ -1,6 +1,7 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
 mod looking;
+mod withdrawals;
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -27,6 +28,24 @@ const HOSTILE: Gid128 = Gid128 {
 fn joined() -> (Device, Device) {
     let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
     Device::join(&mut one, &mut two).unwrap();
+    (one, two)
+}
+
+/// Two devices with two channels, which they took in in another order.
+fn joined_twice() -> (Device, Device) {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    let channels = [(); 2].map(|()| {
+        let (left, right) = Socket::pair().unwrap();
+        let left = Begun::begin(left, one.gid).unwrap();
+        let right = Begun::begin(right, two.gid).unwrap();
+        let now = Instant::now();
+        (left.finish(now).unwrap(), right.finish(now).unwrap())
+    });
+    let [(left, right), (other_left, other_right)] = channels;
+    one.adopt(left).unwrap();
+    one.adopt(other_left).unwrap();
+    two.adopt(other_right).unwrap();
+    two.adopt(right).unwrap();
     (one, two)
 }
 
@@ -58,19 +77,7 @@ fn attached(mover: &mut Device, owner: &mut Device) -> (Dmb, RemoteDmb) {
 //= SHM-013 test
 #[test]
 fn channels_taken_in_in_another_order_serve_both_ways() {
-    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
-    let channels = [(); 2].map(|()| {
-        let (left, right) = Socket::pair().unwrap();
-        let left = Begun::begin(left, one.gid).unwrap();
-        let right = Begun::begin(right, two.gid).unwrap();
-        let now = Instant::now();
-        (left.finish(now).unwrap(), right.finish(now).unwrap())
-    });
-    let [(left, right), (other_left, other_right)] = channels;
-    one.adopt(left).unwrap();
-    one.adopt(other_left).unwrap();
-    two.adopt(other_right).unwrap();
-    two.adopt(right).unwrap();
+    let (mut one, mut two) = joined_twice();
     for _ in 0..3 {
         for (mover, owner) in [(0, 1), (1, 0)] {
             let mut devices = [&mut one, &mut two];
@@ -142,6 +149,14 @@ fn offer(token: u64) -> Message {
         len: LEN,
         slot: 1,
         generation: 1,
+    }
+}
+
+/// How a peer rings for a DMB.
+fn ring_for(dmb: Dmb) -> Ring {
+    Ring {
+        slot: dmb.index(),
+        generation: dmb.0.1 as u16,
     }
 }
 
@@ -249,17 +264,13 @@ fn rings_for_others_are_not_heard() {
     Device::join(&mut device, &mut friend).unwrap();
     let (friends, _) = attached(&mut friend, &mut device);
     let (own, _) = registered(&mut device, HOSTILE);
-    let ring = |dmb: Dmb| Ring {
-        slot: dmb.index(),
-        generation: dmb.0.1 as u16,
-    };
     let other = |of: Ring| Ring {
         generation: of.generation.wrapping_add(1),
         ..of
     };
     for ring in [
-        ring(friends),
-        other(ring(own)),
+        ring_for(friends),
+        other(ring_for(own)),
         Ring {
             slot: SLOTS - 1,
             generation: 0,
@@ -268,7 +279,7 @@ fn rings_for_others_are_not_heard() {
         (0..3).for_each(|_| bells.bells().ring(ring));
         assert_eq!((0..1000).find_map(|_| device.poll()), None);
     }
-    bells.bells().ring(ring(own));
+    bells.bells().ring(ring_for(own));
     assert!(matches!(next(&mut device), IsmReport::Signalled { dmb, .. } if dmb == own));
 }
 
@@ -480,7 +491,7 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
 }
 
 /// A report made on the way to sleep was once overtaken by the next one, so that a
-/// cursor seemed to go back.
+/// cursor seemed to go back. What waits to be told is told as it is then.
 #[test]
 fn what_is_told_never_goes_back() {
     let (mut one, mut two) = joined();
@@ -496,6 +507,6 @@ fn what_is_told_never_goes_back() {
     let asleep = two.park();
     assert!(!asleep, "it rang meanwhile");
     one.move_cdc(remote, 0, 0, &[2; 32], true).unwrap();
-    assert_eq!(two.after_park(asleep), signalled([1; 32]));
+    assert_eq!(two.after_park(asleep), signalled([2; 32]));
     assert_eq!(two.poll(), signalled([2; 32]));
 }

@@ -9,11 +9,9 @@ use rustix::event::epoll::{Event, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::channel::Arrival;
-use super::device::{Attached, Device, unpack};
+use super::device::{Device, unpack};
 use super::socket::timespec;
-use crate::device::{DeviceEvent, Dmb, IsmDevice, IsmError, IsmReport};
-use crate::doorbell::SLOTS;
+use crate::device::{IsmDevice, IsmReport};
 use crate::slots::Key;
 
 /// Polls between two looks at the sockets.
@@ -23,7 +21,7 @@ const PAUSE: u32 = 32;
 /// The same while no ring came between two looks: short enough for one that answers.
 const SHORT_PAUSE: u32 = 1;
 /// Reports that may wait before sockets are left unread.
-const REPORTS: usize = 64;
+pub(super) const REPORTS: usize = 64;
 /// Polls between two readings of the clock.
 const GLANCES: u32 = 16;
 
@@ -197,7 +195,7 @@ impl Device {
             self.unread |= self.channels.iter().any(|(_, channel)| !channel.at_word);
             self.awake();
         }
-        if let Some(report) = self.reports.pop_front() {
+        if let Some(report) = self.next_waiting() {
             return Some(report);
         }
         if due || self.behind || self.unread {
@@ -206,7 +204,7 @@ impl Device {
             let _ = self.look();
         }
         let heard = self.hear();
-        heard.or_else(|| self.reports.pop_front())
+        heard.or_else(|| self.next_waiting())
     }
 
     /// The next DMB somebody rang for.
@@ -269,73 +267,15 @@ impl Device {
         self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
     }
 
-    /// Takes at most so many messages from a channel's socket: a peer that sends
-    /// without end is not read without end.
-    pub(super) fn read_channel(&mut self, key: Key, most: usize) {
-        for _ in 0..most {
-            let Some(channel) = self.channels.at_mut(key) else {
-                return;
-            };
-            let peer = channel.peer;
-            match channel.receive() {
-                // Behind a wake there is seldom anything: what there is comes next time.
-                Arrival::Wake if most <= REPORTS => return,
-                Arrival::Nothing => return,
-                Arrival::Wake | Arrival::Inner => {}
-                Arrival::Event { code, info } => {
-                    let event = DeviceEvent::software(peer, code, info);
-                    self.reports.push_back(IsmReport::Event(event));
-                }
-                Arrival::Withdrawn(token) => {
-                    self.attached.for_each(|at| match at {
-                        Attached::Live {
-                            channel, token: of, ..
-                        } if *channel == key && *of == token => {
-                            *at = Attached::Withdrawn;
-                        }
-                        _ => {}
-                    });
-                }
-                //= SHM-029
-                Arrival::End => return self.close(key),
-            }
-        }
-    }
-
-    /// Ends a channel, after everything it brought.
-    fn close(&mut self, key: Key) {
-        // A peer that broke the rules may still ring without end.
-        for _ in 0..2 * SLOTS {
-            let Some(ring) = self.channels.at_mut(key).and_then(|at| at.heard(SLOTS)) else {
-                break;
-            };
-            let report = self.signalled(key, ring);
-            self.reports.extend(report);
-        }
-        let Some(channel) = self.channels.remove(key) else {
-            return;
-        };
-        for dmb in channel.untold() {
-            if self.dmbs.remove(dmb).is_some() {
-                let dmb = Dmb(dmb);
-                let error = IsmError::Unreachable;
-                self.reports.push_back(IsmReport::Failed { dmb, error });
-            }
-        }
-        self.attached.for_each(|at| {
-            if matches!(at, Attached::Live { channel, .. } if *channel == key) {
-                *at = Attached::Vanished;
-            }
-        });
-        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
-        if !self
-            .channels
-            .iter()
-            .any(|(_, other)| other.peer == channel.peer)
+    /// The report that has waited longest; a signal with the head as it is now.
+    fn next_waiting(&mut self) -> Option<IsmReport> {
+        let mut report = self.reports.pop_front()?;
+        if let IsmReport::Signalled { dmb, cdc, .. } = &mut report
+            && let Some(own) = self.dmbs.at(dmb.0)
         {
-            self.reports
-                .push_back(IsmReport::Event(DeviceEvent::vanished(channel.peer)));
+            own.read_head(cdc);
         }
+        Some(report)
     }
 }
 

@@ -9,6 +9,8 @@ use smc_transport_ism::in_process;
 pub(crate) trait Lab {
     /// Its device.
     type Device: IsmDevice;
+    /// Whether it is told that a peer took a DMB back.
+    const TELLS_OF_WITHDRAWALS: bool;
     /// Some devices, all on one machine.
     fn devices<const N: usize>() -> [Self::Device; N];
 }
@@ -18,6 +20,7 @@ pub(crate) struct InProcess;
 
 impl Lab for InProcess {
     type Device = in_process::Device;
+    const TELLS_OF_WITHDRAWALS: bool = true;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let machine = in_process::Machine::new(42);
@@ -39,6 +42,7 @@ pub(crate) struct Shared;
 #[cfg(target_os = "linux")]
 impl Lab for Shared {
     type Device = smc_transport_ism::shared::Device;
+    const TELLS_OF_WITHDRAWALS: bool = true;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let mut devices: [Self::Device; N] =

@@ -21,7 +21,8 @@ macro_rules! contract {
                 registration: lengths_a_dmb_can_have, a_third_party_is_refused,
                     unknown_tokens_are_refused, lengths_are_as_the_peer_says_or_less, tokens_work_only_once_reported,
                     nothing_works_on_what_is_gone, dmbs_run_out_and_come_back,
-                    attaching_twice_is_two_attachments, vlans_are_joined_and_left;
+                    attaching_twice_is_two_attachments,
+                    a_dmb_taken_back_is_told_behind_what_was_done_before, vlans_are_joined_and_left;
                 signals: who_is_signalled_sees_what_was_moved, signals_are_told_once_or_more,
                     no_signal_without_asking, elements_are_told_apart,
                     bug_smcd_a_dmb_taken_away_is_silent, cve_2026_74513_moves_in_flight_harm_no_later_dmb,

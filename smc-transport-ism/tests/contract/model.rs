@@ -16,6 +16,7 @@ pub(crate) struct Model;
 
 impl Lab for Model {
     type Device = Device<Function>;
+    const TELLS_OF_WITHDRAWALS: bool = false;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let machine = Rc::new(RefCell::new(Machine::default()));

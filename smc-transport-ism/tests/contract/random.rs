@@ -132,6 +132,10 @@ fn join<D: IsmDevice>(
 
 /// A report is of a DMB that is known, and its CDC message is the one moved last.
 fn take(device: usize, report: Option<IsmReport>, known: &mut [Known]) {
+    if let Some(IsmReport::Withdrawn { remote }) = report {
+        let of_it = |at: &Known| at.mover == device && at.remote == remote;
+        return assert!(!known.iter().any(of_it), "a DMB that is still there");
+    }
     let Some(IsmReport::Signalled { dmb, mask, cdc }) = report else {
         return assert_eq!(report, None);
     };

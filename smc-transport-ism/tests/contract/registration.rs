@@ -117,6 +117,31 @@ pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
     assert!(matches!(next(&mut owner), IsmReport::Signalled { dmb, .. } if dmb == later));
 }
 
+pub(crate) fn a_dmb_taken_back_is_told_behind_what_was_done_before<L: Lab>() {
+    //= SHM-035 test
+    //= D-059 test
+    let [mut mover, mut owner] = L::devices();
+    // Both write to each other; the owner says its last word and takes its DMB back.
+    let (dmb, _, remote) = joined(&mut mover, &mut owner, 16384);
+    let (back, _, other) = joined(&mut owner, &mut mover, 16384);
+    owner.move_cdc(other, 0, 0, &cdc(9), true).unwrap();
+    owner.unregister_dmb(dmb).unwrap();
+    assert!(matches!(next(&mut mover), IsmReport::Signalled { dmb, .. } if dmb == back));
+    // A device that is not told finds out when it writes.
+    let told = (0..20_000).find_map(|_| mover.poll());
+    assert!([None, Some(IsmReport::Withdrawn { remote })].contains(&told));
+    assert!(told.is_some() || !L::TELLS_OF_WITHDRAWALS);
+    crate::lab::quiet(&mut mover);
+    assert!(mover.move_cdc(remote, 0, 0, &cdc(1), true).is_err());
+    mover.detach_dmb(remote).unwrap();
+    // What was given up first is told of no more.
+    let (dmb, _, remote) = joined(&mut mover, &mut owner, 16384);
+    owner.unregister_dmb(dmb).unwrap();
+    mover.detach_dmb(remote).unwrap();
+    crate::lab::quiet(&mut mover);
+    assert_eq!(octets(&mover, back, 16384)[..32], cdc(9));
+}
+
 pub(crate) fn nothing_works_on_what_is_gone<L: Lab>() {
     //= CASE-C18 test
     let [mut mover, mut owner] = L::devices();

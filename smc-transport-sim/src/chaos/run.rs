@@ -19,7 +19,7 @@ use crate::ladder::Ladder;
 use crate::oracle::Outcome;
 use crate::random::{Random, StreamHash};
 use crate::record::Recorder;
-use crate::sim::{Carrier, Driven, Simulation, SocketId, SocketState};
+use crate::sim::{Carrier, Driven, Simulation, SocketId};
 
 /// At least so many faults take effect in each run.
 const FAULTS: usize = 3;
@@ -308,27 +308,10 @@ impl Run {
             }
         }
         self.simulation.run_for(QUIET);
-        self.give_up_orphans();
         if self.simulation.run_for(QUIET) == Driven::TimeUp {
             let at = self.simulation.now();
             self.failures
                 .push(format!("{at}: something still happens after {QUIET:?}"));
-        }
-    }
-
-    /// By default engines heed no reset of a TCP connection once SMC carries it, so that
-    /// one whose peer went away without a CDC message is left to its application: that
-    /// loses patience in the end. (Over SMC-R links are tested meanwhile; over SMC-D
-    /// nothing happens any more.)
-    fn give_up_orphans(&mut self) {
-        let ends = self.conns.iter().filter_map(|conn| conn.ends);
-        let ends: Vec<_> = ends.flat_map(|(client, server)| [client, server]).collect();
-        for end in ends {
-            let state = self.simulation.state(end);
-            let orphan = |state: &SocketState| state.tcp_reset && state.closed.is_none();
-            if state.is_some_and(orphan) {
-                self.simulation.abort(end);
-            }
         }
     }
 

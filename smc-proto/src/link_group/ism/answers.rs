@@ -1,7 +1,7 @@
 //! What an ISM device answers and reports.
 
-use super::super::Memory;
 use super::super::buffer::{Agreement, Control};
+use super::super::{Buffer, Memory};
 use super::{IsmBuffer, same_device};
 use crate::completion::IsmCompletion;
 use crate::connection::CdcOutcome;
@@ -47,6 +47,7 @@ impl Engine<'_> {
                     });
                 }
             }
+            IsmCompletion::DmbWithdrawn { buffer } => self.on_dmb_withdrawn(buffer),
             IsmCompletion::DmbFailed { buffer } => {
                 if let Some(index) = self.owner_of(buffer) {
                     self.with_connection(index, |connection, now, config| {
@@ -64,6 +65,37 @@ impl Engine<'_> {
                 code,
                 info,
             } => self.on_ism_event(device, peer, code, info),
+        }
+    }
+
+    /// The peer took the DMB back that a connection writes to, or is to write to.
+    //= D-059
+    fn on_dmb_withdrawn(&mut self, buffer: BufferId) {
+        let Some(index) = self.live_buffer(buffer) else {
+            return;
+        };
+        let bound = |b: &&Buffer| match b.ism {
+            Some(IsmBuffer::Source { target, .. }) => target.is_some(),
+            _ => false,
+        };
+        let Some(group) = self.buffers.at(index).filter(bound).map(|b| b.group) else {
+            return;
+        };
+        let writes = |engine: &mut Self, conn| {
+            let record = engine.connections.at(conn);
+            record.is_some_and(|record| record.send_buffer == index)
+        };
+        let Some(conn) = self.find_member(group, writes) else {
+            return;
+        };
+        if self.connections.at(conn).map(|record| record.phase) == Some(Phase::Active) {
+            self.with_connection(conn, |connection, now, config| {
+                connection.on_peer_withdrew(now, &config.connection);
+            });
+        } else if let Some(b) = self.buffers.at_mut(index) {
+            // The rendezvous finds that it has nothing to write to.
+            b.retired = true;
+            self.wake(conn);
         }
     }
 

@@ -37,13 +37,15 @@ fn who_looks_sees_a_message_before_its_ring_is_heard() {
     say(&mut one, 3);
     assert_eq!(look(&two), None);
     assert_eq!(next(&mut two), heard(3));
-    // What was heard comes before what stands there now.
+    // What was heard is told first, as it is then.
     say(&mut one, 4);
     assert!(!two.park());
     say(&mut one, 5);
     assert_eq!(look(&two), None);
-    assert_eq!(two.poll(), Some(heard(4)));
-    assert_eq!(look(&two), Some(cdc(5)));
+    assert_eq!(two.poll(), Some(heard(5)));
+    assert_eq!(look(&two), None);
+    say(&mut one, 6);
+    assert_eq!(look(&two), Some(cdc(6)));
     // Nothing is seen of what is gone.
     two.unregister_dmb(dmb).unwrap();
     assert_eq!(look(&two), None);

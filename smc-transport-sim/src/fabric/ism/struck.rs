@@ -315,6 +315,8 @@ impl IsmDevice for Struck {
             device.detach_dmb(remote)?;
         }
         self.peers.remove(&remote);
+        let told = IsmReport::Withdrawn { remote };
+        self.late.retain(|(_, report)| *report != told);
         Ok(())
     }
 

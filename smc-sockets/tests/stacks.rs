@@ -1,0 +1,89 @@
+//! A stack of a living process goes while the peer's waits in a read: the peer hears the
+//! end within a second, and keeps nothing of it.
+//!
+//! A program of its own, as it counts what the process holds.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use common::{listener, possessions, settles, stack};
+use smc_sockets::{SmcListener, SmcStream};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How the side that goes leaves its connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Leaves {
+    /// Everything read: an orderly end.
+    Nothing,
+    /// Octets that nobody will read: a reset.
+    Unread,
+    /// It had said before that it writes no more, and then leaves octets unread.
+    Half,
+}
+
+/// One life of a stack beside that of the listener.
+fn live_and_go(listener: &SmcListener, leaves: Leaves) {
+    let going = stack();
+    let address = listener.local_addr().unwrap();
+    let mut near = SmcStream::connect_on(&going, address).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    assert_eq!(far.carrier().to_string(), "SMC-D v2.1");
+    near.write_all(b"here").unwrap();
+    far.read_exact(&mut [0; 4]).unwrap();
+    if leaves == Leaves::Half {
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(far.read(&mut [0; 4]).unwrap(), 0);
+    }
+    if leaves != Leaves::Nothing {
+        far.write_all(b"unread").unwrap();
+    }
+    let hears = std::thread::spawn(move || {
+        // Whoever was told of the end of the stream hears of a reset by writing.
+        let told = match leaves {
+            Leaves::Half => loop {
+                if let Err(error) = far.write_all(&[1; 1000]) {
+                    break Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            },
+            _ => far.read(&mut [0; 4]),
+        };
+        (told, Instant::now())
+    });
+    // It has gone to sleep by now, most often.
+    std::thread::sleep(Duration::from_millis(20));
+    let gone = Instant::now();
+    drop(near);
+    assert!(going.end(SECOND), "{leaves:?}: the stack goes");
+    let (told, at) = hears.join().unwrap();
+    let late = at.saturating_duration_since(gone);
+    assert!(late < SECOND, "{leaves:?}: told after {late:?}");
+    match leaves {
+        Leaves::Nothing => assert_eq!(told.unwrap(), 0),
+        _ => assert_eq!(
+            told.unwrap_err().kind(),
+            ErrorKind::ConnectionReset,
+            "{leaves:?}"
+        ),
+    }
+}
+
+#[test]
+fn a_stack_that_goes_leaves_nothing_and_nobody_waiting() {
+    let (listener, _) = listener();
+    let before = possessions();
+    for _ in 0..3 {
+        for leaves in [Leaves::Nothing, Leaves::Unread, Leaves::Half] {
+            live_and_go(&listener, leaves);
+            assert!(
+                settles(SECOND, || possessions() == before),
+                "{leaves:?}: {before:?}, now {:?}",
+                possessions()
+            );
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the sockets of channels bring, in its order among what rang.
+//!
+//! ```text
+//!   socket  ── EVENT ────► reports
+//!           ── WITHDRAW ─► rings of that peer so far, then the withdrawal ─► reports
+//!           ── (end) ────► rings of that peer so far, then its end ────────► reports
+//!   bells   ── ring ─────► told when it is heard, or behind what waits already
+//! ```
+
+use super::channel::Arrival;
+use super::device::{Attached, Device};
+use super::waiting::REPORTS;
+use crate::device::{DeviceEvent, Dmb, DmbToken, IsmError, IsmReport, RemoteDmb};
+use crate::doorbell::SLOTS;
+use crate::slots::Key;
+
+impl Device {
+    /// Takes at most so many messages from a channel's socket: a peer that sends
+    /// without end is not read without end.
+    pub(super) fn read_channel(&mut self, key: Key, most: usize) {
+        for _ in 0..most {
+            // A withdrawal brings the rings before it along.
+            if most <= REPORTS && self.reports.len() >= REPORTS {
+                return;
+            }
+            let Some(channel) = self.channels.at_mut(key) else {
+                return;
+            };
+            let peer = channel.peer;
+            match channel.receive() {
+                // Behind a wake there is seldom anything: what there is comes next time.
+                Arrival::Wake if most <= REPORTS => return,
+                Arrival::Nothing => return,
+                Arrival::Wake | Arrival::Inner => {}
+                Arrival::Event { code, info } => {
+                    let event = DeviceEvent::software(peer, code, info);
+                    self.reports.push_back(IsmReport::Event(event));
+                }
+                Arrival::Withdrawn(token) => self.withdrawn(key, token),
+                //= SHM-029
+                Arrival::End => return self.close(key),
+            }
+        }
+    }
+
+    /// The peer took a DMB back: told after everything that it did before.
+    //= SHM-035
+    fn withdrawn(&mut self, key: Key, token: DmbToken) {
+        let of_it = |at: &Attached| match at {
+            Attached::Live {
+                channel, token: of, ..
+            } => *channel == key && *of == token,
+            _ => false,
+        };
+        self.end_attached(key, of_it, || Attached::Withdrawn);
+    }
+
+    /// Ends attachments over a channel, and tells so behind what their peer rang before.
+    fn end_attached(
+        &mut self,
+        key: Key,
+        ends: impl Fn(&Attached) -> bool,
+        now: impl Fn() -> Attached,
+    ) {
+        let all = self.attached.iter().filter(|(_, at)| ends(at));
+        let all: Vec<_> = all.map(|(remote, _)| remote).collect();
+        if all.is_empty() {
+            return;
+        }
+        self.take_rings(key);
+        for remote in all {
+            if let Some(at) = self.attached.at_mut(remote) {
+                *at = now();
+            }
+            let remote = RemoteDmb(remote);
+            self.reports.push_back(IsmReport::Withdrawn { remote });
+        }
+    }
+
+    /// Takes in the signals of a channel's peer so far, whichever of its channels they came
+    /// by.
+    fn take_rings(&mut self, key: Key) {
+        let Some(peer) = self.channels.at(key).map(|channel| channel.peer) else {
+            return;
+        };
+        let of_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
+        let of_peer: Vec<_> = of_peer.map(|(key, _)| key).collect();
+        for key in of_peer {
+            // A peer that broke the rules may still ring without end.
+            for _ in 0..2 * SLOTS {
+                let Some(ring) = self.channels.at_mut(key).and_then(|at| at.heard(SLOTS)) else {
+                    break;
+                };
+                let of = self.signalled(key, ring);
+                let told = |at: &IsmReport| of.is_some_and(|of| is_same_signal(at, &of));
+                // It tells the head as it will be then.
+                if !self.reports.iter().any(told) {
+                    self.reports.extend(of);
+                }
+            }
+        }
+    }
+
+    /// Ends a channel, after everything it brought.
+    fn close(&mut self, key: Key) {
+        self.take_rings(key);
+        let Some(channel) = self.channels.remove(key) else {
+            return;
+        };
+        for dmb in channel.untold() {
+            if self.dmbs.remove(dmb).is_some() {
+                let dmb = Dmb(dmb);
+                let error = IsmError::Unreachable;
+                self.reports.push_back(IsmReport::Failed { dmb, error });
+            }
+        }
+        let over_it =
+            |at: &Attached| matches!(at, Attached::Live { channel, .. } if *channel == key);
+        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
+        if self.channel_to(channel.peer).is_ok() {
+            // What was offered over this one is gone all the same.
+            self.end_attached(key, over_it, || Attached::Vanished);
+        } else {
+            self.attached.for_each(|at| {
+                if over_it(at) {
+                    *at = Attached::Vanished;
+                }
+            });
+            self.reports
+                .push_back(IsmReport::Event(DeviceEvent::vanished(channel.peer)));
+        }
+    }
+}
+
+/// Whether two reports are of signals to one DMB.
+fn is_same_signal(one: &IsmReport, other: &IsmReport) -> bool {
+    match (one, other) {
+        (IsmReport::Signalled { dmb: one, .. }, IsmReport::Signalled { dmb: other, .. }) => {
+            one == other
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,96 @@
+//! DMBs that are taken back, and what their writers hear.
+
+use std::os::fd::AsFd;
+
+use super::{
+    HOSTILE, LEN, attached, join_hostile, joined_twice, memory, offer, registered, ring_for,
+    with_hostile,
+};
+use crate::device::{Dmb, DmbToken, IsmDevice, IsmError, IsmReport, RemoteDmb};
+use crate::doorbell::SLOTS;
+use crate::shared::Device;
+use crate::shared::message::Message;
+use crate::shared::socket::Socket;
+use crate::shared::waiting::REPORTS;
+
+/// A DMB that a hostile peer offers, attached.
+fn offered(device: &mut Device, far: &Socket, token: u64) -> RemoteDmb {
+    far.send(offer(token), Some(memory(LEN).as_fd())).unwrap();
+    device.attach_dmb(HOSTILE, DmbToken(token), LEN).unwrap()
+}
+
+/// A peer says its last words over one channel and takes its DMB back over another.
+//= SHM-035 test
+#[test]
+fn last_words_come_first_whichever_channel_they_came_by() {
+    let (mut one, mut two) = joined_twice();
+    // Each side offers over the channel it took in first, which is not the same.
+    let words = [(); 3].map(|()| attached(&mut one, &mut two));
+    let (lost, to_one) = attached(&mut two, &mut one);
+    for (_, to_two) in words {
+        one.move_cdc(to_two, 0, 0, &[9; 32], true).unwrap();
+    }
+    one.unregister_dmb(lost).unwrap();
+    two.heed();
+    let mut told: Vec<Dmb> = Vec::new();
+    for _ in 0..3 {
+        match two.poll() {
+            Some(IsmReport::Signalled { dmb, cdc, .. }) if cdc == [9; 32] => told.push(dmb),
+            other => panic!("{other:?} behind {told:?}"),
+        }
+    }
+    assert!(words.iter().all(|(dmb, _)| told.contains(dmb)));
+    assert_eq!(two.poll(), Some(IsmReport::Withdrawn { remote: to_one }));
+    assert_eq!(two.move_data(to_one, 0, 32, &[1]), Err(IsmError::Stale));
+}
+
+/// A channel ends, and there is another one to the same peer: nobody vanished, but what
+/// was offered over the first is gone.
+//= SHM-035 test
+#[test]
+fn a_channel_that_ends_beside_another_takes_its_dmbs_along() {
+    let (mut device, first, _bells) = with_hostile();
+    let (_other_bells, _other) = join_hostile(&mut device, HOSTILE);
+    let remote = offered(&mut device, &first, 1);
+    drop(first);
+    device.heed();
+    assert_eq!(device.poll(), Some(IsmReport::Withdrawn { remote }));
+    assert_eq!((0..1000).find_map(|_| device.poll()), None);
+    let moved = device.move_data(remote, 0, 32, &[1]);
+    assert_eq!(moved, Err(IsmError::Unreachable));
+    assert!(device.query_reach(HOSTILE, None));
+}
+
+/// A hostile peer takes its DMBs back one by one and rings all the while.
+//= SHM-028 test
+//= SHM-035 test
+#[test]
+fn withdrawals_among_rings_without_end_fill_no_memory() {
+    let (mut device, far, bells) = with_hostile();
+    let own = [(); 8].map(|()| registered(&mut device, HOSTILE).0);
+    let lost: Vec<_> = (1..=200)
+        .map(|token| offered(&mut device, &far, token))
+        .collect();
+    let mut told = Vec::new();
+    for token in 1..=200 {
+        for _ in 0..SLOTS {
+            own.iter()
+                .for_each(|dmb| bells.bells().ring(ring_for(*dmb)));
+        }
+        let token = DmbToken(token);
+        far.send(Message::Withdraw { token }, None).unwrap();
+        device.heed();
+        if let Some(IsmReport::Withdrawn { remote }) = device.poll() {
+            told.push(remote);
+        }
+        let waiting = device.reports.len();
+        assert!(waiting <= REPORTS + own.len() + 1, "{waiting}");
+    }
+    device.heed();
+    while let Some(report) = (0..1000).find_map(|_| device.poll()) {
+        if let IsmReport::Withdrawn { remote } = report {
+            told.push(remote);
+        }
+    }
+    assert_eq!(told, lost, "each is told, in their order");
+}
