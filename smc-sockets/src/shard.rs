@@ -15,7 +15,7 @@ mod timer;
 mod transports;
 mod urgent;
 
-pub(crate) use clc::{discard, peek};
+pub(crate) use clc::{discard, end_in, peek};
 pub(crate) use state::State;
 pub(crate) use timer::timespec;
 pub(crate) use transports::{Offered, Rnics as BoundRnics, Verbs, Via};

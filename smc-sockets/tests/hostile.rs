@@ -256,6 +256,50 @@ fn a_server_that_offers_memory_it_does_not_have_is_met_over_tcp() {
     });
 }
 
+/// Ends a connection with a reset.
+fn reset(tcp: &TcpStream) {
+    let linger = Some(Duration::ZERO);
+    rustix::net::sockopt::set_socket_linger(tcp, linger).unwrap();
+    // What is left of it is closed with the peer.
+}
+
+/// Half a Decline, which may cross the client's, and then nothing more.
+fn half_a_decline(resets: bool) -> (std::io::Result<usize>, Vec<u8>) {
+    let door = Door::open();
+    let address = door.address();
+    scope(|scope| {
+        let serving = scope.spawn(move || {
+            let mut server = door.accept();
+            let accept = with_another_dmb(&accept(&mut server));
+            server.send(&accept);
+            assert!(matches!(server.hear(), ClcMessage::Decline(_)));
+            server.send(&decline()[..20]);
+            // The client has them, and waits for the rest.
+            sleep(Duration::from_millis(50));
+            if resets {
+                reset(&server.tcp);
+            }
+        });
+        let mut stream = SmcStream::connect_on(&stack(), address).unwrap();
+        assert!(!stream.carrier().is_smc());
+        let mut read = Vec::new();
+        let outcome = stream.read_to_end(&mut read);
+        serving.join().unwrap();
+        (outcome, read)
+    })
+}
+
+#[test]
+fn half_a_decline_and_a_reset_are_no_octets_of_the_application() {
+    //= CLC-064 test
+    let (outcome, read) = half_a_decline(true);
+    assert_eq!(read, b"", "{outcome:?}");
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    // With an end in order, they are what somebody wrote.
+    let (outcome, read) = half_a_decline(false);
+    assert_eq!((outcome.unwrap(), &read[..]), (20, &decline()[..20]));
+}
+
 #[test]
 fn a_client_that_confirms_with_memory_it_does_not_have_is_reset() {
     let (listener, address) = listener();
@@ -272,32 +316,62 @@ fn a_client_that_confirms_with_memory_it_does_not_have_is_reset() {
     serves_on(&listener, "the next one");
 }
 
-#[test]
-fn a_peer_that_takes_its_memory_back_is_an_error() {
-    let (listener, address) = listener();
-    let mut client = Peer::connect(address);
+/// A client that has paired and confirmed, and the server's stream.
+fn confirmed(listener: &SmcListener) -> (Peer, SmcStream) {
+    let mut client = Peer::connect(listener.local_addr().unwrap());
     let proposal = client.propose();
     client.send(&proposal);
     let accept = client.hear();
     client.tell(&accept);
     let confirm = client.next();
     client.send(&confirm);
-    let (mut stream, _) = listener.accept().unwrap();
+    let (stream, _) = listener.accept().unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    (client, stream)
+}
+
+/// What somebody comes to hear of a peer that takes its memory back, and how soon.
+fn hears(mut stream: SmcStream, of: fn(&mut SmcStream) -> std::io::Result<usize>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(of(&mut stream).map_err(|error| error.kind())));
+    let outcome = told.recv_timeout(Duration::from_secs(1));
+    assert_eq!(outcome, Ok(Err(ErrorKind::ConnectionReset)));
+}
+
+#[test]
+fn a_peer_that_takes_its_memory_back_is_an_error() {
+    let (listener, _) = listener();
+    let (mut client, stream) = confirmed(&listener);
     client.withdraw();
-    let (told, outcome) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    hears(stream, |stream| {
         // Until it is known.
-        let error = loop {
-            if let Err(error) = stream.write(b"octets") {
-                break error;
-            }
+        loop {
+            stream.write_all(b"octets")?;
             sleep(Duration::from_millis(10));
-        };
-        told.send(error.kind())
+        }
     });
-    let outcome = outcome.recv_timeout(Duration::from_secs(10));
-    assert_eq!(outcome, Ok(ErrorKind::ConnectionReset));
+    serves_on(&listener, "the next one");
+}
+
+#[test]
+fn who_only_reads_hears_of_a_peer_that_takes_its_memory_back() {
+    //= D-059 test
+    let (listener, _) = listener();
+    // It reads already, or not yet.
+    for begins in [Duration::ZERO, Duration::from_millis(50)] {
+        let (mut client, mut stream) = confirmed(&listener);
+        let reads = std::thread::spawn(move || {
+            sleep(begins);
+            let outcome = stream.read(&mut [0; 100]);
+            (outcome.map_err(|error| error.kind()), Instant::now())
+        });
+        sleep(Duration::from_millis(20));
+        client.withdraw();
+        let end = Instant::now() + begins + Duration::from_secs(1);
+        let (outcome, at) = reads.join().unwrap();
+        assert_eq!(outcome, Err(ErrorKind::ConnectionReset));
+        assert!(at < end, "{:?} late", at - end);
+    }
     serves_on(&listener, "the next one");
 }
 

@@ -18,7 +18,7 @@ impl State {
     /// Octets are only looked at until the engine says how many are CLC: the next one
     /// is the application's if the connection falls back.
     pub(crate) fn look_at_tcp(&mut self, conn: ConnId, now: Instant) {
-        let mut ended = false;
+        let mut ended = None;
         while let Some(entry) = self.entry(conn) {
             let socket = entry.socket.clone();
             let mut octets = [0; MAX_LENGTH];
@@ -30,14 +30,14 @@ impl State {
                 Err(_) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset),
             };
             match self.engine.handle_clc(now, conn, shown) {
-                Ok(ClcProgress::NeedMore { .. }) if ended => {
-                    return self.engine.handle_tcp(now, conn, TcpEvent::PeerFin);
-                }
                 Ok(ClcProgress::NeedMore { total }) => {
+                    if let Some(end) = ended {
+                        return self.engine.handle_tcp(now, conn, end);
+                    }
                     // Nobody is woken by each octet of a peer that takes its time.
                     socket.set_low_water(total);
                     ended = has_ended(&socket);
-                    if !ended {
+                    if ended.is_none() {
                         return;
                     }
                 }
@@ -61,11 +61,23 @@ pub(crate) fn peek(socket: &Socket, into: &mut [u8]) -> Result<usize, Errno> {
     rustix::net::recv(socket, into, flags).map(|(len, _)| len)
 }
 
-/// Whether nothing more will come over TCP than what has.
-fn has_ended(socket: &Socket) -> bool {
+/// How TCP has ended behind what has come over it, if it has.
+fn has_ended(socket: &Socket) -> Option<TcpEvent> {
     let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = rustix::time::Timespec::default();
-    rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    let ready = rustix::event::poll(&mut polled, Some(&now));
+    let [polled] = polled;
+    ready.ok().and_then(|_| end_in(polled.revents()))
+}
+
+/// What the kernel tells of the end of TCP: octets that came before a reset are still there
+/// to be looked at, and only this tells that from an end in order.
+pub(crate) fn end_in(ready: PollFlags) -> Option<TcpEvent> {
+    if ready.contains(PollFlags::ERR) {
+        return Some(TcpEvent::PeerReset);
+    }
+    let ends = PollFlags::RDHUP | PollFlags::HUP;
+    ready.intersects(ends).then_some(TcpEvent::PeerFin)
 }
 
 /// Takes octets away that were looked at.

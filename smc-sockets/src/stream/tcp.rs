@@ -9,7 +9,7 @@ use smc_proto::endpoint::{ClcProgress, TcpEvent};
 use smc_proto::wire::clc::MAX_LENGTH;
 
 use super::SmcStream;
-use crate::shard::{discard, peek, timespec};
+use crate::shard::{discard, end_in, peek, timespec};
 
 /// What waiting for octets came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ enum Waited {
     /// There may be some.
     Octets,
     /// There may be some, and no more will come.
-    End,
+    End(TcpEvent),
     TimeOut,
 }
 
@@ -44,7 +44,7 @@ impl SmcStream {
         let time = socket.status().read_timeout;
         // A time without end has none.
         let until = time.and_then(|time| Instant::now().checked_add(time));
-        let mut ended = false;
+        let mut ended = None;
         let mut octets = [0; MAX_LENGTH];
         loop {
             let shown = peek(socket, &mut octets);
@@ -65,21 +65,25 @@ impl SmcStream {
                 }
                 Ok(len) => {
                     let shown = octets.get(..len).unwrap_or_default();
-                    match state.engine.handle_clc(now, conn, shown) {
+                    match (state.engine.handle_clc(now, conn, shown), ended) {
                         // Its rest does not come any more.
-                        Ok(ClcProgress::NeedMore { .. }) if ended => {
-                            state.engine.handle_tcp(now, conn, TcpEvent::PeerFin);
+                        (Ok(ClcProgress::NeedMore { .. }), Some(end)) => {
+                            state.engine.handle_tcp(now, conn, end);
+                            // Behind a reset nobody will read them: it may be a Decline.
+                            if end != TcpEvent::PeerFin {
+                                discard(socket, len);
+                            }
                             Some(Ok(()))
                         }
-                        Ok(ClcProgress::NeedMore { total }) => {
+                        (Ok(ClcProgress::NeedMore { total }), None) => {
                             socket.set_low_water(total);
                             None
                         }
-                        Ok(ClcProgress::Consumed { len, .. }) => {
+                        (Ok(ClcProgress::Consumed { len, .. }), _) => {
                             discard(socket, len);
                             Some(Ok(()))
                         }
-                        Ok(ClcProgress::NotClc) | Err(_) => Some(Ok(())),
+                        (Ok(ClcProgress::NotClc) | Err(_), _) => Some(Ok(())),
                     }
                 }
             };
@@ -96,7 +100,7 @@ impl SmcStream {
             };
             match self.wait_for_octets(left)? {
                 Waited::Octets => {}
-                Waited::End => ended = true,
+                Waited::End(end) => ended = Some(end),
                 Waited::TimeOut => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
@@ -111,12 +115,8 @@ impl SmcStream {
             Err(Errno::INTR) => Ok(Waited::Octets),
             Err(error) => Err(error.into()),
             Ok(_) => {
-                let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
                 let [polled] = polled;
-                Ok(match polled.revents().intersects(ends) {
-                    true => Waited::End,
-                    false => Waited::Octets,
-                })
+                Ok(end_in(polled.revents()).map_or(Waited::Octets, Waited::End))
             }
         }
     }
