@@ -140,6 +140,7 @@ fn object(finding: &Finding) -> Value {
         "sentence": finding.sentence,
         "known": finding.known.map(|known| known.name),
         "why": finding.known.map(|known| known.why),
+        "early": finding.early,
     })
 }
 

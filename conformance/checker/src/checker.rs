@@ -195,6 +195,9 @@ impl Checker {
         if let Some(link) = group.links.get_mut(place.link) {
             *link.used.of_mut(from) = true;
         }
+        if from == Side::Server {
+            group.settled |= group.addition.is_none() && what.goes_on();
+        }
         let Some(link) = group.links.get(place.link) else {
             return;
         };
@@ -287,16 +290,19 @@ fn tell(
 ) {
     let doubtful = group.is_some_and(|(_, gaps)| gaps) && !rule.bears_gaps();
     let judgement = match judgement {
-        Judgement::Wrong(_) | Judgement::Known(..) if doubtful => Judgement::Unknown,
+        Judgement::Wrong(_) | Judgement::Early(_) | Judgement::Known(..) if doubtful => {
+            Judgement::Unknown
+        }
         judgement => judgement,
     };
+    let early = matches!(judgement, Judgement::Early(_));
     let (sentence, known) = match judgement {
         Judgement::Fine => return,
         Judgement::Unknown => {
             *report.unjudged.entry(rule.name).or_default() += 1;
             return;
         }
-        Judgement::Wrong(sentence) => (sentence, None),
+        Judgement::Wrong(sentence) | Judgement::Early(sentence) => (sentence, None),
         Judgement::Known(deviation, sentence) => (sentence, Some(deviation)),
     };
     report.add(Finding {
@@ -305,6 +311,7 @@ fn tell(
         rule,
         sentence,
         known,
+        early,
         group: group.map(|(number, _)| number),
     });
 }

@@ -57,6 +57,13 @@ impl Known {
         (!gone).then_some(place)
     }
 
+    /// The place of a queue pair in a group that is not over.
+    pub(crate) fn standing(&self, address: QpAddress) -> Option<Place> {
+        let place = self.place(address)?;
+        let over = self.groups.get(&place.group)?.ended.is_some();
+        (!over).then_some(place)
+    }
+
     /// Begins a group.
     pub(crate) fn begin(&mut self, group: Group) -> GroupNumber {
         if self.groups.len() >= MAX_GROUPS {

@@ -22,6 +22,9 @@ pub struct Finding {
     pub sentence: String,
     /// The reason, if it is a known deviation of a peer.
     pub known: Option<&'static Deviation>,
+    /// Whether a timer that ran out would explain it, and only the clock of the capture
+    /// says that none can have.
+    pub early: bool,
     /// The link group that it is about.
     pub(crate) group: Option<u64>,
 }
@@ -116,8 +119,13 @@ impl Report {
         self.dropped == 0 && !self.findings.iter().any(Finding::is_violation)
     }
 
-    /// What this project's engine has to answer for.
-    pub fn for_our_engine(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|f| f.is_ours_to_answer())
+    /// What this project's engine has to answer for. If `clocks_jumped` nobody knows
+    /// which of its timers had run out.
+    pub fn for_our_engine(&self, clocks_jumped: bool) -> impl Iterator<Item = &Finding> {
+        let early = move |finding: &&Finding| finding.early && clocks_jumped;
+        self.findings
+            .iter()
+            .filter(|finding| finding.is_ours_to_answer())
+            .filter(move |finding| !early(finding))
     }
 }

@@ -112,6 +112,9 @@ pub(crate) enum Judgement {
     Unknown,
     /// A violation, in a sentence.
     Wrong(String),
+    /// A violation unless a timer has run out, which it cannot have by the clock of the
+    /// capture.
+    Early(String),
     /// A violation that is known of some peers, and why.
     Known(&'static Deviation, String),
 }
@@ -121,6 +124,12 @@ macro_rules! wrong {
     ($($words:tt)*) => { $crate::rule::Judgement::Wrong(format!($($words)*)) };
 }
 pub(crate) use wrong;
+
+/// A violation in these words, unless a clock runs ahead.
+macro_rules! early {
+    ($($words:tt)*) => { $crate::rule::Judgement::Early(format!($($words)*)) };
+}
+pub(crate) use early;
 
 /// A rule and how it judges what `J` takes.
 pub(crate) struct Row<J> {

@@ -9,7 +9,7 @@ use crate::state::connection::{Connection, End};
 use crate::state::flow::Flow;
 use crate::state::group::Group;
 use crate::state::link::{Link, LinkIndex};
-use crate::state::message::Message;
+use crate::state::message::{Kind, Message};
 use crate::state::ring::Ring;
 use crate::state::rmb::Rmb;
 use crate::state::side::Side;
@@ -50,6 +50,17 @@ pub(crate) enum On<'a> {
     Llc(&'a Message),
     Cdc,
     Write,
+}
+
+impl On<'_> {
+    /// Whether a server that sends it has its first contact behind it, unless it is
+    /// adding a link.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self {
+            Self::Llc(message) => message.kind() == Kind::ConfirmRkey && !message.is_reply(),
+            Self::Cdc | Self::Write => true,
+        }
+    }
 }
 
 /// An LLC message.

@@ -81,7 +81,9 @@ fn judged(seed: u64) -> Report {
     let run = || -> Result<Report, CaptureError> {
         let (mut report, _) = chaos::replay(seed, 0, Some(live.capture()?))?;
         let judged = live.finish()?;
-        let findings = judged.for_our_engine().map(ToString::to_string);
+        let findings = judged
+            .for_our_engine(report.clocks_jumped())
+            .map(ToString::to_string);
         report.failures.extend(findings);
         Ok(report)
     };

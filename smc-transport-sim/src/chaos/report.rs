@@ -6,7 +6,7 @@ use smc_proto::stats::Statistics;
 use smc_proto::time::Instant;
 use smc_proto::version::Technology;
 
-use crate::fault::Effect;
+use crate::fault::{Effect, FaultKind};
 use crate::oracle::Outcome;
 
 /// What came of a run.
@@ -49,6 +49,13 @@ impl Report {
     #[must_use]
     pub const fn is_well(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// Whether a clock of a host ran ahead of the others.
+    #[must_use]
+    pub fn clocks_jumped(&self) -> bool {
+        let jump = |effect: &Effect| effect.kind == FaultKind::JumpClock && effect.times > 0;
+        self.effects.iter().any(jump)
     }
 
     /// How many connections had this outcome.

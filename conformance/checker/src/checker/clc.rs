@@ -91,7 +91,8 @@ impl Checker {
     /// The server's end: of a new group, or of a link there is.
     fn accept(&mut self, number: u64, accept: &AcceptConfirm) {
         let end = link_end(accept);
-        let known = self.known.live(end.address);
+        // The link may have gone since the server chose it: the group is what counts.
+        let known = self.known.standing(end.address);
         let known = known.filter(|place| place.owner == Side::Server && !accept.first_contact);
         let place = known.unwrap_or_else(|| {
             let mut group = Group::new(accept.first_contact);

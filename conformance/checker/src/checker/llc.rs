@@ -62,26 +62,26 @@ impl Checker {
         let Some(group) = self.known.groups.get_mut(&place.group) else {
             return;
         };
-        let kind = message.kind();
         let request = match message.is_reply() {
-            true => group.answer(kind, from.other(), place.link),
+            true => group.answer(message, from.other(), place.link),
             false => None,
         };
         if !message.is_reply() && wants_reply(message, from) {
             // One that waits is given up if the same is asked once more.
-            group.answer(kind, from, place.link);
+            group.supersede(message, from, place.link);
             group.ask(Request {
                 from,
                 link: place.link,
                 message: message.clone(),
                 frame: at.frame,
                 time: at.time,
+                given_up: false,
             });
         }
         match message {
             Message::ConfirmLink(confirm) => note_confirm(group, here, confirm),
             Message::AddLink(add, pairs) => {
-                self.note_add(here, add, pairs.as_deref());
+                self.note_add(here, add, pairs.as_deref(), request);
             }
             Message::Continuation(round) => {
                 let pairs: Vec<_> = round.pairs.iter().copied().collect();
@@ -134,7 +134,13 @@ impl Checker {
         }
     }
 
-    fn note_add(&mut self, here: Where, add: &AddLink, pairs: Option<&[RTokenPair]>) {
+    fn note_add(
+        &mut self,
+        here: Where,
+        add: &AddLink,
+        pairs: Option<&[RTokenPair]>,
+        asked: Option<Request>,
+    ) {
         let Where { place, from, at } = here;
         let Some(group) = self.known.groups.get_mut(&place.group) else {
             return;
@@ -159,6 +165,13 @@ impl Checker {
             return;
         }
         if from == Side::Server || !add.reply {
+            return;
+        }
+        // An answer to another addition, which was given up, says nothing of this one.
+        let wanted = asked.as_ref().and_then(|request| request.message.adds());
+        let current = group.addition.as_ref().map(|addition| addition.link);
+        let current = current.and_then(|index| group.link(index)?.number);
+        if wanted.is_some() && current.is_some() && wanted != current {
             return;
         }
         let Some(addition) = group.addition.as_mut().filter(|a| a.carrier == place.link) else {
@@ -280,14 +293,16 @@ fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: O
 
 fn note_delete(group: &mut Group, here: Where, delete: &DeleteLink, answers: bool) {
     let Where { place, from, at } = here;
+    if from == Side::Server && !delete.reply {
+        group.give_up(delete.link);
+    }
     let Some(index) = group.numbered(delete.link) else {
         return;
     };
-    if group
-        .addition
-        .as_ref()
-        .is_some_and(|addition| addition.link == index)
-    {
+    // A client asks for its end; the server goes on until it has heard of that.
+    let ends = from == Side::Server || delete.reply;
+    let addition = group.addition.as_ref();
+    if ends && addition.is_some_and(|addition| addition.link == index) {
         group.addition = None;
         group.settled = true;
     }

@@ -4,7 +4,7 @@ use smc_proto::wire::llc::DeleteLinkFlags;
 use smc_proto::wire::types::LinkNumber;
 
 use crate::deviation;
-use crate::rule::{Judgement, rules, wrong};
+use crate::rule::{Judgement, early, rules, wrong};
 use crate::state::group::{Addition, Request};
 use crate::state::link::{LinkEnd, Stage};
 use crate::state::message::Message;
@@ -118,7 +118,7 @@ fn settled(view: &LinkView<'_>) -> Judgement {
     if !data || view.from == Side::Client || at > PATIENCE {
         return Judgement::Fine;
     }
-    wrong!("the server sends data before the second link is confirmed or given up")
+    early!("the server sends data before the second link is confirmed or given up")
 }
 
 fn identity(view: &LlcView<'_>) -> Judgement {
@@ -386,7 +386,11 @@ fn all_told(view: &LlcView<'_>) -> Judgement {
         let missing = view
             .group
             .rmbs(side)
-            .find(|rmb| rmb.counted && rmb.on(addition.link).is_none());
+            // One that came meanwhile is told of behind the addition.
+            .find(|rmb| {
+                let here = rmb.on(addition.link).is_some() || rmb.during == Some(addition.link);
+                rmb.counted && !here
+            });
         if missing.is_some() && told.odd {
             return Judgement::Known(
                 &deviation::CONTINUATION_OF_CONNECTIONS,

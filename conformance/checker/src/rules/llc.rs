@@ -3,7 +3,7 @@
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 use smc_proto::wire::types::{DeleteLinkReason, LinkNumber};
 
-use crate::rule::{Chapter, Judgement, Rule, rules, wrong};
+use crate::rule::{Chapter, Judgement, Rule, early, rules, wrong};
 use crate::state::message::{Kind, Message};
 use crate::state::side::Side;
 use crate::view::LlcView;
@@ -56,7 +56,7 @@ fn asked(view: &LlcView<'_>) -> Judgement {
     }
     if view
         .group
-        .asked(kind, view.from.other(), view.index)
+        .asked(view.message, view.from.other(), view.index)
         .is_some()
     {
         return Judgement::Fine;
@@ -98,6 +98,7 @@ fn one_flow(view: &LlcView<'_>) -> Judgement {
         request.from == view.from
             && request.link == view.index
             && starts_exchange(&request.message, request.from)
+            && !request.given_up
             && view.time.saturating_sub(request.time) < PATIENCE
     });
     // To give up the link that is being added ends that exchange.
@@ -108,7 +109,7 @@ fn one_flow(view: &LlcView<'_>) -> Judgement {
         Some(_) if !view.group.is_known() => Judgement::Unknown,
         Some(open) => {
             let (new, old) = (view.message.kind().name(), open.message.kind().name());
-            wrong!(
+            early!(
                 "{} starts {new} before {old} of frame {} was answered",
                 view.from,
                 open.frame
@@ -138,8 +139,9 @@ fn request<'a>(view: &LlcView<'a>) -> Option<&'a Message> {
     if !view.message.is_reply() {
         return None;
     }
-    let kind = view.message.kind();
-    let request = view.group.asked(kind, view.from.other(), view.index)?;
+    let request = view
+        .group
+        .asked(view.message, view.from.other(), view.index)?;
     Some(&request.message)
 }
 

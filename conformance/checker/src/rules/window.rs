@@ -111,12 +111,13 @@ fn update(view: &CdcView<'_>) -> Judgement {
     if back.lost || view.peer_unclear {
         return Judgement::Unknown;
     }
-    if back.wants_updates(view.time) {
+    let consumer = flow.consumer(own, view.cdc);
+    if back.wants_updates(consumer, view.time) {
         return Judgement::Fine;
     }
     let size = i64::from(own.usable());
     let told = size - (back.furthest.cast_signed() - flow.consumed.cast_signed());
-    let gained = flow.consumer(own, view.cdc) - flow.consumed.cast_signed();
+    let gained = consumer - flow.consumed.cast_signed();
     // The reader may have judged before the writer's latest message came.
     if told <= size / 2 && gained >= size / 10 {
         return Judgement::Fine;

@@ -33,8 +33,9 @@ pub(crate) struct Flow {
     history: VecDeque<(u16, u64)>,
     /// Position of urgent data that it published last.
     pub(crate) urgent: Option<u64>,
-    /// When it last asked to hear of everything that is read.
-    pub(crate) asked: Option<u64>,
+    /// When it last asked to hear of everything that is read, and which position it
+    /// had published then.
+    pub(crate) asked: Option<(u64, u64)>,
     /// Whether messages of it are missing, so that the next one is news.
     pub(crate) lost: bool,
 }
@@ -70,13 +71,14 @@ impl Flow {
             .map(|(_, position)| *position)
     }
 
-    /// Whether the peer may think that this side wants to hear of everything that it
-    /// reads: messages both ways cross each other.
-    pub(crate) fn wants_updates(&self, now: u64) -> bool {
+    /// Whether the peer, which has read up to `consumer`, may think that this side wants
+    /// to hear of everything that it reads: messages both ways cross each other, and
+    /// who has read no further than this side asked may not know what was said then.
+    pub(crate) fn wants_updates(&self, consumer: i64, now: u64) -> bool {
         let last = self.last.is_some_and(|last| asks(last.producer_flags));
-        last || self
-            .asked
-            .is_some_and(|asked| now.saturating_sub(asked) < CROSSING)
+        last || self.asked.is_some_and(|(time, position)| {
+            now.saturating_sub(time) < CROSSING || consumer <= position.cast_signed()
+        })
     }
 
     /// Takes a message. `into` is the ring its sender writes into, `own` the one it
@@ -108,7 +110,7 @@ impl Flow {
         self.consumed = u64::try_from(consumer).unwrap_or(0);
         self.written.forget_before(self.produced);
         if asks(cdc.producer_flags) {
-            self.asked = Some(time);
+            self.asked = Some((time, self.produced));
         }
         if cdc.producer_flags.contains(ProducerFlags::URGENT_PRESENT) {
             self.urgent = Some(self.produced);

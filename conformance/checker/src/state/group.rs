@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) message: Message,
     pub(crate) frame: u64,
     pub(crate) time: u64,
+    /// Whether it is a link that is not to be added any more.
+    pub(crate) given_up: bool,
 }
 
 impl Request {
@@ -167,6 +169,7 @@ impl Group {
         }
         let number = self.next_rmb;
         self.next_rmb += 1;
+        let during = self.addition.as_ref().map(|addition| addition.link);
         let all = self.rmbs.of_mut(owner);
         if all.len() >= MAX_RMBS {
             all.pop_front();
@@ -176,6 +179,7 @@ impl Group {
             rtokens: vec![(link, rtoken)],
             counted: false,
             withdrawn: false,
+            during,
         });
         number
     }
@@ -272,18 +276,47 @@ impl Group {
         self.requests.push_back(request);
     }
 
-    /// The request that a reply of this kind on this link answers.
-    pub(crate) fn asked(&self, kind: Kind, by: Side, link: LinkIndex) -> Option<&Request> {
-        self.requests.iter().find(|request| {
-            request.message.kind() == kind && request.from == by && request.link == link
-        })
+    /// The request that this reply on this link answers.
+    pub(crate) fn asked(&self, reply: &Message, by: Side, link: LinkIndex) -> Option<&Request> {
+        self.requests.get(self.place_of(reply, by, link)?)
     }
 
     /// Takes that request out.
-    pub(crate) fn answer(&mut self, kind: Kind, by: Side, link: LinkIndex) -> Option<Request> {
-        let place = self.requests.iter().position(|request| {
+    pub(crate) fn answer(&mut self, reply: &Message, by: Side, link: LinkIndex) -> Option<Request> {
+        let place = self.place_of(reply, by, link)?;
+        self.requests.remove(place)
+    }
+
+    /// Takes out a request that waits for the same as a new one.
+    pub(crate) fn supersede(&mut self, new: &Message, by: Side, link: LinkIndex) {
+        let place = self.place_of(new, by, link);
+        // An addition that was given up may still be answered.
+        if let Some(place) = place
+            && let Some(old) = self.requests.get(place)
+            && (old.message.adds() == new.adds() || !old.given_up)
+        {
+            self.requests.remove(place);
+        }
+    }
+
+    /// Notes that a link is not to be added any more.
+    pub(crate) fn give_up(&mut self, link: LinkNumber) {
+        let additions = self.requests.iter_mut();
+        for request in additions.filter(|request| request.message.adds() == Some(link)) {
+            request.given_up = true;
+        }
+    }
+
+    /// Where a request of the kind of this message stands: the one about the same link,
+    /// if there is one.
+    fn place_of(&self, message: &Message, by: Side, link: LinkIndex) -> Option<usize> {
+        let (kind, adds) = (message.kind(), message.adds());
+        let all = self.requests.iter().enumerate().filter(|(_, request)| {
             request.message.kind() == kind && request.from == by && request.link == link
         });
-        place.and_then(|place| self.requests.remove(place))
+        let same = all
+            .clone()
+            .find(|(_, request)| request.message.adds() == adds);
+        same.or_else(|| all.clone().next()).map(|(place, _)| place)
     }
 }

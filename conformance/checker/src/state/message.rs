@@ -5,7 +5,7 @@ use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
     DeleteLinkFlags, LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
-use smc_proto::wire::types::RKey;
+use smc_proto::wire::types::{LinkNumber, RKey};
 
 /// An LLC message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +85,14 @@ impl Message {
             Self::ConfirmRkey(m) => m.reply,
             Self::ConfirmRkeyContinuation(m) => m.reply,
             Self::TestLink(m) => m.reply,
+        }
+    }
+
+    /// The link that is to be added.
+    pub(crate) fn adds(&self) -> Option<LinkNumber> {
+        match self {
+            Self::AddLink(m, _) => Some(m.link),
+            _ => None,
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Rmb {
     pub(crate) counted: bool,
     /// Whether its owner withdrew it and the peer knows.
     pub(crate) withdrawn: bool,
+    /// The link that was being added when it came.
+    pub(crate) during: Option<LinkIndex>,
 }
 
 impl Rmb {
