@@ -7,13 +7,13 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress};
+use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::{is_near, unmet};
@@ -23,6 +23,11 @@ use crate::socket::Socket;
 
 /// Connections accepted from one listener before others have their turn.
 const AT_ONCE: usize = 16;
+
+/// How soon to look first whether those who called and did not connect have gone, and at
+/// the latest.
+const SWEEP: Duration = Duration::from_millis(250);
+const SWEEP_AT_MOST: Duration = Duration::from_secs(60);
 
 /// What the driver's poller tells of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +96,7 @@ pub(crate) fn run(shard: &Arc<Shard>) {
         shard: shard.clone(),
         answers: HashMap::new(),
         last: 0,
+        sweep: None,
     };
     while driver.turn().is_ok_and(|goes_on| goes_on) {}
 }
@@ -100,6 +106,8 @@ struct Driver {
     /// Pairings under way.
     answers: HashMap<u32, Pairing>,
     last: u32,
+    /// When to look for callers that have gone, and how long that was put off.
+    sweep: Option<(Instant, Duration)>,
 }
 
 /// A client that was asked to go on.
@@ -148,13 +156,19 @@ impl Driver {
         let late: Vec<_> = self.answers.iter().filter(|(_, at)| late(at)).collect();
         let late: Vec<_> = late.into_iter().map(|(key, _)| *key).collect();
         late.into_iter().for_each(|key| self.go_on(key));
+        if let Some((_, wait)) = self.sweep.filter(|(at, _)| *at <= now) {
+            let wait = (wait * 2).min(SWEEP_AT_MOST);
+            self.sweep = shard.sweep_calls().then_some((now + wait, wait));
+        }
         let mut state = shard.lock();
         let now = shard.now();
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
         }
         state.rest(&shard, now);
-        if let Some(until) = self.answers.values().map(|pairing| pairing.until).min() {
+        let answers = self.answers.values().map(|pairing| pairing.until);
+        let sweep = self.sweep.map(|(at, _)| at);
+        if let Some(until) = answers.chain(sweep).min() {
             state.wake_at(&shard, shard.at(until), now);
         }
         Ok(!state.is_over(&shard, now))
@@ -200,6 +214,9 @@ impl Driver {
             let answer = rendezvous.answer(&tcp, joined, &shard.patience)?;
             Some((answer, place))
         });
+        if rendezvous.as_ref().is_some_and(Rendezvous::is_called) {
+            self.sweep.get_or_insert((Instant::now() + SWEEP, SWEEP));
+        }
         let arrival = listening.coming(address);
         let Some((answer, place)) = asked else {
             let full = crowded.then_some(Limit::Undecided(UNDECIDED));

@@ -1,5 +1,5 @@
-//! A stack of a living process goes while the peer's waits in a read: the peer hears the
-//! end within a second, and keeps nothing of it.
+//! A stack of a living process goes while the peer's waits in a read, or before it has
+//! connected: the peer hears the end within a second, and keeps nothing of it.
 //!
 //! A program of its own, as it counts what the process holds.
 #![cfg(target_os = "linux")]
@@ -7,10 +7,14 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::{listener, possessions, settles, stack};
-use smc_sockets::{SmcListener, SmcStream};
+use rustix::net::{AddressFamily, SocketType};
+use smc_sockets::{Patience, SmcListener, SmcStream};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Call;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -72,6 +76,21 @@ fn live_and_go(listener: &SmcListener, leaves: Leaves) {
     }
 }
 
+/// Somebody calls, and has gone before the connection that it called for.
+fn call_and_go(listener: &SmcListener) {
+    let address = listener.local_addr().unwrap();
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket(family, kind, None).unwrap();
+    let gid = Gid128 { gid: 5, ext: 5 };
+    let call = Call::announce(&socket, address, gid, Patience::default()).unwrap();
+    let call = call.expect("somebody to call");
+    // The call is taken in with the next connection.
+    let plain = TcpStream::connect(address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(!far.carrier().is_smc());
+    drop((call, plain, far));
+}
+
 #[test]
 fn a_stack_that_goes_leaves_nothing_and_nobody_waiting() {
     let (listener, _) = listener();
@@ -85,5 +104,9 @@ fn a_stack_that_goes_leaves_nothing_and_nobody_waiting() {
                 possessions()
             );
         }
+        //= SHM-036 test
+        call_and_go(&listener);
+        let settled = settles(SECOND, || possessions() == before);
+        assert!(settled, "{before:?}, now {:?}", possessions());
     }
 }

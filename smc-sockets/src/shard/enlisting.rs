@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use rustix::event::epoll::{self, EventFlags};
+use smc_transport_ism::shared::pairing::Rendezvous;
 
 use super::Shard;
 use crate::driver::Token;
@@ -54,6 +55,19 @@ impl Shard {
         // It fails only for what was never added, or is no more.
         let data = Token::Listener(listening.key()).data();
         let _ = epoll::modify(&self.poller, listening, data, flags);
+    }
+
+    /// Forgets who called a listener and has gone; whether other callers are left.
+    //= SHM-036
+    pub(crate) fn sweep_calls(&self) -> bool {
+        let all: Vec<_> = self.listeners().all.values().cloned().collect();
+        let mut left = false;
+        for listening in all.iter().filter_map(Weak::upgrade) {
+            let rendezvous = listening.rendezvous.lock();
+            let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
+            left |= rendezvous.as_mut().is_some_and(Rendezvous::sweep);
+        }
+        left
     }
 
     fn listeners(&self) -> MutexGuard<'_, Listeners> {

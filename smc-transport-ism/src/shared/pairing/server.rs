@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::kernel::Kernel;
@@ -157,6 +158,31 @@ impl Rendezvous {
             }
         }
         self.callers.retain_mut(Caller::listen);
+        self.sweep();
+    }
+
+    /// Whether somebody has called whose connection was not accepted yet.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
+    /// Forgets those who have gone since they called: a process that dies before it
+    /// connects is not kept. Whether others are left.
+    //= SHM-036
+    pub fn sweep(&mut self) -> bool {
+        let sockets = self.callers.iter().map(|caller| &caller.socket);
+        // Without being asked for, the kernel tells of those that have ended.
+        let mut polled: Vec<_> = sockets
+            .map(|socket| PollFd::new(socket, PollFlags::empty()))
+            .collect();
+        let now = rustix::time::Timespec::default();
+        if !polled.is_empty() && rustix::event::poll(&mut polled, Some(&now)).is_ok() {
+            let gone: Vec<_> = polled.iter().map(|at| !at.revents().is_empty()).collect();
+            let mut gone = gone.into_iter();
+            self.callers.retain(|_| gone.next() != Some(true));
+        }
+        self.is_called()
     }
 
     /// Makes room: those that have given up go first, then who called first.

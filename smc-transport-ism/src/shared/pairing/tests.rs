@@ -548,6 +548,29 @@ fn callers_without_end_are_bounded_and_forgotten() {
     assert_eq!(world.rendezvous.callers.len(), 0);
 }
 
+//= SHM-036 test
+#[test]
+fn who_dies_before_connecting_is_not_kept() {
+    let mut world = World::new("127.0.0.1:0");
+    let announce = |world: &World| {
+        let tcp = socket(world.address());
+        let gid = world.client.facts().gid;
+        let call = Call::announce(&tcp, world.address(), gid, PATIENT).unwrap();
+        call.expect("somebody to call")
+    };
+    // One has gone when the next connection is accepted, and one goes after that.
+    drop(announce(&world));
+    let lives = announce(&world);
+    let _plain = TcpStream::connect(world.address()).unwrap();
+    let (_, answer) = world.accept();
+    assert!(answer.is_none());
+    assert_eq!(world.rendezvous.callers.len(), 1);
+    assert!(world.rendezvous.sweep());
+    drop(lives);
+    assert!(!world.rendezvous.sweep());
+    assert_eq!(world.rendezvous.callers.len(), 0);
+}
+
 //= SHM-013 test
 #[test]
 fn later_connections_share_the_channel() {
