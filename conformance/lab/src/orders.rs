@@ -85,6 +85,28 @@ pub enum Family {
     Tcp,
 }
 
+/// What an end of ours says by hand, and sockets never say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Saying {
+    /// A client: a Proposal of SMC-R in version 2 without any EID.
+    NoEid,
+    /// A server: an Accept of SMC-D, which the client did not offer.
+    OtherMode,
+    /// A server: a Decline for this reason.
+    Decline(u32),
+}
+
+impl Saying {
+    /// Who says it.
+    #[must_use]
+    pub fn role(self) -> Role {
+        match self {
+            Self::NoEid => Role::Client,
+            Self::OtherMode | Self::Decline(_) => Role::Server,
+        }
+    }
+}
+
 /// One end's part of a scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Engagement {
@@ -107,6 +129,8 @@ pub struct Engagement {
     /// Without any right but to its devices, and with the usual limit of locked memory,
     /// if it is one of ours.
     pub unprivileged: bool,
+    /// What it says in place of a rendezvous, if it is one of ours.
+    pub by_hand: Option<Saying>,
     /// Octets that the policy permits for buffers, if it is one of ours.
     pub memory: Option<u64>,
     /// Send and receive buffers, in octets, or as the kernel likes.

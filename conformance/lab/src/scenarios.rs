@@ -9,7 +9,7 @@ mod usual;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Step;
-use crate::orders::Role;
+use crate::orders::{Role, Saying};
 
 pub use usual::{ANSWER, GREETING};
 
@@ -25,6 +25,8 @@ pub mod reason {
     pub const MEMORY: u32 = 0x0101_0000;
     /// The link was not confirmed in time.
     pub const TIMEOUT_CONFIRM_LINK: u32 = 0x0201_0000;
+    /// ADD LINK did not come in time.
+    pub const TIMEOUT_ADD_LINK: u32 = 0x0202_0000;
     /// The ends are not in one subnet, as version 1 demands.
     pub const OTHER_SUBNET: u32 = 0x0307_0000;
     /// The peer's SYN or SYN-ACK had no SMC option.
@@ -33,6 +35,10 @@ pub mod reason {
     pub const NO_DEVICE: u32 = 0x0303_0000;
     /// No SMC-R device for what the peer offers.
     pub const NO_SMC_R_DEVICE: u32 = 0x0303_0002;
+    /// No EID is offered.
+    pub const NO_UEID: u32 = 0x0303_0008;
+    /// One end speaks SMC-R and the other one SMC-D.
+    pub const OTHER_MODE: u32 = 0x0304_0000;
     /// A socket option that SMC cannot carry.
     pub const UNSUPPORTED_OPTION: u32 = 0x0306_0000;
     /// The peer declined.
@@ -91,6 +97,8 @@ pub enum Setting {
     Unprivileged(Role),
     /// Both ends have a second RDMA device.
     TwoDevices,
+    /// An end, which is ours, says this in place of a rendezvous.
+    ByHand(Saying),
 }
 
 /// Something that happens to an end while it holds its part.
@@ -119,7 +127,10 @@ impl Setting {
     pub fn is_of_version_2(self) -> bool {
         matches!(
             self,
-            Self::ClientWithoutUeid | Self::ServerWithoutUeid | Self::OtherUeids
+            Self::ClientWithoutUeid
+                | Self::ServerWithoutUeid
+                | Self::OtherUeids
+                | Self::ByHand(Saying::NoEid)
         )
     }
 }
@@ -205,6 +216,13 @@ impl Scenario {
     pub fn is_lossy(&self) -> bool {
         let blocked = self.setting == Setting::RoceBlocked;
         blocked || self.dies.is_some() || !self.disturbances.is_empty()
+    }
+
+    /// Whether the ends are held to the rules: no packets are lost on purpose, and nobody
+    /// says by hand what breaks them.
+    #[must_use]
+    pub fn keeps_rules(&self) -> bool {
+        !self.is_lossy() && !matches!(self.setting, Setting::ByHand(_))
     }
 
     /// What carries it between ends of which these are ours.

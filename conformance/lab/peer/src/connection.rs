@@ -1,7 +1,7 @@
 //! A connection as conversations have it.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,10 @@ impl Connection {
     /// What carries it, as programs are told.
     pub(crate) fn carrier(&self) -> String {
         self.0.carrier().to_string()
+    }
+
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer_addr().ok()
     }
 
     pub(crate) fn carried(&self) -> Carried {

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_lab::conversation;
-use smc_lab::netlink::smc::SocketView;
+use smc_lab::netlink::smc::{Carried, SocketView};
 use smc_lab::orders::{Answer, Engagement, Held, Role};
 use smc_lab::scenarios::Connections;
+use smc_sockets::why::{State, Why};
 use smc_sockets::{SmcListener, SmcSocket, Stack};
 
+use crate::by_hand;
 use crate::connection::Connection;
 use crate::possessions::Possessions;
 use crate::setup;
@@ -28,6 +30,11 @@ pub(crate) fn hold() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let engagement: Engagement = serde_json::from_str(&line)?;
+    if let Some(saying) = engagement.by_hand {
+        let held = by_hand::hold(&engagement, saying, || say(&Answer::Listening));
+        let held = held.unwrap_or_else(|error| Held::failed(&error));
+        return say(&Answer::Held(vec![held]));
+    }
     let stack = setup::stack(&engagement)?;
     let party = Party {
         stack: &stack,
@@ -182,12 +189,31 @@ impl Party<'_> {
             carried: connection.carried(),
             link: None,
         };
+        let why = match view.carried {
+            Carried::Tcp(..) if self.engagement.unprivileged => self.why(connection),
+            _ => Vec::new(),
+        };
         let began = Instant::now();
         let steps = &self.engagement.steps;
         let mut outcome =
             conversation::hold(connection, self.engagement.role, steps, self.patience());
         outcome.transcript.insert(0, connection.carrier());
+        outcome.transcript.extend(why);
         Held::new(Some(view), outcome, began)
+    }
+}
+
+impl Party<'_> {
+    /// What `smcx why` says of the conditions that do not hold for a connection like this
+    /// one, while the others are open.
+    fn why(&self, connection: &Connection) -> Vec<String> {
+        let Some(peer) = connection.peer() else {
+            return Vec::new();
+        };
+        let conditions = Why::walk(self.stack, peer).conditions;
+        let fail = conditions.iter().filter(|at| at.state == State::Fails);
+        fail.map(|at| format!("why: {}: {}", at.name, at.found))
+            .collect()
     }
 }
 

@@ -5,6 +5,8 @@
 //! answers on its standard output, as that process answers the laboratory.
 
 #[cfg(target_os = "linux")]
+mod by_hand;
+#[cfg(target_os = "linux")]
 mod connection;
 #[cfg(target_os = "linux")]
 mod engagement;

@@ -68,7 +68,7 @@ fn policy(engagement: &Engagement) -> io::Result<Policy> {
 }
 
 /// The map of the TCP option, attached as long as this process lives.
-fn marks() -> io::Result<Marks> {
+pub(crate) fn marks() -> io::Result<Marks> {
     static OPTION: OnceLock<TcpOption> = OnceLock::new();
     let option = TcpOption::attach().map_err(told)?;
     let marks = option.marks().as_fd().try_clone_to_owned()?;

@@ -50,8 +50,9 @@ pub(crate) fn judge(
 fn versions(capture: &Path, lines: &[u8], version: &str) -> Result<Result<(), String>, Trouble> {
     let text = String::from_utf8_lossy(lines);
     let mut accepts = text.lines().filter(|line| line.contains("CLC Accept "));
-    let expected = format!("Accept {version} ");
-    if let Some(other) = accepts.find(|line| !line.contains(&expected)) {
+    let expected = ["", "SMC-D "].map(|of| format!("CLC Accept {of}{version} "));
+    let fits = |line: &&str| expected.iter().any(|form| line.contains(form));
+    if let Some(other) = accepts.find(|line| !fits(line)) {
         return Ok(Err(format!(
             "the capture: another version: {}",
             other.trim()

@@ -74,13 +74,20 @@ fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<St
         [one, other] if one != other => Some(format!("the ends differ: {one:?}, {other:?}")),
         [(0, _), _] => Some("no connection over SMC-R".to_owned()),
         [(_, 0), _] => Some("no connection met the limit".to_owned()),
-        _ if !lines.any(|line| line.contains(LIMIT)) => Some(format!("nobody names {LIMIT}")),
+        _ if !lines.clone().any(|line| line.contains(LIMIT)) => {
+            Some(format!("nobody names {LIMIT}"))
+        }
+        _ if !lines.any(|line| line.starts_with(WHY) && line.contains(LIMIT)) => {
+            Some(format!("nobody asked why names {LIMIT}"))
+        }
         _ => None,
     }
 }
 
 /// What a connection that finds too little memory to lock names.
 const LIMIT: &str = "RLIMIT_MEMLOCK";
+/// Before what the walk through all conditions says of it.
+const WHY: &str = "why: ";
 
 /// Whether a conversation of this end differs as is known.
 pub(crate) fn tells(all: &[Held], known: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use super::usual::{ECHO, GREETING, USUAL};
 use super::{Expected, Scenario, Setting, reason};
-use crate::orders::Role;
+use crate::orders::{Role, Saying};
 
 /// Our sockets have a UEID of their own, by which they know each other.
 const BETWEEN_OURS: Option<Expected> = Some(Expected::SmcR);
@@ -96,6 +96,45 @@ pub(super) const FALLBACKS: &[Scenario] = &[
         setting: Setting::OtherSubnet,
         expected: server_declines(reason::OTHER_SUBNET),
         ..FALLBACK
+    },
+    Scenario {
+        // Linux's client does not offer version 2 without one, and our sockets have one
+        // always: it is said by hand.
+        name: "fallback-no-eid-offered",
+        setting: Setting::ByHand(Saying::NoEid),
+        needs_ours: Some(Role::Client),
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::NO_UEID)),
+            Some((reason::NO_UEID, 0)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        name: "fallback-other-mode",
+        setting: Setting::ByHand(Saying::OtherMode),
+        needs_ours: Some(Role::Server),
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::OTHER_MODE, 0)),
+            Some((reason::PEER_DECLINED, reason::OTHER_MODE)),
+        ),
+        ..USUAL
+    },
+    Scenario {
+        // Nobody here says it: without ADD LINK Linux and we go on with one link.
+        name: "fallback-add-link-timeout-heard",
+        setting: Setting::ByHand(Saying::Decline(reason::TIMEOUT_ADD_LINK)),
+        needs_ours: Some(Role::Server),
+        client: GREETING,
+        server: ECHO,
+        expected: Expected::Tcp(
+            Some((reason::PEER_DECLINED, reason::TIMEOUT_ADD_LINK)),
+            Some((reason::TIMEOUT_ADD_LINK, 0)),
+        ),
+        ..USUAL
     },
     Scenario {
         // Linux's server and its client, and ours, decline almost at the same time. If the

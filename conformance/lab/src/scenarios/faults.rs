@@ -8,6 +8,15 @@ use crate::orders::Role;
 /// Streams both ways under which a link goes down.
 const EXCHANGE: &[Step] = &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End];
 
+/// The same, and the other end closes first. Soft-RoCE repeats for ever what Linux's server
+/// sent over a link whose other end is gone; if it is the last to close it waits for that.
+const EXCHANGE_AND_STAY: &[Step] = &[
+    Step::Exchange(8 * MIB),
+    Step::Shutdown,
+    Step::End,
+    Step::Pause(2_000),
+];
+
 /// An interface goes down while four such streams are on the wire, and comes up again.
 const fn down_and_up(role: Role, interface: u8) -> [Disturbance; 2] {
     let down = Disturbance {
@@ -122,7 +131,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         own_guests: true,
         connections: Connections::AtOnce(4),
         disturbances: &down_and_up(Role::Client, 0),
-        client: EXCHANGE,
+        client: EXCHANGE_AND_STAY,
         server: EXCHANGE,
         patience: 60,
         ..USUAL
@@ -134,7 +143,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         own_guests: true,
         connections: Connections::AtOnce(4),
         disturbances: &down_and_up(Role::Client, 1),
-        client: EXCHANGE,
+        client: EXCHANGE_AND_STAY,
         server: EXCHANGE,
         patience: 60,
         ..USUAL

@@ -2,7 +2,7 @@
 
 use super::sweeps::{RANDOM_SIZES, SIZES, URGENT_ASKS, URGENT_SWEEP};
 use super::usual::{ECHO, GREETING, KIB, MIB, USUAL};
-use super::{Campaign, Connections, Scenario, Setting};
+use super::{Campaign, Connections, Expected, Scenario, Setting, reason};
 use crate::conversation::Step;
 
 /// A round of the soak: an echo, and streams both ways.
@@ -208,6 +208,17 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
+        // For comparison.
+        name: "stream-64m-both-tcp",
+        campaign: Campaign::Full,
+        setting: Setting::TcpClient,
+        client: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
+        server: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
+        expected: Expected::Tcp(None, Some((reason::PEER_WITHOUT_SMC, 0))),
+        patience: 60,
+        ..USUAL
+    },
+    Scenario {
         name: "echo-random-sizes",
         campaign: Campaign::Full,
         client: &RANDOM_SIZES,
@@ -237,6 +248,17 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         client: SOAK_CLIENT,
         server: SOAK_SERVER,
         groups: (0, 1),
+        ..USUAL
+    },
+    Scenario {
+        name: "in-turn-10000",
+        campaign: Campaign::Full,
+        connections: Connections::InTurn(10_000),
+        client: GREETING,
+        server: ECHO,
+        groups: (0, 1),
+        // All of it within some ten of these.
+        patience: 180,
         ..USUAL
     },
     Scenario {

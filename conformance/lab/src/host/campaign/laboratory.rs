@@ -159,7 +159,7 @@ fn converse(
     if let Some(difference) = difference.or(held.early) {
         return Ok(Err(difference));
     }
-    let unjudged = match captures::judge(&capture, version(v1), scenario.is_lossy())? {
+    let unjudged = match captures::judge(&capture, version(v1), !scenario.keeps_rules())? {
         Ok(unjudged) => unjudged,
         Err(difference) => return Ok(Err(difference)),
     };

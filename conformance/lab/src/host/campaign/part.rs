@@ -42,6 +42,10 @@ pub(super) fn of(scenario: &Scenario, v1: bool, port: u16) -> Parts {
         port,
         connections: scenario.connections,
         unprivileged: scenario.setting == Setting::Unprivileged(role),
+        by_hand: match scenario.setting {
+            Setting::ByHand(saying) if saying.role() == role => Some(saying),
+            _ => None,
+        },
         memory: (scenario.setting == Setting::NoMemory(role)).then_some(0),
         buffers: buffers(scenario.setting, role),
         steps: match role {

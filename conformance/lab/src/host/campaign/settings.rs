@@ -43,7 +43,8 @@ pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
         | Setting::TcpServer
         | Setting::Buffers(..)
         | Setting::NoMemory(_)
-        | Setting::Unprivileged(_) => Ok(()),
+        | Setting::Unprivileged(_)
+        | Setting::ByHand(_) => Ok(()),
         Setting::RoceBlocked => pair.client.adjust(Adjustment::BlockRoce(true)),
         Setting::TestLink(seconds) => {
             for guest in [&mut pair.client, &mut pair.server] {
@@ -84,7 +85,8 @@ pub(super) fn undo(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
         | Setting::TcpServer
         | Setting::Buffers(..)
         | Setting::NoMemory(_)
-        | Setting::Unprivileged(_) => Ok(()),
+        | Setting::Unprivileged(_)
+        | Setting::ByHand(_) => Ok(()),
         // The guests go.
         Setting::RoceBlocked | Setting::TestLink(_) | Setting::TwoDevices => Ok(()),
         Setting::OtherSubnet => {
