@@ -1,8 +1,6 @@
 //! Two engines, each with RNICs that one fabric joins, and nothing between them but a
 //! queue of CLC octets.
 
-mod contract;
-
 use std::time::Duration as Time;
 
 use rustix::event::{PollFd, PollFlags, poll};

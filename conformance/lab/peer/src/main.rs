@@ -2,12 +2,15 @@
 //! with the TCP option.
 //!
 //! The guest's first process starts it with an engagement on its standard input; it
-//! answers on its standard output, as that process answers the laboratory.
+//! answers on its standard output, as that process answers the laboratory. With the argument
+//! `contract` it holds the guest's RNICs to the contract of adapters instead.
 
 #[cfg(target_os = "linux")]
 mod by_hand;
 #[cfg(target_os = "linux")]
 mod connection;
+#[cfg(target_os = "linux")]
+mod contract;
 #[cfg(target_os = "linux")]
 mod engagement;
 #[cfg(target_os = "linux")]
@@ -17,7 +20,11 @@ mod setup;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    if let Err(error) = engagement::hold() {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("contract") => contract::hold(),
+        _ => engagement::hold(),
+    };
+    if let Err(error) = done {
         eprintln!("smc-lab-peer: {error}");
         std::process::exit(1);
     }

@@ -76,6 +76,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
             }
         }
     }
+    if peer.is_ok() && options.direction.is_none() && options.names(CONTRACT) && !options.v1 {
+        let row = laboratory.contract(CONTRACT)?;
+        say(out, report::line(&row).trim_end())?;
+        rows.push(row);
+    }
     laboratory.end(&mut rows)?;
     let results = laboratory.results();
     let write = |name: &str, text: String| {
@@ -97,12 +102,18 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
     Ok(failures == 0 && !rows.is_empty())
 }
 
+/// What is no conversation: our RNICs are held to the contract of adapters.
+const CONTRACT: &str = "contract";
+
 impl Options {
-    fn wants(&self, scenario: &Scenario) -> bool {
-        let named = self
-            .only
+    fn names(&self, name: &str) -> bool {
+        self.only
             .as_ref()
-            .is_none_or(|parts| parts.split(',').any(|part| scenario.name.contains(part)));
+            .is_none_or(|parts| parts.split(',').any(|part| name.contains(part)))
+    }
+
+    fn wants(&self, scenario: &Scenario) -> bool {
+        let named = self.names(scenario.name);
         // Who names one has asked for it.
         let in_version = match self.v1 {
             true => !scenario.setting.is_of_version_2(),

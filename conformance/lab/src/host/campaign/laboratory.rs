@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::super::machine::Blueprint;
+use super::super::machine::{Blueprint, Guest};
 use super::super::report::Row;
 use super::super::{Trouble, captures, console, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
 use super::{part, settings};
-use crate::orders::Held;
+use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
 /// The guests, and where results go.
@@ -37,6 +37,42 @@ impl Laboratory {
         &self.results
     }
 
+    /// Guests, those that are there or new ones.
+    fn guests(&mut self) -> Result<(), Trouble> {
+        if self.pair.is_none() {
+            self.boots += 1;
+            let pair = Pair::start(&self.blueprint, &self.results, self.boots, self.v1)?;
+            self.pair = Some(pair);
+        }
+        Ok(())
+    }
+
+    /// Our RNICs are held to the contract of adapters, by our program in a guest.
+    pub(super) fn contract(&mut self, name: &'static str) -> Result<Row, Trouble> {
+        self.guests()?;
+        let Some(pair) = &mut self.pair else {
+            return Err(Trouble::Failed("no guests".into()));
+        };
+        let began = Instant::now();
+        let (lines, result) = run_contract(&mut pair.client)?;
+        let path = self.results.join(format!("{name}.txt"));
+        fs::write(&path, lines.join("\n")).map_err(failed(path.display()))?;
+        let result = match pair.alarms()?.first() {
+            Some(line) => Err(format!("a kernel's log: {line}")),
+            None => result,
+        };
+        if result.is_err() {
+            self.pair = None;
+        }
+        Ok(Row {
+            scenario: name,
+            direction: "ours".into(),
+            version: version(self.v1).to_owned(),
+            result,
+            took: began.elapsed(),
+        })
+    }
+
     /// One scenario. Guests that it left in doubt are replaced.
     pub(super) fn try_out(
         &mut self,
@@ -47,15 +83,7 @@ impl Laboratory {
         if scenario.own_guests {
             self.pair = None;
         }
-        if self.pair.is_none() {
-            self.boots += 1;
-            self.pair = Some(Pair::start(
-                &self.blueprint,
-                &self.results,
-                self.boots,
-                self.v1,
-            )?);
-        }
+        self.guests()?;
         let Some(pair) = &mut self.pair else {
             return Err(Trouble::Failed("no guests".into()));
         };
@@ -111,6 +139,34 @@ impl Laboratory {
             took: began.elapsed(),
         });
         Ok(())
+    }
+}
+
+/// Has a guest run the contract: what was told, and how many rules were kept or which ones
+/// were not.
+fn run_contract(guest: &mut Guest) -> Result<(Vec<String>, Result<String, String>), Trouble> {
+    let limit = Duration::from_secs(900);
+    guest.order(&Order::Run {
+        command: vec![PEER.to_owned(), "contract".to_owned()],
+        limit: limit.as_millis() as u64,
+    })?;
+    let mut lines = Vec::new();
+    loop {
+        match guest.answer(limit + Duration::from_secs(10))? {
+            Answer::Printed(line) => lines.push(line),
+            Answer::Ended(status) => {
+                let of = |word: &str| {
+                    let lines = lines.iter().filter(|line| line.contains(word));
+                    lines.map(String::as_str).collect::<Vec<_>>()
+                };
+                let result = match status {
+                    Some(0) => Ok(format!("{} rules", of(" kept ").len())),
+                    _ => Err(format!("{status:?} {}", of(" BROKEN ").join(", "))),
+                };
+                return Ok((lines, result));
+            }
+            other => return Err(guest.surprise(&other)),
+        }
     }
 }
 

@@ -1,0 +1,50 @@
+//! The contract, and everybody who is held to it.
+
+use smc_contract::{Adapters, rules};
+
+/// Holds what is made to every rule, and tells which one it breaks.
+fn holds<A: Adapters>(what: &str, make: &dyn Fn() -> A) {
+    for (name, rule) in rules() {
+        eprintln!("{what}: {name}");
+        rule(make);
+    }
+}
+
+#[test]
+fn the_simulator_keeps_the_contract() {
+    for seed in 0..20 {
+        holds("simulator", &|| smc_contract::Simulated::new(seed));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rnics_in_software_keep_the_contract() {
+    use smc_contract::{Bindings, Made};
+    use smc_transport_verbs::soft::Fabric;
+
+    for inline in [0, 64, 4096] {
+        holds("software", &|| {
+            let fabric = Fabric::default();
+            Bindings::new(Made {
+                rnics: [fabric.rnic(inline), fabric.rnic(inline)],
+                gid: Default::default(),
+                fabric: Some(fabric),
+            })
+        });
+    }
+}
+
+/// On a machine with an RNIC that has an IPv4 GID: with it.
+#[cfg(all(target_os = "linux", feature = "rdma"))]
+#[test]
+fn rnics_of_this_machine_keep_the_contract() {
+    match smc_contract::rnics() {
+        Ok(rnics) => {
+            for rnic in rnics {
+                holds(&rnic.name, &|| rnic.open().unwrap());
+            }
+        }
+        Err(why) => eprintln!("SKIPPED: {why}"),
+    }
+}

@@ -1,0 +1,38 @@
+//! The contract of adapters, with the RNICs that a guest has.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use smc_contract::{HostRnic, rnics, rules};
+
+/// Holds each RNIC to each rule, and tells of each on a line.
+pub(crate) fn hold() -> io::Result<()> {
+    // What is broken is told where the rules are told.
+    std::panic::set_hook(Box::new(|told| println!("{told}")));
+    let mut broken = Vec::new();
+    for rnic in rnics().map_err(io::Error::other)? {
+        broken.extend(of(&rnic));
+    }
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("broken: {}", broken.join(", ")))),
+    }
+}
+
+/// The rules that an RNIC breaks.
+fn of(rnic: &HostRnic) -> Vec<&'static str> {
+    let mut broken = Vec::new();
+    let make = || match rnic.open() {
+        Ok(bindings) => bindings,
+        Err(why) => panic!("{why}"),
+    };
+    for (name, rule) in rules() {
+        let held = catch_unwind(AssertUnwindSafe(|| rule(&make)));
+        let word = if held.is_ok() { "kept" } else { "BROKEN" };
+        println!("{} {word} {name}", rnic.name);
+        if held.is_err() {
+            broken.push(name);
+        }
+    }
+    broken
+}
