@@ -51,6 +51,7 @@ fn a_server_takes_a_decline_in_place_of_the_proposal() {
 fn a_server_without_a_device_or_in_another_subnet_declines() {
     //= RENDEZVOUS-003 test
     //= RENDEZVOUS-006 test
+    //= CLC-019 test
     //= CLC-054 test
     for (paths, code) in [
         (0, DiagnosisCode::NO_SMCR_DEVICE),
@@ -65,7 +66,8 @@ fn a_server_without_a_device_or_in_another_subnet_declines() {
         let proposal = s.peer.proposal();
         let _ = s.clc(conn, &proposal);
         s.take_proposal(conn);
-        s.expect_decline(conn, code);
+        let decline = s.expect_decline(conn, code);
+        check!(s, decline.peer_id, s.endpoint.config().peer_id);
         check!(s, s.adapter.queue_pairs(), 0);
         s.end();
     }

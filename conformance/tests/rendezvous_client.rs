@@ -4,7 +4,7 @@ use conformance::check;
 use conformance::script::{Peer, Script};
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 use smc_proto::wire::clc::AcceptConfirm;
-use smc_proto::wire::types::{DiagnosisCode, Mtu, Qpn, RmbeIndex};
+use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, Qpn, RmbeIndex};
 
 #[test]
 fn the_first_contact_of_a_client_is_told_in_order() {
@@ -325,5 +325,26 @@ fn a_client_of_a_full_table_is_told_so() {
     let options = smc_proto::endpoint::ConnOptions::new(Default::default());
     let full = s.endpoint.connect(s.now, options, &s.paths);
     check!(s, full, Err(smc_proto::endpoint::OpenError::Full));
+    s.end();
+}
+
+#[test]
+fn data_that_comes_early_over_a_link_of_another_group_is_not_held() {
+    //= RENDEZVOUS-033 test
+    let mut s = Script::client();
+    s.client_first_contact();
+    let foreign = s.link();
+    s.peer.id = PeerId::new(7, s.peer.mac);
+    s.peer.qpn = Qpn::new(0x700);
+    let (conn, confirm) = s.client_confirms();
+    let link = s.adapter.links().last().unwrap();
+    s.send_cdc(foreign, Peer::cdc(confirm.alert_token, 1, 12, 0));
+    check!(s, s.endpoint.statistics().cdc_unknown, 1);
+    s.send_on(link, s.peer.confirm_link());
+    s.expect_confirm_link_reply();
+    s.send_on(link, s.peer.add_link());
+    s.expect_add_link_rejection();
+    s.expect_established(conn);
+    check!(s, s.readable(conn), 0);
     s.end();
 }

@@ -88,6 +88,23 @@ fn trap_12_confirm_link_comes_some_milliseconds_later_and_once() {
 }
 
 #[test]
+fn a_client_waits_for_confirm_link_and_then_for_a_decline() {
+    //= V2-182 test
+    let mut rig = Rig::new(1, |_| {});
+    let _ = rig.client_confirms(half());
+    rig.clc.clear();
+    rig.wait(Duration::from_millis(4_900));
+    assert!(rig.clc.is_empty(), "the server may still decline");
+    rig.wait(Duration::from_millis(200));
+    match rig.said() {
+        ClcMessage::Decline(word) => {
+            assert_eq!(word.diagnosis, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn trap_13_a_server_with_one_link_says_so_or_offers_another_one() {
     //= V2-183 test
     let mut rig = Rig::new(1, |_| {});

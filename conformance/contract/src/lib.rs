@@ -54,6 +54,9 @@ pub trait Adapters {
     /// Waits until there may be something to hear; false if nothing will come.
     fn wait(&mut self) -> bool;
 
+    /// Lets a moment pass in which everything on its way arrives.
+    fn pause(&mut self);
+
     /// Copies octets into a send buffer.
     fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]);
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use smc_proto::command::{BufferSpans, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
+use smc_proto::time::Duration;
 use smc_proto::wire::types::{Gid, Mac, Mtu};
 use smc_transport_sim::fabric::{Fabric, FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, Trigger};
@@ -87,6 +88,11 @@ impl Adapters for Simulated {
 
     fn wait(&mut self) -> bool {
         self.fabric.step()
+    }
+
+    fn pause(&mut self) {
+        let end = self.fabric.now().after(Duration::from_millis(1));
+        while !self.fabric.run_until(end) && self.fabric.next_event().is_some_and(|at| at <= end) {}
     }
 
     fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]) {

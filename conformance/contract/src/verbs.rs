@@ -98,6 +98,10 @@ impl<R: Rnic> Adapters for Bindings<R> {
         false
     }
 
+    fn pause(&mut self) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+
     fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]) {
         let filled = self.sides[side].fill(spans, octets);
         assert_eq!(filled, Ok(octets.len() as u32));

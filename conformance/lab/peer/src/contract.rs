@@ -5,6 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smc_contract::{HostRnic, rnics, rules};
 
+/// What soft-RoCE is known to break: it repeats for ever what nobody answers.
+const KNOWN: [&str; 1] = ["nobody_answers"];
+
 /// Holds each RNIC to each rule, and tells of each on a line.
 pub(crate) fn hold() -> io::Result<()> {
     // What is broken is told where the rules are told.
@@ -28,9 +31,15 @@ fn of(rnic: &HostRnic) -> Vec<&'static str> {
     };
     for (name, rule) in rules() {
         let held = catch_unwind(AssertUnwindSafe(|| rule(&make)));
-        let word = if held.is_ok() { "kept" } else { "BROKEN" };
+        let known = KNOWN.contains(&name);
+        let word = match (held.is_ok(), known) {
+            (true, false) => "kept",
+            (false, false) => "BROKEN",
+            (false, true) => "known not to keep",
+            (true, true) => "BROKEN, it is no longer known not to keep",
+        };
         println!("{} {word} {name}", rnic.name);
-        if held.is_err() {
+        if held.is_ok() == known {
             broken.push(name);
         }
     }

@@ -156,6 +156,7 @@ fn cell(setup_name: &str, event: Event) -> String {
 
 #[test]
 fn every_state_answers_every_event_as_the_table_says() {
+    //= ABORT-014 test
     //= CASE-C09 test
     //= CLOSE-006 test
     //= CLOSE-007 test

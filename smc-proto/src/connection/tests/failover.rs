@@ -63,6 +63,22 @@ fn lost_data_is_written_again_merged_with_new_after_a_validation() {
 }
 
 #[test]
+fn who_may_not_tell_the_peer_stays_silent_on_another_link() {
+    //= FAILOVER-016 test
+    for cause in [FatalCause::LinkLost, FatalCause::RmbeConflict] {
+        let mut pair = Pair::of(64);
+        pair.send(0, 10, false);
+        pair.poll(0);
+        let (now, cfg) = (pair.now, pair.cfg);
+        pair.conn(0).on_fatal(now, &cfg, cause);
+        pair.check();
+        pair.change_link(0);
+        assert!(!pair.conn(0).wants_work());
+        assert_eq!(pair.poll(0), 0);
+    }
+}
+
+#[test]
 fn what_the_peer_has_read_is_not_written_again() {
     //= FAILOVER-007 test
     //= FAILOVER-013 test

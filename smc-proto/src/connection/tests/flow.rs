@@ -176,6 +176,9 @@ fn a_request_for_the_cursor_is_answered_at_once_or_after_the_lag() {
         assert_eq!(pair.conn(1).on_cdc(later, &cfg, &cdc), CdcOutcome::Applied);
         assert!(!pair.conn(1).wants_work());
     }
+    // Nor is reading nothing, while it still asks.
+    assert_eq!(pair.conn(1).consume(0), Ok(()));
+    assert!(!pair.conn(1).wants_work());
     // And any number of requests in one batch makes one answer.
     pair.recv(1, 1);
     pair.recv(1, 1);

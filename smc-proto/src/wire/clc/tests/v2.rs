@@ -267,10 +267,14 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
     assert_eq!(v2.extension, FirstContactExtension::default());
     assert_eq!(v2.gids, GidList::new());
 
+    // Release 2.1 has limits, of SMC-R only.
+    let release = Release::V2_1;
+    let limited = FirstContactExtension { release, ..told };
+    let v2 = read(ClcMessage::Accept(with_extension(limited, true)));
+    assert_eq!(v2.extension, limited);
     let Ok(ClcMessage::SmcdAccept(mut smcd)) = parse(&smcd_accept(1)) else {
         panic!()
     };
-    let release = Release::V2_1;
     smcd.v2.as_mut().unwrap().extension = FirstContactExtension { release, ..told };
     let Ok(ClcMessage::SmcdAccept(smcd)) = parse(&emit(&ClcMessage::SmcdAccept(smcd))) else {
         panic!()
