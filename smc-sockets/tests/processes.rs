@@ -2,8 +2,10 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+#[path = "common/peer.rs"]
+mod peer;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,9 @@ fn child() {
         return;
     };
     let (name, address) = role.split_once(' ').unwrap();
+    if name == "serve" {
+        return serve();
+    }
     let mut stream = SmcStream::connect_on(&stack(), address).unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
     match name {
@@ -40,6 +45,17 @@ fn child() {
         }
         _ => panic!("{role}"),
     }
+}
+
+/// Serves one connection; it is to bring these octets.
+fn serve() {
+    let (listener, address) = listener();
+    println!("\n{address}");
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    assert!(received == octets(LEN));
 }
 
 fn spawn(role: &str) -> Child {
@@ -109,4 +125,44 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
     assert!(received == octets(LEN));
+}
+
+#[test]
+fn what_came_while_the_server_slept_is_read_to_its_end() {
+    // The client is gone before the server has looked at its Confirm.
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture"])
+        .env(ROLE, "serve here")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find(|line| line.starts_with("127.")).unwrap();
+    let mut client = peer::Peer::connect(address.parse().unwrap());
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.hear();
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    // The client's memory is offered only now.
+    client.tell(&accept);
+    let confirm = client.next();
+    client.send(&confirm);
+    client.write_all(&octets(LEN));
+    drop(client);
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("it waits for ever");
+            }
+        }
+    };
+    assert!(status.success());
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant as Clock};
 
 use smc_proto::command::IsmCommand;
 use smc_proto::config::{Config, Offers};
+use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::event::Event;
 use smc_proto::id::{BufferId, ConnId, DeviceId};
@@ -176,6 +177,18 @@ impl Peer {
             }
         }
         panic!("no message");
+    }
+
+    /// Writes octets and says that they are all, once SMC has begun.
+    pub(crate) fn write_all(&mut self, octets: &[u8]) {
+        let conn = self.conn.unwrap();
+        let mut open = self.engine.conn(conn).unwrap();
+        let fill = |space: &_| self.binding.fill(space, octets).unwrap();
+        assert_eq!(open.write(NOW, fill), Ok(octets.len() as u32));
+        open.shutdown(NOW, Shutdown::Write);
+        while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
+            self.binding.execute(command);
+        }
     }
 
     /// Takes its DMBs back, on which the other side relies.

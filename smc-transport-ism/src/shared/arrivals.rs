@@ -14,33 +14,58 @@ use crate::device::{DeviceEvent, Dmb, DmbToken, IsmError, IsmReport, RemoteDmb};
 use crate::doorbell::SLOTS;
 use crate::slots::Key;
 
+/// What a socket had to give.
+enum Taken {
+    Some,
+    /// A peer that rang while this side slept.
+    Wake,
+    /// Nothing now, or ever.
+    Last,
+}
+
 impl Device {
     /// Takes at most so many messages from a channel's socket: a peer that sends
     /// without end is not read without end.
     pub(super) fn read_channel(&mut self, key: Key, most: usize) {
         for _ in 0..most {
             // A withdrawal brings the rings before it along.
-            if most <= REPORTS && self.reports.len() >= REPORTS {
+            if self.reports.len() >= REPORTS {
                 return;
             }
-            let Some(channel) = self.channels.at_mut(key) else {
-                return;
-            };
-            let peer = channel.peer;
-            match channel.receive() {
-                // Behind a wake there is seldom anything: what there is comes next time.
-                Arrival::Wake if most <= REPORTS => return,
-                Arrival::Nothing => return,
-                Arrival::Wake | Arrival::Inner => {}
-                Arrival::Event { code, info } => {
-                    let event = DeviceEvent::software(peer, code, info);
-                    self.reports.push_back(IsmReport::Event(event));
-                }
-                Arrival::Withdrawn(token) => self.withdrawn(key, token),
-                //= SHM-029
-                Arrival::End => return self.close(key),
+            // Behind a wake there is seldom anything: what there is comes next time.
+            match self.take_message(key) {
+                Taken::Some => {}
+                Taken::Wake | Taken::Last => return,
             }
         }
+    }
+
+    /// Takes one message from a channel's socket; whether there may be more.
+    pub(super) fn read_message(&mut self, key: Key) -> bool {
+        !matches!(self.take_message(key), Taken::Last)
+    }
+
+    fn take_message(&mut self, key: Key) -> Taken {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return Taken::Last;
+        };
+        let peer = channel.peer;
+        match channel.receive() {
+            Arrival::Nothing => return Taken::Last,
+            Arrival::Wake => return Taken::Wake,
+            Arrival::Inner => {}
+            Arrival::Event { code, info } => {
+                let event = DeviceEvent::software(peer, code, info);
+                self.reports.push_back(IsmReport::Event(event));
+            }
+            Arrival::Withdrawn(token) => self.withdrawn(key, token),
+            //= SHM-029
+            Arrival::End => {
+                self.close(key);
+                return Taken::Last;
+            }
+        }
+        Taken::Some
     }
 
     /// The peer took a DMB back: told after everything that it did before.

@@ -240,8 +240,17 @@ impl Device {
         known.or_else(|| {
             channels.iter().find_map(|key| {
                 // The offer was sent before the token was told, so it is there to be read.
-                self.read_channel(*key, SOCKET.saturating_sub(self.reports.len()));
-                offer(self, *key)
+                // What is behind it stays: it may be the end of the peer, which is told
+                // after everything that came before.
+                //= SHM-029
+                for _ in 0..SOCKET.saturating_sub(self.reports.len()) {
+                    let more = self.read_message(*key);
+                    let found = offer(self, *key);
+                    if found.is_some() || !more {
+                        return found;
+                    }
+                }
+                None
             })
         })
     }
