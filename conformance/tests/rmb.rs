@@ -1,12 +1,13 @@
 //! RMBs, their elements and their keys (RFC 7609 2.1, 4.4, 3.5.5.2, A.3.5, A.3.7).
 
 use conformance::check;
-use conformance::script::{Peer, Script};
+use conformance::script::{DEVICE, Peer, Script};
+use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::ConnectionFlags;
-use smc_proto::wire::clc::AcceptConfirm;
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::llc::{LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{BufferSize, RKey, RToken, RmbeIndex};
 
@@ -318,4 +319,28 @@ fn an_element_that_an_accept_named_waits_for_its_rmb_if_nobody_confirmed() {
     let (_, accept) = s.server_accepts();
     check!(s, accept.rmbe_index.0, 3);
     s.end();
+}
+
+#[test]
+fn rmbs_are_marked_if_that_is_wanted_and_send_buffers_never() {
+    //= RMB-014 test
+    //= RMB-015 test
+    for wanted in [false, true] {
+        let mut s = Script::with(|config| config.eye_catcher = wanted);
+        let conn = s.connect();
+        s.expect_proposal(conn);
+        let accept = Peer::octets(&ClcMessage::Accept(s.peer.accept(1)));
+        let _ = s.endpoint.handle_clc(s.now, conn, &accept);
+        let mut kinds = Vec::new();
+        while let Some(command) = s.endpoint.poll_rdma(s.now, DEVICE) {
+            if let RdmaCommand::AllocBuffer {
+                kind, eye_catcher, ..
+            } = command
+            {
+                assert_eq!(eye_catcher, wanted && kind == BufferKind::Rmb);
+                kinds.push(kind);
+            }
+        }
+        assert_eq!(kinds.len(), 2, "{kinds:?}");
+    }
 }

@@ -6,6 +6,7 @@ use smc_proto::config::OnSilence;
 use smc_proto::endpoint::ClcProgress;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
+use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
@@ -173,6 +174,25 @@ fn replies_that_come_too_late_are_dropped() {
     s.send(s.peer.confirm_link_reply());
     s.expect_silence();
     check!(s, s.endpoint.usage().groups, 1);
+    s.end();
+}
+
+#[test]
+fn an_answer_about_another_rmb_is_dropped() {
+    //= V2-190 test
+    let mut s = Script::client();
+    s.client_first_contact();
+    let conn = s.connect();
+    s.expect_proposal(conn);
+    s.accept(conn, s.peer.subsequent(2));
+    let own = s.expect_confirm_rkey();
+    let mut other = own.clone();
+    other.rtoken.address ^= 0x1000;
+    s.send(Peer::reply_to(&LlcMessage::ConfirmRkey(other)));
+    s.expect_silence();
+    s.send(Peer::reply_to(&LlcMessage::ConfirmRkey(own)));
+    s.expect_confirm(conn);
+    s.expect_established(conn);
     s.end();
 }
 

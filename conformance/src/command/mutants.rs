@@ -18,6 +18,8 @@ const PACKAGE: &str = "smc-proto";
 
 #[derive(Args)]
 pub(crate) struct Mutants {
+    /// Changes whose names contain one of these; all, if none is given.
+    parts: Vec<String>,
     /// Tries every N-th change of the list.
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZero<usize>,
@@ -55,7 +57,12 @@ impl Mutants {
             places.len(),
             all.len()
         );
-        let chosen = all.iter().skip(self.from).step_by(self.every.get());
+        let named = |each: &&Decision| {
+            let mut parts = self.parts.iter();
+            self.parts.is_empty() || parts.any(|part| each.change.name.contains(part.as_str()))
+        };
+        let chosen = all.iter().filter(named);
+        let chosen = chosen.skip(self.from).step_by(self.every.get());
         let chosen: Vec<&Decision> = chosen.collect();
         if self.list {
             for each in chosen {

@@ -206,6 +206,7 @@ fn late_completions_of_the_old_link_count_for_nothing() {
 
 #[test]
 fn urgent_data_is_urgent_again() {
+    //= URG-001 test
     let mut pair = Pair::of(16);
     pair.send(0, 5, true);
     pair.poll(0);
