@@ -4,7 +4,7 @@ use smc_checker::{Live, Seen};
 use smc_transport_sim::chaos;
 
 /// Seeds that show what is seldom, and what that is.
-const ODD: [(u64, &str); 9] = [
+const ODD: [(u64, &str); 10] = [
     (131, "links are given up while they are being added"),
     (
         1013,
@@ -26,6 +26,10 @@ const ODD: [(u64, &str); 9] = [
         "a server that had no second port in the first contact gets one",
     ),
     (2582, "an Accept comes in pieces while its link goes"),
+    (
+        3926,
+        "DELETE LINK overtakes an ADD LINK CONTINUATION on another link",
+    ),
 ];
 
 #[test]

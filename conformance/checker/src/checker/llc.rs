@@ -311,7 +311,10 @@ fn note_delete(group: &mut Group, here: Where, delete: &DeleteLink, answers: boo
     };
     link.doubtful = true;
     match (from, delete.reply) {
-        (Side::Server, false) => link.stage = link.stage.max(Stage::Leaving),
+        (Side::Server, false) => {
+            link.stage = link.stage.max(Stage::Leaving);
+            link.deleted_over = Some(place.link);
+        }
         (Side::Client, true) if answers => {
             link.stage = Stage::Gone;
             link.gone_at = at.time;

@@ -6,7 +6,7 @@ use smc_proto::wire::types::LinkNumber;
 use crate::deviation;
 use crate::rule::{Judgement, early, rules, wrong};
 use crate::state::group::{Addition, Request};
-use crate::state::link::{LinkEnd, Stage};
+use crate::state::link::{Link, LinkEnd, Stage};
 use crate::state::message::Message;
 use crate::state::side::Side;
 use crate::view::{LinkView, LlcView, On};
@@ -294,6 +294,14 @@ fn round_place(view: &LlcView<'_>) -> Judgement {
             kinds.0 == kinds.1 && r.from != view.from && r.link == view.index
         };
         if round.reply && view.group.requests.iter().any(asked) {
+            return Judgement::Fine;
+        }
+        // Or said so over another link, on which it came first.
+        let overtaken = |link: &Link| {
+            let over = link.deleted_over.is_some_and(|over| over != view.index);
+            over && link.number == Some(round.link)
+        };
+        if view.group.links.iter().any(overtaken) {
             return Judgement::Fine;
         }
         return match view.group.is_known() {

@@ -44,6 +44,8 @@ pub(crate) struct Link {
     pub(crate) stage: Stage,
     /// Whether a client asked for its deletion, so that either side may leave it out.
     pub(crate) doubtful: bool,
+    /// The link over which the server said last that it deletes this one.
+    pub(crate) deleted_over: Option<LinkIndex>,
     /// Whether it could ever be used.
     pub(crate) was_up: bool,
     /// Whether the capture holds its beginning.
@@ -69,6 +71,7 @@ impl Link {
                 Stage::Confirmed
             },
             doubtful: false,
+            deleted_over: None,
             was_up: !whole,
             whole,
             used: Pair::default(),
