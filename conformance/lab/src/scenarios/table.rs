@@ -2,7 +2,7 @@
 
 use super::sweeps::{RANDOM_SIZES, SIZES, URGENT_ASKS, URGENT_SWEEP};
 use super::usual::{ECHO, GREETING, KIB, MIB, USUAL};
-use super::{Campaign, Connections, Expected, Scenario, Setting, reason};
+use super::{Campaign, Connections, Scenario, Setting};
 use crate::conversation::Step;
 
 /// A round of the soak: an echo, and streams both ways.
@@ -204,17 +204,6 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         campaign: Campaign::Full,
         client: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
         server: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
-        patience: 60,
-        ..USUAL
-    },
-    Scenario {
-        // For comparison.
-        name: "stream-64m-both-tcp",
-        campaign: Campaign::Full,
-        setting: Setting::TcpClient,
-        client: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
-        server: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
-        expected: Expected::Tcp(None, Some((reason::PEER_WITHOUT_SMC, 0))),
         patience: 60,
         ..USUAL
     },
