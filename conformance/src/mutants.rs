@@ -3,7 +3,7 @@
 //!
 //! What may be changed: everything cargo-mutants knows, if it begins on a cited line, and
 //! what it does not know: a cited statement left out, a cited condition turned round
-//! ([`own`]). The list has an order, so that "every seventh" means the same everywhere.
+//! (`own`). The list has an order, so that "every seventh" means the same everywhere.
 
 mod own;
 mod tree;

@@ -107,6 +107,20 @@ fn a_listener_of_ours_is_met_in_shared_memory() {
 }
 
 #[test]
+fn shared_memory_is_no_matter_for_a_peer_elsewhere() {
+    let path = std::env::temp_dir().join(format!("smcx-why-far-{}.toml", std::process::id()));
+    std::fs::write(&path, "transports = [\"verbs\"]").unwrap();
+    let told = why("192.0.2.1:7609", &["--policy", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    let memory = condition(&told, "shared memory");
+    assert_eq!(
+        (&memory["state"], &memory["found"]),
+        (&"idle".into(), &"the peer is not on this host".into())
+    );
+    assert_ne!(told["decisive"], "shared memory");
+}
+
+#[test]
 fn a_rule_of_the_policy_is_named_with_its_key() {
     let listener = Listener::start(&User::Own, &["--keep-open", "--exec", "cat"]);
     let path = std::env::temp_dir().join(format!("smcx-why-{}.toml", std::process::id()));

@@ -91,49 +91,54 @@ fn policy(shard: &Shard, to: SocketAddr) -> Condition {
     }
 }
 
+const SHARED_MEMORY: &str = "shared memory";
+
 /// And whether it is known that nobody would accept the connection.
 fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
-    const NAME: &str = "shared memory";
-    if let Err(rule) = shard.asking.policy.transport(Transport::Ism) {
-        let found = format!("the policy does not let it be used: {rule}");
-        let condition = Condition::here(NAME, State::Fails, found);
-        return (
-            condition.with("Add \"ism\" to `transports` in the policy."),
-            false,
-        );
-    }
-    if !shard.pairs {
-        let found = "this stack does not use it";
-        return (Condition::here(NAME, State::Fails, found), false);
-    }
-    let condition = match SharedMemory::at(to) {
-        Err(error) => Condition::here(
+    const NAME: &str = SHARED_MEMORY;
+    let condition = match (SharedMemory::at(to), shared_memory_is_used(shard)) {
+        // Whether it could be used is no matter then.
+        (Ok(SharedMemory::Elsewhere), _) => {
+            Condition::here(NAME, State::Idle, "the peer is not on this host")
+        }
+        (_, Err(condition)) => condition,
+        (Err(error), Ok(())) => Condition::here(
             NAME,
             State::Fails,
             format!("the kernel does not tell who listens: {error}"),
         )
         .with("See whether sock_diag for TCP is in this kernel (CONFIG_INET_DIAG)."),
-        Ok(SharedMemory::Elsewhere) => {
-            Condition::here(NAME, State::Idle, "the peer is not on this host")
-        }
-        Ok(SharedMemory::NobodyListens) => {
+        (Ok(SharedMemory::NobodyListens), Ok(())) => {
             let found = "nobody listens there, in this network namespace";
             let condition = Condition::peer(NAME, State::Fails, found);
             return (condition.with("Start the server."), true);
         }
-        Ok(SharedMemory::Plain(count)) => Condition::peer(
+        (Ok(SharedMemory::Plain(count)), Ok(())) => Condition::peer(
             NAME,
             State::Fails,
             format!("of those who listen there, {count} cannot be called: plain TCP"),
         )
         .with("Let the server use smc-sockets, with a policy that permits it."),
-        Ok(SharedMemory::Ready(_)) => Condition::peer(
+        (Ok(SharedMemory::Ready(_)), Ok(())) => Condition::peer(
             NAME,
             State::Holds,
             "the server is on this host, and can be called",
         ),
     };
     (condition, false)
+}
+
+/// Whether this side would use it for a peer on this host.
+fn shared_memory_is_used(shard: &Shard) -> Result<(), Condition> {
+    let fails = |found: String| Condition::here(SHARED_MEMORY, State::Fails, found);
+    if let Err(rule) = shard.asking.policy.transport(Transport::Ism) {
+        let condition = fails(format!("the policy does not let it be used: {rule}"));
+        return Err(condition.with("Add \"ism\" to `transports` in the policy."));
+    }
+    if !shard.pairs {
+        return Err(fails("this stack does not use it".to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether it will be known that the peer speaks SMC.
