@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What an engine may rely on stands in `smc_proto::command` and `smc_proto::completion`.
-//! Each of [`RULES`] holds two hosts to a part of it, by commands as an engine gives them,
+//! Each of [`rules`] holds two hosts to a part of it, by commands as an engine gives them,
 //! and knows nothing of who carries them out.
 
 mod ends;
