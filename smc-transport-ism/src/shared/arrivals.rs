@@ -59,13 +59,31 @@ impl Device {
                 self.reports.push_back(IsmReport::Event(event));
             }
             Arrival::Withdrawn(token) => self.withdrawn(key, token),
+            Arrival::End if self.may_be_claimed(key) => return Taken::Last,
             //= SHM-029
-            Arrival::End => {
+            Arrival::End | Arrival::Breach => {
                 self.close(key);
                 return Taken::Last;
             }
         }
         Taken::Some
+    }
+
+    /// Whether to leave the end of a peer for later, as it offered a DMB that is not
+    /// attached: over TCP it may have said whose that is, and whoever hears the
+    /// descriptor has not come to that yet. With the second turn that begins behind the
+    /// end he has.
+    //= SHM-037
+    fn may_be_claimed(&mut self, key: Key) -> bool {
+        let over_it =
+            |at: &Attached| matches!(at, Attached::Live { channel, .. } if *channel == key);
+        let claimed = self.attached.iter().filter(|(_, at)| over_it(at)).count();
+        let (heard, heeds) = (self.heard, self.heeds);
+        let Some(channel) = self.channels.at_mut(key) else {
+            return false;
+        };
+        let first = *channel.ended.get_or_insert(heeds);
+        heard && channel.offers() > claimed && heeds.wrapping_sub(first) < 2
     }
 
     /// The peer took a DMB back: told after everything that it did before.

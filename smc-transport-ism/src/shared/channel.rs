@@ -38,7 +38,7 @@ impl Begun {
                 self.complete(gid, &fd).map_err(|_| None)
             }
             Received::Nothing => Err(Some(self)),
-            Received::Message(..) | Received::End => Err(None),
+            Received::Message(..) | Received::Malformed | Received::End => Err(None),
         }
     }
 
@@ -63,6 +63,7 @@ impl Begun {
             waker: Waker::default(),
             backlog: VecDeque::new(),
             offers: BTreeMap::new(),
+            ended: None,
         })
     }
 }
@@ -95,6 +96,8 @@ pub(super) struct Channel {
     backlog: VecDeque<Waiting>,
     /// The peer's DMBs for this device.
     offers: BTreeMap<DmbToken, Offer>,
+    /// How often the device had been told to look when the end was first seen.
+    pub(super) ended: Option<u32>,
 }
 
 /// A message that waits for room, with what it offers.
@@ -124,8 +127,10 @@ pub(super) enum Arrival {
     /// This side slept, and a bell rang.
     Wake,
     Nothing,
-    /// The peer has gone, or broke the rules of this channel.
+    /// The peer has gone.
     End,
+    /// The peer broke the rules of this channel.
+    Breach,
 }
 
 impl Channel {
@@ -222,8 +227,11 @@ impl Channel {
         self.backlog.iter().filter_map(|waiting| waiting.dmb)
     }
 
-    /// Takes one message from the peer.
+    /// Takes one message from the peer. Behind its end there is none.
     pub(super) fn receive(&mut self) -> Arrival {
+        if self.ended.is_some() {
+            return Arrival::End;
+        }
         match self.socket.receive() {
             Received::Nothing => Arrival::Nothing,
             Received::End => Arrival::End,
@@ -242,7 +250,7 @@ impl Channel {
                 },
                 Some(fd),
             ) => self.take_offer(token, len, Ring { slot, generation }, &fd),
-            Received::Message(..) => Arrival::End,
+            Received::Message(..) | Received::Malformed => Arrival::Breach,
         }
     }
 
@@ -251,7 +259,7 @@ impl Channel {
         let fits = crate::device::check_len(len, &super::facts(self.peer)).is_ok();
         let room = self.offers.len() < SLOTS as usize && ring.slot < SLOTS;
         if !fits || !room || self.offers.contains_key(&token) {
-            return Arrival::End;
+            return Arrival::Breach;
         }
         match SharedRegion::open(fd, len, true) {
             Ok(region) => {
@@ -266,8 +274,13 @@ impl Channel {
             }
             // Our own want of memory is no fault of the peer's: the token is unknown.
             Err(IsmError::System { .. }) => Arrival::Inner,
-            Err(_) => Arrival::End,
+            Err(_) => Arrival::Breach,
         }
+    }
+
+    /// How many DMBs the peer offers.
+    pub(super) fn offers(&self) -> usize {
+        self.offers.len()
     }
 
     /// The peer's DMB with this token.

@@ -42,6 +42,8 @@ pub struct Device {
     pub(super) parked: bool,
     /// Somebody hears the descriptor, and tells by [`Device::heed`].
     pub(super) heard: bool,
+    /// How often that was told.
+    pub(super) heeds: u32,
     /// There may be something in a socket.
     pub(super) unread: bool,
     /// How long to leave the peers alone before the next look.
@@ -133,6 +135,7 @@ impl Device {
             behind: false,
             parked: false,
             heard: false,
+            heeds: 0,
             unread: false,
             pause: 0,
             crowded: false,

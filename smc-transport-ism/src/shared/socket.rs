@@ -25,8 +25,10 @@ pub(super) enum Received {
     Message(Message, Option<OwnedFd>),
     /// Nothing yet.
     Nothing,
-    /// The peer has gone, or speaks another language.
+    /// The peer has gone.
     End,
+    /// The peer speaks another language.
+    Malformed,
 }
 
 impl Socket {
@@ -80,7 +82,9 @@ impl Socket {
         let len = loop {
             match rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags) {
                 Ok(got) => break got.bytes,
-                Err(Errno::INTR) => {}
+                // A peer that went with something unread is told of once, before what it
+                // sent.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(Errno::AGAIN) => return Received::Nothing,
                 Err(_) => return Received::End,
             }
@@ -92,7 +96,8 @@ impl Socket {
         });
         match octets.get(..len).and_then(Message::parse) {
             Some(message) => Received::Message(message, fd),
-            None => Received::End,
+            None if len == 0 => Received::End,
+            None => Received::Malformed,
         }
     }
 
@@ -101,7 +106,9 @@ impl Socket {
         loop {
             match self.receive() {
                 Received::Message(message, fd) => return Ok((message, fd)),
-                Received::End => return Err(io::ErrorKind::ConnectionReset.into()),
+                Received::End | Received::Malformed => {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
                 Received::Nothing => {}
             }
             if !self.readable_by(deadline)? {

@@ -160,6 +160,7 @@ impl Device {
 
     /// The descriptor was readable: the next poll looks at the sockets.
     pub fn heed(&mut self) {
+        self.heeds = self.heeds.wrapping_add(1);
         self.unread = true;
     }
 

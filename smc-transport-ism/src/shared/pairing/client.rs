@@ -250,7 +250,7 @@ impl Call {
                     }
                     return Ok(Some(Greeting::begin(peer, fresh, socket, self.gid, now)));
                 }
-                Received::Message(..) | Received::End => {
+                Received::Message(..) | Received::Malformed | Received::End => {
                     asked.swap_remove(at);
                 }
             }

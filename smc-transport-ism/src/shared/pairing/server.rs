@@ -215,7 +215,7 @@ impl Caller {
                 self.looks += 1;
                 self.looks < LOOKS
             }
-            Received::Message(..) | Received::End => false,
+            Received::Message(..) | Received::Malformed | Received::End => false,
         }
     }
 }

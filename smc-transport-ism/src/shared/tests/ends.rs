@@ -1,0 +1,97 @@
+//! Peers that go before anybody has asked for what they offered.
+
+use std::os::fd::AsFd;
+
+use super::{HOSTILE, LEN, memory, offer, with_hostile};
+use crate::device::{DeviceEvent, DmbToken, IsmDevice, IsmReport, RemoteDmb};
+use crate::shared::Device;
+use crate::shared::message::Message;
+
+fn vanished() -> Option<IsmReport> {
+    Some(IsmReport::Event(DeviceEvent::vanished(HOSTILE)))
+}
+
+/// A device whose descriptor somebody hears, and whose peer has offered a DMB and gone.
+fn left_with_an_offer() -> Device {
+    let (mut device, far, _bells) = with_hostile();
+    device.is_heard();
+    far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+    drop(far);
+    device
+}
+
+fn claimed(device: &mut Device) -> RemoteDmb {
+    device.attach_dmb(HOSTILE, DmbToken(1), LEN).unwrap()
+}
+
+//= SHM-037 test
+#[test]
+fn what_a_peer_offered_can_be_claimed_behind_its_end() {
+    let mut device = left_with_an_offer();
+    // Others look at the device as often as they like.
+    for _ in 0..1_000 {
+        assert!(device.park());
+        assert_eq!(device.poll(), None);
+    }
+    device.heed();
+    assert_eq!(device.poll(), None);
+    let remote = claimed(&mut device);
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+    device.detach_dmb(remote).unwrap();
+    assert_eq!(device.poll(), None);
+}
+
+//= SHM-037 test
+#[test]
+fn an_end_waits_for_two_turns_at_most() {
+    let mut device = left_with_an_offer();
+    device.heed();
+    assert_eq!(device.poll(), None);
+    device.heed();
+    assert_eq!(device.poll(), None);
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+    assert!(device.attach_dmb(HOSTILE, DmbToken(1), LEN).is_err());
+}
+
+//= SHM-037 test
+#[test]
+fn an_end_with_nothing_to_claim_is_told_at_once() {
+    let mut device = left_with_an_offer();
+    claimed(&mut device);
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+
+    let (mut device, far, _bells) = with_hostile();
+    device.is_heard();
+    drop(far);
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+}
+
+#[test]
+fn who_goes_with_something_unread_is_read_to_the_end() {
+    let (mut device, far, _bells) = with_hostile();
+    device.is_heard();
+    far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+    // What the device says is not read any more.
+    device.signal_event(HOSTILE, None, 1, 7).unwrap();
+    drop(far);
+    device.heed();
+    assert_eq!(device.poll(), None);
+    claimed(&mut device);
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+}
+
+//= SHM-020 test
+#[test]
+fn who_breaks_the_rules_is_cut_off_whatever_it_offered() {
+    let (mut device, far, _bells) = with_hostile();
+    device.is_heard();
+    far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+    far.send(Message::Go { fresh: true }, None).unwrap();
+    device.heed();
+    assert_eq!(device.poll(), vanished());
+}
