@@ -36,7 +36,7 @@ pub(crate) struct Fuzz {
         default_missing_value = "smc-proto/src/wire"
     )]
     coverage: Option<String>,
-    /// JSON in place of tables.
+    /// JSON in place of tables, an object a line: that of a target as soon as it ends.
     #[arg(long)]
     json: bool,
 }
@@ -87,7 +87,12 @@ impl Fuzz {
                 };
                 let round = campaign::round(&programs, target, bound, told);
                 bar.finish_and_clear();
-                lock(&rounds).push(round?);
+                let round = round?;
+                // At once: who stops a campaign of hours keeps what it has shown.
+                if self.json {
+                    println!("{}", round_json(&round));
+                }
+                lock(&rounds).push(round);
             }
         };
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -101,9 +106,7 @@ impl Fuzz {
         })?;
         let mut rounds = rounds.into_inner().unwrap_or_else(PoisonError::into_inner);
         rounds.sort_by(|one, other| one.target.cmp(&other.target));
-        if self.json {
-            println!("{:#}", Value::from_iter(rounds.iter().map(round_json)));
-        } else {
+        if !self.json {
             println!("{}", round_table(&rounds));
         }
         let mut failed = false;
@@ -136,7 +139,9 @@ impl Fuzz {
         let files = campaign::coverage(&self.targets(), under, tell)?;
         bar.finish_and_clear();
         if self.json {
-            println!("{:#}", Value::from_iter(files.iter().map(coverage_json)));
+            files
+                .iter()
+                .for_each(|file| println!("{}", coverage_json(file)));
         } else {
             println!("{}", coverage_table(&files));
         }
