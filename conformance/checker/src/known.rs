@@ -51,9 +51,8 @@ impl Known {
 
     /// The place of a queue pair on a link that is not gone.
     pub(crate) fn live(&self, address: QpAddress) -> Option<Place> {
-        let place = self.place(address)?;
-        let group = self.groups.get(&place.group)?;
-        let gone = group.link(place.link)?.is_gone() || group.ended.is_some();
+        let place = self.standing(address)?;
+        let gone = self.groups.get(&place.group)?.link(place.link)?.is_gone();
         (!gone).then_some(place)
     }
 

@@ -248,9 +248,6 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// A failover validation of the peer: has everything arrived that its adapter
-    /// reported as completed?
-    #[cold]
     /// Whether the peer has said anything over SMC yet.
     #[must_use]
     pub const fn has_heard(&self) -> bool {
@@ -260,6 +257,9 @@ impl Connection {
             || self.validated
     }
 
+    /// A failover validation of the peer: has everything arrived that its adapter
+    /// reported as completed?
+    #[cold]
     fn on_validation(&mut self, now: Instant, cfg: &ConnectionConfig, sequence: u16) -> CdcOutcome {
         self.validated = true;
         //= FAILOVER-007

@@ -75,9 +75,8 @@ impl Device {
     /// end he has.
     //= SHM-037
     fn may_be_claimed(&mut self, key: Key) -> bool {
-        let over_it =
-            |at: &Attached| matches!(at, Attached::Live { channel, .. } if *channel == key);
-        let claimed = self.attached.iter().filter(|(_, at)| over_it(at)).count();
+        let attached = self.attached.iter();
+        let claimed = attached.filter(|(_, at)| at.is_over(key)).count();
         let (heard, heeds) = (self.heard, self.heeds);
         let Some(channel) = self.channels.at_mut(key) else {
             return false;
@@ -157,15 +156,13 @@ impl Device {
                 self.reports.push_back(IsmReport::Failed { dmb, error });
             }
         }
-        let over_it =
-            |at: &Attached| matches!(at, Attached::Live { channel, .. } if *channel == key);
         self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
         if self.channel_to(channel.peer).is_ok() {
             // What was offered over this one is gone all the same.
-            self.end_attached(key, over_it, || Attached::Vanished);
+            self.end_attached(key, |at| at.is_over(key), || Attached::Vanished);
         } else {
             self.attached.for_each(|at| {
-                if over_it(at) {
+                if at.is_over(key) {
                     *at = Attached::Vanished;
                 }
             });

@@ -113,6 +113,13 @@ pub(super) enum Attached {
     Vanished,
 }
 
+impl Attached {
+    /// Whether it was offered over this channel, and is there.
+    pub(super) fn is_over(&self, channel: Key) -> bool {
+        matches!(self, Self::Live { channel: of, .. } if *of == channel)
+    }
+}
+
 impl Device {
     /// A device with a GID of 128 random bits, joined to nobody yet.
     ///
