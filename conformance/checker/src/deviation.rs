@@ -37,6 +37,8 @@ deviations! {
         "Linux counts connections, not RMBs, in ADD LINK CONTINUATION, and fills up with pairs of zeros (deviations.md, LLC-036 and LLC-040)";
     ABORT_ON_OTHER_LINK "abort-on-other-link" Kernels
         "Linux answers a validation of what it did not get with an abort on the link that carried it (the connection is over either way)";
+    VALIDATION_ONE_BEHIND "validation-one-behind" Kernels
+        "Linux names in a validation the number before that of the message that was completed last, and resumes behind that message (its data has arrived either way)";
     ABORT_AT_THE_END "abort-at-the-end" Kernels
         "when a group ends Linux aborts every connection that it still has, also one whose own end was closed and not the peer's";
 }

@@ -125,15 +125,19 @@ impl Checker {
             ring,
             peer_unclear,
         };
-        judge(
-            report,
-            at,
-            Some((place.group, group.gaps)),
-            rules::rkeys::WRITES,
-            &view,
-        );
+        // A write that lacks packets may be told when its last one is given up, long after it
+        // was written: what was right then may be wrong by now.
+        if write.complete {
+            judge(
+                report,
+                at,
+                Some((place.group, group.gaps)),
+                rules::rkeys::WRITES,
+                &view,
+            );
+        }
         // An element may belong to a connection whose beginning is missing.
-        if !group.gaps {
+        if write.complete && !group.gaps {
             let number = Some((place.group, false));
             judge(report, at, number, rules::window::WRITES, &view);
             judge(report, at, number, rules::urgent::WRITES, &view);

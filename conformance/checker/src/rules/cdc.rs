@@ -147,19 +147,25 @@ fn covered(view: &CdcView<'_>) -> Judgement {
     let Ok(to) = u64::try_from(flow.producer(into, view.cdc)) else {
         return Judgement::Fine;
     };
-    // Behind a change of link only what was not completed and not read is owed again.
-    let from = match flow.moved {
-        Some(completed) => flow.position_of(completed).unwrap_or(flow.produced),
-        None => flow.produced,
+    let gap_behind = |from: u64| {
+        let from = from.max(back.consumed);
+        let gap = flow.written.first_gap(from, to);
+        gap.filter(|_| to - from <= u64::from(into.usable()))
     };
-    let from = from.max(back.consumed);
-    match flow.written.first_gap(from, to) {
-        Some(gap) if to - from <= u64::from(into.usable()) => {
-            wrong!(
-                "{} publishes octets from {gap} on (of {to}) that it did not write",
-                view.from
-            )
+    // Behind a change of link only what was not completed and not read is owed again.
+    let completed = flow.moved.and_then(|number| flow.position_of(number));
+    let Some(gap) = gap_behind(completed.unwrap_or(flow.produced)) else {
+        return Judgement::Fine;
+    };
+    let words = format!(
+        "{} publishes octets from {gap} on (of {to}) that it did not write",
+        view.from
+    );
+    let next = flow.moved.map(|number| number.wrapping_add(1));
+    match next.and_then(|number| flow.position_of(number)) {
+        Some(next) if gap_behind(next).is_none() => {
+            Judgement::Known(&crate::deviation::VALIDATION_ONE_BEHIND, words)
         }
-        _ => Judgement::Fine,
+        _ => Judgement::Wrong(words),
     }
 }

@@ -17,10 +17,12 @@ mod window;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use smc_checker::Checker;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::LlcMessage;
-use story::told::{of_kernels, whole};
-use story::{Line, Story, What};
+use smc_transport_sim::capture::reader::CaptureReader;
+use story::told::{of_kernels, whole, write};
+use story::{CLIENT, Line, SERVER, Story, What};
 
 /// What a test changes, and the rules that are to find it.
 type Case = (&'static [&'static str], fn() -> Story);
@@ -116,6 +118,45 @@ fn each_change_is_found_by_its_rules_and_no_others() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_validation_may_name_the_message_before_the_one_that_was_completed() {
+    // The client resumes behind its third message.
+    let naming = |number| {
+        let story = with(|s| s.line("validation").cdc().sequence = number);
+        let findings = story.judged().findings;
+        let told = findings.iter().map(|f| (f.rule.name, f.is_violation()));
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(naming(3), []);
+    assert_eq!(naming(2), [("cdc-written-first", false)]);
+    assert_eq!(naming(1), [("cdc-written-first", true)]);
+}
+
+#[test]
+fn a_write_that_never_ended_is_not_judged_by_what_came_behind_it() {
+    let story = with(|s| {
+        // In two packets, and the link goes before the second one has left.
+        let late = write(0, SERVER, 1, 2011, 2048);
+        s.insert_behind("cdc 3", Line::new("late", 0, CLIENT, late));
+    })
+    .up_to("cdc 4");
+    let frames = |story: &Story| {
+        let capture = story.written();
+        let frames = CaptureReader::new(capture.as_slice()).expect("a capture");
+        frames.collect::<Result<Vec<_>, _>>().expect("frames")
+    };
+    let second = frames(&story.clone().up_to("late")).len() - 1;
+    let mut checker = Checker::default();
+    let all = frames(&story);
+    let kept = all.iter().enumerate().filter(|(at, _)| *at != second);
+    kept.for_each(|(_, frame)| checker.push(frame));
+    let report = checker.finish();
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let writes = whole().up_to("cdc 4").judged().seen.writes;
+    assert_eq!(report.seen.writes, writes + 1);
 }
 
 #[test]
