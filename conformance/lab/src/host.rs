@@ -1,5 +1,6 @@
 //! The side that runs the guests and judges what they did.
 
+mod answers;
 pub mod campaign;
 mod captures;
 mod console;

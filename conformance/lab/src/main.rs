@@ -21,7 +21,8 @@ mod arguments {
         /// Everything.
         #[arg(long)]
         full: bool,
-        /// Only scenarios whose names contain this, or one of several with commas between.
+        /// Only scenarios of this name, or whose names contain it if there is none, or of
+        /// several with commas between.
         #[arg(long, value_name = "PARTS")]
         only: Option<String>,
         /// How often each.

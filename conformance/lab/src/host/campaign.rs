@@ -26,7 +26,8 @@ pub struct Options {
     pub directory: PathBuf,
     /// How much.
     pub campaign: Campaign,
-    /// Only scenarios whose names contain this, or one of several with commas between.
+    /// Only scenarios of this name, or whose names contain it if there is none, or of several
+    /// with commas between.
     pub only: Option<String>,
     /// A kernel's version, or the usual one.
     pub kernel: Option<String>,
@@ -106,10 +107,15 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 const CONTRACT: &str = "contract";
 
 impl Options {
+    /// Who gives a whole name means that one, not others that begin alike.
     fn names(&self, name: &str) -> bool {
-        self.only
-            .as_ref()
-            .is_none_or(|parts| parts.split(',').any(|part| name.contains(part)))
+        let whole = |part| scenarios::all().any(|scenario| scenario.name == part);
+        let means = |part| match whole(part) {
+            true => name == part,
+            false => name.contains(part),
+        };
+        let only = self.only.as_ref();
+        only.is_none_or(|parts| parts.split(',').any(means))
     }
 
     fn wants(&self, scenario: &Scenario) -> bool {
@@ -167,4 +173,32 @@ fn add_peer(image: &mut Image, files: &[PathBuf]) -> Result<(), Trouble> {
         image.file(place.trim_start_matches('/'), &octets);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::Options;
+    use crate::scenarios::{self, Campaign};
+
+    #[test]
+    fn a_whole_name_is_one_scenario_and_a_part_is_all_that_have_it() {
+        let named = |only: &str| {
+            let options = Options {
+                directory: PathBuf::new(),
+                campaign: Campaign::Quick,
+                only: Some(only.to_owned()),
+                kernel: None,
+                rounds: 1,
+                v1: false,
+                direction: None,
+            };
+            let wanted = scenarios::all().filter(|scenario| options.wants(scenario));
+            wanted.map(|scenario| scenario.name).collect::<Vec<_>>()
+        };
+        assert_eq!(named("in-turn-1000"), ["in-turn-1000"]);
+        assert_eq!(named("in-turn-100"), ["in-turn-10000", "in-turn-1000"]);
+        assert_eq!(named("soak,slow-reader"), ["slow-reader", "soak-100"]);
+    }
 }

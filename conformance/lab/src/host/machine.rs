@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::answers::Answers;
 use super::monitor::Monitor;
 use super::packages::Software;
 use super::{Trouble, failed};
@@ -41,7 +42,7 @@ pub(crate) struct Guest {
     name: &'static str,
     process: Child,
     orders: UnixStream,
-    answers: Receiver<Answer>,
+    answers: Answers,
     pub(crate) monitor: Monitor,
     console: PathBuf,
     kernel: String,
@@ -91,7 +92,7 @@ impl Guest {
             name,
             process,
             orders,
-            answers,
+            answers: Answers::new(answers),
             monitor,
             console,
             kernel,
@@ -114,20 +115,24 @@ impl Guest {
     }
 
     /// The next answer.
-    pub(crate) fn answer(&self, patience: Duration) -> Result<Answer, Trouble> {
-        self.answers.recv_timeout(patience).map_err(|error| {
-            let name = self.name;
-            Trouble::Failed(match error {
-                RecvTimeoutError::Timeout => format!("guest {name} says nothing"),
-                RecvTimeoutError::Disconnected => format!("guest {name} is gone"),
-            })
+    pub(crate) fn answer(&mut self, patience: Duration) -> Result<Answer, Trouble> {
+        let answer = self.answers.next(patience);
+        answer.map_err(|error| self.silent(error))
+    }
+
+    fn silent(&self, error: RecvTimeoutError) -> Trouble {
+        let name = self.name;
+        Trouble::Failed(match error {
+            RecvTimeoutError::Timeout => format!("guest {name} says nothing"),
+            RecvTimeoutError::Disconnected => format!("guest {name} is gone"),
         })
     }
 
     /// Changes something in the guest.
     pub(crate) fn adjust(&mut self, adjustment: Adjustment) -> Result<(), Trouble> {
         self.order(&Order::Adjust(adjustment))?;
-        match self.answer(ADJUST)? {
+        let answer = self.answers.adjusted(ADJUST);
+        match answer.map_err(|error| self.silent(error))? {
             Answer::Adjusted(result) => {
                 result.map_err(|error| Trouble::Failed(format!("guest {}: {error}", self.name)))
             }
