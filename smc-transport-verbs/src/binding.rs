@@ -103,6 +103,8 @@ pub struct Binding<R: Rnic> {
     held: VecDeque<Held>,
     news: VecDeque<PathNews>,
     errands: Errands<R>,
+    /// Queue pairs that go. They keep nobody waiting that is to come.
+    farewells: Errands<R>,
     /// The last message that was reported.
     payload: Box<[u8]>,
     /// The last command that an RNIC refused, and why.
@@ -156,9 +158,11 @@ impl<R: Rnic> Binding<R> {
     /// The system's, if it has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let errands = Errands::new()?;
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&poller, errands.as_fd(), data, epoll::EventFlags::IN)?;
+        let (errands, farewells) = (Errands::new()?, Errands::new()?);
+        for bell in [errands.as_fd(), farewells.as_fd()] {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&poller, bell, data, epoll::EventFlags::IN)?;
+        }
         Ok(Self {
             rnics: [const { None }; MAX_DEVICES],
             links: Slots::default(),
@@ -169,6 +173,7 @@ impl<R: Rnic> Binding<R> {
             held: VecDeque::new(),
             news: VecDeque::new(),
             errands,
+            farewells,
             payload: vec![0; LARGEST].into(),
             refusal: None,
             inline: INLINE,

@@ -99,6 +99,17 @@ impl Fabric {
         self.world().waiting
     }
 
+    /// Destroying a queue pair takes its time, at most ten seconds, or no longer.
+    pub fn hold_destroying(&self, held: bool) {
+        self.world().kept = held;
+    }
+
+    /// How many queue pairs wait to be gone.
+    #[must_use]
+    pub fn destroying(&self) -> u32 {
+        self.world().going
+    }
+
     /// How often requests were posted.
     #[must_use]
     pub fn doorbells(&self) -> u32 {

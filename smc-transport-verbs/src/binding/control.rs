@@ -70,11 +70,7 @@ impl<R: Rnic> Binding<R> {
                 }
             }
             RdmaCommand::QpToError { link } => self.drain(link),
-            RdmaCommand::DestroyQp { link } => {
-                self.buffers.forget(link);
-                self.links.remove(link);
-                self.answers.push_back(RdmaCompletion::QpDestroyed { link });
-            }
+            RdmaCommand::DestroyQp { link } => self.destroy(link),
             RdmaCommand::RegisterBuffer { buffer, link } => self.register(buffer, link),
             _ => self.execute_memory(device, command),
         }
@@ -218,6 +214,19 @@ impl<R: Rnic> Binding<R> {
         }
     }
 
+    /// A queue pair is gone when its last packet is: soft-RoCE waits up to 50 s for those that
+    /// an interface still has that went down. Nothing finds the link any more.
+    fn destroy(&mut self, link: LinkId) {
+        self.buffers.forget(link);
+        match self.links.remove(link) {
+            Some(gone) => self.farewells.run(move || {
+                drop(gone);
+                Done::Destroyed { link }
+            }),
+            None => self.answers.push_back(RdmaCompletion::QpDestroyed { link }),
+        }
+    }
+
     fn register(&mut self, buffer: BufferId, link: LinkId) {
         let Some(of) = self.buffers.get(buffer) else {
             return self.refuse_buffer(buffer, gone("register memory"));
@@ -243,7 +252,8 @@ impl<R: Rnic> Binding<R> {
 
     /// Hears what became of errands: whether there were any.
     pub(super) fn take_errands(&mut self) -> bool {
-        let done = self.errands.take();
+        let mut done = self.errands.take();
+        done.extend(self.farewells.take());
         let any = !done.is_empty();
         done.into_iter().for_each(|done| self.on_done(done));
         any
@@ -255,6 +265,9 @@ impl<R: Rnic> Binding<R> {
                 Ok(()) => self.answers.push_back(RdmaCompletion::QpConnected { link }),
                 Err(error) => self.refuse_link(link, error),
             },
+            Done::Destroyed { link } => {
+                self.answers.push_back(RdmaCompletion::QpDestroyed { link })
+            }
             Done::Registered {
                 buffer,
                 link,

@@ -1,5 +1,6 @@
 //! What may take its time: binding a queue pair asks for the peer's MAC, registering
-//! much memory fetches its pages. Threads wait for these while other links go on.
+//! much memory fetches its pages, and a queue pair is gone when nothing of it is under way.
+//! Threads wait for these while other links go on.
 //!
 //! There are none until there is something to wait for, and at most [`THREADS`].
 
@@ -26,6 +27,9 @@ pub(super) enum Done<R: Rnic> {
         buffer: BufferId,
         link: LinkId,
         result: Result<R::Region, RnicError>,
+    },
+    Destroyed {
+        link: LinkId,
     },
 }
 

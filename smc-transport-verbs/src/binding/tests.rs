@@ -272,11 +272,12 @@ fn octets_cross_in_both_versions_inline_or_not_with_eye_catchers_or_not() {
                 pair.now = pair.now.after(Duration::from_secs(10));
                 pair.settle();
             }
+            let fabric = pair.fabric.clone();
+            pair.until(|_| fabric.usage() == (0, 0));
             for side in &mut pair.sides {
                 assert_eq!(side.binding.usage(), (0, 0));
                 assert!(side.binding.last_refusal().is_none());
             }
-            assert_eq!(pair.fabric.usage(), (0, 0));
         }
     }
 }
@@ -313,6 +314,29 @@ fn connections_move_to_the_other_rnic_and_lose_no_octet() {
         assert!(pair.sides.iter().all(|side| side.told(down)));
         pair.carry(1, 100_000, |_| {});
     }
+}
+
+#[test]
+fn a_queue_pair_that_is_long_in_going_keeps_nobody_waiting() {
+    let mut pair = Pair::connected(&How { rnics: 2, ..PLAIN });
+    pair.until(|sides| {
+        let up = |event: &&Event| matches!(event, Event::LinkUp { .. });
+        let links = |side: &Side| side.events.iter().filter(up).count() == 2;
+        sides.iter().all(links)
+    });
+    pair.fabric.hold_destroying(true);
+    pair.carry(0, 400_000, |pair| {
+        pair.fabric.cut(0);
+        pair.fabric.cut(2);
+    });
+    // Both ends have taken the link down, and go on.
+    let fabric = pair.fabric.clone();
+    pair.until(|_| fabric.destroying() >= 2);
+    pair.carry(1, 400_000, |_| {});
+    assert!(fabric.destroying() >= 2);
+    let (_, before) = fabric.usage();
+    pair.fabric.hold_destroying(false);
+    pair.until(|_| fabric.usage().1 < before);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smc_proto::wire::types::{Psn, Qpn, RKey, RToken};
 
@@ -15,6 +15,9 @@ use crate::rnic::{
     Access, Connect, DeviceEvent, Piece, PostError, QueuePairFacts, QueuePairSpec, Rnic, RnicError,
     SendRequest, Source, WorkCompletion,
 };
+
+/// For which a queue pair is kept from going.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// An RNIC in software: [`Fabric::rnic`].
 pub struct SoftRnic {
@@ -36,7 +39,13 @@ pub struct Region {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
+        self.0.world().going += 1;
+        let end = Instant::now() + LONGEST;
+        while self.0.world().kept && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut world = self.0.world();
+        world.going -= 1;
         world.remove(self.1);
         let forgotten = world.regions.values().any(|(of, ..)| *of == self.1);
         drop(world);

@@ -32,6 +32,10 @@ pub(super) struct World {
     pub(super) held: bool,
     /// How many wait.
     pub(super) waiting: u32,
+    /// What goes waits for the end of this.
+    pub(super) kept: bool,
+    /// How many wait for that.
+    pub(super) going: u32,
     pub(super) doorbells: u32,
 }
 
