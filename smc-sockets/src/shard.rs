@@ -114,7 +114,7 @@ impl Shard {
         let alone = rnics.as_ref().is_some_and(|rnics| rnics.alone);
         let smcr = match &rnics {
             // Who is asked all the same says that it has no device for it.
-            None if settings.policy.tcp_option == UseOption::Always => Offers::SMCR_V2,
+            None if settings.policy.tcp_option == UseOption::Always => Offers::SMCR,
             None => Offers::empty(),
             Some(rnics) if rnics.in_version_1 => Offers::SMCR_V1,
             Some(_) => Offers::SMCR,

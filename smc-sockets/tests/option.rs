@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use common::octets;
-use common::rnics::rnics;
+use common::rnics::{rnics, rnics_of_version_1};
 use network::{Wire, with_option};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use smc_sockets::tcp_option::TcpOption;
@@ -116,6 +116,29 @@ fn always_asking_tells_the_peer_why_nothing_comes_of_it() {
         assert_eq!(told(&server), "0x05000000/0x03030002");
         crosses(&client, &server);
         crosses(&server, &client);
+    });
+}
+
+/// A server that is asked all the same knows what it lacks, in whichever version it is asked.
+#[test]
+fn a_server_without_a_device_says_so_to_clients_of_either_version() {
+    with_option(|_| {
+        let mut settings = Settings::default();
+        settings.policy = Policy::parse("tcp-option = \"always\"").unwrap();
+        let server = Stack::with(settings).unwrap();
+        let fabric = Fabric::default();
+        let rnics = [rnics_of_version_1(&fabric, 1, 1), rnics(&fabric, 1, 1)];
+        for (version, rnics) in (1..).zip(rnics) {
+            let client = Stack::with_rnics(Settings::default(), rnics.alone()).unwrap();
+            let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let client = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            let told = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
+            let heard = "0x05000000/0x03030002";
+            assert_eq!(told(&client), heard, "version {version}");
+            assert_eq!(told(&server), "0x03030002", "version {version}");
+            crosses(&client, &server);
+        }
     });
 }
 

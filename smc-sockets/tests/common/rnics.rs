@@ -40,13 +40,31 @@ fn port(device: usize, address: Ipv4Addr) -> Port {
 
 /// RNICs of the host with this number, each with an address of its own.
 pub(crate) fn rnics(fabric: &Fabric, host: u8, count: u8) -> Rnics {
+    among(fabric, host, count, |surroundings| surroundings)
+}
+
+/// The same, and they are used as in version 1.
+#[allow(dead_code, reason = "few tests are about it")]
+pub(crate) fn rnics_of_version_1(fabric: &Fabric, host: u8, count: u8) -> Rnics {
+    among(fabric, host, count, |surroundings| {
+        surroundings.with_v1_on_rocev2(true)
+    })
+    .in_version_1()
+}
+
+fn among(
+    fabric: &Fabric,
+    host: u8,
+    count: u8,
+    with: impl FnOnce(Surroundings) -> Surroundings,
+) -> Rnics {
     let rnic = |at: u8| {
         let address = Ipv4Addr::new(127, 0, host, at + 1);
         fabric.rnic_with(64, vec![port(usize::from(at), address)])
     };
     let rnics = (0..count).map(rnic).collect();
     let surroundings = Surroundings::new(Network::read().unwrap(), PnetTable::default());
-    Rnics::new(rnics, surroundings).unwrap()
+    Rnics::new(rnics, with(surroundings)).unwrap()
 }
 
 impl Hosts {

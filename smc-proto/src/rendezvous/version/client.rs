@@ -22,7 +22,10 @@ pub(crate) fn offer(
     if config.proposal_version == ProposalVersion::V1 {
         allowed &= Offers::V1;
     }
-    let (had_v1, has_subnets) = (allowed.intersects(Offers::V1), options.subnets.is_some());
+    let has_subnets = options.subnets.is_some();
+    // What could be offered, were there subnets.
+    let had_v1 = allowed.contains(Offers::SMCR_V1) && !paths.rnics.is_empty()
+        || allowed.contains(Offers::SMCD_V1) && !paths.ism.is_empty();
     if !has_subnets {
         allowed.remove(Offers::V1);
     }

@@ -64,8 +64,9 @@ pub(crate) fn choose(
     //= RENDEZVOUS-006
     let in_subnet = paths.rnics.iter().any(|path| path.subnet_match)
         || paths.ism.iter().any(|path| path.reaches_v1);
-    let none = paths.rnics.is_empty() && paths.ism.is_empty();
-    let v1 = in_subnet || none;
+    // A side that has nothing for what is asked knows of no subnets.
+    let some = open.r1 && !paths.rnics.is_empty() || open.d1 && !paths.ism.is_empty();
+    let v1 = in_subnet || !some;
     if (open.r1 || open.d1) && !v1 {
         why = why.or(Some(DiagnosisCode::PREFIX_MISMATCH));
     }

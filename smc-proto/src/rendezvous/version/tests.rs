@@ -227,7 +227,7 @@ fn each_reason_of_the_server_has_its_code() {
     let v1 = || vec![rnic(RoceVersion::V1)];
     let v2 = || vec![rnic(RoceVersion::V2)];
     type Case<'a> = (Code, &'a Config, Proposal, Vec<LocalPath>, &'a [IsmPath]);
-    let cases: [Case<'_>; 18] = [
+    let cases: [Case<'_>; 19] = [
         (
             Code::PEER_NO_SMC,
             &own,
@@ -303,6 +303,14 @@ fn each_reason_of_the_server_has_its_code() {
             &[far],
         ),
         (Code::NO_SMCR_DEVICE, &own, proposal(r, neither), v2(), &[]),
+        // A device for something else is none.
+        (
+            Code::NO_SMCR_DEVICE,
+            &own,
+            proposal(r, neither),
+            vec![],
+            &[far],
+        ),
         (Code::NO_SMCR_DEVICE, &own, proposal(neither, r), v1(), &[]),
         (
             Code::NO_SMCR_DEVICE,
@@ -603,6 +611,7 @@ fn what_a_client_offers_follows_from_its_facts() {
     assert_eq!(offers(&own, &options, &rxe), Ok(v2));
     assert_eq!(offers(&silent, &options, &rxe), Err(Code::NO_DEVICE));
     assert_eq!(offers(&own, &options, &[]), Err(Code::NO_SMCR_DEVICE));
+    assert_eq!(offers(&old, &no_subnets, &[]), Err(Code::NO_SMCR_DEVICE));
     assert_eq!(
         offers(&silent, &no_subnets, &both()),
         Err(Code::CONFIGURATION)
