@@ -13,6 +13,10 @@ use crate::scenarios::Connections;
 
 /// Where our own SMC is in a guest.
 pub const PEER: &str = "/bin/smc-lab-peer";
+/// The command line, beside it.
+pub const SMCX: &str = "/bin/smcx";
+/// Before each line of a transcript that `smcx why` said.
+pub const SMCX_WHY: &str = "smcx why: ";
 /// The name of the serial port that carries both.
 pub const PORT_NAME: &str = "smc-lab";
 

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use smc_lab::scenarios::Connections;
 use smc_sockets::why::{State, Why};
 use smc_sockets::{SmcListener, SmcSocket, Stack};
 
+use crate::asking;
 use crate::by_hand;
 use crate::connection::Connection;
 use crate::possessions::Possessions;
@@ -39,6 +41,7 @@ pub(crate) fn hold() -> io::Result<()> {
     let party = Party {
         stack: &stack,
         engagement: &engagement,
+        asked: AtomicBool::new(false),
     };
     let held = match engagement.role {
         Role::Client => party.connect_all(),
@@ -65,6 +68,8 @@ fn say(answer: &Answer) -> io::Result<()> {
 struct Party<'a> {
     stack: &'a Stack,
     engagement: &'a Engagement,
+    /// The command line was asked why.
+    asked: AtomicBool,
 }
 
 impl Party<'_> {
@@ -212,8 +217,14 @@ impl Party<'_> {
         };
         let conditions = Why::walk(self.stack, peer).conditions;
         let fail = conditions.iter().filter(|at| at.state == State::Fails);
-        fail.map(|at| format!("why: {}: {}", at.name, at.found))
-            .collect()
+        let mut lines: Vec<_> = fail
+            .map(|at| format!("why: {}: {}", at.name, at.found))
+            .collect();
+        // A process for each would be many.
+        if !self.asked.swap(true, Ordering::Relaxed) {
+            lines.extend(asking::smcx(peer));
+        }
+        lines
     }
 }
 

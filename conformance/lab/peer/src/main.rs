@@ -3,8 +3,11 @@
 //!
 //! The guest's first process starts it with an engagement on its standard input; it
 //! answers on its standard output, as that process answers the laboratory. With the argument
-//! `contract` it holds the guest's RNICs to the contract of adapters instead.
+//! `contract` it holds the guest's RNICs to the contract of adapters instead, and with `limited`
+//! it becomes another program that may lock less memory.
 
+#[cfg(target_os = "linux")]
+mod asking;
 #[cfg(target_os = "linux")]
 mod by_hand;
 #[cfg(target_os = "linux")]
@@ -20,8 +23,10 @@ mod setup;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    let done = match std::env::args().nth(1).as_deref() {
+    let mut arguments = std::env::args().skip(1);
+    let done = match arguments.next().as_deref() {
         Some("contract") => contract::hold(),
+        Some(asking::LIMITED) => Err(asking::limited(arguments)),
         _ => engagement::hold(),
     };
     if let Err(error) = done {

@@ -14,9 +14,9 @@ pub use self::direction::{Direction, End};
 use self::laboratory::Laboratory;
 use super::image::Image;
 use super::machine::Blueprint;
+use super::programs::Files;
 use super::report;
 use super::{Trouble, failed, modules, packages, programs};
-use crate::orders::PEER;
 use crate::scenarios::{self, Campaign, Scenario};
 
 /// What to do.
@@ -136,7 +136,7 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Troub
     let guest = programs::guest(directory)?;
     let mut image = Image::default();
     image.file("init", &fs::read(&guest).map_err(failed(guest.display()))?);
-    let peer = programs::peer(directory)?.map(|files| add_peer(&mut image, &files));
+    let peer = programs::peer(directory)?.map(|files| add(&mut image, &files));
     let peer = match peer {
         Ok(added) => added.map(Ok)?,
         Err(why) => Err(why),
@@ -161,15 +161,10 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Troub
     Ok((blueprint, peer))
 }
 
-/// Our program, the first of these files, and all others where they are here.
-fn add_peer(image: &mut Image, files: &[PathBuf]) -> Result<(), Trouble> {
-    for (number, file) in files.iter().enumerate() {
+fn add(image: &mut Image, files: &Files) -> Result<(), Trouble> {
+    for (file, place) in files {
         let octets = fs::read(file).map_err(failed(file.display()))?;
-        let place = if number == 0 {
-            PEER.into()
-        } else {
-            file.to_string_lossy()
-        };
+        let place = place.to_string_lossy();
         image.file(place.trim_start_matches('/'), &octets);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Whether what both ends tell is what was expected.
 
 use crate::netlink::smc::Carried;
-use crate::orders::{Held, Role};
+use crate::orders::{Held, Role, SMCX_WHY};
 use crate::scenarios::{Expected, Scenario, reason};
 
 /// The first difference, if there is one.
@@ -69,7 +69,7 @@ fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<St
         Role::Client => client,
         Role::Server => server,
     };
-    let mut lines = limited.iter().flat_map(|held| &held.transcript);
+    let lines = limited.iter().flat_map(|held| &held.transcript);
     match counts.as_slice() {
         [one, other] if one != other => Some(format!("the ends differ: {one:?}, {other:?}")),
         [(0, _), _] => Some("no connection over SMC-R".to_owned()),
@@ -77,16 +77,20 @@ fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<St
         _ if !lines.clone().any(|line| line.contains(LIMIT)) => {
             Some(format!("nobody names {LIMIT}"))
         }
-        _ if !lines.any(|line| line.starts_with(WHY) && line.contains(LIMIT)) => {
-            Some(format!("nobody asked why names {LIMIT}"))
-        }
-        _ => None,
+        _ => [WHY, SMCX_WHY]
+            .into_iter()
+            .find(|who| {
+                !lines
+                    .clone()
+                    .any(|line| line.starts_with(who) && line.contains(LIMIT))
+            })
+            .map(|who| format!("nobody asked says \"{who}\" and names {LIMIT}")),
     }
 }
 
 /// What a connection that finds too little memory to lock names.
 const LIMIT: &str = "RLIMIT_MEMLOCK";
-/// Before what the walk through all conditions says of it.
+/// Before what the walk through all conditions says of it, in that process.
 const WHY: &str = "why: ";
 
 /// Whether a conversation of this end differs as is known.

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::tools::{run, text};
 use super::{Trouble, failed};
+use crate::orders::{PEER, SMCX};
 
 /// Where RDMA's drivers in user space are, and what names them.
 const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
@@ -13,6 +14,9 @@ const DRIVER: &str = "librxe";
 const DRIVER_NAMES: &str = "/etc/libibverbs.d/rxe.driver";
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Files of this machine, and their places in a guest.
+pub(crate) type Files = Vec<(PathBuf, PathBuf)>;
 
 /// The cargo that built this, at work on this workspace.
 fn cargo() -> Command {
@@ -46,9 +50,9 @@ pub(crate) fn guest(directory: &Path) -> Result<PathBuf, Trouble> {
     Ok(target.join(TARGET).join("release/smc-lab-guest"))
 }
 
-/// Our own SMC for the guests, and the files that it needs there; none if this machine
-/// cannot build it, and why.
-pub(crate) fn peer(directory: &Path) -> Result<Result<Vec<PathBuf>, String>, Trouble> {
+/// Our own SMC for the guests, and the files that it needs there, each with its place in a
+/// guest; none if this machine cannot build it, and why.
+pub(crate) fn peer(directory: &Path) -> Result<Result<Files, String>, Trouble> {
     if !Path::new("/usr/include/infiniband/verbs.h").exists() {
         return Ok(Err("libibverbs-dev is missing".to_owned()));
     }
@@ -61,14 +65,19 @@ pub(crate) fn peer(directory: &Path) -> Result<Result<Vec<PathBuf>, String>, Tro
             "--quiet",
             "-p",
             "smc-lab-peer",
+            "-p",
+            "smc-cli",
+            "--bins",
         ])
-        .args(["--features", "rdma"])
+        .args(["--features", "smc-lab-peer/rdma,smc-cli/rdma"])
         .arg("--target-dir")
         .arg(&target));
     if let Err(trouble) = built {
         return Ok(Err(format!("it cannot be built: {trouble}")));
     }
-    let program = target.join("release/smc-lab-peer");
+    let release = target.join("release");
+    let programs = [("smc-lab-peer", PEER), ("smcx", SMCX)];
+    let programs = programs.map(|(name, place)| (release.join(name), place.into()));
     let drivers = fs::read_dir(DRIVERS).map_err(failed(DRIVERS))?.flatten();
     let driver = drivers.map(|entry| entry.path()).find(|path| {
         path.file_name()
@@ -77,11 +86,15 @@ pub(crate) fn peer(directory: &Path) -> Result<Result<Vec<PathBuf>, String>, Tro
     let Some(driver) = driver else {
         return Ok(Err("ibverbs-providers is missing".to_owned()));
     };
-    let mut files = vec![program.clone(), driver.clone(), PathBuf::from(DRIVER_NAMES)];
-    for program in [program, driver] {
-        files.extend(libraries(&program)?);
+    // All others are where they are here.
+    let mut others = vec![driver.clone(), PathBuf::from(DRIVER_NAMES)];
+    for program in programs.iter().map(|(program, _)| program).chain([&driver]) {
+        others.extend(libraries(program)?);
     }
-    Ok(Ok(files))
+    others.sort();
+    others.dedup();
+    let others = others.into_iter().map(|file| (file.clone(), file));
+    Ok(Ok(programs.into_iter().chain(others).collect()))
 }
 
 /// The shared libraries of a program, and its loader: all that `ldd` names with a path.
