@@ -9,6 +9,7 @@ mod capture;
 mod describe;
 mod direct;
 mod layout;
+pub mod names;
 mod normal;
 mod peer;
 mod read;
@@ -24,7 +25,8 @@ use std::path::Path;
 use std::time::Instant;
 
 pub use capture::{Record, Recorded, write as write_capture};
-pub use direct::Direct;
+pub use direct::{Direct, octets};
+pub use layout::field;
 pub use normal::{count, messages, shape};
 pub use read::{all, citations, folder, script};
 pub use report::{junit, table};
@@ -34,7 +36,7 @@ pub use story::{
     Step, Story, Value, When, Where,
 };
 pub use text::Unclear;
-pub use wire::{End, Failed, Heard, Host, Seen, Target, Wire};
+pub use wire::{Announced, End, Failed, Heard, Host, Seen, Target, Wire};
 
 /// What became of a script.
 #[derive(Clone, Debug)]
@@ -47,7 +49,13 @@ pub struct Outcome {
     pub record: Vec<Record>,
     /// Messages it speaks of.
     pub messages: usize,
-    /// Virtual time that passed.
+    /// Why it is not for this bench, if it is not.
+    pub skipped: Option<String>,
+    /// It was played a second time, and more slowly, because it failed in real time.
+    pub again: bool,
+    /// Lines about what the host's applications cannot see, which were left out.
+    pub left_out: usize,
+    /// Time that passed in it, virtual if the bench's is.
     pub virtual_time: Duration,
     /// Time it took.
     pub time: Duration,
@@ -72,6 +80,22 @@ impl fmt::Display for Problem {
 }
 
 impl Outcome {
+    /// Of a script that was not played yet.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            problem: None,
+            record: Vec::new(),
+            messages: 0,
+            skipped: None,
+            again: false,
+            left_out: 0,
+            virtual_time: Duration::ZERO,
+            time: Duration::ZERO,
+        }
+    }
+
     /// The chapter.
     #[must_use]
     pub fn chapter(&self) -> &str {
@@ -83,14 +107,7 @@ impl Outcome {
 #[must_use]
 pub fn run(name: &str, path: &Path) -> Outcome {
     let started = Instant::now();
-    let mut outcome = Outcome {
-        name: name.to_owned(),
-        problem: None,
-        record: Vec::new(),
-        messages: 0,
-        virtual_time: Duration::ZERO,
-        time: Duration::ZERO,
-    };
+    let mut outcome = Outcome::of(name);
     let made = script(name, path).and_then(|story| {
         let bench = Direct::new(&story.setup)?;
         Ok((story, bench))

@@ -184,8 +184,8 @@ fn a_run_is_told_as_junit_and_as_a_table() {
     let xml = scripts::junit(&outcomes, Vec::new()).expect("memory takes it all");
     let xml = String::from_utf8(xml).expect("text");
     for part in [
-        "<testsuites name=\"scripts\" tests=\"2\" failures=\"1\">",
-        "<testsuite name=\"clc\" tests=\"1\" failures=\"0\">",
+        "<testsuites name=\"scripts\" tests=\"2\" failures=\"1\" skipped=\"0\">",
+        "<testsuite name=\"clc\" tests=\"1\" failures=\"0\" skipped=\"0\">",
         "name=\"cdc/&lt;odd&gt;\"",
         "the file cannot be read",
     ] {

@@ -1,6 +1,6 @@
 //! One engine, an adapter of plain memory, and virtual time.
 
-pub(crate) use app::octets;
+pub use app::octets;
 
 mod app;
 mod ism;

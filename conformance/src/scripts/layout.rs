@@ -119,7 +119,7 @@ pub(super) fn fields(kind: Kind) -> impl Iterator<Item = Field> {
 
 /// The field of this name.
 #[must_use]
-pub(super) fn field(kind: Kind, name: &str) -> Option<Field> {
+pub fn field(kind: Kind, name: &str) -> Option<Field> {
     let octet = name.strip_prefix("octet").and_then(|at| at.parse().ok());
     if let Some(at) = octet {
         return Some(Field::octet(at));

@@ -7,45 +7,9 @@ mod llc;
 use std::collections::BTreeMap;
 
 use super::layout;
+use super::names::{peer_address, peer_dmb, peer_rkey};
 use super::story::{Form, Kind, Setup, Value};
-use super::wire::{End, Target};
-
-/// The peer's port: GID and MAC follow from its number.
-const fn port(host: u8, number: u8) -> (u128, u128) {
-    let address = 10_u128 << 24 | (host as u128) << 8 | number as u128;
-    let mac = 2_u128 << 40 | (host as u128) << 8 | number as u128;
-    (0xffff << 32 | address, mac)
-}
-
-/// Hosts, as their addresses tell.
-const ENGINE: u8 = 0;
-const PEER: u8 = 1;
-
-/// Identities: a number and the MAC of the first port.
-const fn identity(host: u8) -> u128 {
-    let instance: u128 = if host == ENGINE { 1 } else { 9 };
-    instance << 48 | port(host, 1).1
-}
-
-/// The peer's queue pair of a link.
-const fn peer_qpn(link: u8) -> u128 {
-    0x4710 + link as u128
-}
-
-/// Key of the peer's RMB of a connection on a link.
-const fn peer_rkey(link: u8, conn: u8) -> u128 {
-    0x100 * link as u128 + conn as u128
-}
-
-/// Its address.
-const fn peer_address(link: u8, conn: u8) -> u128 {
-    0x1000_0000 * (link as u128 - 1) + 0x10_0000 * conn as u128
-}
-
-/// The peer's DMB of a connection.
-const fn peer_dmb(conn: u8) -> u128 {
-    0xd00 + conn as u128
-}
+use super::wire::{Announced, End, Target};
 
 /// A connection as the peer knows it.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +24,12 @@ struct Conn {
     heard: Levels,
     /// Octets over TCP that are no whole message yet.
     pending: Vec<u8>,
+    /// Producer cursor of the last CDC of the engine that arrived.
+    arrived: u128,
 }
+
+/// Octets of an eye catcher.
+const EYE_CATCHER: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Levels {
@@ -89,6 +58,8 @@ pub(super) struct Peer {
     /// Groups the engine began, and those a line of the script has taken notice of.
     groups: u8,
     met: u8,
+    /// A CONFIRM LINK left room for eye catchers.
+    eye_catchers: bool,
 }
 
 /// A message as the script would have it if it named nothing: octets, and the fields
@@ -170,6 +141,7 @@ impl Peer {
             requested: BTreeMap::new(),
             groups: 0,
             met: 0,
+            eye_catchers: false,
         }
     }
 
@@ -272,6 +244,38 @@ impl Peer {
         )
     }
 
+    /// Where octets are that a CDC message of the engine announces, and none before did.
+    pub(super) fn announced(&mut self, link: u8, octets: &[u8]) -> Vec<Announced> {
+        let kind = Kind::Cdc(false);
+        let get = |name| layout::field(kind, name).map_or(0, |field| field.get(octets));
+        let token = |conn: u8| self.offered(conn, "token").unwrap_or_default();
+        let mut conns = self.conns.keys().copied();
+        let Some(conn) = conns.find(|conn| token(*conn) == get("token")) else {
+            return Vec::new();
+        };
+        let size = 16_384_u32 << self.offered(conn, "size").unwrap_or(2);
+        let first = if self.eye_catchers { EYE_CATCHER } else { 0 };
+        let (cursor, count) = (get("prod"), |cursor: u128| (cursor as u32).max(first));
+        let known = self.conns.entry(conn).or_default();
+        let before = std::mem::replace(&mut known.arrived, cursor);
+        let pieces = if before >> 32 == cursor >> 32 {
+            [(count(before), count(cursor)), (0, 0)]
+        } else {
+            [(count(before), size), (first, count(cursor))]
+        };
+        let filled = pieces.into_iter().filter(|(from, to)| from < to);
+        let place = |(from, to): (u32, u32)| {
+            let (key, address) = self.own_memory(conn, link, from.into());
+            let length = to - from;
+            Announced {
+                key,
+                address,
+                length,
+            }
+        };
+        filled.map(place).collect()
+    }
+
     /// What the peer says by default.
     pub(super) fn says(&self, kind: Kind, conn: u8, link: u8, reply: bool) -> Template {
         match kind {
@@ -307,12 +311,19 @@ impl Peer {
             Kind::Clc(_, 1..=3) => known.offered = Some((kind, octets.to_vec())),
             Kind::Clc(..) => {}
             Kind::Llc(kind) => {
+                self.notes_eye_catchers(kind, octets);
                 if octets.get(3).is_some_and(|flags| flags & 0x80 == 0) {
                     self.requested.insert((link, kind), octets.to_vec());
                 }
             }
             Kind::Cdc(_) => known.sent = levels(kind, octets),
         }
+    }
+
+    fn notes_eye_catchers(&mut self, kind: u8, octets: &[u8]) {
+        let none = layout::field(Kind::Llc(kind), "no_eye_catcher");
+        let none = none.map_or(3, |field| field.get(octets));
+        self.eye_catchers |= kind & 0x1f == 1 && none != 3;
     }
 
     /// Notes what the engine said, once a line of the script took it.

@@ -13,19 +13,29 @@ use super::Outcome;
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["chapter", "scripts", "failed", "messages", "virtual time"]);
+    let left_out = outcomes.iter().any(|o| o.skipped.is_some());
+    let mut header = vec!["chapter", "scripts", "failed", "messages", "time"];
+    if left_out {
+        header.push("not for it");
+    }
+    table.set_header(header);
     let row = |title: &str, outcomes: &[&Outcome]| {
         let failed = outcomes.iter().filter(|o| o.problem.is_some()).count();
         let messages: usize = outcomes.iter().map(|o| o.messages).sum();
         let time: f64 = outcomes.iter().map(|o| o.virtual_time.as_secs_f64()).sum();
         let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-        vec![
+        let mut cells = vec![
             Cell::new(title),
             right(outcomes.len().to_string()),
             right(failed.to_string()),
             right(messages.to_string()),
             right(format!("{time:.0} s")),
-        ]
+        ];
+        if left_out {
+            let skipped = outcomes.iter().filter(|o| o.skipped.is_some()).count();
+            cells.push(right(skipped.to_string()));
+        }
+        cells
     };
     for chapter in chapters(outcomes) {
         let title = chapter.first().map_or("", |outcome| outcome.chapter());
@@ -51,27 +61,30 @@ pub fn junit<W: io::Write>(outcomes: &[Outcome], into: W) -> io::Result<W> {
     writer.write_event(Event::Decl(declaration))?;
     let count = |outcomes: &[&Outcome]| {
         let failed = outcomes.iter().filter(|o| o.problem.is_some()).count();
-        [outcomes.len().to_string(), failed.to_string()]
+        let skipped = outcomes.iter().filter(|o| o.skipped.is_some()).count();
+        [outcomes.len(), failed, skipped].map(|count| count.to_string())
     };
     let all: Vec<&Outcome> = outcomes.iter().collect();
-    let [tests, failures] = count(&all);
+    let [tests, failures, skipped] = count(&all);
     writer
         .create_element("testsuites")
         .with_attributes([
             ("name", "scripts"),
             ("tests", tests.as_str()),
             ("failures", failures.as_str()),
+            ("skipped", skipped.as_str()),
         ])
         .write_inner_content(|writer| {
             for chapter in chapters(outcomes) {
                 let title = chapter.first().map_or("", |outcome| outcome.chapter());
-                let [tests, failures] = count(&chapter);
+                let [tests, failures, skipped] = count(&chapter);
                 writer
                     .create_element("testsuite")
                     .with_attributes([
                         ("name", title),
                         ("tests", tests.as_str()),
                         ("failures", failures.as_str()),
+                        ("skipped", skipped.as_str()),
                     ])
                     .write_inner_content(|writer| {
                         chapter.iter().try_for_each(|outcome| case(writer, outcome))
@@ -90,7 +103,16 @@ fn case<W: io::Write>(writer: &mut Writer<W>, outcome: &Outcome) -> io::Result<(
         ("time", time.as_str()),
     ]);
     let Some(problem) = &outcome.problem else {
-        element.write_empty()?;
+        match &outcome.skipped {
+            None => element.write_empty()?,
+            Some(why) => element.write_inner_content(|writer| {
+                let skipped = writer.create_element("skipped");
+                skipped
+                    .with_attribute(("message", why.as_str()))
+                    .write_empty()?;
+                Ok(())
+            })?,
+        };
         return Ok(());
     };
     let text: String = problem.to_string().chars().filter(is_xml).collect();

@@ -34,6 +34,22 @@ pub struct Failure {
     pub replay: String,
 }
 
+impl Failure {
+    /// A script that there is no bench for.
+    #[must_use]
+    pub fn of_bench(story: &Story, why: &impl fmt::Display) -> Self {
+        Self {
+            place: story.name.clone(),
+            line: String::new(),
+            expected: "a bench".to_owned(),
+            came: why.to_string(),
+            transcript: String::new(),
+            inside: String::new(),
+            replay: String::new(),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.place, self.line)?;
@@ -52,8 +68,10 @@ pub struct Played {
     pub failure: Option<Failure>,
     /// What was on the wire.
     pub record: Vec<Record>,
-    /// Virtual time it took.
+    /// Time it took, virtual if the bench's is.
     pub time: Duration,
+    /// Lines about what the host's applications cannot see, which were left out.
+    pub left_out: usize,
 }
 
 /// What the engine sent over one channel.
@@ -133,6 +151,9 @@ struct Run<'b, B> {
     variables: HashMap<String, u128>,
     transcript: Vec<String>,
     record: Vec<Record>,
+    left_out: usize,
+    /// Why the wire could not do what messages of the engine ask for.
+    broken: Option<String>,
 }
 
 /// Plays a script on a bench that was set up for it.
@@ -148,6 +169,8 @@ pub fn play<B: Wire + Host>(story: &Story, bench: &mut B) -> Played {
         variables: HashMap::new(),
         transcript: Vec::new(),
         record: Vec::new(),
+        left_out: 0,
+        broken: None,
     };
     let failed = match run.steps(&story.steps) {
         Ok(()) => run.end().err().map(|wrong| (None, wrong)),
@@ -172,6 +195,7 @@ pub fn play<B: Wire + Host>(story: &Story, bench: &mut B) -> Played {
         failure,
         time: run.bench.now(),
         record: run.record,
+        left_out: run.left_out,
     }
 }
 
@@ -280,7 +304,11 @@ impl<B: Wire + Host> Run<'_, B> {
     }
 
     fn end(&mut self) -> Result<(), Wrong> {
-        self.absorb();
+        // What is still on its way arrives.
+        self.wait_until(self.bench.now() + self.bench.haste());
+        if let Some(why) = self.broken.take() {
+            return wrong("a wire", why);
+        }
         if let Some(left) = self.left_over() {
             return wrong("nothing more", left);
         }

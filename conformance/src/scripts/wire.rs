@@ -7,7 +7,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::story::{AppAct, RnicAct};
+use super::story::{AppAct, AppSees, Kind, RnicAct};
 
 /// Something of the engine that arrived at the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,12 @@ pub trait Wire {
     /// How late something may be that is due at once. Zero where time is virtual.
     fn grace(&self) -> Duration;
 
+    /// How much earlier than it is due something may come: what the engine counts from,
+    /// it knows before this end does. Zero where time is virtual.
+    fn haste(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Lets time pass, to `until` at most, and returns early if something was heard or
     /// seen.
     fn pass(&mut self, until: Duration);
@@ -121,11 +127,41 @@ pub trait Wire {
     /// Resets TCP.
     fn reset(&mut self, conn: u8);
 
-    /// Connects the peer's queue pair to the engine's, before anything goes over it.
+    /// Connects the peer's queue pair of a link to the engine's, before anything goes over
+    /// it. The message has told where that is: Accept, Confirm or ADD LINK.
     ///
     /// # Errors
     /// There is no such queue pair.
-    fn join(&mut self, qpn: u32) -> Result<(), Failed>;
+    fn join(&mut self, link: u8, kind: Kind, message: &[u8]) -> Result<(), Failed>;
+
+    /// A message of the peer, in the names that scripts have for GIDs, queue pairs, keys and
+    /// so on: gives them the names they have on this wire.
+    ///
+    /// # Errors
+    /// The peer has no more of them.
+    fn says(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
+        let _ = (conn, kind, message);
+        Ok(())
+    }
+
+    /// A message of the engine, in the names of this wire: gives them those of scripts.
+    fn hears(&mut self, kind: Kind, message: &mut [u8]) {
+        let _ = (kind, message);
+    }
+
+    /// Whether the engine has a choice of its own in messages of this kind, on this wire: only
+    /// fields that a script names have to be as it says.
+    fn leaves_open(&self, kind: Kind) -> bool {
+        let _ = kind;
+        false
+    }
+
+    /// What the engine wrote to the peer's memory, on a wire that does not tell when it does:
+    /// a message has announced octets at these places.
+    fn announced(&mut self, over: End, places: &[Announced]) -> Vec<Heard> {
+        let _ = (over, places);
+        Vec::new()
+    }
 
     /// A SEND; of SMC-D, octets for the head of the engine's DMB, which is signalled.
     ///
@@ -147,6 +183,17 @@ pub trait Wire {
     fn breaks(&mut self, over: Target) -> Result<(), Failed>;
 }
 
+/// Octets that a cursor announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Key of the memory, as scripts name it.
+    pub key: u64,
+    /// Address of the first one, as scripts name it.
+    pub address: u64,
+    /// How many.
+    pub length: u32,
+}
+
 /// Where something goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -166,6 +213,20 @@ pub trait Host {
 
     /// What an application saw next.
     fn seen(&mut self) -> Option<(u8, Seen)>;
+
+    /// Whether applications of this host can see such a thing at all. Lines about others
+    /// are left out, and counted.
+    fn shows(&self, what: &AppSees) -> bool {
+        let _ = what;
+        true
+    }
+
+    /// Whether a connection has ended as applications see it that ended for this reason, on a
+    /// host without an event that tells it.
+    fn has_ended(&mut self, conn: u8, reason: &str) -> Option<bool> {
+        let _ = (conn, reason);
+        None
+    }
 
     /// Octets that can be read; they stay.
     fn readable(&mut self, conn: u8) -> u32;

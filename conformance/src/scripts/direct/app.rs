@@ -12,7 +12,7 @@ use crate::scripts::story::{AppAct, Data, RnicAct};
 use crate::scripts::wire::{Failed, Host, Seen};
 
 /// The octets of data; so many of a pattern have numbers modulo 251.
-pub(crate) fn octets(data: &Data) -> Vec<u8> {
+pub fn octets(data: &Data) -> Vec<u8> {
     match data {
         Data::Text(text) => text.clone(),
         Data::Count(count) => (0..*count).map(|at| (at % 251) as u8).collect(),

@@ -7,6 +7,7 @@ use smc_proto::endpoint::TcpEvent;
 use smc_proto::time::Instant;
 
 use super::Direct;
+use crate::scripts::story::Kind;
 use crate::scripts::wire::{Failed, Heard, Target, Wire};
 
 impl Wire for Direct {
@@ -46,8 +47,8 @@ impl Wire for Direct {
         self.tell_tcp(conn, TcpEvent::PeerReset);
     }
 
-    fn join(&mut self, qpn: u32) -> Result<(), Failed> {
-        self.link_of(qpn).map(drop)
+    fn join(&mut self, _: u8, _: Kind, _: &[u8]) -> Result<(), Failed> {
+        Ok(())
     }
 
     fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed> {

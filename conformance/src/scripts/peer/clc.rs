@@ -1,8 +1,9 @@
 //! CLC messages of the peer, and what it learns from those of the engine.
 
-use super::{ENGINE, PEER, Peer, Template, Writer, identity, peer_address, peer_dmb};
-use super::{peer_qpn, peer_rkey, port};
+use super::{Peer, Template, Writer};
 use crate::scripts::layout;
+use crate::scripts::names::{ENGINE, PEER, identity, peer_address, peer_dmb, peer_qpn};
+use crate::scripts::names::{peer_rkey, port};
 use crate::scripts::story::{Form, Kind};
 
 const SMCR: u128 = 0xe2d4_c3d9;
@@ -177,8 +178,14 @@ impl Peer {
         if form.is_ism() {
             writer.put("dmb", peer_dmb(conn)).put("size", 0);
         } else {
+            // (The engine's Accept has begun the group already.)
+            let group = if first && kind == 3 {
+                self.groups.saturating_sub(1)
+            } else {
+                0
+            };
             writer
-                .put("qpn", peer_qpn(1))
+                .put("qpn", peer_qpn(group.saturating_mul(10).saturating_add(1)))
                 .put("rkey", peer_rkey(1, conn))
                 .put("address", peer_address(1, conn))
                 .put("token", 0xa000_0000 | u128::from(conn))
@@ -226,16 +233,15 @@ impl Peer {
             let rest = known.pending.split_off(length);
             messages.push(std::mem::replace(&mut known.pending, rest));
         }
-        for message in &messages {
-            self.learns_clc(conn, message);
-        }
         messages
     }
 
-    fn learns_clc(&mut self, conn: u8, message: &[u8]) {
+    /// Notes a message of the engine: the link that it tells the queue pair of, if it does.
+    pub(in crate::scripts) fn learns_clc(&mut self, conn: u8, message: &[u8]) -> Option<u8> {
         let [e0, e1, e2, e3, kind @ (2 | 3), _, _, version, ..] = *message else {
-            return;
+            return None;
         };
+        let mut begun = None;
         let smcd = u128::from(u32::from_be_bytes([e0, e1, e2, e3])) == SMCD;
         let form = match (smcd, version >> 4) {
             (false, 1) => Form::R1,
@@ -252,11 +258,13 @@ impl Peer {
                 .and_then(|tens| tens.checked_add(1));
             self.groups = self.groups.saturating_add(1);
             // (Nobody names the links of the 27th group.)
-            if let Some(link) = link.filter(|_| !smcd) {
+            begun = link.filter(|_| !smcd);
+            if let Some(link) = begun {
                 self.qpns.insert(link, get("qpn") as u32);
             }
         }
         let known = self.conns.entry(conn).or_default();
         known.agreed = Some((kind, message.to_vec()));
+        begun
     }
 }

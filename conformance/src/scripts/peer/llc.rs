@@ -1,7 +1,8 @@
 //! LLC messages of the peer, and what it learns from those of the engine.
 
-use super::{ENGINE, PEER, Peer, Template, Writer, peer_address, peer_qpn, peer_rkey, port};
+use super::{Peer, Template, Writer};
 use crate::scripts::layout;
+use crate::scripts::names::{ENGINE, PEER, peer_address, peer_qpn, peer_rkey, port};
 use crate::scripts::story::Kind;
 
 fn writer(kind: u8, length: usize, reply: bool) -> Writer {
@@ -197,17 +198,18 @@ impl Peer {
     }
 
     /// Notes an LLC message of the engine: queue pairs of new links, and where its RMBs
-    /// are on them.
-    pub(in crate::scripts) fn hears_llc(&mut self, link: u8, octets: &[u8]) {
-        let Some(&kind) = octets.first() else {
-            return;
-        };
+    /// are on them. The link that it tells the queue pair of, if it does.
+    pub(in crate::scripts) fn hears_llc(&mut self, link: u8, octets: &[u8]) -> Option<u8> {
+        let kind = *octets.first()?;
+        let mut begun = None;
         let of = Kind::Llc(kind);
         let get = |name| layout::field(of, name).map_or(0, |field| field.get(octets));
         let number = get("link") as u8;
         let group = link / 10 * 10;
+        self.notes_eye_catchers(kind, octets);
         match kind & 0x1f {
             2 if kind < 0x40 && get("rejected") == 0 && get("qpn") != 0 => {
+                begun = Some(group + number);
                 self.qpns.insert(group + number, get("qpn") as u32);
                 for index in 0..get("count").min(32) as usize {
                     self.learn_pair(group + number, octets, 72 + 16 * index);
@@ -225,6 +227,7 @@ impl Peer {
             }
             _ => {}
         }
+        begun
     }
 
     fn learn_pair(&mut self, link: u8, octets: &[u8], at: usize) {

@@ -95,7 +95,7 @@ impl<B: Wire + Host> Run<'_, B> {
             let queue = self.queues.entry(channel).or_default();
             if let Some(item) = queue.pop_front() {
                 let late = item.at > deadline && when.is_some();
-                let early = !from.is_zero() && item.at < self.mark + from;
+                let early = self.is_early(item.at, from);
                 if late || early {
                     let after = item.at.saturating_sub(self.mark);
                     return wrong(
@@ -114,6 +114,10 @@ impl<B: Wire + Host> Run<'_, B> {
             }
             self.bench.pass(deadline);
         }
+    }
+
+    fn is_early(&self, at: Duration, from: Duration) -> bool {
+        !from.is_zero() && at + self.bench.haste() < self.mark + from
     }
 
     pub(super) fn expect_nothing(&mut self, time: Duration) -> Result<(), Wrong> {
@@ -138,11 +142,19 @@ impl<B: Wire + Host> Run<'_, B> {
     ) -> Result<(), Wrong> {
         self.absorb();
         let conn = of.conn;
+        if !self.bench.shows(sees) {
+            self.note(format_args!("app.{conn} cannot see {sees:?}"));
+            self.left_out += 1;
+            return Ok(());
+        }
         match sees {
             AppSees::Proposed => self.event(conn, when, &Seen::Proposed),
             AppSees::Established => self.event(conn, when, &Seen::Established),
             AppSees::FellBack(code, peer) => self.event(conn, when, &Seen::FellBack(*code, *peer)),
-            AppSees::Closed(reason) => self.event(conn, when, &Seen::Closed(reason.clone())),
+            AppSees::Closed(reason) => match self.bench.has_ended(conn, reason) {
+                None => self.event(conn, when, &Seen::Closed(reason.clone())),
+                Some(_) => self.ends(conn, when, reason),
+            },
             AppSees::LinkUp(link) => {
                 let qpn = self.peer.qpn(*link);
                 self.news_of(&qpn.map_or(Seen::GroupDown, Seen::LinkUp))
@@ -156,9 +168,30 @@ impl<B: Wire + Host> Run<'_, B> {
                 if let Some(when) = when {
                     self.wait_until(self.mark + when.from);
                 }
-                self.state(conn, sees)
+                let deadline = self.bench.now() + self.bench.grace();
+                loop {
+                    let state = self.state(conn, sees);
+                    if state.is_ok() || self.bench.now() >= deadline {
+                        return state;
+                    }
+                    self.bench.pass(deadline);
+                    self.absorb();
+                }
             }
         }
+    }
+
+    /// The end of a connection, where no event tells of it.
+    fn ends(&mut self, conn: u8, when: Option<When>, reason: &str) -> Result<(), Wrong> {
+        let deadline = self.mark + span(when).1 + self.bench.grace();
+        while self.bench.has_ended(conn, reason) == Some(false) {
+            if self.bench.now() >= deadline {
+                return wrong(format_args!("closed {reason}"), "it goes on");
+            }
+            self.bench.pass(deadline);
+            self.absorb();
+        }
+        Ok(())
     }
 
     /// What can be looked at whenever one likes.
@@ -215,7 +248,7 @@ impl<B: Wire + Host> Run<'_, B> {
                 if seen != *expected {
                     return wrong(format_args!("{expected:?}"), format_args!("{seen:?}"));
                 }
-                let early = !from.is_zero() && at < self.mark + from;
+                let early = self.is_early(at, from);
                 if early || (when.is_some() && at > deadline) {
                     let after = at.saturating_sub(self.mark);
                     return wrong(

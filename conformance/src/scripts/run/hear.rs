@@ -31,12 +31,16 @@ impl<B: Wire + Host> Run<'_, B> {
                     by_engine: true,
                     octets: octets.clone(),
                 });
-                for message in self.peer.hears_tcp(conn, &octets) {
-                    let what = match kind_of_clc(&message) {
-                        Some(kind) => Came::Message(kind, message),
-                        None => Came::Octets(message),
+                for mut message in self.peer.hears_tcp(conn, &octets) {
+                    let Some(kind) = kind_of_clc(&message) else {
+                        self.came(Channel::Tcp(conn), Came::Octets(message));
+                        continue;
                     };
-                    self.came(Channel::Tcp(conn), what);
+                    self.bench.hears(kind, &mut message);
+                    if let Some(link) = self.peer.learns_clc(conn, &message) {
+                        self.join(link, kind, &message);
+                    }
+                    self.came(Channel::Tcp(conn), Came::Message(kind, message));
                 }
             }
             Heard::Fin { conn } => {
@@ -53,7 +57,7 @@ impl<B: Wire + Host> Run<'_, B> {
                 });
                 self.came(Channel::Tcp(conn), Came::Reset);
             }
-            Heard::Sent { end, octets } => {
+            Heard::Sent { end, mut octets } => {
                 let link = self.peer.channel(end);
                 self.put_down(Recorded::Send {
                     link,
@@ -61,8 +65,19 @@ impl<B: Wire + Host> Run<'_, B> {
                     octets: octets.clone(),
                 });
                 let kind = kind_of_send(&octets);
-                if let Kind::Llc(_) = kind {
-                    self.peer.hears_llc(link, &octets);
+                self.bench.hears(kind, &mut octets);
+                match kind {
+                    Kind::Llc(_) => {
+                        if let Some(link) = self.peer.hears_llc(link, &octets) {
+                            self.join(link, kind, &octets);
+                        }
+                    }
+                    _ => {
+                        let places = self.peer.announced(link, &octets);
+                        for wrote in self.bench.announced(end, &places) {
+                            self.hear(wrote);
+                        }
+                    }
                 }
                 let what = Came::Message(kind, octets);
                 self.came(Channel::Link(link), what);
@@ -88,6 +103,13 @@ impl<B: Wire + Host> Run<'_, B> {
                 };
                 self.came(Channel::Link(link), what);
             }
+        }
+    }
+
+    fn join(&mut self, link: u8, kind: Kind, message: &[u8]) {
+        if let Err(why) = self.bench.join(link, kind, message) {
+            self.note(format_args!("link {link}: {why}"));
+            self.broken = Some(why);
         }
     }
 

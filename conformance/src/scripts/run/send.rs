@@ -96,11 +96,15 @@ impl<B: Wire + Host> Run<'_, B> {
     fn say_message(&mut self, of: Where, message: &Message) -> Result<(), Wrong> {
         let kind = message.kind;
         let template = self.peer.says(kind, of.conn, of.link, message.reply);
-        let mut octets = template.octets;
+        let mut said = template.octets;
         let mut split = None;
-        self.put_fields(kind, &mut octets, &message.fields)?;
-        let whole = self.edit(kind, &mut octets, &message.fields, &mut split)?;
+        self.put_fields(kind, &mut said, &message.fields)?;
+        let mut octets = said.clone();
+        // The script remembers the names it knows.
+        let whole = self.edit(kind, &mut said, &message.fields, &mut split)?;
         self.peer.said(kind, of.conn, of.link, &whole);
+        self.bench.says(of.conn, kind, &mut octets)?;
+        self.edit(kind, &mut octets, &message.fields, &mut split)?;
         match kind {
             Kind::Clc(..) => match split {
                 Some(at) if at < octets.len() => {

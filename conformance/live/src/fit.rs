@@ -1,0 +1,184 @@
+//! Which scripts no live peer can be asked to follow, by what they say themselves.
+
+use std::fmt;
+use std::time::Duration;
+
+use conformance::scripts::{Act, AppAct, AppSees, Kind, Said, Setting, Step, Story, Value, names};
+
+/// Octets of a message of version 1.
+const MESSAGE: usize = 44;
+
+/// What the stack under test, and the bench, can be made to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// Settings it has.
+    pub takes: fn(&Setting) -> bool,
+    /// RNICs of its host.
+    pub rnics: u8,
+    /// Longest that a script may wait in all.
+    pub longest: Duration,
+}
+
+/// Why a script is not for a live peer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unfit {
+    /// It speaks SMC-D.
+    SharedMemory,
+    /// The engine of the script has this setting, which sockets do not have.
+    Setting(String),
+    /// It has more RNICs.
+    Rnics,
+    /// RNICs or queue pairs are made to fail.
+    Faults,
+    /// The engine gets orders that no application of sockets can give.
+    Orders,
+    /// The peer tells of memory that it does not have, and the engine writes there: an RNIC
+    /// would refuse that.
+    Nowhere,
+    /// The peer sends more octets than anybody has room for: an RNIC would refuse that.
+    TooLong,
+    /// The peer has reset TCP and waits for what comes over it.
+    AfterReset,
+    /// It waits too long for timers: that needs the simulated clock.
+    Clock,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SharedMemory => f.write_str("SMC-D goes over no RNIC"),
+            Self::Setting(name) => write!(f, "sockets have no setting {name}"),
+            Self::Rnics => f.write_str("the host has fewer RNICs"),
+            Self::Faults => f.write_str("RNICs or queue pairs are made to fail"),
+            Self::Orders => f.write_str("sockets cannot give the engine such orders"),
+            Self::Nowhere => f.write_str("an RNIC refuses writes to memory that is not there"),
+            Self::TooLong => f.write_str("an RNIC refuses messages that are too long"),
+            Self::AfterReset => f.write_str("nobody hears TCP that he has reset"),
+            Self::Clock => f.write_str("its timers need the simulated clock"),
+        }
+    }
+}
+
+/// Why a script is not for such a stack, if it is not.
+#[must_use]
+pub fn unfit(story: &Story, abilities: &Abilities) -> Option<Unfit> {
+    if story.setup.form.is_ism() {
+        return Some(Unfit::SharedMemory);
+    }
+    let mut settings = story.setup.settings.iter();
+    if let Some(setting) = settings.find(|setting| !(abilities.takes)(setting)) {
+        return Some(Unfit::Setting(setting.name.clone()));
+    }
+    if story.setup.rnics > abilities.rnics {
+        return Some(Unfit::Rnics);
+    }
+    let mut course = Course {
+        v2: story.setup.form.is_v2(),
+        ..Course::default()
+    };
+    let found = course.steps(&story.steps);
+    found.or_else(|| (course.waits > abilities.longest).then_some(Unfit::Clock))
+}
+
+/// What has been said so far.
+#[derive(Default)]
+struct Course {
+    v2: bool,
+    waits: Duration,
+    /// The peer has told of memory it does not have.
+    nowhere: bool,
+    /// TCP connections that it has reset.
+    reset: Vec<u8>,
+}
+
+impl Course {
+    fn steps(&mut self, steps: &[Step]) -> Option<Unfit> {
+        steps.iter().find_map(|step| {
+            self.waits += step.when.map_or(Duration::ZERO, |when| when.from);
+            self.act(&step.act)
+        })
+    }
+
+    fn act(&mut self, act: &Act) -> Option<Unfit> {
+        match act {
+            Act::Wait(time) | Act::Nothing(time) => {
+                self.waits += *time;
+                None
+            }
+            Act::Repeat(count, inner) => {
+                let before = std::mem::take(&mut self.waits);
+                let found = self.steps(inner);
+                let count = u32::try_from(*count).unwrap_or(u32::MAX);
+                self.waits = before + self.waits.saturating_mul(count);
+                found
+            }
+            Act::Rnic(_) => Some(Unfit::Faults),
+            Act::Peer(of, said) => self.peer(of.conn, said),
+            Act::Engine(of, said) => match said {
+                Said::Write { .. } if self.nowhere => Some(Unfit::Nowhere),
+                Said::Fin | Said::Reset if self.reset.contains(&of.conn) => Some(Unfit::AfterReset),
+                _ => None,
+            },
+            Act::App(_, act) => of_act(act),
+            Act::Seen(_, AppSees::Proposed) => Some(Unfit::Orders),
+            Act::Seen(..) | Act::Ignore(_) => None,
+        }
+    }
+
+    fn peer(&mut self, conn: u8, said: &Said) -> Option<Unfit> {
+        match said {
+            Said::Breaks => return Some(Unfit::Faults),
+            Said::Reset => self.reset.push(conn),
+            Said::Raw { tcp: false, octets } if !self.v2 && octets.len() > MESSAGE => {
+                return Some(Unfit::TooLong);
+            }
+            Said::Message(message) => {
+                let names_memory = matches!(message.kind, Kind::Clc(..));
+                let mut fields = message.fields.iter();
+                self.nowhere |= names_memory && fields.any(is_nowhere);
+                let over_link = !matches!(message.kind, Kind::Clc(..));
+                let longer = |setting: &Setting| {
+                    let name = setting.name.as_str();
+                    name == "append" || name.starts_with("insert")
+                };
+                if over_link && !self.v2 && message.fields.iter().any(longer) {
+                    return Some(Unfit::TooLong);
+                }
+            }
+            Said::Raw { .. } | Said::Fin | Said::Write { .. } => {}
+        }
+        None
+    }
+}
+
+/// Whether it is a key or an address that no memory of the peer has.
+fn is_nowhere(setting: &Setting) -> bool {
+    let Value::Number(value, _) = setting.value else {
+        return false;
+    };
+    match setting.name.as_str() {
+        "rkey" => names::rmb_of(value).is_none(),
+        "address" => (1..=3)
+            .all(|link| (1..=u8::MAX).all(|conn| names::offset_of(link, conn, value).is_none())),
+        _ => false,
+    }
+}
+
+fn of_act(act: &AppAct) -> Option<Unfit> {
+    match act {
+        // What is known of a TCP connection the kernel says, and not the script.
+        AppAct::Connect(options) | AppAct::Listen(options) => {
+            let mut named = options.iter().map(|setting| setting.name.clone());
+            named.next().map(Unfit::Setting)
+        }
+        AppAct::Accept | AppAct::Decline(_) | AppAct::DeleteGroup | AppAct::DeleteLink(_) => {
+            Some(Unfit::Orders)
+        }
+        AppAct::Write(_)
+        | AppAct::Urgent(_)
+        | AppAct::Shutdown
+        | AppAct::ShutdownRead
+        | AppAct::Close
+        | AppAct::Abort => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Scripts of the conformance suite against live sockets.
+//!
+//! The peer of the scripts has a TCP socket and queue pairs of its own here, and says over
+//! them what scripts say; the other end are sockets of a stack that is used as it is.
+//!
+//! ```text
+//!   script ─► conformance::scripts::play
+//!                 │ Wire                              │ Host
+//!                 ▼                                   ▼
+//!   names, TCP sockets, any Rnic ◄── the wire ──► Sockets: a stack under test
+//! ```
+//!
+//! What scripts call GIDs, queue pairs and memory has other names on this wire, which are
+//! exchanged in every message ([`Live`]). Which scripts no live peer can be asked to follow
+//! is told by what they say themselves ([`unfit`]).
+#![cfg(target_os = "linux")]
+
+mod fit;
+mod host;
+mod link;
+mod names;
+mod rmb;
+mod run;
+mod sockets;
+mod stack;
+mod summary;
+mod tcp;
+mod wire;
+
+pub use fit::{Abilities, Unfit, unfit};
+pub use run::{Choice, run};
+pub use sockets::{Ending, Sockets};
+pub use stack::OurSockets;
+pub use summary::Summary;
+pub use wire::{Live, Nic};

@@ -1,0 +1,80 @@
+//! Sockets of the stack under test, as their applications use them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use conformance::scripts::Seen;
+
+/// How an application ends its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Its sending.
+    Write,
+    /// Its reading.
+    Read,
+    /// All of it.
+    Close,
+    /// All of it, at once.
+    Abort,
+}
+
+/// Sockets of a stack, by the numbers that scripts give to connections. Nothing waits.
+pub trait Sockets {
+    /// Where a connection is accepted.
+    ///
+    /// # Errors
+    /// The stack's.
+    fn listens(&mut self) -> io::Result<SocketAddr>;
+
+    /// A connection comes from this address.
+    fn comes(&mut self, conn: u8, from: SocketAddr);
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The stack's.
+    fn connect(&mut self, conn: u8, to: SocketAddr) -> io::Result<()>;
+
+    /// Goes on with what is begun; what applications saw.
+    fn step(&mut self) -> Option<(u8, Seen)>;
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// The stack's, or there is no room.
+    fn write(&mut self, conn: u8, octets: &[u8], urgent: bool) -> io::Result<()>;
+
+    /// Reads so many octets.
+    ///
+    /// # Errors
+    /// The stack's, or there are fewer.
+    fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>>;
+
+    /// Octets that can be read; they stay.
+    fn readable(&mut self, conn: u8) -> usize;
+
+    /// Whether the stream has ended in order.
+    fn ended(&mut self, conn: u8) -> bool;
+
+    /// The urgent octet, which is taken, if there is one.
+    fn urgent(&mut self, conn: u8) -> Option<u8>;
+
+    /// Octets of plain TCP.
+    fn plain(&mut self, conn: u8) -> Vec<u8>;
+
+    /// Ends a connection, or a direction of it.
+    ///
+    /// # Errors
+    /// The stack's.
+    fn end(&mut self, conn: u8, how: Ending) -> io::Result<()>;
+
+    /// Whether the application, if it still has the connection, sees it reset, or in order at
+    /// its end.
+    fn has_ended(&mut self, conn: u8, in_order: bool) -> bool;
+
+    /// Everything ends: what is left.
+    ///
+    /// # Errors
+    /// What is left, in words.
+    fn run_out(&mut self) -> Result<(), String>;
+}

@@ -1,0 +1,70 @@
+//! The peer's end of a TCP connection.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+/// Octets that are read at once.
+const AT_ONCE: usize = 65_536;
+
+/// What came.
+pub(crate) enum Came {
+    Octets(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+pub(crate) struct Tcp {
+    pub(crate) stream: TcpStream,
+    over: bool,
+}
+
+impl Tcp {
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        // Pieces of a message are to come as they are sent.
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            over: false,
+        })
+    }
+
+    /// Whether something may still come.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.over
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Came> {
+        if self.over {
+            return None;
+        }
+        let mut octets = vec![0; AT_ONCE];
+        let came = match self.stream.read(&mut octets) {
+            Ok(0) => Came::Fin,
+            Ok(length) => {
+                octets.truncate(length);
+                return Some(Came::Octets(octets));
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => return None,
+                _ => Came::Reset,
+            },
+        };
+        self.over = true;
+        Some(came)
+    }
+
+    /// What does not go out any more is seen by what comes.
+    pub(crate) fn send(&mut self, octets: &[u8]) {
+        let _ = self.stream.write_all(octets);
+    }
+
+    pub(crate) fn fin(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.over = true;
+        let _ = rustix::net::connect_unspec(&self.stream);
+    }
+}

@@ -1,0 +1,397 @@
+//! The peer's end: TCP sockets and queue pairs.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use conformance::scripts::{Announced, End, Failed, Heard, Kind, Seen, Target, Wire, field, names};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use smc_proto::command::QpAddress;
+use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn};
+use smc_transport_verbs::rnic::{Connect, Rnic};
+
+use crate::link::Link;
+use crate::names::{Names, Possessions, begins, far_end};
+use crate::rmb::Rmb;
+use crate::sockets::Sockets;
+use crate::tcp::{Came, Tcp};
+
+/// How late something may be that is due at once: machines are busy.
+const GRACE: Duration = Duration::from_secs(3);
+/// How early, and how long what is on its way may take at the end of a script.
+const HASTE: Duration = Duration::from_millis(100);
+/// How long what the peer says has to reach the engine before an application acts.
+const PAUSE: Duration = Duration::from_millis(30);
+/// Applications are asked so often.
+const TICK: Duration = Duration::from_millis(2);
+
+/// An RNIC of the peer, and how it is reached.
+#[derive(Debug)]
+pub struct Nic<R> {
+    /// The RNIC.
+    pub rnic: R,
+    /// Its port, from 1.
+    pub port: u8,
+    /// Index of the GID.
+    pub gid_index: u16,
+    /// The GID.
+    pub gid: Gid,
+    /// MAC of the port.
+    pub mac: Mac,
+}
+
+/// The peer's end of a live wire, and sockets under test at the other end.
+pub struct Live<R: Rnic, S> {
+    pub(crate) held: Held<R>,
+    names: Names,
+    pub(crate) sockets: S,
+    pub(crate) tcp: BTreeMap<u8, Tcp>,
+    pub(crate) server: TcpListener,
+    subnet: (Ipv4Addr, u8),
+    heard: VecDeque<Heard>,
+    pub(crate) seen: VecDeque<(u8, Seen)>,
+    begun: Instant,
+    /// How long what the peer said has to reach the engine, before an application acts.
+    pub(crate) pause: Duration,
+    /// Over what the peer has said something since.
+    said: Option<Over>,
+}
+
+/// Over what the peer says something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Tcp(u8),
+    Link(Target),
+}
+
+/// RNICs and what the peer has of them.
+pub(crate) struct Held<R: Rnic> {
+    /// By link; before the RNICs, which go last.
+    links: BTreeMap<u8, Link<R>>,
+    rmbs: BTreeMap<u8, Rmb>,
+    /// The first link of the group of a connection.
+    groups: BTreeMap<u8, u8>,
+    nics: Vec<Nic<R>>,
+}
+
+impl<R: Rnic, S: Sockets> Live<R, S> {
+    /// A peer with these RNICs, at this address of this subnet.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new(
+        nics: Vec<Nic<R>>,
+        (address, bits): (Ipv4Addr, u8),
+        sockets: S,
+    ) -> std::io::Result<Self> {
+        let named = |nic: &Nic<R>| (u128::from_be_bytes(nic.gid.0), mac_number(nic.mac));
+        let server = TcpListener::bind((address, 0))?;
+        let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+        Ok(Self {
+            names: Names {
+                peer: nics.iter().map(named).collect(),
+                ..Names::default()
+            },
+            held: Held {
+                links: BTreeMap::new(),
+                rmbs: BTreeMap::new(),
+                groups: BTreeMap::new(),
+                nics,
+            },
+            sockets,
+            tcp: BTreeMap::new(),
+            server,
+            subnet: (Ipv4Addr::from(u32::from(address) & mask), bits),
+            heard: VecDeque::new(),
+            seen: VecDeque::new(),
+            begun: Instant::now(),
+            pause: PAUSE,
+            said: None,
+        })
+    }
+
+    /// The engine's ports, if they are known before it tells of them.
+    #[must_use]
+    pub fn with_engine_ports(mut self, ports: impl IntoIterator<Item = (Gid, Mac)>) -> Self {
+        let named = |(gid, mac): (Gid, Mac)| (u128::from_be_bytes(gid.0), mac_number(mac));
+        self.names.engine = ports.into_iter().map(named).collect();
+        self
+    }
+
+    /// With so much more time for everything, where the machine has none.
+    #[must_use]
+    pub fn with_pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// The peer says something over this: what it said over anything else comes first, as
+    /// nothing but time sees to.
+    fn saying(&mut self, over: Over) {
+        if self.said.is_some_and(|before| before != over) {
+            self.settle();
+        }
+        self.said = Some(over);
+    }
+
+    /// Lets what the peer has said reach the engine: lines of a script stand in order.
+    pub(crate) fn settle(&mut self) {
+        if self.said.take().is_some() {
+            let until = self.begun.elapsed() + self.pause;
+            while self.begun.elapsed() < until {
+                self.take_in();
+                std::thread::sleep(TICK);
+            }
+        }
+    }
+
+    /// Takes in what has come.
+    pub(crate) fn take_in(&mut self) {
+        while let Some(seen) = self.sockets.step() {
+            self.seen.push_back(seen);
+        }
+        for (conn, tcp) in &mut self.tcp {
+            let conn = *conn;
+            while let Some(came) = tcp.next() {
+                self.heard.push_back(match came {
+                    Came::Octets(octets) => Heard::Tcp { conn, octets },
+                    Came::Fin => Heard::Fin { conn },
+                    Came::Reset => Heard::Reset { conn },
+                });
+            }
+        }
+        for nic in &self.held.nics {
+            while nic.rnic.next_ready().is_some() {}
+        }
+        for link in self.held.links.values_mut() {
+            let (Some(nic), Some(qpn)) = (self.held.nics.get(link.rnic), link.peer) else {
+                continue;
+            };
+            while let Some(octets) = link.next(&nic.rnic) {
+                let end = End::Qp(qpn);
+                self.heard.push_back(Heard::Sent { end, octets });
+            }
+        }
+    }
+
+    /// Waits until something may have come.
+    fn wait(&self, longest: Duration) {
+        let rnics = self.held.nics.iter();
+        let rnics = rnics.map(|nic| nic.rnic.completions_fd());
+        let mut fds: Vec<PollFd<'_>> = rnics
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let open = self.tcp.values().filter(|tcp| tcp.is_open());
+        fds.extend(open.map(|tcp| PollFd::new(&tcp.stream, PollFlags::IN)));
+        let time = Timespec::try_from(longest.min(TICK)).ok();
+        // Whatever is wrong is seen by what comes.
+        let _ = poll(&mut fds, time.as_ref());
+    }
+
+    /// The peer vanishes; memory that was written and not announced.
+    pub(crate) fn vanish(&mut self) -> Option<String> {
+        let mut rmbs = self.held.rmbs.iter();
+        let odd = rmbs.find_map(|(conn, rmb)| Some((*conn, rmb.unannounced()?)));
+        self.held.links.clear();
+        self.tcp.clear();
+        odd.map(|(conn, at)| format!("octet {at} of connection {conn} was written unannounced"))
+    }
+}
+
+fn mac_number(mac: Mac) -> u128 {
+    mac.0
+        .iter()
+        .fold(0, |all, each| all << 8 | u128::from(*each))
+}
+
+impl<R: Rnic> Held<R> {
+    fn link_to(&mut self, over: Target) -> Result<(&mut Link<R>, &R), Failed> {
+        let Target::Qp(qpn) = over else {
+            return Err("no RNIC carries SMC-D".to_owned());
+        };
+        let mut links = self.links.values_mut();
+        let link = links.find(|link| link.peer == Some(qpn));
+        let link = link.ok_or_else(|| format!("no link goes to queue pair {qpn:#x}"))?;
+        let nic = self.nics.get(link.rnic).ok_or("the RNIC is gone")?;
+        Ok((link, &nic.rnic))
+    }
+
+    fn link(&mut self, number: u8) -> Result<&mut Link<R>, String> {
+        match self.links.entry(number) {
+            Entry::Occupied(link) => Ok(link.into_mut()),
+            Entry::Vacant(place) => {
+                let rnic = usize::from(number % 10).saturating_sub(1) % self.nics.len().max(1);
+                Ok(place.insert(Link::new(&self.nics, rnic, number)?))
+            }
+        }
+    }
+}
+
+impl<R: Rnic> Possessions for Held<R> {
+    fn queue_pair(&mut self, link: u8) -> Result<(u32, u32), String> {
+        let link = self.link(link)?;
+        Ok((link.qpn, link.psn.value()))
+    }
+
+    fn memory(&mut self, number: u8, conn: u8) -> Result<(u32, u64), String> {
+        let group = self.groups.get(&conn).map_or(0, |first| first / 10 * 10);
+        let memory = match self.rmbs.entry(conn) {
+            Entry::Occupied(rmb) => rmb.get().memory.clone(),
+            Entry::Vacant(place) => {
+                let rmb = Rmb::new().map_err(|error| error.to_string())?;
+                place.insert(rmb).memory.clone()
+            }
+        };
+        let rnic = self.link(group + number)?.rnic;
+        let parts = self.links.get_mut(&(group + number));
+        let (link, nic) = parts.zip(self.nics.get(rnic)).ok_or("the RNIC is gone")?;
+        let rnic = &nic.rnic;
+        link.register(rnic, conn, &memory)?;
+        let region = link.rmbs.get(&conn).ok_or_else(String::new)?;
+        let token = rnic.token(region);
+        Ok((token.rkey.0, token.address))
+    }
+
+    fn memory_with(&self, rkey: u32) -> Option<(u8, u8, u64)> {
+        self.links.iter().find_map(|(number, link)| {
+            let rnic = &self.nics.get(link.rnic)?.rnic;
+            let mut rmbs = link.rmbs.iter();
+            rmbs.find_map(|(conn, region)| {
+                let token = rnic.token(region);
+                (token.rkey.0 == rkey).then_some((number % 10, *conn, token.address))
+            })
+        })
+    }
+}
+
+impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn grace(&self) -> Duration {
+        GRACE
+    }
+
+    fn haste(&self) -> Duration {
+        HASTE
+    }
+
+    fn pass(&mut self, until: Duration) {
+        loop {
+            self.take_in();
+            let left = until.saturating_sub(self.now());
+            if !self.heard.is_empty() || !self.seen.is_empty() || left.is_zero() {
+                return;
+            }
+            self.wait(left);
+        }
+    }
+
+    fn heard(&mut self) -> Option<Heard> {
+        if self.heard.is_empty() {
+            self.take_in();
+        }
+        self.heard.pop_front()
+    }
+
+    fn tcp(&mut self, conn: u8, octets: &[u8]) {
+        self.saying(Over::Tcp(conn));
+        if let Some(tcp) = self.tcp.get_mut(&conn) {
+            tcp.send(octets);
+        }
+    }
+
+    fn fin(&mut self, conn: u8) {
+        self.saying(Over::Tcp(conn));
+        if let Some(tcp) = self.tcp.get_mut(&conn) {
+            tcp.fin();
+        }
+    }
+
+    fn reset(&mut self, conn: u8) {
+        self.saying(Over::Tcp(conn));
+        if let Some(tcp) = self.tcp.get_mut(&conn) {
+            tcp.reset();
+        }
+    }
+
+    fn join(&mut self, link: u8, kind: Kind, message: &[u8]) -> Result<(), Failed> {
+        let known = self.names.engine_port(kind, message);
+        let (gid, mac) = known.ok_or("the engine has not told its GID")?;
+        let (qpn, psn, mtu) = far_end(kind, message).ok_or("the engine has told no queue pair")?;
+        let [_, _, mac @ ..] = (mac as u64).to_be_bytes();
+        let peer = QpAddress {
+            qpn: Qpn::new(qpn),
+            psn: Psn::new(psn),
+            gid: Gid(gid.to_be_bytes()),
+            mac: Mac(mac),
+        };
+        let connect = Connect {
+            peer,
+            mtu: Mtu::from_code(mtu.min(3)),
+            hop_limit: 64,
+        };
+        let rnic = self.held.link(link)?.rnic;
+        let Held { links, nics, .. } = &mut self.held;
+        let parts = links.get_mut(&link).zip(nics.get(rnic));
+        let (link, nic) = parts.ok_or("the RNIC is gone")?;
+        link.join(&nic.rnic, &connect)
+    }
+
+    fn says(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
+        if let Some(link) = begins(kind, message) {
+            self.held.groups.insert(conn, link);
+        }
+        if let (Kind::Clc(_, 1), Some(subnet)) = (kind, field(kind, "subnet"))
+            && subnet.get(message) == 0
+        {
+            subnet.put(message, u32::from(self.subnet.0).into());
+            if let Some(bits) = field(kind, "prefix_length") {
+                bits.put(message, self.subnet.1.into());
+            }
+        }
+        self.names.says(kind, message, &mut self.held)
+    }
+
+    fn hears(&mut self, kind: Kind, message: &mut [u8]) {
+        self.names.hears(kind, message, &self.held);
+    }
+
+    fn leaves_open(&self, kind: Kind) -> bool {
+        // What a host offers is its own affair.
+        matches!(kind, Kind::Clc(_, 1))
+    }
+
+    fn announced(&mut self, end: End, places: &[Announced]) -> Vec<Heard> {
+        let wrote = |place: &Announced| {
+            let (number, conn) = names::rmb_of(place.key.into())?;
+            let offset = names::offset_of(number, conn, place.address.into())?;
+            let rmb = self.held.rmbs.get_mut(&conn)?;
+            Some(Heard::Wrote {
+                end,
+                key: place.key,
+                address: place.address,
+                octets: rmb.take(offset, place.length as usize),
+            })
+        };
+        places.iter().filter_map(wrote).collect()
+    }
+
+    fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed> {
+        self.saying(Over::Link(over));
+        let (link, rnic) = self.held.link_to(over)?;
+        link.send(rnic, octets)
+    }
+
+    fn write(&mut self, over: Target, key: u64, address: u64, octets: &[u8]) -> Result<(), Failed> {
+        self.saying(Over::Link(over));
+        let (link, rnic) = self.held.link_to(over)?;
+        link.write(rnic, (key as u32, address), octets)
+    }
+
+    fn breaks(&mut self, _: Target) -> Result<(), Failed> {
+        Err("the peer's queue pair cannot be made to break".to_owned())
+    }
+}

@@ -1,0 +1,156 @@
+//! The scripts of `conformance/scripts` against our own sockets.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+
+use conformance::scripts::{self, Outcome};
+use smc_live::{Choice, Summary, run};
+
+/// Scripts that have to be for live sockets as well.
+const LEAST: usize = 240;
+
+fn captured(outcome: &Outcome) -> std::path::PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("live-{}.pcapng", outcome.name.replace('/', "-")));
+    let file = fs::File::create(&path).expect("a file");
+    scripts::write_capture(&outcome.record, file).expect("a capture");
+    path
+}
+
+#[test]
+fn our_sockets_do_what_scripts_say() {
+    let all = scripts::all(&scripts::folder()).expect("the folder of scripts");
+    let outcomes = run(&all, &Choice::default());
+    let mut told = String::new();
+    for outcome in &outcomes {
+        if let Some(problem) = &outcome.problem {
+            let capture = captured(outcome);
+            told += &format!("{problem}\ncapture: {}\n\n", capture.display());
+        }
+    }
+    let summary = Summary::of(&outcomes);
+    assert!(told.is_empty(), "{told}{summary}");
+    assert!(summary.passed >= LEAST, "{summary}");
+    println!("{summary}");
+}
+
+/// Plays lines behind those that bring a server up, and tells how they fail.
+fn told(name: &str, lines: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live");
+    let (lib, chapter) = (folder.join("lib"), folder.join("told"));
+    for folder in [&lib, &chapter] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    for name in ["server_up", "server_accepts"] {
+        let from = scripts::folder().join(format!("lib/{name}.smc"));
+        fs::copy(from, lib.join(format!("{name}.smc"))).expect("a copy");
+    }
+    let path = chapter.join(format!("{name}.smc"));
+    fs::write(&path, format!("# A story.\n{lines}")).expect("a file");
+    let outcomes = run(&[(format!("told/{name}"), path)], &Choice::default());
+    let outcome = outcomes.first().expect("as many as scripts");
+    match (&outcome.problem, &outcome.skipped) {
+        (Some(problem), _) => problem.to_string(),
+        (None, Some(why)) => why.clone(),
+        (None, None) => "passed".to_owned(),
+    }
+}
+
+#[test]
+fn a_live_script_can_fail_and_says_how() {
+    let begin = "include server_up\napp > write \"hello\"\nengine > WRITE at=0 ";
+    let story = |name: &str, end: &str| told(name, &format!("{begin}{end}\n"));
+    let well = "\"hello\"\nengine > CDC prod=0:5";
+    assert_eq!(story("well", well), "passed");
+    for (name, end, expected) in [
+        ("other_octets", "\"help!\"", "5 octets: hello"),
+        (
+            "left_over",
+            "\"hello\"",
+            "expected: nothing more\n  came:     engine@1 > CDC seq 1 token 0xa0000001",
+        ),
+        (
+            "too_much",
+            "\"hello\"\nengine > CDC prod=0:5\nengine > CDC",
+            "expected: CDC within",
+        ),
+        (
+            "other_token",
+            "\"hello\"\nengine > CDC prod=0:5 token=3",
+            "token=3, not",
+        ),
+    ] {
+        let found = story(name, end);
+        assert!(found.contains(expected), "{name}\n{found}");
+        let again = format!("cargo run -p smc-live -- told/{name}");
+        assert!(found.contains(&again), "{found}");
+        assert!(found.contains("engine@1 > WRITE 5 octets"), "{found}");
+    }
+}
+
+#[test]
+fn what_is_not_for_live_sockets_is_told_by_the_script_itself() {
+    let up = "include server_up\n";
+    for (name, lines, expected) in [
+        (
+            "smcd",
+            "speaks smcd-v2\napp > listen",
+            "SMC-D goes over no RNIC",
+        ),
+        (
+            "setting",
+            "config group_idle=5s\napp > listen",
+            "no setting group_idle",
+        ),
+        ("rnics", "rnics 3\napp > listen", "the host has fewer RNICs"),
+        (
+            "breaks",
+            "include server_up\npeer > breaks",
+            "are made to fail",
+        ),
+        (
+            "refuse",
+            "rnic refuse CreateQp\napp > listen",
+            "are made to fail",
+        ),
+        (
+            "orders",
+            "include server_up\napp > delete group",
+            "such orders",
+        ),
+        ("option", "app > connect option=no", "no setting option"),
+        (
+            "clock",
+            "include server_up\nnothing for 29s",
+            "simulated clock",
+        ),
+        (
+            "clock_again",
+            "include server_up\nrepeat 10 {\nwait 1s\n}",
+            "simulated clock",
+        ),
+        (
+            "too_long",
+            "include server_up\npeer > LLC TestLink append=\"x\"",
+            "messages that are too long",
+        ),
+        (
+            "nowhere",
+            "include server_accepts\npeer > CLC Confirm rkey=0x999999\nengine > WRITE at=0 \"x\"",
+            "memory that is not there",
+        ),
+        (
+            "reset",
+            "include server_up\npeer > TCP rst\nengine > TCP fin",
+            "TCP that he has reset",
+        ),
+    ] {
+        let found = told(name, &format!("{lines}\n"));
+        assert!(found.contains(expected), "{name}\n{found}");
+    }
+    assert_eq!(
+        told("reset_and_no_more", &format!("{up}peer > TCP rst\n")),
+        "passed"
+    );
+}
