@@ -57,7 +57,7 @@ impl Laboratory {
         let (lines, result) = run_contract(&mut pair.client)?;
         let path = self.results.join(format!("{name}.txt"));
         fs::write(&path, lines.join("\n")).map_err(failed(path.display()))?;
-        let result = match pair.alarms()?.first() {
+        let result = match pair.alarm()? {
             Some(line) => Err(format!("a kernel's log: {line}")),
             None => result,
         };
@@ -98,8 +98,7 @@ impl Laboratory {
             Ok(result) => result,
             Err(trouble) => Err(trouble.to_string()),
         };
-        let alarms = pair.alarms()?;
-        let result = match alarms.first() {
+        let result = match pair.alarm()? {
             Some(line) => Err(format!("a kernel's log: {line}")),
             None => result,
         };
@@ -126,7 +125,7 @@ impl Laboratory {
         let mut result = Ok("kernels' logs without alarms".to_owned());
         for path in consoles {
             let log = fs::read(&path).map_err(failed(path.display()))?;
-            if let Some(line) = console::alarms(&String::from_utf8_lossy(&log)).first() {
+            if let Some(line) = console::told(&String::from_utf8_lossy(&log)) {
                 result = Err(format!("a kernel's log: {line}"));
             }
         }

@@ -182,15 +182,15 @@ impl Pair {
         ]
     }
 
-    /// What is wrong in the kernels' logs.
-    pub(super) fn alarms(&self) -> Result<Vec<String>, Trouble> {
-        let mut alarms = Vec::new();
+    /// What is wrong in the kernels' logs, if anything is.
+    pub(super) fn alarm(&self) -> Result<Option<String>, Trouble> {
         for path in self.consoles() {
             let log = fs::read(&path).map_err(failed(path.display()))?;
-            let log = String::from_utf8_lossy(&log);
-            alarms.extend(console::alarms(&log).into_iter().map(str::to_owned));
+            if let Some(told) = console::told(&String::from_utf8_lossy(&log)) {
+                return Ok(Some(told));
+            }
         }
-        Ok(alarms)
+        Ok(None)
     }
 }
 
