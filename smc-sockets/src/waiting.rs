@@ -14,7 +14,7 @@ use crate::shard::{Shard, State, Via};
 use crate::socket::Socket;
 
 /// Looks at the device between two readings of the clock.
-const GLANCES: usize = 16;
+pub(crate) const GLANCES: usize = 16;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use smc_transport_ism::device::Gid128;
 use super::state::Entry;
 use super::{Shard, State, Via};
 use crate::socket::Socket;
-use crate::waiting::Direction;
+use crate::waiting::{Direction, GLANCES};
 
 impl State {
     /// Reads what there is; `None` if that is nothing yet.
@@ -25,8 +25,8 @@ impl State {
         now: Instant,
     ) -> Option<io::Result<usize>> {
         // Before the mark: what is heard now may bring one.
-        if !socket.lulls() && self.hears_at_once(shard, socket, now) {
-            socket.heard_at_once();
+        if !socket.lulls() {
+            self.hear_at_once(shard, socket, now);
         }
         if socket.is_marked() {
             return self.read_at_mark(shard, socket, into, now);
@@ -34,11 +34,25 @@ impl State {
         self.read_on(shard, socket, into, now)
     }
 
-    /// Whether there was nothing to read, and a look brought something.
+    /// Looks for something to read if there is nothing: once, or a few times for who would
+    /// wait. An answer comes soon, and to begin to wait takes longer than some looks.
     #[inline]
-    fn hears_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> bool {
-        let known = socket.conn().is_none_or(|id| self.engine.is_readable(id));
-        !known && self.look(shard, socket, now)
+    fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
+        if socket.conn().is_none_or(|id| self.engine.is_readable(id)) {
+            return;
+        }
+        if self.look(shard, socket, now) {
+            return socket.heard_at_once();
+        }
+        if socket.is_nonblocking() {
+            return;
+        }
+        for _ in 1..GLANCES {
+            std::hint::spin_loop();
+            if self.look(shard, socket, now) {
+                return;
+            }
+        }
     }
 
     /// Reads what there is, if no urgent mark is in the way.
