@@ -33,17 +33,18 @@ pub fn coverage(
 ) -> Result<Vec<FileCoverage>, Problem> {
     let tools = llvm_tools()?;
     let triple = triple()?;
+    // Not where the targets are that are to be run: these are instrumented otherwise.
+    let built = target_dir().join("coverage");
     let mut profiles = Vec::new();
     let mut programs = Vec::new();
     for target in targets {
         tell(target);
         let grown = directory(target_dir().join("grown").join(target))?;
-        let command = &mut cargo_fuzz("coverage");
+        let command = &mut cargo_fuzz("coverage", &built);
         output(command.arg(target).arg(corpus(target)).arg(grown))?;
         let directory = workspace().join("coverage").join(target);
         profiles.push(directory.join("coverage.profdata"));
-        let program = [&triple, "coverage", &triple, "release", target];
-        programs.push(target_dir().join(program.iter().collect::<PathBuf>()));
+        programs.push(built.join(&triple).join("release").join(target));
     }
     tell("all");
     let merged = target_dir().join("all.profdata");

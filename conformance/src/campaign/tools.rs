@@ -67,16 +67,14 @@ pub(super) fn output(command: &mut Command) -> Result<String, Problem> {
     })
 }
 
-/// A command of cargo-fuzz.
-pub(super) fn cargo_fuzz(what: &str) -> Command {
+/// A command of cargo-fuzz that builds into a directory.
+pub(super) fn cargo_fuzz(what: &str, into: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.args(["+nightly", "fuzz", what]);
     command.current_dir(workspace());
     // The targets have a directory of their own, and no sanitizer: neither the engine
     // nor the bodies have unsafe code, and it costs a factor of ten.
-    command
-        .args(["-s", "none", "--target-dir"])
-        .arg(target_dir());
+    command.args(["-s", "none", "--target-dir"]).arg(into);
     command.env_remove("RUSTUP_TOOLCHAIN");
     command
 }
@@ -103,7 +101,7 @@ pub(super) fn triple() -> Result<String, Problem> {
 /// # Errors
 /// If there is no nightly toolchain or no cargo-fuzz, or a target does not build.
 pub fn build() -> Result<PathBuf, Problem> {
-    output(&mut cargo_fuzz("build"))?;
+    output(&mut cargo_fuzz("build", &target_dir()))?;
     Ok(target_dir().join(triple()?).join("release"))
 }
 

@@ -6,12 +6,13 @@ use smc_proto::wire::clc::{ClcHeader, ClcMessage, ClcParseError, HEADER_LENGTH, 
 
 use super::Reader;
 
+mod asked;
 mod made;
 
 pub use made::clc_message;
 
 /// Takes text and keeps nothing of it.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl fmt::Write for Nowhere {
     fn write_str(&mut self, _: &str) -> fmt::Result {
@@ -28,11 +29,25 @@ pub(super) fn print(value: &impl fmt::Display) {
 /// Parsing looks at nothing behind the message, an error points into the input,
 /// and what was parsed is emitted in the length it said, parses to itself and is
 /// emitted the same again.
+/// Every so often it is asked what else can be asked of it, which takes longer.
 pub fn clc_any(data: &[u8]) {
     match ClcMessage::parse(data) {
-        Ok((message, length)) => check_message(data, &message, length),
+        Ok((message, length)) => {
+            check_message(data, &message, length);
+            if is_one_of_many(data) {
+                asked::ask(&message);
+            }
+        }
         Err(error) => check_error(data, error),
     }
+    if is_one_of_many(data) {
+        asked::name(data);
+    }
+}
+
+/// Says yes to one input of thirty-two.
+pub(super) fn is_one_of_many(data: &[u8]) -> bool {
+    data.last().is_some_and(|octet| octet % 32 == 0)
 }
 
 fn check_message(data: &[u8], message: &ClcMessage, length: usize) {

@@ -1,7 +1,10 @@
 //! Bodies over LLC messages of version 2, and messages made of octets.
 
+use core::fmt::Write as _;
+
 use smc_proto::wire::llc::v2::{
-    AddLinkExtension, AddLinkV2, DeleteRkeyV2, LLC_V2_MAX_LENGTH, LlcMessageV2, RequestAddLink,
+    AddLinkExtension, AddLinkV2, DeleteRkeyV2, Entries, LLC_V2_MAX_LENGTH, LlcMessageV2,
+    RequestAddLink,
 };
 use smc_proto::wire::llc::{
     AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, LLC_LENGTH,
@@ -13,7 +16,7 @@ use smc_proto::wire::types::{
 };
 
 use super::Reader;
-use super::clc::print;
+use super::clc::{Nowhere, is_one_of_many, print};
 
 /// Any octets as an LLC message of version 2: an error fits the octets it
 /// speaks of, and what was parsed is emitted, no longer than it was, parses to
@@ -25,6 +28,9 @@ pub fn llc_v2(data: &[u8]) {
             assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
             assert!(message.encoded_len() <= data.len());
             check(&message);
+            if is_one_of_many(data) {
+                ask(&message);
+            }
         }
         Err(error) => check_error(data, error),
     }
@@ -68,6 +74,29 @@ fn check(message: &LlcMessageV2<'_>) {
     print(message);
     let octets = emit(message);
     assert_eq!(LlcMessageV2::parse(&octets).as_ref(), Ok(message));
+}
+
+/// Asks a list, whatever it is of, for what it gives: as many as it says.
+macro_rules! ask_list {
+    ($list:expr) => {{
+        let values: Vec<_> = $list.into_iter().collect();
+        assert_eq!($list.is_empty(), values.is_empty());
+        assert_eq!($list, Entries::from(&*values));
+    }};
+}
+
+/// Asks what an engine, or who explains a capture, asks.
+fn ask(message: &LlcMessageV2<'_>) {
+    write!(Nowhere, "{message:?}").expect("printing cannot fail");
+    match message {
+        LlcMessageV2::AddLink(AddLinkV2 {
+            extension: Some(extension),
+            ..
+        }) => ask_list!(extension.rtokens),
+        LlcMessageV2::RequestAddLink(request) => ask_list!(request.gids),
+        LlcMessageV2::DeleteRkey(delete) => ask_list!(delete.rkeys),
+        _ => {}
+    }
 }
 
 /// Emits into a buffer of just the right size, after one that is too small.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
-use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::endpoint::{ConnOptions, Endpoint, TcpEvent};
 use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
@@ -47,6 +47,8 @@ pub(super) struct Conn {
     pub(super) established: bool,
     pub(super) end: Option<End>,
     pub(super) tcp: Option<TcpCommand>,
+    /// It was told that its TCP connection is gone.
+    pub(super) tcp_is_lost: bool,
 }
 
 /// An endpoint and its device.
@@ -135,6 +137,7 @@ impl Side {
             established: false,
             end: None,
             tcp: None,
+            tcp_is_lost: false,
         });
         Some(id)
     }
@@ -184,6 +187,14 @@ impl Side {
                 }
             }
         }
+    }
+
+    /// Tells the engine what happened to a TCP connection.
+    pub(super) fn tcp(&mut self, id: ConnId, event: TcpEvent) {
+        trace(format_args!("{:?} {id}: {event:?}", self.now));
+        self.conn(id).tcp_is_lost |= event != TcpEvent::PeerFin;
+        self.endpoint.handle_tcp(self.now, id, event);
+        self.check();
     }
 
     /// Gives the engine what an RNIC says.

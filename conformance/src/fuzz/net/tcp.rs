@@ -34,7 +34,6 @@ impl Net {
     ) {
         let id = self.tcp[at].ids[1 - side];
         let other = &mut self.sides[1 - side];
-        let now = other.now;
         match command {
             None => {}
             Some(TcpCommand::HandOver { .. }) => {
@@ -47,13 +46,13 @@ impl Net {
                 }
                 self.feed(at, side);
             }
-            Some(TcpCommand::Close) => other.endpoint.handle_tcp(now, id, TcpEvent::PeerFin),
+            Some(TcpCommand::Close) => other.tcp(id, TcpEvent::PeerFin),
             Some(TcpCommand::Reset) => {
                 for stream in &mut self.tcp[at].streams {
                     stream.sent.clear();
                     stream.arrived.clear();
                 }
-                other.endpoint.handle_tcp(now, id, TcpEvent::PeerReset);
+                other.tcp(id, TcpEvent::PeerReset);
             }
         }
     }
@@ -128,8 +127,7 @@ impl Net {
         for side in 0..2 {
             let id = self.tcp[at].ids[side];
             let host = &mut self.sides[side];
-            host.endpoint.handle_tcp(host.now, id, TcpEvent::PeerReset);
-            host.check();
+            host.tcp(id, TcpEvent::PeerReset);
         }
     }
 }

@@ -63,15 +63,19 @@ impl Side {
             round();
             trace(format_args!("  {id}: {command:?}"));
             let conn = self.conn(id);
-            // One command, but for the end of the watch for a Decline.
-            let watching = Some(TcpCommand::HandOver {
-                watch_for_decline: true,
-            });
-            let unwatched = TcpCommand::HandOver {
-                watch_for_decline: false,
+            // One command, but for the end of the watch for a Decline: a second hand-over,
+            // or a reset if TCP went amid what began like one.
+            let watched = conn.tcp
+                == Some(TcpCommand::HandOver {
+                    watch_for_decline: true,
+                });
+            let ends_watch = match command {
+                TcpCommand::HandOver { watch_for_decline } => !watch_for_decline,
+                TcpCommand::Reset => conn.tcp_is_lost,
+                TcpCommand::Close => false,
             };
             assert!(
-                conn.tcp.is_none() || conn.tcp == watching && command == unwatched,
+                conn.tcp.is_none() || watched && ends_watch,
                 "{command:?} after {:?} for {id}",
                 conn.tcp
             );

@@ -163,7 +163,7 @@ impl Solo {
             Op::Tcp => {
                 if let Some(conn) = self.any_conn(r) {
                     let events = [TcpEvent::PeerFin, TcpEvent::PeerReset, TcpEvent::Failed];
-                    self.side.endpoint.handle_tcp(now, conn, events[r.below(3)]);
+                    self.side.tcp(conn, events[r.below(3)]);
                 }
             }
             Op::DeleteGroup => {
