@@ -136,6 +136,29 @@ impl Fabric {
         }
     }
 
+    /// A queue pair breaks, for this reason.
+    pub fn break_queue_pair(&self, qpn: u32, cause: LinkFailure) {
+        let mut world = self.world();
+        world.complete(qpn, 0, Status::Failed(cause), 0);
+        world.break_pair(qpn);
+    }
+
+    /// The ports of an RNIC get their carrier or lose it, and it tells so.
+    pub fn set_carrier(&self, rnic: usize, carrier: bool) {
+        let mut world = self.world();
+        let Some(rings) = world.rnics.get_mut(rnic) else {
+            return;
+        };
+        for port in &mut rings.ports {
+            port.active = carrier;
+            rings.events.push_back(match carrier {
+                true => DeviceEvent::PortUp { port: port.port },
+                false => DeviceEvent::PortDown { port: port.port },
+            });
+        }
+        ring(&rings.told);
+    }
+
     /// Registrations and queue pairs that there are.
     #[must_use]
     pub fn usage(&self) -> (usize, usize) {

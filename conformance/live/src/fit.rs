@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use conformance::scripts::{Act, AppAct, AppSees, Kind, Said, Setting, Step, Story, Value, names};
+use conformance::scripts::{
+    Act, AppAct, AppSees, Kind, RnicAct, Said, Setting, Step, Story, Value, names,
+};
 
 /// Octets of a message of version 1.
 const MESSAGE: usize = 44;
@@ -11,6 +13,8 @@ const MESSAGE: usize = 44;
 /// What the stack under test, and the bench, can be made to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
+    /// What its RNICs can be made to do.
+    pub rnic: fn(&RnicAct) -> bool,
     /// Settings it has.
     pub takes: fn(&Setting) -> bool,
     /// RNICs of its host.
@@ -28,7 +32,7 @@ pub enum Unfit {
     Setting(String),
     /// It has more RNICs.
     Rnics,
-    /// RNICs or queue pairs are made to fail.
+    /// RNICs are made to fail in ways that these cannot be.
     Faults,
     /// The engine gets orders that no application of sockets can give.
     Orders,
@@ -49,7 +53,7 @@ impl fmt::Display for Unfit {
             Self::SharedMemory => f.write_str("SMC-D goes over no RNIC"),
             Self::Setting(name) => write!(f, "sockets have no setting {name}"),
             Self::Rnics => f.write_str("the host has fewer RNICs"),
-            Self::Faults => f.write_str("RNICs or queue pairs are made to fail"),
+            Self::Faults => f.write_str("RNICs are made to fail as these cannot be"),
             Self::Orders => f.write_str("sockets cannot give the engine such orders"),
             Self::Nowhere => f.write_str("an RNIC refuses writes to memory that is not there"),
             Self::TooLong => f.write_str("an RNIC refuses messages that are too long"),
@@ -73,16 +77,19 @@ pub fn unfit(story: &Story, abilities: &Abilities) -> Option<Unfit> {
         return Some(Unfit::Rnics);
     }
     let mut course = Course {
+        rnic: abilities.rnic,
         v2: story.setup.form.is_v2(),
-        ..Course::default()
+        waits: Duration::ZERO,
+        nowhere: false,
+        reset: Vec::new(),
     };
     let found = course.steps(&story.steps);
     found.or_else(|| (course.waits > abilities.longest).then_some(Unfit::Clock))
 }
 
 /// What has been said so far.
-#[derive(Default)]
 struct Course {
+    rnic: fn(&RnicAct) -> bool,
     v2: bool,
     waits: Duration,
     /// The peer has told of memory it does not have.
@@ -112,7 +119,7 @@ impl Course {
                 self.waits = before + self.waits.saturating_mul(count);
                 found
             }
-            Act::Rnic(_) => Some(Unfit::Faults),
+            Act::Rnic(act) => (!(self.rnic)(act)).then_some(Unfit::Faults),
             Act::Peer(of, said) => self.peer(of.conn, said),
             Act::Engine(of, said) => match said {
                 Said::Write { .. } if self.nowhere => Some(Unfit::Nowhere),
@@ -127,7 +134,8 @@ impl Course {
 
     fn peer(&mut self, conn: u8, said: &Said) -> Option<Unfit> {
         match said {
-            Said::Breaks => return Some(Unfit::Faults),
+            Said::Breaks if !(self.rnic)(&of_peer()) => return Some(Unfit::Faults),
+            Said::Breaks => {}
             Said::Reset => self.reset.push(conn),
             Said::Raw { tcp: false, octets } if !self.v2 && octets.len() > MESSAGE => {
                 return Some(Unfit::TooLong);
@@ -149,6 +157,11 @@ impl Course {
         }
         None
     }
+}
+
+/// What happens to the engine's RNIC when the peer's queue pair breaks.
+fn of_peer() -> RnicAct {
+    RnicAct::Breaks(1, "retries".to_owned())
 }
 
 /// Whether it is a key or an address that no memory of the peer has.

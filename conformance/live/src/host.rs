@@ -7,7 +7,7 @@ use smc_transport_verbs::rnic::Rnic;
 
 use crate::sockets::{Ending, Sockets};
 use crate::tcp::Tcp;
-use crate::wire::Live;
+use crate::wire::{Live, Over};
 
 fn told(error: std::io::Error) -> Failed {
     error.to_string()
@@ -93,8 +93,9 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
         self.sockets.plain(conn)
     }
 
-    fn rnic(&mut self, _: &RnicAct, _: Option<u32>) -> Result<(), Failed> {
-        Err("the RNICs of the engine's host cannot be made to do anything".to_owned())
+    fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), Failed> {
+        self.saying(Over::Rnic);
+        self.sockets.rnic(act, qpn)
     }
 
     fn run_out(&mut self) -> Result<(), Failed> {

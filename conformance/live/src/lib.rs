@@ -16,6 +16,7 @@
 #![cfg(target_os = "linux")]
 
 mod fit;
+mod held;
 mod host;
 mod link;
 mod names;

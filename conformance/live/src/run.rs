@@ -57,6 +57,7 @@ fn one(name: &str, path: &Path, choice: &Choice) -> Outcome {
     let began = Instant::now();
     let mut outcome = Outcome::of(name);
     let abilities = Abilities {
+        rnic: OurSockets::can,
         takes: OurSockets::takes,
         rnics: 2,
         longest: choice.longest,
@@ -81,7 +82,7 @@ fn one(name: &str, path: &Path, choice: &Choice) -> Outcome {
 }
 
 fn play_on_ours(story: &Story, pause: Option<Duration>, outcome: &mut Outcome) {
-    let bench = OurSockets::live(&story.setup);
+    let bench = OurSockets::live(story);
     let mut bench = match bench {
         Ok(bench) => bench,
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use conformance::scripts::Seen;
+use conformance::scripts::{RnicAct, Seen};
 
 /// How an application ends its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +71,12 @@ pub trait Sockets {
     /// Whether the application, if it still has the connection, sees it reset, or in order at
     /// its end.
     fn has_ended(&mut self, conn: u8, in_order: bool) -> bool;
+
+    /// RNICs of this host do something; of a link that breaks, its queue pair.
+    ///
+    /// # Errors
+    /// They cannot be made to do it.
+    fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String>;
 
     /// Everything ends: what is left.
     ///

@@ -5,13 +5,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use conformance::scripts::{Form, Seen, Setting, Setup, Value};
+use conformance::scripts::{Act, Form, RnicAct, Seen, Setting, Step, Story, Value};
+use smc_proto::completion::LinkFailure;
 use smc_proto::wire::types::{Eid, Gid, Mac, Mtu};
 use smc_sockets::{Carrier, Connecting, Rnics, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::network::Network;
 use smc_transport_verbs::paths::Surroundings;
 use smc_transport_verbs::pnet::PnetTable;
 use smc_transport_verbs::ports::{GidEntry, GidKind, Port};
+use smc_transport_verbs::rnic::DeviceEvent;
 use smc_transport_verbs::soft::{Fabric, SoftRnic};
 
 use crate::sockets::{Ending, Sockets};
@@ -74,6 +76,25 @@ fn port(host: u8, number: u8, form: Form) -> io::Result<Port> {
     })
 }
 
+/// Why a link breaks.
+fn failure(cause: &str) -> Option<LinkFailure> {
+    Some(match cause {
+        "retries" => LinkFailure::RetriesExhausted,
+        "rnr" => LinkFailure::ReceiverNotReady,
+        "other" => LinkFailure::Other,
+        _ => return None,
+    })
+}
+
+/// The last RNIC that gets its carrier in a script.
+fn last_rnic(story: &Story) -> u8 {
+    let up = |step: &Step| match step.act {
+        Act::Rnic(RnicAct::Up(number)) => number,
+        _ => 0,
+    };
+    story.steps.iter().map(up).max().unwrap_or(0)
+}
+
 impl OurSockets {
     /// Whether a stack can be set up like this.
     #[must_use]
@@ -81,11 +102,26 @@ impl OurSockets {
         matches!(setting.name.as_str(), "receive_buffer" | "ports" | "eid")
     }
 
+    /// Whether RNICs in software can be made to do this.
+    #[must_use]
+    pub fn can(act: &RnicAct) -> bool {
+        match act {
+            RnicAct::Up(_) | RnicAct::Down(_) | RnicAct::Removed(_) => true,
+            RnicAct::Breaks(_, cause) => failure(cause).is_some(),
+            RnicAct::Refuse(..)
+            | RnicAct::Hold(_)
+            | RnicAct::Release
+            | RnicAct::RefuseHeld
+            | RnicAct::EyeCatcher(_) => false,
+        }
+    }
+
     /// The peer, and a stack as a script wants it.
     ///
     /// # Errors
     /// The operating system's.
-    pub fn live(setup: &Setup) -> io::Result<Live<SoftRnic, Self>> {
+    pub fn live(story: &Story) -> io::Result<Live<SoftRnic, Self>> {
+        let setup = &story.setup;
         let fabric = Fabric::default();
         let mut settings = Settings::default();
         settings.buffer = 64 << 10;
@@ -102,11 +138,15 @@ impl OurSockets {
             let eid = Eid::user(eid).map_err(io::Error::other)?;
             settings.policy.ueids.push(eid);
         }
+        let active = rnics;
         let rnic = |host, number| {
-            let port = port(host, number, setup.form)?;
+            let mut port = port(host, number, setup.form)?;
+            // Those behind get their carrier later.
+            port.active = host == PEER || number <= active;
             io::Result::Ok((fabric.rnic_with(64, vec![port.clone()]), port))
         };
-        let engines = (1..=rnics).map(|number| rnic(ENGINE, number));
+        let all = rnics.max(last_rnic(story));
+        let engines = (1..=all).map(|number| rnic(ENGINE, number));
         let (engines, ports): (Vec<_>, Vec<_>) =
             engines.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let surroundings = Surroundings::new(Network::read()?, PnetTable::default());
@@ -312,6 +352,22 @@ impl Sockets for OurSockets {
                 Err(error) => !in_order && error.kind() != ErrorKind::WouldBlock,
             },
         }
+    }
+
+    fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String> {
+        // The engine's RNICs are the first of the fabric.
+        let at = |number: u8| usize::from(number).saturating_sub(1);
+        match act {
+            RnicAct::Up(number) => self.fabric.set_carrier(at(*number), true),
+            RnicAct::Down(number) => self.fabric.set_carrier(at(*number), false),
+            RnicAct::Removed(number) => self.fabric.tell(at(*number), DeviceEvent::Removed),
+            RnicAct::Breaks(_, cause) => {
+                let (cause, qpn) = failure(cause).zip(qpn).ok_or("no such link")?;
+                self.fabric.break_queue_pair(qpn, cause);
+            }
+            _ => return Err(format!("RNICs in software do no {act:?}")),
+        }
+        Ok(())
     }
 
     fn run_out(&mut self) -> Result<(), String> {

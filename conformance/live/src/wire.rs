@@ -1,19 +1,19 @@
 //! The peer's end: TCP sockets and queue pairs.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use conformance::scripts::{Announced, End, Failed, Heard, Kind, Seen, Target, Wire, field, names};
+use conformance::scripts::{
+    Announced, End, Failed, Heard, Kind, RnicAct, Seen, Target, Wire, field, names,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_proto::command::QpAddress;
 use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn};
 use smc_transport_verbs::rnic::{Connect, Rnic};
 
-use crate::link::Link;
-use crate::names::{Names, Possessions, begins, far_end};
-use crate::rmb::Rmb;
+use crate::held::Held;
+use crate::names::{Names, begins, far_end};
 use crate::sockets::Sockets;
 use crate::tcp::{Came, Tcp};
 
@@ -60,19 +60,11 @@ pub struct Live<R: Rnic, S> {
 
 /// Over what the peer says something.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Over {
+pub(crate) enum Over {
     Tcp(u8),
     Link(Target),
-}
-
-/// RNICs and what the peer has of them.
-pub(crate) struct Held<R: Rnic> {
-    /// By link; before the RNICs, which go last.
-    links: BTreeMap<u8, Link<R>>,
-    rmbs: BTreeMap<u8, Rmb>,
-    /// The first link of the group of a connection.
-    groups: BTreeMap<u8, u8>,
-    nics: Vec<Nic<R>>,
+    /// It is an RNIC of the engine's that something happens to.
+    Rnic,
 }
 
 impl<R: Rnic, S: Sockets> Live<R, S> {
@@ -128,7 +120,7 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
 
     /// The peer says something over this: what it said over anything else comes first, as
     /// nothing but time sees to.
-    fn saying(&mut self, over: Over) {
+    pub(crate) fn saying(&mut self, over: Over) {
         if self.said.is_some_and(|before| before != over) {
             self.settle();
         }
@@ -203,66 +195,6 @@ fn mac_number(mac: Mac) -> u128 {
     mac.0
         .iter()
         .fold(0, |all, each| all << 8 | u128::from(*each))
-}
-
-impl<R: Rnic> Held<R> {
-    fn link_to(&mut self, over: Target) -> Result<(&mut Link<R>, &R), Failed> {
-        let Target::Qp(qpn) = over else {
-            return Err("no RNIC carries SMC-D".to_owned());
-        };
-        let mut links = self.links.values_mut();
-        let link = links.find(|link| link.peer == Some(qpn));
-        let link = link.ok_or_else(|| format!("no link goes to queue pair {qpn:#x}"))?;
-        let nic = self.nics.get(link.rnic).ok_or("the RNIC is gone")?;
-        Ok((link, &nic.rnic))
-    }
-
-    fn link(&mut self, number: u8) -> Result<&mut Link<R>, String> {
-        match self.links.entry(number) {
-            Entry::Occupied(link) => Ok(link.into_mut()),
-            Entry::Vacant(place) => {
-                let rnic = usize::from(number % 10).saturating_sub(1) % self.nics.len().max(1);
-                Ok(place.insert(Link::new(&self.nics, rnic, number)?))
-            }
-        }
-    }
-}
-
-impl<R: Rnic> Possessions for Held<R> {
-    fn queue_pair(&mut self, link: u8) -> Result<(u32, u32), String> {
-        let link = self.link(link)?;
-        Ok((link.qpn, link.psn.value()))
-    }
-
-    fn memory(&mut self, number: u8, conn: u8) -> Result<(u32, u64), String> {
-        let group = self.groups.get(&conn).map_or(0, |first| first / 10 * 10);
-        let memory = match self.rmbs.entry(conn) {
-            Entry::Occupied(rmb) => rmb.get().memory.clone(),
-            Entry::Vacant(place) => {
-                let rmb = Rmb::new().map_err(|error| error.to_string())?;
-                place.insert(rmb).memory.clone()
-            }
-        };
-        let rnic = self.link(group + number)?.rnic;
-        let parts = self.links.get_mut(&(group + number));
-        let (link, nic) = parts.zip(self.nics.get(rnic)).ok_or("the RNIC is gone")?;
-        let rnic = &nic.rnic;
-        link.register(rnic, conn, &memory)?;
-        let region = link.rmbs.get(&conn).ok_or_else(String::new)?;
-        let token = rnic.token(region);
-        Ok((token.rkey.0, token.address))
-    }
-
-    fn memory_with(&self, rkey: u32) -> Option<(u8, u8, u64)> {
-        self.links.iter().find_map(|(number, link)| {
-            let rnic = &self.nics.get(link.rnic)?.rnic;
-            let mut rmbs = link.rmbs.iter();
-            rmbs.find_map(|(conn, region)| {
-                let token = rnic.token(region);
-                (token.rkey.0 == rkey).then_some((number % 10, *conn, token.address))
-            })
-        })
-    }
 }
 
 impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
@@ -391,7 +323,15 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
         link.write(rnic, (key as u32, address), octets)
     }
 
-    fn breaks(&mut self, _: Target) -> Result<(), Failed> {
-        Err("the peer's queue pair cannot be made to break".to_owned())
+    fn breaks(&mut self, over: Target) -> Result<(), Failed> {
+        self.saying(Over::Link(over));
+        self.settle();
+        let Target::Qp(qpn) = over else {
+            return Err("no RNIC carries SMC-D".to_owned());
+        };
+        self.held.links.retain(|_, link| link.peer != Some(qpn));
+        // The engine hears of it at once, and not when something is not answered.
+        let breaks = RnicAct::Breaks(1, "retries".to_owned());
+        self.sockets.rnic(&breaks, Some(qpn))
     }
 }

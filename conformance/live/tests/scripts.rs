@@ -105,14 +105,9 @@ fn what_is_not_for_live_sockets_is_told_by_the_script_itself() {
         ),
         ("rnics", "rnics 3\napp > listen", "the host has fewer RNICs"),
         (
-            "breaks",
-            "include server_up\npeer > breaks",
-            "are made to fail",
-        ),
-        (
             "refuse",
             "rnic refuse CreateQp\napp > listen",
-            "are made to fail",
+            "made to fail as these",
         ),
         (
             "orders",
