@@ -187,16 +187,19 @@ fn a_request_for_the_cursor_is_answered_at_once_or_after_the_lag() {
 
 #[test]
 fn small_writes_wait_for_a_completion_or_the_timer() {
+    //= FLOW-003 test
     //= FLOW-021 test
     //= FLOW-022 test
     let mut pair = Pair::of(1_000);
     pair.send(0, 10, false);
     assert_eq!(pair.poll(0), 2);
+    // Counted from the first that waits, however many come behind it.
+    let deadline = pair.now.after(pair.cfg.coalesce);
     for _ in 0..5 {
         pair.send(0, 10, false);
         assert_eq!(pair.poll(0), 0);
+        pair.now = pair.now.after(pair.cfg.coalesce / 10);
     }
-    let deadline = pair.now.after(pair.cfg.coalesce);
     assert_eq!(pair.conn(0).next_timeout(), Some(deadline));
     let mut by_timer = pair.conn(0).clone();
     by_timer.on_timeout(deadline, &pair.cfg);
