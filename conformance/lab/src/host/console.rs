@@ -1,5 +1,7 @@
 //! What a kernel logged.
 
+use std::fmt;
+
 /// Words that a kernel has only when something is wrong with it.
 const ALARMS: &[&str] = &[
     "WARNING:",
@@ -21,15 +23,40 @@ pub(crate) fn alarms(log: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What to tell of a log, if there is an alarm in it: the first, and whose fault it may be.
-pub(crate) fn told(log: &str) -> Option<String> {
-    let first = alarms(log).into_iter().next()?;
-    Some(match impossible_flags(log) {
-        Some(flags) => {
-            format!("{first} (EFLAGS {flags}, as no processor has them: the emulator's fault)")
+/// What is wrong in a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Alarm {
+    /// The first line that says so.
+    line: String,
+    /// Flags that no processor has: those of an emulator that lost count of them.
+    impossible: Option<String>,
+}
+
+impl Alarm {
+    /// The first alarm of a log, if there is one.
+    pub(crate) fn of(log: &str) -> Option<Self> {
+        let line = alarms(log).into_iter().next()?.to_owned();
+        let impossible = impossible_flags(log).map(str::to_owned);
+        Some(Self { line, impossible })
+    }
+
+    /// Whether neither the kernel nor a peer can have done this.
+    pub(crate) fn is_the_emulators(&self) -> bool {
+        self.impossible.is_some()
+    }
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a kernel's log: {}", self.line)?;
+        match &self.impossible {
+            Some(flags) => write!(
+                f,
+                " (EFLAGS {flags}, as no processor has them: the emulator's fault)"
+            ),
+            None => Ok(()),
         }
-        None => first.to_owned(),
-    })
+    }
 }
 
 /// The flags of a dump in which bits are set that are always 0.
@@ -44,21 +71,25 @@ fn impossible_flags(log: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{alarms, told};
+    use super::{Alarm, alarms};
 
     #[test]
     fn flags_that_no_processor_has_are_the_emulators_fault() {
         let oops = |flags| {
             format!("[ 7.1] Oops: double fault: 0000 [#1]\n[ 7.2] RSP: 0018:ff EFLAGS: {flags}\n")
         };
-        let fault = told(&oops("deae7202")).unwrap();
+        let fault = Alarm::of(&oops("deae7202")).unwrap();
+        assert!(fault.is_the_emulators());
+        let told = fault.to_string();
         assert!(
-            fault.contains("deae7202") && fault.contains("emulator"),
-            "{fault}"
+            told.contains("deae7202") && told.contains("emulator"),
+            "{told}"
         );
-        let fault = told(&oops("00010246")).unwrap();
-        assert_eq!(fault, "[ 7.1] Oops: double fault: 0000 [#1]");
-        assert_eq!(told("[ 7.2] RSP: 0018:ff EFLAGS: deae7202\n"), None);
+        let fault = Alarm::of(&oops("00010246")).unwrap();
+        assert!(!fault.is_the_emulators());
+        let told = "a kernel's log: [ 7.1] Oops: double fault: 0000 [#1]";
+        assert_eq!(fault.to_string(), told);
+        assert_eq!(Alarm::of("[ 7.2] RSP: 0018:ff EFLAGS: deae7202\n"), None);
     }
 
     #[test]

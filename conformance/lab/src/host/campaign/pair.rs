@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::console::Alarm;
 use super::super::machine::{Blueprint, DEVICES, Guest};
-use super::super::{Trouble, console, failed};
+use super::super::{Trouble, failed};
 use crate::orders::{Adjustment, Answer, Held, Order, Role};
 use crate::scenarios::Disturbance;
 
@@ -183,11 +184,11 @@ impl Pair {
     }
 
     /// What is wrong in the kernels' logs, if anything is.
-    pub(super) fn alarm(&self) -> Result<Option<String>, Trouble> {
+    pub(super) fn alarm(&self) -> Result<Option<Alarm>, Trouble> {
         for path in self.consoles() {
             let log = fs::read(&path).map_err(failed(path.display()))?;
-            if let Some(told) = console::told(&String::from_utf8_lossy(&log)) {
-                return Ok(Some(told));
+            if let Some(alarm) = Alarm::of(&String::from_utf8_lossy(&log)) {
+                return Ok(Some(alarm));
             }
         }
         Ok(None)
