@@ -183,7 +183,10 @@ impl<B: Wire + Host> Run<'_, B> {
 
     /// The end of a connection, where no event tells of it.
     fn ends(&mut self, conn: u8, when: Option<When>, reason: &str) -> Result<(), Wrong> {
-        let deadline = self.mark + span(when).1 + self.bench.grace();
+        let (from, to) = span(when);
+        // Who has closed does not see when it ends.
+        self.wait_until(self.mark + from);
+        let deadline = self.mark + to + self.bench.grace();
         while self.bench.has_ended(conn, reason) == Some(false) {
             if self.bench.now() >= deadline {
                 return wrong(format_args!("closed {reason}"), "it goes on");
