@@ -121,7 +121,11 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
     /// The peer says something over this: what it said over anything else comes first, as
     /// nothing but time sees to.
     pub(crate) fn saying(&mut self, over: Over) {
-        if self.said.is_some_and(|before| before != over) {
+        // Who has time lets the engine also finish what its last message belongs to.
+        if self.pause > PAUSE {
+            self.said = Some(over);
+            self.settle();
+        } else if self.said.is_some_and(|before| before != over) {
             self.settle();
         }
         self.said = Some(over);
