@@ -9,8 +9,10 @@ use smc_proto::config::Offers;
 use smc_proto::event::Event;
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::time::Duration;
-use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, PeerOs};
-use smc_proto::wire::types::{BufferSize, DiagnosisCode, Eid, Mac, PeerId, Qpn, Release};
+use smc_proto::wire::clc::{
+    ClcMessage, ClcVersion, Decline, PeerOs, SmcdAcceptConfirm, SmcdAcceptConfirmV2,
+};
+use smc_proto::wire::types::{BufferSize, DiagnosisCode, DmbToken, Eid, Mac, PeerId, Qpn, Release};
 
 /// Our Proposal as octets, with these offers.
 fn our_proposal(offers: Offers) -> Vec<u8> {
@@ -374,6 +376,30 @@ fn an_accept_of_what_was_not_offered_is_declined() {
     let word = declined(&mut rig);
     assert_eq!(word.diagnosis, DiagnosisCode::MODE_MISMATCH);
     assert_eq!(word.version, ClcVersion::V1);
+    // One of SMC-D, in its own version.
+    //= V2-071 test
+    let v2 = SmcdAcceptConfirmV2 {
+        eid: eid("LAB"),
+        ..SmcdAcceptConfirmV2::default()
+    };
+    for (v2, version) in [(None, ClcVersion::V1), (Some(v2), ClcVersion::V2)] {
+        let mut rig = Rig::new(1, |_| {});
+        let conn = rig.connect();
+        rig.clc.clear();
+        let accept = SmcdAcceptConfirm {
+            first_contact: true,
+            gid: 2,
+            token: DmbToken(7),
+            dmbe_index: 1,
+            buffer_size: BufferSize::K16,
+            link_id: [0; 4],
+            v2,
+        };
+        rig.hear(conn, &ClcMessage::SmcdAccept(accept));
+        let word = declined(&mut rig);
+        assert_eq!(word.diagnosis, DiagnosisCode::MODE_MISMATCH);
+        assert_eq!(word.version, version);
+    }
     // Without anything to offer the first word is a Decline, in the form of version 1.
     //= V2-071 test
     let mut rig = Rig::new(0, |_| {});
