@@ -30,9 +30,13 @@ fn stacks_and_connections_leave_nothing_behind() {
             // What the first one made, those behind it use again.
             let fabric = &hosts.fabric;
             let (regions, links) = *idle.get_or_insert_with(|| fabric.usage());
-            // One may come before the last ones have gone.
-            let (now, same) = fabric.usage();
-            assert!(now <= regions + 16 && same == links, "{regions} {now}");
+            // One may come before the last ones have gone, and a link that was not wanted
+            // goes a little later.
+            let (now, left) = fabric.usage();
+            assert!(
+                now <= regions + 16 && left <= links,
+                "{regions} {links}: {now} {left}"
+            );
         }
         // Of connections, nothing is left but the links that others will use.
         let fds = possessions().0;
