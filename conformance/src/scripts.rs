@@ -21,7 +21,9 @@ mod wire;
 
 use core::time::Duration;
 use std::fmt;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub use capture::{Record, Recorded, write as write_capture};
@@ -80,6 +82,19 @@ impl fmt::Display for Problem {
 }
 
 impl Outcome {
+    /// Writes what was on the wire into a folder, which is made, under the script's name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn keep_capture(&self, folder: &Path) -> io::Result<PathBuf> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{}.pcapng", self.name.replace('/', "-")));
+        let file = io::BufWriter::new(File::create(&path)?);
+        let mut written = write_capture(&self.record, file).map_err(io::Error::other)?;
+        written.flush()?;
+        Ok(path)
+    }
+
     /// Of a script that was not played yet.
     #[must_use]
     pub fn of(name: &str) -> Self {

@@ -27,10 +27,7 @@ fn stories() -> Vec<Story> {
 
 fn captured(outcome: &Outcome) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(format!("{}.pcapng", outcome.name.replace('/', "-")));
-    let file = fs::File::create(&path).expect("a file");
-    write_capture(&outcome.record, file).expect("a capture");
-    path
+    outcome.keep_capture(folder).expect("a capture")
 }
 
 #[test]

@@ -51,11 +51,7 @@ mod command {
                 };
                 println!("FAILED {}\n{problem}\n", outcome.name);
                 if let Some(folder) = &self.pcap_dir {
-                    fs::create_dir_all(folder)?;
-                    let name = outcome.name.replace('/', "-");
-                    let file = fs::File::create(folder.join(format!("{name}.pcapng")))?;
-                    scripts::write_capture(&outcome.record, io::BufWriter::new(file))
-                        .map_err(io::Error::other)?;
+                    outcome.keep_capture(folder)?;
                 }
             }
             if let Some(path) = &self.junit {

@@ -11,11 +11,8 @@ use smc_live::{Choice, Summary, run};
 const LEAST: usize = 240;
 
 fn captured(outcome: &Outcome) -> std::path::PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(format!("live-{}.pcapng", outcome.name.replace('/', "-")));
-    let file = fs::File::create(&path).expect("a file");
-    scripts::write_capture(&outcome.record, file).expect("a capture");
-    path
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-captures");
+    outcome.keep_capture(&folder).expect("a capture")
 }
 
 #[test]

@@ -39,13 +39,9 @@ impl Scripts {
             }
         }
         if let Some(folder) = &self.pcap_dir {
-            fs::create_dir_all(folder)?;
             for outcome in &outcomes {
                 if outcome.problem.is_some() || self.all_captures {
-                    let name = outcome.name.replace('/', "-");
-                    let file = fs::File::create(folder.join(format!("{name}.pcapng")))?;
-                    scripts::write_capture(&outcome.record, io::BufWriter::new(file))
-                        .map_err(io::Error::other)?;
+                    outcome.keep_capture(folder)?;
                 }
             }
         }

@@ -31,16 +31,17 @@ pub(super) fn print(value: &impl fmt::Display) {
 /// emitted the same again.
 /// Every so often it is asked what else can be asked of it, which takes longer.
 pub fn clc_any(data: &[u8]) {
+    let more = is_one_of_many(data);
     match ClcMessage::parse(data) {
         Ok((message, length)) => {
             check_message(data, &message, length);
-            if is_one_of_many(data) {
+            if more {
                 asked::ask(&message);
             }
         }
         Err(error) => check_error(data, error),
     }
-    if is_one_of_many(data) {
+    if more {
         asked::name(data);
     }
 }

@@ -142,10 +142,7 @@ impl State {
     //= SHM-034
     #[inline]
     pub(super) fn look(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> bool {
-        if self.attention.urgent > 0 || socket.via() != Via::Ism {
-            return false;
-        }
-        let Some(conn) = socket.conn() else {
+        let Some(conn) = socket.conn().filter(|_| self.looks_for(socket)) else {
             return false;
         };
         let any = self.transports.look(&mut self.engine, conn, now);
@@ -153,6 +150,12 @@ impl State {
             self.carry_out(shard, now);
         }
         any
+    }
+
+    /// Whether there is a place to look at, and nobody who is to be told by the device.
+    #[inline]
+    pub(super) fn looks_for(&self, socket: &Socket) -> bool {
+        self.attention.urgent == 0 && socket.via() == Via::Ism
     }
 
     #[inline]

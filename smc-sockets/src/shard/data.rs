@@ -44,7 +44,7 @@ impl State {
         if self.look(shard, socket, now) {
             return socket.heard_at_once();
         }
-        if socket.is_nonblocking() {
+        if socket.is_nonblocking() || !self.looks_for(socket) {
             return;
         }
         for _ in 1..GLANCES {
