@@ -213,3 +213,18 @@ fn an_own_exchange_waits_until_the_link_is_added() {
     check!(s, s.endpoint.conn(conn).is_some(), true);
     s.end();
 }
+
+#[test]
+fn a_deletion_that_the_client_asks_for_waits_until_the_keys_are_agreed_on() {
+    //= LLCSER-002 test
+    //= LLCSER-022 test
+    let (mut s, conn, keys) = Script::server_announcing();
+    s.over(1).send(Peer::delete_link(1));
+    s.expect_silence();
+    s.agree_to_announcement(conn, keys);
+    let own = s.over(2).expect_delete_link();
+    check!(s, (own.reply, own.link.0), (false, 1));
+    s.agree(2, own);
+    s.expect_link_down(1);
+    s.end();
+}

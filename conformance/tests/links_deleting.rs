@@ -128,6 +128,24 @@ fn a_disorderly_request_of_the_client_is_followed_at_once() {
 }
 
 #[test]
+fn a_link_that_is_deleted_in_order_goes_at_once_if_the_client_asks_for_that() {
+    //= LLC-053 test
+    let (mut s, _, _) = Script::two_link_server();
+    s.over(1).send(Peer::delete_link(2));
+    let own = s.over(1).expect_delete_link();
+    s.over(1).send(Peer::delete_link(2));
+    s.expect_silence();
+    check!(s, s.adapter.links().count(), 2);
+    let at_once = DeleteLinkFlags::empty();
+    s.over(1).send(Peer::delete_link_with(at_once, 2, false));
+    s.expect_silence();
+    check!(s, s.adapter.links().count(), 1);
+    s.agree(1, own);
+    s.expect_link_down(2);
+    s.end();
+}
+
+#[test]
 fn a_disorderly_deletion_by_the_server_takes_the_link_at_once() {
     //= LLC-047 test
     let (mut s, conn, _) = Script::two_link_client();

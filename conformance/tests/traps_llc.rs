@@ -187,7 +187,9 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
             // offer has it for an answer.
             request(&mut rig);
             assert!(rig.llc.is_empty());
+            // That was the answer, also if nothing comes of it.
             rig.receive(link, &rejection(offer.link));
+            assert!(rig.llc.is_empty(), "{:02x?}", rig.llc);
         }
         other => panic!("{other}"),
     }

@@ -47,32 +47,26 @@ impl Engine<'_> {
         let due = self
             .link_deadline(link)
             .is_some_and(|deadline| deadline <= now);
-        let Some(l) = self.links.at_mut(link) else {
+        let Some(l) = self.links.at(link) else {
             return;
         };
+        if !due {
+            self.arm_link(link);
+            return;
+        }
         if let Some(departure) = l.standing.departure() {
-            if due {
-                self.on_departure_timeout(link, departure);
-            }
+            self.on_departure_timeout(link, departure);
             self.arm_link(link);
             return;
         }
         match l.test {
-            TestLinkState::Idle if due => {
-                self.test_link(link);
-                return;
-            }
+            TestLinkState::Idle => self.test_link(link),
             //= KEEPALIVE-004
             //= KEEPALIVE-005
             //= TIMER-029
             // A request that cannot even be posted counts as unanswered.
-            TestLinkState::Sent { .. } | TestLinkState::Due { .. } if due => {
-                self.lose_link(link);
-                return;
-            }
-            _ => {}
+            TestLinkState::Sent { .. } | TestLinkState::Due { .. } => self.lose_link(link),
         }
-        self.arm_link(link);
     }
 
     /// Asks the peer for a sign of life on a link, unless that is being done.
