@@ -19,6 +19,7 @@ pub mod clc;
 pub mod conn_pair;
 mod contract;
 pub mod llc_v2;
+mod model;
 mod net;
 pub mod pair;
 mod reader;
@@ -28,6 +29,7 @@ mod side;
 pub mod smcd_cdc;
 pub mod solo;
 pub mod stream;
+mod text;
 pub mod wire;
 
 pub use reader::Reader;

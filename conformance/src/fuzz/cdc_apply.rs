@@ -7,7 +7,8 @@ use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::types::{AlertToken, BufferSize, Cursor};
 
 use super::Reader;
-use super::conn_pair::{Model, establish, traffic};
+use super::conn_pair::{establish, traffic};
+use super::model::Model;
 use super::net::Net;
 use super::side::End;
 

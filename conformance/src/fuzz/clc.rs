@@ -1,28 +1,14 @@
 //! Bodies over CLC messages alone.
 
-use core::fmt::{self, Write as _};
-
 use smc_proto::wire::clc::{ClcHeader, ClcMessage, ClcParseError, HEADER_LENGTH, MAX_LENGTH};
 
 use super::Reader;
+use super::text::{print, print_in_part};
 
 mod asked;
 mod made;
 
 pub use made::clc_message;
-
-/// Takes text and keeps nothing of it.
-pub(super) struct Nowhere;
-
-impl fmt::Write for Nowhere {
-    fn write_str(&mut self, _: &str) -> fmt::Result {
-        Ok(())
-    }
-}
-
-pub(super) fn print(value: &impl fmt::Display) {
-    write!(Nowhere, "{value}").expect("printing cannot fail");
-}
 
 /// Any octets as a CLC message.
 ///
@@ -36,6 +22,7 @@ pub fn clc_any(data: &[u8]) {
         Ok((message, length)) => {
             check_message(data, &message, length);
             if more {
+                print_in_part(&message);
                 asked::ask(&message);
             }
         }
@@ -88,6 +75,7 @@ fn emit(message: &ClcMessage) -> Vec<u8> {
     let error = message
         .emit(&mut octets[..needed - 1])
         .expect_err("too small");
+    print(&error);
     assert_eq!(error.needed, needed);
     assert!(
         octets.iter().all(|octet| *octet == 0xa5),
@@ -125,4 +113,8 @@ pub fn clc_roundtrip(data: &[u8]) {
         Ok((message.clone(), octets.len()))
     );
     check_message(&octets, &message, octets.len());
+    if is_one_of_many(data) {
+        print_in_part(&message);
+        asked::ask(&message);
+    }
 }

@@ -16,7 +16,8 @@ use smc_proto::wire::types::{
 };
 
 use super::Reader;
-use super::clc::{Nowhere, is_one_of_many, print};
+use super::clc::is_one_of_many;
+use super::text::{Nowhere, print, print_in_part};
 
 /// Any octets as an LLC message of version 2: an error fits the octets it
 /// speaks of, and what was parsed is emitted, no longer than it was, parses to
@@ -27,16 +28,13 @@ pub fn llc_v2(data: &[u8]) {
             assert_eq!(Some(&message.kind()), data.first());
             assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
             assert!(message.encoded_len() <= data.len());
-            check(&message);
-            if is_one_of_many(data) {
-                ask(&message);
-            }
+            check(&message, data);
         }
         Err(error) => check_error(data, error),
     }
     let mut lists = Lists::default();
     let message = llc_v2_message(&mut Reader::new(data), &mut lists);
-    check(&message);
+    check(&message, data);
 }
 
 fn check_error(data: &[u8], error: LlcParseError) {
@@ -70,8 +68,12 @@ fn check_error(data: &[u8], error: LlcParseError) {
     }
 }
 
-fn check(message: &LlcMessageV2<'_>) {
-    print(message);
+fn check(message: &LlcMessageV2<'_>, data: &[u8]) {
+    // A list of GIDs takes as long to print as everything else together.
+    if is_one_of_many(data) {
+        print_in_part(message);
+        ask(message);
+    }
     let octets = emit(message);
     assert_eq!(LlcMessageV2::parse(&octets).as_ref(), Ok(message));
 }

@@ -7,7 +7,8 @@ use smc_proto::wire::tcp_option::{OPTION, find_in_options};
 use smc_proto::wire::types::{AlertToken, Cursor};
 
 use super::Reader;
-use super::clc::print;
+use super::clc::is_one_of_many;
+use super::text::{print, print_in_part};
 
 /// Any octets as an LLC message: 44 octets and no more are looked at, an error
 /// fits the octets it speaks of, and what was parsed is emitted, parses to
@@ -17,6 +18,9 @@ pub fn llc_v1(data: &[u8]) {
     match LlcMessage::parse(data) {
         Ok(message) => {
             print(&message);
+            if is_one_of_many(data) {
+                print_in_part(&message);
+            }
             assert_eq!(Some(message.kind()), kind);
             assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
             assert_eq!(
@@ -66,6 +70,9 @@ pub fn cdc_any(data: &[u8]) {
     match Cdc::parse(data) {
         Ok(cdc) => {
             print(&cdc);
+            if is_one_of_many(data) {
+                print_in_part(&cdc);
+            }
             assert_eq!(Cdc::parse(&data[..CDC_LENGTH]), Ok(cdc));
             let octets = cdc.emit();
             assert_eq!(octets[..8], data[..8], "sequence or token changed");
@@ -136,6 +143,9 @@ pub fn cdc_ism(data: &[u8]) {
     match (read(Endianness::Big), read(Endianness::Little)) {
         (Ok(big), Ok(little)) => {
             print(&big);
+            if is_one_of_many(data) {
+                print_in_part(&big);
+            }
             assert_eq!(octets[0], CDC_TYPE);
             for (message, order) in [(big, Endianness::Big), (little, Endianness::Little)] {
                 let emitted = message.emit(order);

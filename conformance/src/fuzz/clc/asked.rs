@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use smc_proto::wire::clc::{ClcMessage, Decline, GidList, IsmGidList, Proposal};
 use smc_proto::wire::types::{BufferSize, Eid, Gid};
 
-use super::{Nowhere, print};
+use super::super::text::{Nowhere, print, print_in_part};
 
 /// Asks everything there is to ask: the answers fit the message, and nothing panics.
 pub(super) fn ask(message: &ClcMessage) {
@@ -49,6 +49,14 @@ fn ask_proposal(proposal: &Proposal) {
         }
     }
     assert!(list.into_iter().eq(kept), "a list gives what it was given");
+    if let Some(offer) = &proposal.v2_offer {
+        let devices = &offer.smcd.devices;
+        let mut again = IsmGidList::default();
+        for entry in devices.entries() {
+            assert_eq!(again.push_entry(*entry), Ok(()));
+        }
+        assert_eq!(again, *devices);
+    }
     for eid in proposal.v2_offer.iter().flat_map(|offer| &offer.eids) {
         ask_eid(eid);
     }
@@ -75,7 +83,7 @@ fn ask_gids(gids: &[Gid]) {
 
 /// One that is of a form is of it when its text is read again.
 fn ask_eid(eid: &Eid) {
-    print(eid);
+    print_in_part(eid);
     if eid.is_user() {
         let text = eid.to_string();
         assert_eq!(Eid::user(&text), Ok(*eid));
@@ -84,10 +92,10 @@ fn ask_eid(eid: &Eid) {
     assert!(!system || eid.to_string().starts_with("IBM-SYSZ-ISMSEID"));
 }
 
-/// Octets as the text of an EID, and as what the system EID of a machine is made of.
+/// Octets as lines that may be EIDs, and as what the system EID of a machine is made of.
 pub(super) fn name(octets: &[u8]) {
-    if let Ok(text) = core::str::from_utf8(octets) {
-        match Eid::user(text) {
+    for line in core::str::from_utf8(octets).unwrap_or_default().split('\n') {
+        match Eid::user(line) {
             Ok(eid) => assert!(eid.is_user()),
             Err(error) => print(&error),
         }

@@ -1,0 +1,90 @@
+//! Text that is made and that nobody keeps.
+
+use core::fmt::{self, Display, Write as _};
+
+/// Takes text and keeps nothing of it.
+pub(super) struct Nowhere;
+
+impl fmt::Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// Takes some pieces of text, and no more.
+struct Narrow {
+    room: usize,
+    refused: bool,
+}
+
+impl fmt::Write for Narrow {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        assert!(!self.refused, "{text:?} follows what was refused");
+        match self.room.checked_sub(1) {
+            Some(room) => {
+                self.room = room;
+                Ok(())
+            }
+            None => {
+                self.refused = true;
+                Err(fmt::Error)
+            }
+        }
+    }
+}
+
+pub(super) fn print(value: &impl Display) {
+    write!(Nowhere, "{value}").expect("printing cannot fail");
+}
+
+/// Prints for who takes all of the text, or no more than its beginning: he who prints
+/// stops there and says so.
+pub(super) fn print_in_part(value: &impl Display) {
+    let mut room = 0;
+    loop {
+        let mut narrow = Narrow {
+            room,
+            refused: false,
+        };
+        let printed = write!(narrow, "{value}");
+        assert_eq!(printed.is_err(), narrow.refused);
+        if printed.is_ok() {
+            return;
+        }
+        // Of a long text not every piece.
+        room += 1 + room / 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three pieces of text; may go on where it is told to stop.
+    struct Pieces {
+        goes_on: bool,
+    }
+
+    impl Display for Pieces {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            for _ in 0..3 {
+                let written = f.write_str("piece");
+                if !self.goes_on {
+                    written?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_prints_stops_when_told() {
+        print_in_part(&Pieces { goes_on: false });
+    }
+
+    #[test]
+    #[should_panic(expected = "follows what was refused")]
+    fn who_goes_on_is_found() {
+        print_in_part(&Pieces { goes_on: true });
+    }
+}
