@@ -51,8 +51,11 @@ pub(super) fn print_in_part(value: &impl Display) {
         if printed.is_ok() {
             return;
         }
-        // Of a long text not every piece.
-        room += 1 + room / 32;
+        // Of a long text not every piece: a list may have hundreds.
+        room = match room {
+            0..500 => room + 1 + room / 8,
+            _ => usize::MAX,
+        };
     }
 }
 
