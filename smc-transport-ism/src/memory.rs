@@ -32,6 +32,9 @@ pub(crate) const FLAGS: usize = 2;
 /// The producer flags of that unit, octet 22 of the message.
 const PRODUCER_FLAGS: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0xff, 0]);
 
+/// Stands for that unit where nobody remembers it: any flag may have to be taken back.
+pub(crate) const UNKNOWN: u64 = PRODUCER_FLAGS;
+
 /// Most looks at a CDC message that changes.
 const LOOKS: u32 = 4;
 
@@ -151,17 +154,25 @@ impl SharedRegion {
     }
 
     /// Writes a CDC message, each cursor in one piece, after all that was moved before.
+    ///
+    /// `last` is the unit with the flags that this side wrote there last, and is changed
+    /// with it: to read it there would be to fetch the line that the other side looks at.
+    /// It does so only if a flag may have to be taken back; the other side may have zeroed
+    /// it since.
     //= SHM-024
-    pub(crate) fn write_cdc(&self, offset: u32, cdc: &Cdc) -> Result<(), IsmError> {
+    pub(crate) fn write_cdc(
+        &self,
+        offset: u32,
+        cdc: &Cdc,
+        last: &AtomicU64,
+    ) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;
         let new = cdc.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
+        let next = new.clone().nth(FLAGS).unwrap_or_default();
         if let Some(flags) = units.get(FLAGS) {
-            let stands = flags.load(Ordering::Relaxed);
-            let ends = stands & PRODUCER_FLAGS & !new.clone().nth(FLAGS).unwrap_or_default();
-            if ends != 0 {
-                flags.store(stands & !ends, Ordering::Release);
-            }
+            take_back(flags, last.load(Ordering::Relaxed), next);
         }
+        last.store(next, Ordering::Relaxed);
         for (unit, new) in units.iter().zip(new) {
             unit.store(new, Ordering::Release);
         }
@@ -228,6 +239,16 @@ impl SharedRegion {
     }
 }
 
+/// Takes those producer flags back that this side wrote `last` and that `next` has no more.
+#[inline]
+fn take_back(flags: &AtomicU64, last: u64, next: u64) {
+    let ended = |stands: u64| stands & PRODUCER_FLAGS & !next;
+    if ended(last) != 0 {
+        let stands = flags.load(Ordering::Relaxed);
+        flags.store(stands & !ended(stands), Ordering::Release);
+    }
+}
+
 /// A mapping that holds bells: this side's own, or a peer's to be read.
 #[derive(Debug)]
 pub(crate) struct BellsOf {
@@ -279,7 +300,7 @@ mod tests {
 
     use rustix::fs::{MemfdFlags, SealFlags};
 
-    use super::{BellsOf, Ordering, SharedRegion, punch};
+    use super::{AtomicU64, BellsOf, Ordering, SharedRegion, UNKNOWN, punch, take_back};
     use crate::device::{CDC_LEN, IsmError};
 
     #[test]
@@ -290,7 +311,9 @@ mod tests {
         let mut octets = [0; 13];
         theirs.copy_out(4090, &mut octets).unwrap();
         assert_eq!(&octets, b"across a page");
-        theirs.write_cdc(64, &[7; 32]).unwrap();
+        theirs
+            .write_cdc(64, &[7; 32], &AtomicU64::new(UNKNOWN))
+            .unwrap();
         assert_eq!(ours.read_cdc(64), Ok([7; 32]));
         assert_eq!(ours.copy_in(8190, &[0; 3]), Err(IsmError::Bounds));
         assert_eq!(ours.copy_out(u32::MAX, &mut [0; 2]), Err(IsmError::Bounds));
@@ -305,12 +328,13 @@ mod tests {
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let last = AtomicU64::new(UNKNOWN);
                 for turn in 1..400_000_u64 {
                     let mut cdc = [0; CDC_LEN];
                     for unit in cdc.as_chunks_mut::<8>().0 {
                         *unit = turn.to_ne_bytes();
                     }
-                    theirs.write_cdc(0, &cdc).unwrap();
+                    theirs.write_cdc(0, &cdc, &last).unwrap();
                 }
                 done.store(true, Ordering::Release);
             });
@@ -332,12 +356,13 @@ mod tests {
         let turns = 100_000_u64;
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let last = AtomicU64::new(UNKNOWN);
                 // Each tenth is urgent: the next one waits until it was seen.
                 for turn in 1..=turns {
                     let mut cdc = [0; CDC_LEN];
                     cdc[8..16].copy_from_slice(&turn.to_ne_bytes());
                     cdc[22] = if turn % 10 == 0 { U } else { 0 };
-                    theirs.write_cdc(0, &cdc).unwrap();
+                    theirs.write_cdc(0, &cdc, &last).unwrap();
                     while cdc[22] == U && seen.load(Ordering::Acquire) < turn {
                         std::thread::yield_now();
                     }
@@ -354,6 +379,23 @@ mod tests {
                 }
             }
         });
+    }
+
+    //= SHM-024 test
+    #[test]
+    fn flags_are_taken_back_and_none_that_the_reader_has_zeroed_comes_back() {
+        const URGENT_AND_CLOSED: u64 = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 0x20, 0x80]);
+        const CLOSED: u64 = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 0, 0x80]);
+        for (stands, last, left) in [
+            (URGENT_AND_CLOSED, URGENT_AND_CLOSED, CLOSED),
+            (URGENT_AND_CLOSED, UNKNOWN, CLOSED),
+            (0, URGENT_AND_CLOSED, 0),
+            (CLOSED, CLOSED, CLOSED),
+        ] {
+            let flags = AtomicU64::new(stands);
+            take_back(&flags, last, CLOSED);
+            assert_eq!(flags.into_inner(), left, "{stands:x} {last:x}");
+        }
     }
 
     #[test]

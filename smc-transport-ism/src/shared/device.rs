@@ -108,6 +108,8 @@ pub(super) enum Attached {
         region: Arc<SharedRegion>,
         ring: Ring,
         len: u32,
+        /// The unit of its head with the flags, as this side wrote it last.
+        flags: AtomicU64,
     },
     Withdrawn,
     Vanished,

@@ -1,6 +1,6 @@
 //! The device as the engine's adapter drives it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::event::epoll::{EventData, EventFlags};
 
@@ -12,7 +12,7 @@ use crate::device::{
     VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
 };
 use crate::doorbell::Ring;
-use crate::memory::{SharedRegion, system};
+use crate::memory::{SharedRegion, UNKNOWN, system};
 use crate::slots::Key;
 
 /// More messages than a socket ever holds.
@@ -99,6 +99,7 @@ impl IsmDevice for Device {
             region,
             ring,
             len,
+            flags: AtomicU64::new(UNKNOWN),
         };
         let key = self
             .attached
@@ -151,7 +152,11 @@ impl IsmDevice for Device {
     ) -> Result<(), IsmError> {
         let to = self.target(remote, element)?;
         check_cdc_bounds(offset, to.len)?;
-        to.region.write_cdc(offset, cdc)?;
+        match offset {
+            0 => to.region.write_cdc(0, cdc, to.flags)?,
+            // Not where those of streams stand: what does is not remembered.
+            at => to.region.write_cdc(at, cdc, &AtomicU64::new(UNKNOWN))?,
+        }
         let (channel, ring) = (to.channel, to.ring);
         if signal && let Some(channel) = self.channels.at_mut(channel) {
             channel.ring(ring);
@@ -219,6 +224,7 @@ struct Target<'a> {
     channel: Key,
     ring: Ring,
     len: usize,
+    flags: &'a AtomicU64,
 }
 
 impl Device {
@@ -264,12 +270,14 @@ impl Device {
                 region,
                 ring,
                 len,
+                flags,
                 ..
             }) => Ok(Target {
                 region,
                 channel: *channel,
                 ring: *ring,
                 len: *len as usize,
+                flags,
             }),
             Some(Attached::Vanished) => Err(IsmError::Unreachable),
             Some(Attached::Withdrawn) | None => Err(IsmError::Stale),
