@@ -13,13 +13,16 @@
 //! nothing like it. So with few connections and small rings, where the copies never leave
 //! the cache, the ratio tells that cost; with many, what of it the memory's latency hides.
 
+use std::time::Duration;
+
 use conformance::direct::Pair;
 use smc_proto::id::BufferId;
 
 use super::{Ends, RING, Scale, median, open_one, timed};
 
-/// Rings filled and emptied in a round at least.
-const FILLS: usize = 64;
+/// Rings filled and emptied in a round at least: with many connections more than once each,
+/// or a round is mostly about what the one before has left in the caches.
+const FILLS: usize = 2048;
 /// Connections, and octets of each ring: the smallest, and those a connection has unless
 /// it asks for others. The largest takes 1.3 GB.
 const SHAPES: [(usize, usize); 6] = [
@@ -157,37 +160,59 @@ impl Rings {
     }
 }
 
+/// What is done with rings of this many octets.
+type Way = fn(&mut Rings, usize);
+
+/// The orders, each as plain copies and as the engine has it.
+const ORDERS: [(&str, Way, Way); 2] = [
+    ("in turn", Rings::plain_in_turn, Rings::in_turn),
+    ("all at once", Rings::plain_at_once, Rings::at_once),
+];
+
+/// Medians of rounds.
+struct Compared {
+    /// Gigabits a second of ours.
+    rate: f64,
+    /// How much of the plain copies' rate that is.
+    ratio: f64,
+}
+
+/// One and the other in the same rounds, either first in every second one: what is left in
+/// the caches, and has to be written back from them, is of the other as often as its own.
+fn compare(rings: &mut Rings, rounds: usize, plain: Way, ours: Way) -> Compared {
+    let ring = rings.ring;
+    plain(rings, ring);
+    ours(rings, ring);
+    let (mut ratios, mut rates) = (Vec::new(), Vec::new());
+    for round in 0..rounds.next_multiple_of(2) {
+        let mut times = [Duration::ZERO; 2];
+        for at in [round % 2, 1 - round % 2] {
+            times[at] = timed(|| [plain, ours][at](rings, ring));
+        }
+        let [plain, ours] = times.map(|time| time.as_secs_f64());
+        ratios.push(plain / ours);
+        rates.push(8e-9 * rings.octets() as f64 / ours);
+    }
+    Compared {
+        rate: median(rates),
+        ratio: median(ratios),
+    }
+}
+
 pub(crate) fn measure(scale: Scale) {
     println!("\nPayload carried, beside plain copies of it (aim: at least 0.90)");
     println!("  3 copies each: into the send buffer, into the RMB, out, a ring at a time");
     for (connections, ring) in SHAPES {
         let connections = (connections / scale.divisor).max(1);
         let mut rings = Rings::new(connections, ring);
-        let mut ratios: [Vec<f64>; 2] = Default::default();
-        let mut rates: [Vec<f64>; 2] = Default::default();
-        let rounds = if connections > 1_000 { 1 } else { 10 };
-        for _ in 0..scale.rounds * rounds {
-            let plain = timed(|| rings.plain_in_turn(ring));
-            let ours = timed(|| rings.in_turn(ring));
-            let plain_at_once = timed(|| rings.plain_at_once(ring));
-            let at_once = timed(|| rings.at_once(ring));
-            for (i, (ours, plain)) in [(ours, plain), (at_once, plain_at_once)]
-                .into_iter()
-                .enumerate()
-            {
-                ratios[i].push(plain.as_secs_f64() / ours.as_secs_f64());
-                rates[i].push(8e-9 * rings.octets() as f64 / ours.as_secs_f64());
-            }
-        }
-        for (name, (ratios, rates)) in ["in turn", "all at once"]
-            .iter()
-            .zip(ratios.into_iter().zip(rates))
-        {
+        let rounds = scale.rounds * if connections > 1_000 { 1 } else { 10 };
+        for (name, plain, ours) in ORDERS {
+            let compared = compare(&mut rings, rounds, plain, ours);
             println!(
                 "  {connections:>6} connections, rings of {} KiB, {name:<12}{:>6.1} Gbit/s   ratio {:.2}",
                 ring >> 10,
-                median(rates),
-                median(ratios)
+                compared.rate,
+                compared.ratio
             );
         }
     }
