@@ -14,7 +14,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Display};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 /// Something with states, and actions that lead from one to another.
 pub trait Machine: Clone {
@@ -115,7 +115,7 @@ pub fn explore<M: Machine>(
     let mut explored = 0;
     while let Some((number, machine)) = waiting.pop_front() {
         see(&machine);
-        explorer.expand(number, &machine, &mut waiting)?;
+        explorer.expand(number, machine, &mut waiting)?;
         explored += 1;
         if explored % 0x4000 == 0 {
             let found = explorer.numbers.len();
@@ -135,7 +135,7 @@ impl<A: Copy + Display> Explorer<A> {
     fn expand<M: Machine<Action = A>>(
         &mut self,
         number: u32,
-        machine: &M,
+        machine: M,
         waiting: &mut VecDeque<(u32, M)>,
     ) -> Result<(), Fault<A>> {
         if machine.is_over() {
@@ -143,38 +143,55 @@ impl<A: Copy + Display> Explorer<A> {
         }
         let mut actions = Vec::new();
         machine.actions(&mut actions);
-        if actions.is_empty() {
+        let Some((last, others)) = actions.split_last() else {
             self.ends += 1;
             if !machine.is_over() {
                 return Err(self.fault(number, None, "nothing can happen any more".into()));
             }
+            return Ok(());
+        };
+        for action in others {
+            let next = self.step(number, machine.clone(), *action, waiting)?;
+            if machine.leads_out(*action) {
+                self.steps.push((number, next));
+            }
         }
-        for action in actions {
-            let mut next = machine.clone();
-            if let Err(what) = next.act(action) {
-                return Err(self.fault(number, Some(action), what));
-            }
-            self.transitions += 1;
-            let after = self.numbers.len() as u32;
-            let after = match self.numbers.entry(next.fingerprint()) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => {
-                    new.insert(after);
-                    let depth = self.origin(number).map_or(0, |origin| origin.depth) + 1;
-                    self.origins.push(Origin {
-                        before: number,
-                        action,
-                        depth,
-                    });
-                    waiting.push_back((after, next));
-                    after
-                }
-            };
-            if machine.leads_out(action) {
-                self.steps.push((number, after));
-            }
+        // The last one may have the machine itself: a copy is most of what a step costs.
+        let leads_out = machine.leads_out(*last);
+        let next = self.step(number, machine, *last, waiting)?;
+        if leads_out {
+            self.steps.push((number, next));
         }
         Ok(())
+    }
+
+    /// Lets it happen to the machine of that number: the number it has then.
+    fn step<M: Machine<Action = A>>(
+        &mut self,
+        number: u32,
+        mut machine: M,
+        action: A,
+        waiting: &mut VecDeque<(u32, M)>,
+    ) -> Result<u32, Fault<A>> {
+        if let Err(what) = machine.act(action) {
+            return Err(self.fault(number, Some(action), what));
+        }
+        self.transitions += 1;
+        let after = self.numbers.len() as u32;
+        match self.numbers.entry(machine.fingerprint()) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(new) => {
+                new.insert(after);
+                let depth = self.origin(number).map_or(0, |origin| origin.depth) + 1;
+                self.origins.push(Origin {
+                    before: number,
+                    action,
+                    depth,
+                });
+                waiting.push_back((after, machine));
+                Ok(after)
+            }
+        }
     }
 
     fn origin(&self, number: u32) -> Option<&Origin<A>> {
@@ -221,16 +238,28 @@ impl<A: Copy + Display> Explorer<A> {
     }
 }
 
-/// 128 bits of what is fed into a hasher.
-pub fn fingerprint(mut feed: impl FnMut(&mut DefaultHasher)) -> u128 {
-    let mut halves = [0_u8, 1].map(|half| {
+/// Takes what is hashed, in many small pieces, to be gone through at once.
+pub struct Collected(Vec<u8>);
+
+impl Hasher for Collected {
+    fn write(&mut self, octets: &[u8]) {
+        self.0.extend_from_slice(octets);
+    }
+
+    fn finish(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        half.hash(&mut hasher);
-        hasher
-    });
-    halves.iter_mut().for_each(&mut feed);
-    let [high, low] = halves.map(|half| half.finish());
-    u128::from(high) << 64 | u128::from(low)
+        hasher.write(&self.0);
+        hasher.finish()
+    }
+}
+
+/// 128 bits of what is fed into a hasher.
+pub fn fingerprint(feed: impl FnOnce(&mut Collected)) -> u128 {
+    let mut collected = Collected(Vec::with_capacity(0x2000));
+    feed(&mut collected);
+    let low = collected.finish();
+    collected.write_u8(1);
+    u128::from(collected.finish()) << 64 | u128::from(low)
 }
 
 impl<A: Display> Display for Fault<A> {
