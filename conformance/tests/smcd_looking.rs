@@ -6,6 +6,7 @@ use std::hash::Hasher;
 use conformance::smcd::{DEVICE, Pair, Setup};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
+use smc_proto::endpoint::Looked;
 use smc_proto::event::Event;
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
@@ -33,12 +34,18 @@ fn outcome(pair: &Pair, conn: ConnId, head: [u8; 32], looks: bool) -> Outcome {
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");
     let mut own = None;
-    let any = engine.look(now, conn, |buffer, place| {
+    let looked = engine.look(now, conn, |buffer, place| {
         own = Some(buffer);
         *place = head;
         looks
     });
-    assert_eq!(any, looks);
+    assert_eq!(looked.is_anything(), looks);
+    // What a socket has polled before need not be polled again.
+    let quiet = engine.is_quiet(DEVICE);
+    assert!(
+        looked != Looked::Cursors || quiet,
+        "more than cursors moved"
+    );
     if !looks {
         let buffer = own.expect("a DMB");
         engine.handle_ism(now, IsmCompletion::Signalled { buffer, cdc: head });
@@ -123,7 +130,10 @@ fn a_look_is_a_signal_but_for_the_event() {
         let now = pair.sim.now();
         let engine = pair.sim.endpoint(pair.server).expect("an engine");
         if engine.conn(to).is_none() {
-            assert!(!engine.look(now, to, |_, _| panic!("no DMB")));
+            assert_eq!(
+                engine.look(now, to, |_, _| panic!("no DMB")),
+                Looked::Nothing
+            );
             assert!(!engine.is_readable(to));
         }
     }

@@ -9,6 +9,7 @@ mod timeouts;
 
 pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
+pub use looking::Looked;
 pub use queries::{LinkStatus, Usage};
 
 pub use crate::command::BufferSpans;

@@ -198,11 +198,14 @@ impl IsmPair {
         if !end.endpoint.is_readable(id) {
             // What was signalled is known: looking once more changes nothing.
             let (endpoint, memory) = (&mut end.endpoint, &end.memory);
-            endpoint.look(now, id, |buffer, head| {
+            let looked = endpoint.look(now, id, |buffer, head| {
                 let octets = memory.get(buffer.index() as usize);
                 let octets = octets.and_then(|octets| octets.first_chunk());
                 octets.map(|octets| *head = *octets).is_some()
             });
+            if !looked.is_anything() {
+                return None;
+            }
         }
         let BufferSpans {
             buffer, segments, ..

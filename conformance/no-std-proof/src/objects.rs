@@ -7,8 +7,8 @@ use smc_proto::config::{
 };
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{
-    AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Next, OpenError,
-    TcpEvent, Usage,
+    AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Looked, Next,
+    OpenError, TcpEvent, Usage,
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
@@ -381,6 +381,8 @@ fn path(input: &mut Input, sink: &mut Sink) {
     let technology = input.one_of(&[Technology::SmcR, Technology::SmcD]);
     sink.hashed(&technology, &Technology::SmcD);
     sink.display(&technology);
+    let looked = input.one_of(&[Looked::Nothing, Looked::Cursors, Looked::More]);
+    sink.hashed(&looked, &Looked::More);
     let terms = Terms::of(technology, version);
     sink.hashed(&terms, &terms);
     let ism = IsmPath {

@@ -9,9 +9,29 @@ use crate::storage::Storage;
 use crate::time::Instant;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
+/// What a look came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Looked {
+    /// There was nothing new.
+    Nothing,
+    /// Cursors moved, and that is all: there is no more to poll than there was before.
+    Cursors,
+    /// Something was taken in from which something may follow, which is polled as ever.
+    More,
+}
+
+impl Looked {
+    /// Whether anything was taken in.
+    #[inline]
+    #[must_use]
+    pub const fn is_anything(self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
 impl<S: Storage> Endpoint<S> {
     /// Looks at the head of the DMB that a connection receives in, without waiting for a
-    /// signal; whether anything was taken in. `look` reads the head as
+    /// signal; what was taken in. `look` reads the head as
     /// [`IsmCompletion::Signalled`] has it, and says whether there may be anything new. Of a
     /// buffer that is no DMB nothing is taken in.
     ///
@@ -25,23 +45,24 @@ impl<S: Storage> Endpoint<S> {
         now: Instant,
         conn: ConnId,
         look: impl FnOnce(BufferId, &mut [u8; CDC_ISM_LENGTH]) -> bool,
-    ) -> bool {
+    ) -> Looked {
         let tables = self.storage.tables();
         let record = tables.connections.live(conn.index, conn.generation);
         let Some(buffer) = record.map(|record| record.rmb.id()) else {
-            return false;
+            return Looked::Nothing;
         };
         let mut cdc = [0; CDC_ISM_LENGTH];
         if !look(buffer, &mut cdc) {
-            return false;
+            return Looked::Nothing;
         }
         self.core.begin(now);
         self.core.step();
         match self.on_usual_signal(buffer, &cdc) {
-            Some((_, Follows::Readable | Follows::Rest(Rest::Nothing))) => {}
+            Some((_, Follows::Readable)) => return Looked::Cursors,
+            Some((_, Follows::Rest(Rest::Nothing))) => {}
             Some((_, Follows::Rest(rest))) => self.carry_out(rest),
             None => self.on_other_ism(&IsmCompletion::Signalled { buffer, cdc }),
         }
-        true
+        Looked::More
     }
 }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smc_proto::completion::IsmCompletion;
+use smc_proto::endpoint::Looked;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_transport_ism::shared::Words;
@@ -145,11 +146,11 @@ impl State {
         let Some(conn) = socket.conn().filter(|_| self.looks_for(socket)) else {
             return false;
         };
-        let any = self.transports.look(&mut self.engine, conn, now);
-        if any {
+        let looked = self.transports.look(&mut self.engine, conn, now);
+        if looked == Looked::More {
             self.carry_out(shard, now);
         }
-        any
+        looked.is_anything()
     }
 
     /// Whether there is a place to look at, and nobody who is to be told by the device.

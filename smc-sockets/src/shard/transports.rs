@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::{Endpoint, Proposed};
+use smc_proto::endpoint::{Endpoint, Looked, Proposed};
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
@@ -114,9 +114,9 @@ impl Transports {
     }
 
     /// Looks where a message to a connection over shared memory arrives, before anybody
-    /// is told that it has; whether anything was taken in.
+    /// is told that it has.
     #[inline]
-    pub(crate) fn look(&self, engine: &mut Endpoint<Owned>, conn: ConnId, now: Instant) -> bool {
+    pub(crate) fn look(&self, engine: &mut Endpoint<Owned>, conn: ConnId, now: Instant) -> Looked {
         engine.look(now, conn, |buffer, head| self.ism.look(buffer, head))
     }
 
