@@ -12,6 +12,7 @@ mod monitor;
 mod packages;
 mod programs;
 pub mod report;
+mod scripts;
 mod tools;
 mod windows;
 

@@ -36,6 +36,10 @@ mod arguments {
         /// kernel-ours.
         #[arg(long, value_name = "ENDS")]
         direction: Option<Direction>,
+        /// Of the scripts of the conformance suite (`--only scripts-kernel`, `scripts-ours`)
+        /// those whose names begin like this, with commas between.
+        #[arg(long, value_name = "BEGINNINGS", value_delimiter = ',')]
+        scripts: Vec<String>,
         /// A kernel's version, such as 6.12.95; else that of Debian's backports.
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
@@ -65,6 +69,7 @@ mod arguments {
                 kernel: self.kernel.clone(),
                 rounds: self.rounds,
                 direction: self.direction,
+                scripts: self.scripts.clone(),
                 v1: self.v1,
             }
         }

@@ -13,6 +13,10 @@ use crate::scenarios::Connections;
 
 /// Where our own SMC is in a guest.
 pub const PEER: &str = "/bin/smc-lab-peer";
+/// What plays scripts of the conformance suite, and serves who does.
+pub const SCRIPTS: &str = "/bin/smc-lab-scripts";
+/// Where these scripts are.
+pub const SCRIPTS_FOLDER: &str = "/scripts";
 /// The command line, beside it.
 pub const SMCX: &str = "/bin/smcx";
 /// Before each line of a transcript that `smcx why` said.

@@ -15,6 +15,8 @@ const MESSAGE: usize = 44;
 pub struct Abilities {
     /// What its RNICs can be made to do.
     pub rnic: fn(&RnicAct) -> bool,
+    /// What its applications can do.
+    pub app: fn(&AppAct) -> bool,
     /// Settings it has.
     pub takes: fn(&Setting) -> bool,
     /// RNICs of its host.
@@ -78,6 +80,7 @@ pub fn unfit(story: &Story, abilities: &Abilities) -> Option<Unfit> {
     }
     let mut course = Course {
         rnic: abilities.rnic,
+        app: abilities.app,
         v2: story.setup.form.is_v2(),
         waits: Duration::ZERO,
         nowhere: false,
@@ -90,6 +93,7 @@ pub fn unfit(story: &Story, abilities: &Abilities) -> Option<Unfit> {
 /// What has been said so far.
 struct Course {
     rnic: fn(&RnicAct) -> bool,
+    app: fn(&AppAct) -> bool,
     v2: bool,
     waits: Duration,
     /// The peer has told of memory it does not have.
@@ -126,6 +130,7 @@ impl Course {
                 Said::Fin | Said::Reset if self.reset.contains(&of.conn) => Some(Unfit::AfterReset),
                 _ => None,
             },
+            Act::App(_, act) if !(self.app)(act) => Some(Unfit::Orders),
             Act::App(_, act) => of_act(act),
             Act::Seen(_, AppSees::Proposed) => Some(Unfit::Orders),
             Act::Seen(..) | Act::Ignore(_) => None,

@@ -1,12 +1,10 @@
 //! The applications at the other end.
 
-use std::net::TcpStream;
-
 use conformance::scripts::{AppAct, AppSees, Failed, Host, RnicAct, Seen, octets};
 use smc_transport_verbs::rnic::Rnic;
 
 use crate::sockets::{Ending, Sockets};
-use crate::tcp::Tcp;
+use crate::tcp::{Tcp, connected};
 use crate::wire::{Live, Over};
 
 fn told(error: std::io::Error) -> Failed {
@@ -16,10 +14,11 @@ fn told(error: std::io::Error) -> Failed {
 impl<R: Rnic, S: Sockets> Live<R, S> {
     fn begin(&mut self, conn: u8, act: &AppAct) -> std::io::Result<()> {
         let stream = if let AppAct::Connect(_) = act {
-            self.sockets.connect(conn, self.server.local_addr()?)?;
-            self.server.accept()?.0
+            let address = self.server()?.local_addr()?;
+            self.sockets.connect(conn, address)?;
+            self.server()?.accept()?.0
         } else {
-            let stream = TcpStream::connect(self.sockets.listens()?)?;
+            let stream = connected(self.sockets.listens()?, self.mark.as_ref())?;
             self.sockets.comes(conn, stream.local_addr()?);
             stream
         };
@@ -100,9 +99,18 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
 
     fn run_out(&mut self) -> Result<(), Failed> {
         self.take_in();
+        self.farewell().map_err(told)?;
+        let left = if self.parts {
+            // Who is answered has an end.
+            self.sockets.run_out()
+        } else {
+            Ok(())
+        };
         let odd = self.vanish();
-        self.sockets.run_out()?;
-        odd.map_or(Ok(()), Err)
+        if !self.parts {
+            self.sockets.run_out()?;
+        }
+        odd.map_or(left, Err)
     }
 
     fn fault(&self) -> Option<&str> {

@@ -15,22 +15,29 @@
 //! is told by what they say themselves ([`unfit`]).
 #![cfg(target_os = "linux")]
 
+mod courtesy;
+mod farewell;
 mod fit;
 mod held;
 mod host;
 mod link;
 mod names;
+mod remote;
 mod rmb;
 mod run;
 mod sockets;
+mod soft;
 mod stack;
 mod summary;
 mod tcp;
 mod wire;
 
+pub use courtesy::tells_of_withdrawals;
 pub use fit::{Abilities, Unfit, unfit};
-pub use run::{Choice, run};
+pub use remote::{Remote, serve};
+pub use run::{Choice, Tried, run, tried};
 pub use sockets::{Ending, Sockets};
-pub use stack::OurSockets;
+pub use stack::{Below, OurSockets};
 pub use summary::Summary;
+pub use tcp::Mark;
 pub use wire::{Live, Nic};

@@ -13,6 +13,10 @@ pub(crate) struct Names {
     /// Those of the engine, in the order in which they were heard of.
     pub(crate) engine: Vec<(u128, u128)>,
     pub(crate) identity: Option<u128>,
+    /// The number of the engine's operating system.
+    pub(crate) system: Option<u128>,
+    /// The peer's identity on this wire, if it is not that of scripts.
+    pub(crate) own: Option<u128>,
 }
 
 /// Memory and queue pairs of the peer, as they are needed.
@@ -108,6 +112,11 @@ impl Names {
         {
             put(kind, "peer_id", message, identity);
         }
+        if get(kind, "peer_id", message) == Some(identity(PEER))
+            && let Some(own) = self.own
+        {
+            put(kind, "peer_id", message, own);
+        }
         if is_echo(kind, message) {
             return Ok(());
         }
@@ -169,10 +178,26 @@ impl Names {
                 put(kind, "mac", message, script.1);
             }
         }
-        if let Some(told) = get(kind, "peer_id", message)
+        // Linux writes it in the order of its machine, and takes either.
+        let length = message.len() as u16;
+        if matches!(kind, Kind::Llc(kind) if kind & 0xe0 == 0x20)
+            && get(kind, "length", message) == Some(length.swap_bytes().into())
+        {
+            put(kind, "length", message, length.into());
+        }
+        // (Who offers version 2 alone may leave it out of his Proposal.)
+        if let Some(told) = get(kind, "peer_id", message).filter(|told| *told != 0)
             && told == *self.identity.get_or_insert(told)
         {
             put(kind, "peer_id", message, identity(ENGINE));
+        }
+        // Which system the engine runs on is its own affair, as long as it is one.
+        if matches!(kind, Kind::Clc(_, 2 | 3))
+            && get(kind, "first_contact", message) == Some(1)
+            && let Some(told) = get(kind, "os", message)
+            && told == *self.system.get_or_insert(told)
+        {
+            put(kind, "os", message, 0);
         }
         if !is_echo(kind, message) {
             return;
@@ -198,10 +223,15 @@ impl Names {
     /// The place of a port of the engine, known from now on.
     fn learn(&mut self, gid: u128, mac: Option<u128>) -> usize {
         let known = self.engine.iter().position(|known| known.0 == gid);
-        known.unwrap_or_else(|| {
-            self.engine.push((gid, mac.unwrap_or_default()));
+        let at = known.unwrap_or_else(|| {
+            self.engine.push((gid, 0));
             self.engine.len() - 1
-        })
+        });
+        // A Proposal of version 2 may tell of the GID alone.
+        if let Some(port) = self.engine.get_mut(at).filter(|port| port.1 == 0) {
+            port.1 = mac.unwrap_or_default();
+        }
+        at
     }
 
     /// GID and MAC of the engine's port that a message names, on this wire.

@@ -1,11 +1,12 @@
 //! A run of scripts against live sockets.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use conformance::scripts::{Failure, Outcome, Problem, Story, count, play, script};
+use conformance::scripts::{Failure, Host, Outcome, Problem, Story, Wire, count, play, script};
 
 use crate::fit::{Abilities, unfit};
 use crate::stack::OurSockets;
@@ -54,35 +55,68 @@ pub fn run(all: &[(String, PathBuf)], choice: &Choice) -> Vec<Outcome> {
 const PATIENT: Duration = Duration::from_millis(300);
 
 fn one(name: &str, path: &Path, choice: &Choice) -> Outcome {
-    let began = Instant::now();
-    let mut outcome = Outcome::of(name);
     let abilities = Abilities {
         rnic: OurSockets::can,
+        app: |_| true,
         takes: OurSockets::takes,
         rnics: 2,
         longest: choice.longest,
     };
+    let replay = format!("cargo run -p smc-live -- {name}");
+    let tried_one = tried(name, path, &abilities, |story, patient| {
+        let bench = OurSockets::live(story)?;
+        Ok(match patient {
+            true => bench.with_pause(PATIENT),
+            false => bench,
+        })
+    });
+    tried_one.replayed_by(replay)
+}
+
+/// A script that was tried.
+#[derive(Debug)]
+pub struct Tried(Outcome);
+
+impl Tried {
+    /// The outcome, which says that this command plays it again.
+    #[must_use]
+    pub fn replayed_by(mut self, command: String) -> Outcome {
+        if let Some(Problem::Failed(failure)) = &mut self.0.problem {
+            failure.replay = command;
+        }
+        self.0
+    }
+}
+
+/// Plays a script on a bench that is made for it, and once more if it fails, on a patient one:
+/// lines stand in order, and time does not wait for a thread that cannot run.
+pub fn tried<B: Wire + Host>(
+    name: &str,
+    path: &Path,
+    abilities: &Abilities,
+    mut bench: impl FnMut(&Story, bool) -> io::Result<B>,
+) -> Tried {
+    let began = Instant::now();
+    let mut outcome = Outcome::of(name);
     match script(name, path) {
         Err(unclear) => outcome.problem = Some(Problem::Unclear(unclear)),
         Ok(story) => {
-            outcome.skipped = unfit(&story, &abilities).map(|why| why.to_string());
+            outcome.skipped = unfit(&story, abilities).map(|why| why.to_string());
             if outcome.skipped.is_none() {
                 outcome.messages = count(&story);
-                play_on_ours(&story, None, &mut outcome);
+                play_on(bench(&story, false), &story, &mut outcome);
             }
             if outcome.problem.is_some() {
-                // Lines stand in order, and time does not wait for a thread that cannot run.
                 outcome.again = true;
-                play_on_ours(&story, Some(PATIENT), &mut outcome);
+                play_on(bench(&story, true), &story, &mut outcome);
             }
         }
     }
     outcome.time = began.elapsed();
-    outcome
+    Tried(outcome)
 }
 
-fn play_on_ours(story: &Story, pause: Option<Duration>, outcome: &mut Outcome) {
-    let bench = OurSockets::live(story);
+fn play_on<B: Wire + Host>(bench: io::Result<B>, story: &Story, outcome: &mut Outcome) {
     let mut bench = match bench {
         Ok(bench) => bench,
         Err(error) => {
@@ -90,15 +124,13 @@ fn play_on_ours(story: &Story, pause: Option<Duration>, outcome: &mut Outcome) {
             return;
         }
     };
-    if let Some(pause) = pause {
-        bench = bench.with_pause(pause);
-    }
     let played = play(story, &mut bench);
     outcome.virtual_time = played.time;
     outcome.record = played.record;
     outcome.left_out = played.left_out;
-    outcome.problem = played.failure.map(|failure| {
-        let replay = format!("cargo run -p smc-live -- {}", story.name);
-        Problem::Failed(Failure { replay, ..failure })
-    });
+    if played.failure.is_some() {
+        // Whatever is left, the next script is not to meet it.
+        let _ = bench.run_out();
+    }
+    outcome.problem = played.failure.map(Problem::Failed);
 }

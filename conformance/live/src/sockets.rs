@@ -4,9 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use conformance::scripts::{RnicAct, Seen};
+use serde::{Deserialize, Serialize};
 
 /// How an application ends its connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Ending {
     /// Its sending.
     Write,
@@ -77,6 +78,9 @@ pub trait Sockets {
     /// # Errors
     /// They cannot be made to do it.
     fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String>;
+
+    /// All applications close what they have.
+    fn leave(&mut self);
 
     /// Everything ends: what is left.
     ///

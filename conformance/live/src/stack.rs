@@ -1,43 +1,41 @@
-//! Our own stack, as it is, over RNICs in software.
+//! Our own stack, as it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use conformance::scripts::{Act, Form, RnicAct, Seen, Setting, Step, Story, Value};
-use smc_proto::completion::LinkFailure;
-use smc_proto::wire::types::{Eid, Gid, Mac, Mtu};
-use smc_sockets::{Carrier, Connecting, Rnics, Settings, SmcListener, SmcStream, Stack};
-use smc_transport_verbs::network::Network;
-use smc_transport_verbs::paths::Surroundings;
-use smc_transport_verbs::pnet::PnetTable;
-use smc_transport_verbs::ports::{GidEntry, GidKind, Port};
-use smc_transport_verbs::rnic::DeviceEvent;
-use smc_transport_verbs::soft::{Fabric, SoftRnic};
+use conformance::scripts::{RnicAct, Seen, Setting, Setup, Value};
+use smc_proto::wire::types::Eid;
+use smc_sockets::{Carrier, Connecting, Settings, SmcListener, SmcStream, Stack};
 
 use crate::sockets::{Ending, Sockets};
-use crate::wire::{Live, Nic};
 
-/// The address of either end.
-const ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// How long the end of everything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Hosts of RNICs, as their GIDs tell.
-const ENGINE: u8 = 1;
-const PEER: u8 = 2;
-/// RNICs of the peer.
-const PEERS: u8 = 3;
+
+/// RNICs of a stack under test, as its bench sees them.
+pub trait Below: Send {
+    /// They do something; of a link that breaks, its queue pair.
+    ///
+    /// # Errors
+    /// They cannot be made to do it.
+    fn act(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String>;
+
+    /// Regions and queue pairs of the stack that are left when it has ended.
+    fn left(&mut self) -> (usize, usize);
+}
 
 /// Sockets of a stack of our own.
 pub struct OurSockets {
     stack: Option<Stack>,
+    address: Ipv4Addr,
     listener: Option<SmcListener>,
     coming: BTreeMap<SocketAddr, u8>,
     apps: BTreeMap<u8, App>,
     /// Urgent octets that were taken, and how many others stand before them.
     taken: BTreeMap<u8, (usize, u8)>,
-    fabric: Fabric,
+    below: Box<dyn Below>,
 }
 
 /// An application's connection.
@@ -50,51 +48,6 @@ enum App {
     Closed,
 }
 
-fn port(host: u8, number: u8, form: Form) -> io::Result<Port> {
-    let network = Network::read()?;
-    let loopback = network.holder(ADDRESS.into());
-    let loopback = loopback.ok_or(ErrorKind::AddrNotAvailable)?;
-    let address = Ipv4Addr::new(127, 0, host, number);
-    let kind = if form.is_v2() {
-        GidKind::RoceV2
-    } else {
-        GidKind::RoceV1
-    };
-    Ok(Port {
-        device: format!("soft{number}"),
-        port: 1,
-        active: true,
-        ethernet: true,
-        mtu: Mtu::M1024,
-        pnet: None,
-        gids: vec![GidEntry {
-            index: 0,
-            gid: Gid(address.to_ipv6_mapped().octets()),
-            kind,
-            interface: loopback.index,
-        }],
-    })
-}
-
-/// Why a link breaks.
-fn failure(cause: &str) -> Option<LinkFailure> {
-    Some(match cause {
-        "retries" => LinkFailure::RetriesExhausted,
-        "rnr" => LinkFailure::ReceiverNotReady,
-        "other" => LinkFailure::Other,
-        _ => return None,
-    })
-}
-
-/// The last RNIC that gets its carrier in a script.
-fn last_rnic(story: &Story) -> u8 {
-    let up = |step: &Step| match step.act {
-        Act::Rnic(RnicAct::Up(number)) => number,
-        _ => 0,
-    };
-    story.steps.iter().map(up).max().unwrap_or(0)
-}
-
 impl OurSockets {
     /// Whether a stack can be set up like this.
     #[must_use]
@@ -102,34 +55,17 @@ impl OurSockets {
         matches!(setting.name.as_str(), "receive_buffer" | "ports" | "eid")
     }
 
-    /// Whether RNICs in software can be made to do this.
-    #[must_use]
-    pub fn can(act: &RnicAct) -> bool {
-        match act {
-            RnicAct::Up(_) | RnicAct::Down(_) | RnicAct::Removed(_) => true,
-            RnicAct::Breaks(_, cause) => failure(cause).is_some(),
-            RnicAct::Refuse(..)
-            | RnicAct::Hold(_)
-            | RnicAct::Release
-            | RnicAct::RefuseHeld
-            | RnicAct::EyeCatcher(_) => false,
-        }
-    }
-
-    /// The peer, and a stack as a script wants it.
+    /// What a stack is set up with that a script wants like this.
     ///
     /// # Errors
-    /// The operating system's.
-    pub fn live(story: &Story) -> io::Result<Live<SoftRnic, Self>> {
-        let setup = &story.setup;
-        let fabric = Fabric::default();
+    /// An EID is none.
+    pub fn settings(setup: &Setup) -> io::Result<Settings> {
         let mut settings = Settings::default();
         settings.buffer = 64 << 10;
-        let (mut rnics, mut eids) = (setup.rnics, vec!["COMMON"]);
+        let mut eids = vec!["COMMON"];
         for Setting { name, value, .. } in &setup.settings {
             match (name.as_str(), value) {
                 ("receive_buffer", Value::Number(octets, _)) => settings.buffer = *octets as u32,
-                ("ports", Value::Number(count, _)) => rnics = rnics.min(*count as u8),
                 ("eid", Value::Text(eid)) => eids.push(eid),
                 _ => {}
             }
@@ -138,48 +74,21 @@ impl OurSockets {
             let eid = Eid::user(eid).map_err(io::Error::other)?;
             settings.policy.ueids.push(eid);
         }
-        let active = rnics;
-        let rnic = |host, number| {
-            let mut port = port(host, number, setup.form)?;
-            // Those behind get their carrier later.
-            port.active = host == PEER || number <= active;
-            io::Result::Ok((fabric.rnic_with(64, vec![port.clone()]), port))
-        };
-        let all = rnics.max(last_rnic(story));
-        let engines = (1..=all).map(|number| rnic(ENGINE, number));
-        let (engines, ports): (Vec<_>, Vec<_>) =
-            engines.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let surroundings = Surroundings::new(Network::read()?, PnetTable::default());
-        let rnics = Rnics::new(engines, surroundings)?.assuming_smc().alone();
-        let rnics = if setup.form.is_v2() {
-            rnics
-        } else {
-            rnics.in_version_1()
-        };
-        let stack = Stack::with_rnics(settings, rnics)?;
-        let nic = |number| {
-            let (rnic, port) = rnic(PEER, number)?;
-            Ok(Nic {
-                rnic,
-                port: 1,
-                gid_index: 0,
-                gid: port.gids.first().map_or(Gid::default(), |of| of.gid),
-                mac: Mac([2, 0, 0, 0, PEER, number]),
-            })
-        };
-        let nics = (1..=PEERS).map(nic).collect::<io::Result<Vec<_>>>()?;
-        let sockets = Self {
+        Ok(settings)
+    }
+
+    /// Of a stack that listens at this address, over these RNICs.
+    #[must_use]
+    pub fn of(stack: Stack, address: Ipv4Addr, below: Box<dyn Below>) -> Self {
+        Self {
             stack: Some(stack),
+            address,
             listener: None,
             coming: BTreeMap::new(),
             apps: BTreeMap::new(),
             taken: BTreeMap::new(),
-            fabric: fabric.clone(),
-        };
-        let gids = ports.iter().flat_map(|port| &port.gids);
-        // Loopback, which they stand on, has no MAC.
-        let ports: Vec<_> = gids.map(|of| (of.gid, Mac::default())).collect();
-        Ok(Live::new(nics, (ADDRESS, 8), sockets)?.with_engine_ports(ports))
+            below,
+        }
     }
 
     fn stack(&self) -> io::Result<&Stack> {
@@ -217,7 +126,7 @@ impl OurSockets {
 impl Sockets for OurSockets {
     fn listens(&mut self) -> io::Result<SocketAddr> {
         if self.listener.is_none() {
-            let listener = SmcListener::on(self.stack()?, TcpListener::bind((ADDRESS, 0))?)?;
+            let listener = SmcListener::bind_on(self.stack()?, (self.address, 0))?;
             listener.set_nonblocking(true)?;
             self.listener = Some(listener);
         }
@@ -355,26 +264,18 @@ impl Sockets for OurSockets {
     }
 
     fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String> {
-        // The engine's RNICs are the first of the fabric.
-        let at = |number: u8| usize::from(number).saturating_sub(1);
-        match act {
-            RnicAct::Up(number) => self.fabric.set_carrier(at(*number), true),
-            RnicAct::Down(number) => self.fabric.set_carrier(at(*number), false),
-            RnicAct::Removed(number) => self.fabric.tell(at(*number), DeviceEvent::Removed),
-            RnicAct::Breaks(_, cause) => {
-                let (cause, qpn) = failure(cause).zip(qpn).ok_or("no such link")?;
-                self.fabric.break_queue_pair(qpn, cause);
-            }
-            _ => return Err(format!("RNICs in software do no {act:?}")),
-        }
-        Ok(())
+        self.below.act(act, qpn)
+    }
+
+    fn leave(&mut self) {
+        self.apps.clear();
+        self.listener = None;
     }
 
     fn run_out(&mut self) -> Result<(), String> {
-        self.apps.clear();
-        self.listener = None;
+        self.leave();
         let ended = self.stack.take().is_none_or(|stack| stack.end(PATIENCE));
-        let left = self.fabric.usage();
+        let left = self.below.left();
         match (ended, left) {
             (true, (0, 0)) => Ok(()),
             (ended, (regions, pairs)) => Err(format!(

@@ -1,10 +1,42 @@
 //! The peer's end of a TCP connection.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
 /// Octets that are read at once.
 const AT_ONCE: usize = 65_536;
+
+/// What is done to each socket of the peer before it connects or listens, such as asking for
+/// the option in its SYN that says SMC.
+pub type Mark = Box<dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send>;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+
+fn open(mark: Option<&Mark>) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    if let Some(mark) = mark {
+        mark(socket.as_fd())?;
+    }
+    Ok(socket)
+}
+
+pub(crate) fn listening(address: Ipv4Addr, mark: Option<&Mark>) -> io::Result<TcpListener> {
+    let socket = open(mark)?;
+    bind(&socket, &SocketAddr::from((address, 0)))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+pub(crate) fn connected(to: SocketAddr, mark: Option<&Mark>) -> io::Result<TcpStream> {
+    let socket = open(mark)?;
+    connect(&socket, &to)?;
+    Ok(socket.into())
+}
 
 /// What came.
 pub(crate) enum Came {

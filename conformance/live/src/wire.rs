@@ -12,10 +12,11 @@ use smc_proto::command::QpAddress;
 use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn};
 use smc_transport_verbs::rnic::{Connect, Rnic};
 
+use crate::courtesy;
 use crate::held::Held;
 use crate::names::{Names, begins, far_end};
 use crate::sockets::Sockets;
-use crate::tcp::{Came, Tcp};
+use crate::tcp::{Came, Mark, Tcp, listening};
 
 /// How late something may be that is due at once: machines are busy.
 const GRACE: Duration = Duration::from_secs(3);
@@ -23,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(3);
 const HASTE: Duration = Duration::from_millis(100);
 /// How long what the peer says has to reach the engine before an application acts.
 const PAUSE: Duration = Duration::from_millis(30);
+/// So many messages are a flood.
+const FLOOD: u32 = 200;
 /// Applications are asked so often.
 const TICK: Duration = Duration::from_millis(2);
 
@@ -47,13 +50,22 @@ pub struct Live<R: Rnic, S> {
     names: Names,
     pub(crate) sockets: S,
     pub(crate) tcp: BTreeMap<u8, Tcp>,
-    pub(crate) server: TcpListener,
+    server: Option<TcpListener>,
+    pub(crate) mark: Option<Mark>,
+    /// The peer takes leave of its groups before it vanishes.
+    pub(crate) parts: bool,
+    /// It answers withdrawals by itself.
+    courteous: bool,
+    pub(crate) v2: bool,
+    address: Ipv4Addr,
     subnet: (Ipv4Addr, u8),
     heard: VecDeque<Heard>,
     pub(crate) seen: VecDeque<(u8, Seen)>,
     begun: Instant,
     /// How long what the peer said has to reach the engine, before an application acts.
     pub(crate) pause: Duration,
+    /// How often the peer has said something.
+    sayings: u32,
     /// Over what the peer has said something since.
     said: Option<Over>,
 }
@@ -69,18 +81,11 @@ pub(crate) enum Over {
 
 impl<R: Rnic, S: Sockets> Live<R, S> {
     /// A peer with these RNICs, at this address of this subnet.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn new(
-        nics: Vec<Nic<R>>,
-        (address, bits): (Ipv4Addr, u8),
-        sockets: S,
-    ) -> std::io::Result<Self> {
+    #[must_use]
+    pub fn new(nics: Vec<Nic<R>>, (address, bits): (Ipv4Addr, u8), sockets: S) -> Self {
         let named = |nic: &Nic<R>| (u128::from_be_bytes(nic.gid.0), mac_number(nic.mac));
-        let server = TcpListener::bind((address, 0))?;
         let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-        Ok(Self {
+        Self {
             names: Names {
                 peer: nics.iter().map(named).collect(),
                 ..Names::default()
@@ -93,14 +98,64 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
             },
             sockets,
             tcp: BTreeMap::new(),
-            server,
+            server: None,
+            mark: None,
+            parts: false,
+            courteous: false,
+            v2: false,
+            address,
             subnet: (Ipv4Addr::from(u32::from(address) & mask), bits),
             heard: VecDeque::new(),
             seen: VecDeque::new(),
             begun: Instant::now(),
             pause: PAUSE,
+            sayings: 0,
             said: None,
-        })
+        }
+    }
+
+    /// With sockets of the peer to which this is done first.
+    #[must_use]
+    pub fn with_mark(mut self, mark: Mark) -> Self {
+        self.mark = Some(mark);
+        self
+    }
+
+    /// With a peer that ends its link groups, of this version, before it vanishes: an RNIC of
+    /// the other end may repeat for ever what nobody answers.
+    #[must_use]
+    pub fn with_farewell(mut self, v2: bool) -> Self {
+        (self.parts, self.v2) = (true, v2);
+        self
+    }
+
+    /// With a peer that answers each DELETE RKEY by itself, of which the script hears nothing:
+    /// Linux withdraws an RMB as soon as its connection has ended.
+    #[must_use]
+    pub fn with_courtesy(mut self, courteous: bool) -> Self {
+        self.courteous = courteous;
+        self
+    }
+
+    /// With this identity of the peer, in place of that of scripts: who remembers groups from
+    /// script to script takes it for another host.
+    #[must_use]
+    pub fn with_identity(mut self, identity: u64) -> Self {
+        self.names.own = Some(identity.into());
+        self
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Where the peer accepts connections.
+    pub(crate) fn server(&mut self) -> std::io::Result<&TcpListener> {
+        if self.server.is_none() {
+            self.server = Some(listening(self.address, self.mark.as_ref())?);
+        }
+        let none = std::io::ErrorKind::NotConnected;
+        self.server.as_ref().ok_or_else(|| none.into())
     }
 
     /// The engine's ports, if they are known before it tells of them.
@@ -121,8 +176,10 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
     /// The peer says something over this: what it said over anything else comes first, as
     /// nothing but time sees to.
     pub(crate) fn saying(&mut self, over: Over) {
-        // Who has time lets the engine also finish what its last message belongs to.
-        if self.pause > PAUSE {
+        self.sayings += 1;
+        // Who has time lets the engine also finish what its last message belongs to; of a
+        // flood there is no end otherwise.
+        if self.pause > PAUSE && self.sayings < FLOOD {
             self.said = Some(over);
             self.settle();
         } else if self.said.is_some_and(|before| before != over) {
@@ -165,6 +222,13 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
                 continue;
             };
             while let Some(octets) = link.next(&nic.rnic) {
+                if self.courteous
+                    && let Some(answer) = courtesy::to_withdrawal(&octets)
+                {
+                    // What does not go out any more nobody misses.
+                    let _ = link.send(&nic.rnic, &answer);
+                    continue;
+                }
                 let end = End::Qp(qpn);
                 self.heard.push_back(Heard::Sent { end, octets });
             }
@@ -183,15 +247,6 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
         let time = Timespec::try_from(longest.min(TICK)).ok();
         // Whatever is wrong is seen by what comes.
         let _ = poll(&mut fds, time.as_ref());
-    }
-
-    /// The peer vanishes; memory that was written and not announced.
-    pub(crate) fn vanish(&mut self) -> Option<String> {
-        let mut rmbs = self.held.rmbs.iter();
-        let odd = rmbs.find_map(|(conn, rmb)| Some((*conn, rmb.unannounced()?)));
-        self.held.links.clear();
-        self.tcp.clear();
-        odd.map(|(conn, at)| format!("octet {at} of connection {conn} was written unannounced"))
     }
 }
 

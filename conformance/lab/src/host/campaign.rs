@@ -8,6 +8,7 @@ mod direction;
 mod laboratory;
 mod pair;
 mod part;
+mod scripted;
 mod settings;
 
 pub use self::direction::{Direction, End};
@@ -37,6 +38,8 @@ pub struct Options {
     pub v1: bool,
     /// Only these directions, as in the table.
     pub direction: Option<Direction>,
+    /// Scripts of the conformance suite whose names begin like this; all without one.
+    pub scripts: Vec<String>,
 }
 
 /// Runs a campaign; true if all passed.
@@ -49,13 +52,16 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
     let results = options.directory.join("results");
     let _ = fs::remove_dir_all(&results);
     fs::create_dir_all(&results).map_err(failed(results.display()))?;
-    let (blueprint, peer) = blueprint(options)?;
+    let (blueprint, peer, scripts) = blueprint(options)?;
     say(
         out,
         &format!("guests run Linux {}", blueprint.software.release),
     )?;
     if let Err(why) = &peer {
         say(out, &format!("SKIPPED: our own SMC in the guests: {why}"))?;
+    }
+    if let Err(why) = &scripts {
+        say(out, &format!("SKIPPED: scripts in the guests: {why}"))?;
     }
     let wanted = |direction: &Direction| {
         let named = options.direction.is_none_or(|only| only == *direction);
@@ -82,6 +88,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         say(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
+    for (name, against_ours) in SCRIPTED {
+        if scripts.is_ok() && options.wants_scripts(name) {
+            let row = laboratory.scripts(name, against_ours, &options.scripts)?;
+            say(out, report::line(&row).trim_end())?;
+            rows.push(row);
+        }
+    }
     laboratory.end(&mut rows)?;
     let results = laboratory.results();
     let write = |name: &str, text: String| {
@@ -105,6 +118,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 
 /// What is no conversation: our RNICs are held to the contract of adapters.
 const CONTRACT: &str = "contract";
+/// The scripts of the conformance suite, and whether sockets of ours are under test.
+const SCRIPTED: [(&str, bool); 2] = [("scripts-kernel", false), ("scripts-ours", true)];
 
 impl Options {
     /// Who gives a whole name means that one, not others that begin alike.
@@ -118,6 +133,18 @@ impl Options {
         only.is_none_or(|parts| parts.split(',').any(means))
     }
 
+    /// They take long.
+    fn wants_scripts(&self, name: &str) -> bool {
+        let asked_for = self.only.is_some() || self.campaign == Campaign::Full;
+        asked_for && self.names(name) && self.direction.is_none()
+    }
+
+    /// Whether anything is wanted that our sockets, or the contract, are needed for.
+    fn wants_peer(&self) -> bool {
+        let contract = self.names(CONTRACT) && !self.v1;
+        contract || scenarios::all().any(|scenario| self.wants(scenario))
+    }
+
     fn wants(&self, scenario: &Scenario) -> bool {
         let named = self.names(scenario.name);
         // Who names one has asked for it.
@@ -129,17 +156,27 @@ impl Options {
     }
 }
 
-/// What guests are made of; and why there is nothing of ours in it, if so.
-fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Trouble> {
+/// Whether something of ours is in a guest, or why it is not.
+type Added = Result<(), String>;
+
+/// What guests are made of; and whether our sockets, and who plays scripts, are in it.
+fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
     let directory = &options.directory;
     let software = packages::prepare(directory, options.kernel.as_deref(), options.v1)?;
     let guest = programs::guest(directory)?;
     let mut image = Image::default();
     image.file("init", &fs::read(&guest).map_err(failed(guest.display()))?);
-    let peer = programs::peer(directory)?.map(|files| add(&mut image, &files));
-    let peer = match peer {
-        Ok(added) => added.map(Ok)?,
-        Err(why) => Err(why),
+    let mut added = |files: Result<Files, String>| match files {
+        Ok(files) => add(&mut image, &files).map(Ok),
+        Err(why) => Ok(Err(why)),
+    };
+    let peer = match options.wants_peer() {
+        true => added(programs::peer(directory)?)?,
+        false => Ok(()),
+    };
+    let scripts = match SCRIPTED.iter().any(|(name, _)| options.wants_scripts(name)) {
+        true => added(programs::scripts(directory)?)?,
+        false => Ok(()),
     };
     let mut order = String::new();
     for (name, octets) in modules::collect(&software.modules, software.relaxed.as_deref())? {
@@ -158,7 +195,7 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Result<(), String>), Troub
         share,
         sockets: PathBuf::new(),
     };
-    Ok((blueprint, peer))
+    Ok((blueprint, peer, scripts))
 }
 
 fn add(image: &mut Image, files: &Files) -> Result<(), Trouble> {
@@ -188,6 +225,7 @@ mod tests {
                 rounds: 1,
                 v1: false,
                 direction: None,
+                scripts: Vec::new(),
             };
             let wanted = scenarios::all().filter(|scenario| options.wants(scenario));
             wanted.map(|scenario| scenario.name).collect::<Vec<_>>()

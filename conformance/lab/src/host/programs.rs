@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::tools::{run, text};
 use super::{Trouble, failed};
-use crate::orders::{PEER, SMCX};
+use crate::orders::{PEER, SCRIPTS, SCRIPTS_FOLDER, SMCX};
 
 /// Where RDMA's drivers in user space are, and what names them.
 const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
@@ -53,31 +53,61 @@ pub(crate) fn guest(directory: &Path) -> Result<PathBuf, Trouble> {
 /// Our own SMC for the guests, and the files that it needs there, each with its place in a
 /// guest; none if this machine cannot build it, and why.
 pub(crate) fn peer(directory: &Path) -> Result<Result<Files, String>, Trouble> {
+    let programs = [("smc-lab-peer", PEER), ("smcx", SMCX)];
+    let packages = ["smc-lab-peer", "smc-cli"];
+    over_verbs(directory, &packages, &programs)
+}
+
+/// What plays scripts, and the scripts, likewise. It is built apart from the others: what it
+/// needs of the engine for tests they are not to have.
+pub(crate) fn scripts(directory: &Path) -> Result<Result<Files, String>, Trouble> {
+    let package = "smc-lab-scripts";
+    let built = over_verbs(directory, &[package], &[(package, SCRIPTS)])?;
+    let Ok(mut files) = built else {
+        return Ok(built);
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
+    for chapter in fs::read_dir(&folder)
+        .map_err(failed(folder.display()))?
+        .flatten()
+    {
+        let Ok(scripts) = fs::read_dir(chapter.path()) else {
+            continue;
+        };
+        let place = Path::new(SCRIPTS_FOLDER).join(chapter.file_name());
+        let files_of = scripts
+            .flatten()
+            .map(|file| (file.path(), place.join(file.file_name())));
+        files.extend(files_of);
+    }
+    Ok(Ok(files))
+}
+
+/// Builds programs of these packages over libibverbs.
+fn over_verbs(
+    directory: &Path,
+    packages: &[&str],
+    programs: &[(&str, &str)],
+) -> Result<Result<Files, String>, Trouble> {
     if !Path::new("/usr/include/infiniband/verbs.h").exists() {
         return Ok(Err("libibverbs-dev is missing".to_owned()));
     }
     let target = directory.join("peer");
+    let features = packages.iter().map(|package| format!("{package}/rdma"));
     let built = run(cargo()
-        .args([
-            "build",
-            "--locked",
-            "--release",
-            "--quiet",
-            "-p",
-            "smc-lab-peer",
-            "-p",
-            "smc-cli",
-            "--bins",
-        ])
-        .args(["--features", "smc-lab-peer/rdma,smc-cli/rdma"])
+        .args(["build", "--locked", "--release", "--quiet", "--bins"])
+        .args(packages.iter().flat_map(|package| ["-p", package]))
+        .args(["--features", &features.collect::<Vec<_>>().join(",")])
         .arg("--target-dir")
         .arg(&target));
     if let Err(trouble) = built {
         return Ok(Err(format!("it cannot be built: {trouble}")));
     }
     let release = target.join("release");
-    let programs = [("smc-lab-peer", PEER), ("smcx", SMCX)];
-    let programs = programs.map(|(name, place)| (release.join(name), place.into()));
+    let programs = programs.iter();
+    let programs: Files = programs
+        .map(|(name, place)| (release.join(name), place.into()))
+        .collect();
     let drivers = fs::read_dir(DRIVERS).map_err(failed(DRIVERS))?.flatten();
     let driver = drivers.map(|entry| entry.path()).find(|path| {
         path.file_name()

@@ -10,7 +10,7 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{part, settings};
+use super::{part, scripted, settings};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -51,23 +51,58 @@ impl Laboratory {
     /// Our RNICs are held to the contract of adapters, by our program in a guest.
     pub(super) fn contract(&mut self, name: &'static str) -> Result<Row, Trouble> {
         self.guests()?;
-        let Some(pair) = &mut self.pair else {
+        self.by_programs(name, "ours", |pair, place| {
+            let (lines, result) = run_contract(&mut pair.client)?;
+            let path = place.with_extension("txt");
+            fs::write(&path, lines.join("\n")).map_err(failed(path.display()))?;
+            Ok(result)
+        })
+    }
+
+    /// Scripts of the conformance suite, against the kernel's sockets or ours: those whose
+    /// names begin like this.
+    pub(super) fn scripts(
+        &mut self,
+        name: &'static str,
+        against_ours: bool,
+        names: &[String],
+    ) -> Result<Row, Trouble> {
+        // Nobody has a link group yet.
+        self.pair = None;
+        self.guests()?;
+        let direction = if against_ours { "ours-ours" } else { "both" };
+        let v1 = self.v1;
+        self.by_programs(name, direction, |pair, place| {
+            fs::create_dir_all(place).map_err(failed(place.display()))?;
+            match scripted::play(pair, against_ours, v1, names, place) {
+                Ok(result) => Ok(result),
+                Err(trouble) => Ok(Err(trouble.to_string())),
+            }
+        })
+    }
+
+    /// Our programs do something in guests that are not used again: devices may be left with
+    /// queue pairs that repeat for ever.
+    fn by_programs(
+        &mut self,
+        name: &'static str,
+        direction: &str,
+        run: impl FnOnce(&mut Pair, &Path) -> Result<Result<String, String>, Trouble>,
+    ) -> Result<Row, Trouble> {
+        let Some(mut pair) = self.pair.take() else {
             return Err(Trouble::Failed("no guests".into()));
         };
         let began = Instant::now();
-        let (lines, result) = run_contract(&mut pair.client)?;
-        let path = self.results.join(format!("{name}.txt"));
-        fs::write(&path, lines.join("\n")).map_err(failed(path.display()))?;
+        let version = version(self.v1);
+        let result = run(&mut pair, &self.results.join(format!("{name}.{version}")))?;
         let result = match pair.alarm()? {
             Some(alarm) => Err(alarm.to_string()),
             None => result,
         };
-        // Its device is left with queue pairs that repeat for ever.
-        self.pair = None;
         Ok(Row {
             scenario: name,
-            direction: "ours".into(),
-            version: version(self.v1).to_owned(),
+            direction: direction.to_owned(),
+            version: version.to_owned(),
             result,
             took: began.elapsed(),
         })

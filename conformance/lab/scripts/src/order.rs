@@ -1,0 +1,145 @@
+//! What this program is told, and what one end of it tells the other one.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
+
+use conformance::scripts::{Form, Place, Setting, Setup, Value};
+use serde::{Deserialize, Serialize};
+use smc_sockets::tcp_option::{Marks, TcpOption};
+
+/// Whose sockets are under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Kernel,
+    Ours,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// It has the sockets under test, and not the peer.
+    pub(crate) serves: bool,
+    pub(crate) whose: Whose,
+    pub(crate) v2: bool,
+    /// Where the calls of applications are served.
+    pub(crate) at: SocketAddrV4,
+    /// Beginnings of names of scripts; all without one.
+    pub(crate) names: Vec<String>,
+    /// Scripts that are not played, `!` before their names.
+    pub(crate) without: Vec<String>,
+}
+
+impl Order {
+    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
+        let [task, whose, version, address, port, names @ ..] = arguments else {
+            return None;
+        };
+        let one_of = |word: &str, yes: &str, no: &str| match word {
+            word if word == yes => Some(true),
+            word if word == no => Some(false),
+            _ => None,
+        };
+        let address: Ipv4Addr = address.parse().ok()?;
+        Some(Self {
+            serves: one_of(task, "serve", "play")?,
+            whose: match one_of(whose, "kernel", "ours")? {
+                true => Whose::Kernel,
+                false => Whose::Ours,
+            },
+            v2: one_of(version, "v2", "v1")?,
+            at: SocketAddrV4::new(address, port.parse().ok()?),
+            names: names
+                .iter()
+                .filter(|name| !name.starts_with('!'))
+                .cloned()
+                .collect(),
+            without: names
+                .iter()
+                .filter_map(|name| name.strip_prefix('!'))
+                .map(str::to_owned)
+                .collect(),
+        })
+    }
+}
+
+/// How a script wants the stack under test: a line of JSON before its calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) receive_buffer: Option<u32>,
+    /// EIDs besides that of all scripts.
+    pub(crate) eids: Vec<String>,
+    pub(crate) rnics: u8,
+}
+
+impl Wanted {
+    pub(crate) fn by(setup: &Setup) -> Self {
+        let mut wanted = Self {
+            receive_buffer: None,
+            eids: Vec::new(),
+            rnics: setup.rnics,
+        };
+        for Setting { name, value, .. } in &setup.settings {
+            match (name.as_str(), value) {
+                ("receive_buffer", Value::Number(octets, _)) => {
+                    wanted.receive_buffer = Some(*octets as u32);
+                }
+                ("eid", Value::Text(eid)) => wanted.eids.push(eid.clone()),
+                ("ports", Value::Number(count, _)) => {
+                    wanted.rnics = wanted.rnics.min(*count as u8);
+                }
+                _ => {}
+            }
+        }
+        wanted
+    }
+}
+
+impl Wanted {
+    /// The setup of such a script.
+    pub(crate) fn setup(&self, v2: bool) -> Setup {
+        let at = Place {
+            file: "another machine".into(),
+            line: 0,
+            column: 0,
+        };
+        let setting = |name: &str, value| Setting {
+            name: name.to_owned(),
+            value,
+            at: at.clone(),
+        };
+        let buffer = self.receive_buffer;
+        let buffer =
+            buffer.map(|octets| ("receive_buffer", Value::Number(octets.into(), Vec::new())));
+        let eids = self
+            .eids
+            .iter()
+            .map(|eid| ("eid", Value::Text(eid.clone())));
+        let settings = buffer.into_iter().chain(eids);
+        Setup {
+            form: if v2 { Form::R2 } else { Form::R1 },
+            rnics: self.rnics,
+            settings: settings.map(|(name, value)| setting(name, value)).collect(),
+        }
+    }
+}
+
+/// The EID of all scripts.
+pub(crate) const EID: &str = "COMMON";
+
+/// SMC's TCP option, attached for good, and a map of it for each who asks.
+pub(crate) struct SmcOption(TcpOption);
+
+impl SmcOption {
+    pub(crate) fn attach() -> io::Result<Self> {
+        TcpOption::attach().map(Self).map_err(told)
+    }
+
+    pub(crate) fn marks(&self) -> io::Result<Marks> {
+        Marks::try_from(self.0.marks().as_fd().try_clone_to_owned()?)
+    }
+}
+
+pub(crate) fn told(error: impl ToString) -> io::Error {
+    io::Error::other(error.to_string())
+}
