@@ -246,6 +246,41 @@ fn a_server_that_says_nothing_is_left_alone() {
     });
 }
 
+#[test]
+fn a_server_that_echoes_is_left_alone() {
+    with_option(|_| {
+        is_met_over_tcp_and_left_alone(
+            |mut stream| {
+                let _ = stream.write_all(&CLC);
+                let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+            },
+            Duration::from_secs(15),
+        );
+    });
+}
+
+/// Who speaks CLC, and wrongly, is no server of another protocol.
+#[test]
+fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
+    with_option(|_| {
+        let option = TcpOption::attach().unwrap();
+        let (address, tells) = echoing(&option, |mut stream| {
+            // An Accept of four octets.
+            let _ = stream.write_all(&[0xe2, 0xd4, 0xc3, 0xd9, 2, 0, 4, 0x10]);
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        let client = stack(&Fabric::default(), 1, "");
+        let refused = SmcStream::connect_on(&client, address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset, "{refused}");
+        assert_eq!(tells.recv().unwrap(), CLC);
+        assert!(tells.try_recv().is_err(), "it was asked twice");
+        // Nor is it remembered as one that knows nothing of SMC.
+        let stream = SmcStream::connect_on(&client, address);
+        assert_eq!(tells.recv().unwrap(), CLC);
+        drop(stream);
+    });
+}
+
 /// The same for who does not wait: it polls, and is told when to go on.
 #[test]
 fn who_connects_without_waiting_is_led_to_the_second_connection() {

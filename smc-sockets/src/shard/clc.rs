@@ -7,7 +7,7 @@ use rustix::net::RecvFlags;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::MAX_LENGTH;
+use smc_proto::wire::clc::{ClcKind, EYE_CATCHER, EYE_CATCHER_SMCD, MAX_LENGTH};
 
 use super::State;
 use crate::socket::Socket;
@@ -29,6 +29,10 @@ impl State {
                 Err(Errno::AGAIN) => return,
                 Err(_) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset),
             };
+            if is_answer(shown) {
+                // However it goes on: it is no word of another protocol.
+                socket.hears_clc();
+            }
             match self.engine.handle_clc(now, conn, shown) {
                 Ok(ClcProgress::NeedMore { total }) => {
                     if let Some(end) = ended {
@@ -43,7 +47,6 @@ impl State {
                 }
                 Ok(ClcProgress::Consumed { len, next }) => {
                     socket.set_low_water(1);
-                    socket.hears_clc();
                     discard(&socket, len);
                     if next == Next::Stop {
                         return;
@@ -53,6 +56,15 @@ impl State {
             }
         }
     }
+}
+
+/// Whether octets of a server begin as its CLC messages do. A Proposal is what a server
+/// sends that echoes.
+fn is_answer(octets: &[u8]) -> bool {
+    let Some((eye_catcher, [kind, ..])) = octets.split_first_chunk() else {
+        return false;
+    };
+    matches!(*eye_catcher, EYE_CATCHER | EYE_CATCHER_SMCD) && *kind != ClcKind::Proposal as u8
 }
 
 /// Octets that have come over TCP; they stay there.
