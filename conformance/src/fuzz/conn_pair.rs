@@ -49,6 +49,10 @@ fn establish_anew(choices: u8, connections: usize) -> Net {
     net
 }
 
+/// How long the network of one connection stands still at most: a link whose tests are
+/// not answered is lost, and the connection with it.
+const STANDSTILL: Duration = Duration::from_secs(1);
+
 /// One connection, read and written in any portions over a network that moves
 /// one thing at a time: what is read is a prefix of what was written, and all of
 /// it once everything has moved, unless somebody aborted.
@@ -60,9 +64,14 @@ pub fn conn_pair(data: &[u8]) {
         ..Model::default()
     });
     let mut ended = [false; 2];
+    let mut moved = net.sides[0].now;
     for _ in 0..MAX_OPS {
         if r.is_empty() {
             break;
+        }
+        if net.sides[0].now.since(moved) >= STANDSTILL {
+            net.settle();
+            moved = net.sides[0].now;
         }
         let (op, side) = (r.below(14), r.below(2));
         match op {
