@@ -8,7 +8,9 @@ use serde::Deserialize;
 use super::{Trouble, failed};
 
 /// Where Linux does something else than scripts say, and why that is so.
-const KEPT: &str = include_str!("../../linux.toml");
+const LINUX: &str = include_str!("../../linux.toml");
+/// Where our sockets do.
+const OURS: &str = include_str!("../../ours.toml");
 
 /// A line of the program that plays them.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,7 +52,12 @@ struct Difference {
 impl Kept {
     /// Those of Linux.
     pub(crate) fn of_linux() -> Result<Self, Trouble> {
-        toml::from_str(KEPT).map_err(failed("linux.toml"))
+        toml::from_str(LINUX).map_err(failed("linux.toml"))
+    }
+
+    /// Those of our sockets.
+    pub(crate) fn of_ours() -> Result<Self, Trouble> {
+        toml::from_str(OURS).map_err(failed("ours.toml"))
     }
 
     /// Scripts that are not played.
@@ -203,16 +210,17 @@ mod tests {
     #[test]
     fn each_known_difference_is_of_a_script_that_there_is_and_of_one_reason() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
-        let kept = Kept::of_linux().unwrap();
-        let all = kept.difference.iter().chain(&kept.crash);
-        let all = all.flat_map(|of| &of.scripts);
-        let mut names: Vec<_> = all.collect();
-        for name in &names {
-            assert!(folder.join(format!("{name}.smc")).exists(), "{name}");
+        for kept in [Kept::of_linux().unwrap(), Kept::of_ours().unwrap()] {
+            let all = kept.difference.iter().chain(&kept.crash);
+            let all = all.flat_map(|of| &of.scripts);
+            let mut names: Vec<_> = all.collect();
+            for name in &names {
+                assert!(folder.join(format!("{name}.smc")).exists(), "{name}");
+            }
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count);
         }
-        let count = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), count);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn play(
     place: &Path,
 ) -> Result<Result<String, String>, Trouble> {
     let kept = match against_ours {
-        true => Kept::default(),
+        true => Kept::of_ours()?,
         false => Kept::of_linux()?,
     };
     let port = pair.next_port();
