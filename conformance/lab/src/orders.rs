@@ -15,6 +15,8 @@ use crate::scenarios::Connections;
 pub const PEER: &str = "/bin/smc-lab-peer";
 /// What plays scripts of the conformance suite, and serves who does.
 pub const SCRIPTS: &str = "/bin/smc-lab-scripts";
+/// Said by who serves, when who plays may come.
+pub const LISTENING: &str = "listening";
 /// Where these scripts are.
 pub const SCRIPTS_FOLDER: &str = "/scripts";
 /// The command line, beside it.

@@ -29,7 +29,9 @@ mod sockets;
 mod soft;
 mod stack;
 mod summary;
+mod taken;
 mod tcp;
+mod wanted;
 mod wire;
 
 pub use courtesy::tells_of_withdrawals;
@@ -39,5 +41,7 @@ pub use run::{Choice, Tried, run, tried};
 pub use sockets::{Ending, Sockets};
 pub use stack::{Below, OurSockets};
 pub use summary::Summary;
+pub use taken::{Taken, all_taken};
 pub use tcp::Mark;
+pub use wanted::Wanted;
 pub use wire::{Live, Nic};

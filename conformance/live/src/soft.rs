@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 
-use conformance::scripts::{Act, Form, RnicAct, Setting, Step, Story, Value};
+use conformance::scripts::{Act, Form, RnicAct, Step, Story};
 use smc_proto::completion::LinkFailure;
 use smc_proto::wire::types::{Gid, Mac, Mtu};
 use smc_sockets::{Rnics, Stack};
@@ -16,6 +16,7 @@ use smc_transport_verbs::soft::{Fabric, SoftRnic};
 
 use crate::sockets::Sockets;
 use crate::stack::{Below, OurSockets};
+use crate::wanted::Wanted;
 use crate::wire::{Live, Nic};
 
 /// The address of either end.
@@ -128,21 +129,16 @@ impl OurSockets {
     ) -> io::Result<Live<SoftRnic, S>> {
         let setup = &story.setup;
         let fabric = Fabric::default();
-        let settings = Self::settings(setup)?;
-        let mut rnics = setup.rnics;
-        for Setting { name, value, .. } in &setup.settings {
-            if let ("ports", Value::Number(count, _)) = (name.as_str(), value) {
-                rnics = rnics.min(*count as u8);
-            }
-        }
-        let active = rnics;
+        let wanted = Wanted::by(setup);
+        let settings = Self::settings(&wanted)?;
+        let active = wanted.rnics;
         let rnic = |host, number| {
             let mut port = port(host, number, setup.form)?;
             // Those behind get their carrier later.
             port.active = host == PEER || number <= active;
             io::Result::Ok((fabric.rnic_with(64, vec![port.clone()]), port))
         };
-        let all = rnics.max(last_rnic(story));
+        let all = active.max(last_rnic(story));
         let engines = (1..=all).map(|number| rnic(ENGINE, number));
         let (engines, ports): (Vec<_>, Vec<_>) =
             engines.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();

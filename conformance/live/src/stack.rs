@@ -5,11 +5,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use conformance::scripts::{RnicAct, Seen, Setting, Setup, Value};
+use conformance::scripts::{RnicAct, Seen, Setting};
 use smc_proto::wire::types::Eid;
 use smc_sockets::{Carrier, Connecting, Settings, SmcListener, SmcStream, Stack};
 
 use crate::sockets::{Ending, Sockets};
+use crate::taken::{Taken, all_taken};
+use crate::wanted::Wanted;
 
 /// How long the end of everything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,9 +35,12 @@ pub struct OurSockets {
     listener: Option<SmcListener>,
     coming: BTreeMap<SocketAddr, u8>,
     apps: BTreeMap<u8, App>,
-    /// Urgent octets that were taken, and how many others stand before them.
-    taken: BTreeMap<u8, (usize, u8)>,
+    taken: Taken,
     below: Box<dyn Below>,
+}
+
+fn no_stream() -> io::Error {
+    io::Error::other("the application has no stream")
 }
 
 /// An application's connection.
@@ -59,18 +64,10 @@ impl OurSockets {
     ///
     /// # Errors
     /// An EID is none.
-    pub fn settings(setup: &Setup) -> io::Result<Settings> {
+    pub fn settings(wanted: &Wanted) -> io::Result<Settings> {
         let mut settings = Settings::default();
-        settings.buffer = 64 << 10;
-        let mut eids = vec!["COMMON"];
-        for Setting { name, value, .. } in &setup.settings {
-            match (name.as_str(), value) {
-                ("receive_buffer", Value::Number(octets, _)) => settings.buffer = *octets as u32,
-                ("eid", Value::Text(eid)) => eids.push(eid),
-                _ => {}
-            }
-        }
-        for eid in eids {
+        settings.buffer = wanted.receive_buffer.unwrap_or(64 << 10);
+        for eid in &wanted.eids {
             let eid = Eid::user(eid).map_err(io::Error::other)?;
             settings.policy.ueids.push(eid);
         }
@@ -86,7 +83,7 @@ impl OurSockets {
             listener: None,
             coming: BTreeMap::new(),
             apps: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            taken: Taken::default(),
             below,
         }
     }
@@ -98,7 +95,7 @@ impl OurSockets {
     fn open(&mut self, conn: u8) -> io::Result<&mut SmcStream> {
         match self.apps.get_mut(&conn) {
             Some(App::Open(stream)) => Ok(stream),
-            _ => Err(io::Error::other("the application has no stream")),
+            _ => Err(no_stream()),
         }
     }
 
@@ -174,35 +171,15 @@ impl Sockets for OurSockets {
         } else {
             stream.write(octets)?
         };
-        if written == octets.len() {
-            return Ok(());
-        }
-        let what = format!("{written} of {} octets were taken", octets.len());
-        Err(io::Error::other(what))
+        all_taken(written, octets)
     }
 
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>> {
         let readable = self.readable(conn);
-        // Sockets do not read an urgent octet twice.
-        let taken = self.taken.get(&conn).copied();
-        let taken = taken.filter(|(before, _)| *before < count);
-        let asked = count - usize::from(taken.is_some());
-        if readable < asked {
-            let what = format!("{readable} octets can be read");
-            return Err(io::Error::other(what));
-        }
-        let mut octets = vec![0; asked];
-        let stream = self.open(conn)?;
-        // They stop before its place.
-        let before = taken.map_or(asked, |(before, _)| before);
-        let (front, behind) = octets.split_at_mut(before);
-        stream.read_exact(front)?;
-        stream.read_exact(behind)?;
-        if let Some((before, octet)) = taken {
-            octets.insert(before, octet);
-            self.taken.remove(&conn);
-        }
-        Ok(octets)
+        let Some(App::Open(stream)) = self.apps.get_mut(&conn) else {
+            return Err(no_stream());
+        };
+        self.taken.read(conn, count, readable, stream)
     }
 
     fn readable(&mut self, conn: u8) -> usize {
@@ -221,7 +198,7 @@ impl Sockets for OurSockets {
     fn urgent(&mut self, conn: u8) -> Option<u8> {
         let before = self.readable(conn);
         let octet = self.open(conn).ok()?.receive_urgent().ok()?;
-        self.taken.insert(conn, (before, octet));
+        self.taken.note(conn, before, octet);
         Some(octet)
     }
 

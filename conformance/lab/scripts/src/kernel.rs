@@ -15,9 +15,7 @@ use rustix::net::{
 };
 use smc_lab::netlink::rdma;
 use smc_lab::netlink::smc::{Carried, Smc, sockets};
-use smc_live::{Ending, Sockets};
-
-use crate::order::{EID, Wanted};
+use smc_live::{Ending, Sockets, Taken, Wanted, all_taken};
 
 /// `AF_SMC`; with protocol 0 its connections are of IPv4.
 const AF_SMC: AddressFamily = AddressFamily::from_raw(43);
@@ -42,6 +40,10 @@ pub(crate) fn second_rnic(wanted: u8) -> io::Result<()> {
     }
 }
 
+fn no_stream() -> io::Error {
+    io::Error::other("the application has no stream")
+}
+
 /// An application's connection.
 enum App {
     Coming,
@@ -59,8 +61,7 @@ pub(crate) struct KernelSockets {
     listener: Option<TcpListener>,
     coming: BTreeMap<SocketAddr, u8>,
     apps: BTreeMap<u8, App>,
-    /// Urgent octets that were taken, and how many others stand before them.
-    taken: BTreeMap<u8, (usize, u8)>,
+    taken: Taken,
     /// Queue pairs there were before.
     before: u64,
 }
@@ -74,9 +75,10 @@ impl KernelSockets {
     /// The kernel as a script wants it, with sockets at this address.
     pub(crate) fn new(address: SocketAddrV4, wanted: &Wanted, v2: bool) -> io::Result<Self> {
         let smc = Smc::open()?;
-        let mut eids = vec![EID.to_owned()];
-        eids.extend(wanted.eids.iter().cloned());
-        eids.truncate(if v2 { eids.len() } else { 0 });
+        let eids = match v2 {
+            true => wanted.eids.clone(),
+            false => Vec::new(),
+        };
         if smc.ueids()? != eids {
             smc.flush_ueids()?;
             for eid in &eids {
@@ -89,7 +91,7 @@ impl KernelSockets {
             listener: None,
             coming: BTreeMap::new(),
             apps: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            taken: Taken::default(),
             before: rdma::resources()?.queue_pairs,
         })
     }
@@ -106,7 +108,7 @@ impl KernelSockets {
     fn open(&self, conn: u8) -> io::Result<&TcpStream> {
         match self.apps.get(&conn) {
             Some(App::Open(stream)) => Ok(stream),
-            _ => Err(io::Error::other("the application has no stream")),
+            _ => Err(no_stream()),
         }
     }
 
@@ -218,34 +220,15 @@ impl Sockets for KernelSockets {
             true => send(stream, octets, SendFlags::OOB)?,
             false => stream.write(octets)?,
         };
-        if written == octets.len() {
-            return Ok(());
-        }
-        let what = format!("{written} of {} octets were taken", octets.len());
-        Err(io::Error::other(what))
+        all_taken(written, octets)
     }
 
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>> {
-        // An urgent octet that was taken is not read again.
-        let taken = self.taken.get(&conn).copied();
-        let taken = taken.filter(|(before, _)| *before < count);
-        let asked = count - usize::from(taken.is_some());
-        let mut stream = self.open(conn)?;
-        let readable = waiting(stream);
-        if readable < asked {
-            let what = format!("{readable} octets can be read");
-            return Err(io::Error::other(what));
-        }
-        let mut octets = vec![0; asked];
-        let before = taken.map_or(asked, |(before, _)| before);
-        let (front, behind) = octets.split_at_mut(before);
-        stream.read_exact(front)?;
-        stream.read_exact(behind)?;
-        if let Some((before, octet)) = taken {
-            octets.insert(before, octet);
-            self.taken.remove(&conn);
-        }
-        Ok(octets)
+        let readable = self.readable(conn);
+        let Some(App::Open(stream)) = self.apps.get(&conn) else {
+            return Err(no_stream());
+        };
+        self.taken.read(conn, count, readable, stream)
     }
 
     fn readable(&mut self, conn: u8) -> usize {
@@ -266,8 +249,10 @@ impl Sockets for KernelSockets {
         let mut octet = [0];
         let (count, _) = recv(self.open(conn).ok()?, &mut octet[..], RecvFlags::OOB).ok()?;
         let [octet] = octet;
-        (count == 1).then(|| self.taken.insert(conn, (before, octet)))?;
-        Some(octet)
+        (count == 1).then(|| {
+            self.taken.note(conn, before, octet);
+            octet
+        })
     }
 
     fn plain(&mut self, conn: u8) -> Vec<u8> {

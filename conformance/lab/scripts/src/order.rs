@@ -4,8 +4,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 
-use conformance::scripts::{Form, Place, Setting, Setup, Value};
-use serde::{Deserialize, Serialize};
 use smc_sockets::tcp_option::{Marks, TcpOption};
 
 /// Whose sockets are under test.
@@ -62,70 +60,6 @@ impl Order {
         })
     }
 }
-
-/// How a script wants the stack under test: a line of JSON before its calls.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Wanted {
-    pub(crate) receive_buffer: Option<u32>,
-    /// EIDs besides that of all scripts.
-    pub(crate) eids: Vec<String>,
-    pub(crate) rnics: u8,
-}
-
-impl Wanted {
-    pub(crate) fn by(setup: &Setup) -> Self {
-        let mut wanted = Self {
-            receive_buffer: None,
-            eids: Vec::new(),
-            rnics: setup.rnics,
-        };
-        for Setting { name, value, .. } in &setup.settings {
-            match (name.as_str(), value) {
-                ("receive_buffer", Value::Number(octets, _)) => {
-                    wanted.receive_buffer = Some(*octets as u32);
-                }
-                ("eid", Value::Text(eid)) => wanted.eids.push(eid.clone()),
-                ("ports", Value::Number(count, _)) => {
-                    wanted.rnics = wanted.rnics.min(*count as u8);
-                }
-                _ => {}
-            }
-        }
-        wanted
-    }
-}
-
-impl Wanted {
-    /// The setup of such a script.
-    pub(crate) fn setup(&self, v2: bool) -> Setup {
-        let at = Place {
-            file: "another machine".into(),
-            line: 0,
-            column: 0,
-        };
-        let setting = |name: &str, value| Setting {
-            name: name.to_owned(),
-            value,
-            at: at.clone(),
-        };
-        let buffer = self.receive_buffer;
-        let buffer =
-            buffer.map(|octets| ("receive_buffer", Value::Number(octets.into(), Vec::new())));
-        let eids = self
-            .eids
-            .iter()
-            .map(|eid| ("eid", Value::Text(eid.clone())));
-        let settings = buffer.into_iter().chain(eids);
-        Setup {
-            form: if v2 { Form::R2 } else { Form::R1 },
-            rnics: self.rnics,
-            settings: settings.map(|(name, value)| setting(name, value)).collect(),
-        }
-    }
-}
-
-/// The EID of all scripts.
-pub(crate) const EID: &str = "COMMON";
 
 /// SMC's TCP option, attached for good, and a map of it for each who asks.
 pub(crate) struct SmcOption(TcpOption);

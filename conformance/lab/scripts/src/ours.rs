@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use conformance::scripts::{RnicAct, Setup};
+use conformance::scripts::RnicAct;
 use smc_lab::netlink::rdma;
-use smc_live::{Below, OurSockets};
+use smc_live::{Below, OurSockets, Wanted};
 use smc_sockets::policy::{Transport, UseOption};
 use smc_sockets::{Rnics, Stack};
 use smc_transport_verbs::network::Network;
@@ -34,27 +34,27 @@ impl Below for Devices {
     }
 }
 
-/// A stack as a script wants it, with so many RNICs.
+/// A stack as a script wants it.
 pub(crate) fn sockets(
     at: SocketAddrV4,
-    setup: &Setup,
+    wanted: &Wanted,
+    v2: bool,
     option: &SmcOption,
 ) -> io::Result<OurSockets> {
     let before = rdma::resources()?;
-    let mut settings = OurSockets::settings(setup)?;
+    let mut settings = OurSockets::settings(wanted)?;
     settings.policy.transports = vec![Transport::Verbs];
     settings.policy.tcp_option = UseOption::Always;
     settings.marks = Some(Arc::new(option.marks()?));
     let names = device_names().map_err(told)?;
-    let names = names.iter().take(setup.rnics.into());
+    let names = names.iter().take(wanted.rnics.into());
     let devices = names.map(|name| RoceDevice::open(name).map_err(told));
     let surroundings = Surroundings::new(Network::read()?, PnetTable::default());
-    let v1 = !setup.form.is_v2();
     let rnics = Rnics::new(
         devices.collect::<io::Result<Vec<_>>>()?,
-        surroundings.with_v1_on_rocev2(v1),
+        surroundings.with_v1_on_rocev2(!v2),
     )?;
-    let rnics = if v1 { rnics.in_version_1() } else { rnics };
+    let rnics = if v2 { rnics } else { rnics.in_version_1() };
     let stack = Stack::with_rnics(settings, rnics.alone())?;
     Ok(OurSockets::of(stack, *at.ip(), Box::new(Devices(before))))
 }

@@ -8,16 +8,15 @@ use std::time::Duration;
 use conformance::scripts::{self, AppAct, Outcome, Story};
 use serde::Serialize;
 use smc_lab::netlink::route;
-use smc_live::{Abilities, Live, Nic, OurSockets, Remote, tells_of_withdrawals, tried};
+use smc_lab::orders::SCRIPTS_FOLDER;
+use smc_live::{Abilities, Live, Nic, OurSockets, Remote, Wanted, tells_of_withdrawals, tried};
 use smc_proto::wire::types::{Gid, Mac};
 use smc_transport_verbs::ports::GidKind;
 use smc_transport_verbs::rdma::RoceDevice;
 
 use crate::kernel::KernelSockets;
-use crate::order::{Order, SmcOption, Wanted, Whose, told};
+use crate::order::{Order, SmcOption, Whose, told};
 
-/// Where scripts are in a guest.
-const FOLDER: &str = "/scripts";
 /// The RNIC, and the interface that it is on.
 const DEVICE: &str = "rxe0";
 const INTERFACE: &str = "eth0";
@@ -94,7 +93,7 @@ pub(crate) fn play(order: &Order) -> io::Result<()> {
         rnics: 2,
         longest: LONGEST,
     };
-    let mut all = scripts::all(FOLDER.as_ref())?;
+    let mut all = scripts::all(SCRIPTS_FOLDER.as_ref())?;
     all.retain(|(name, _)| {
         let mut names = order.names.iter();
         let named = order.names.is_empty() || names.any(|each| name.starts_with(each.as_str()));

@@ -3,17 +3,16 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
 
-use smc_live::serve as serve_sockets;
+use smc_lab::orders::LISTENING;
+use smc_live::{Wanted, serve as serve_sockets};
 
 use crate::kernel::{KernelSockets, second_rnic};
-use crate::order::{Order, SmcOption, Wanted, Whose};
+use crate::order::{Order, SmcOption, Whose};
 use crate::ours;
 
 /// Seconds of silence until a kernel tests a link, and a number that turns it off.
 const TEST_LINK: &str = "/proc/sys/net/smc/smcr_testlink_time";
 const NEVER: &str = "0";
-/// Said when the other end may come.
-const LISTENING: &str = "listening";
 
 /// Serves sockets for one script after the other, until the other end is gone.
 pub(crate) fn serve(order: &Order) -> io::Result<()> {
@@ -42,8 +41,7 @@ pub(crate) fn serve(order: &Order) -> io::Result<()> {
                 serve_sockets(&mut sockets, &mut calls, &mut answers)?;
             }
             Some(option) => {
-                let setup = wanted.setup(order.v2);
-                let mut sockets = ours::sockets(order.at, &setup, option)?;
+                let mut sockets = ours::sockets(order.at, &wanted, order.v2, option)?;
                 serve_sockets(&mut sockets, &mut calls, &mut answers)?;
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::scripts::{Kept, Run};
 use super::super::{Trouble, failed};
 use super::pair::{Pair, SERVER};
-use crate::orders::{Answer, Order, SCRIPTS};
+use crate::orders::{Answer, LISTENING, Order, SCRIPTS};
 
 /// A script may take so long: in the second attempt each message of a flood has its pause.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -40,7 +40,7 @@ pub(super) fn play(
     };
     pair.server.order(&order(command("serve")))?;
     match pair.server.answer(SILENCE)? {
-        Answer::Printed(line) if line == "listening" => {}
+        Answer::Printed(line) if line == LISTENING => {}
         other => return Err(pair.server.surprise(&other)),
     }
     let mut play = command("play");
