@@ -65,6 +65,8 @@ pub struct Config {
     pub max_links: u8,
     /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
     pub receive_buffer: BufferSize,
+    /// The same over SMC-D: size of the DMB, that of the receive buffer if not given.
+    pub dmb: Option<BufferSize>,
     /// Size of the send buffer unless the connection asks otherwise.
     pub send_buffer: BufferSize,
     /// What to do when the first CONFIRM LINK or its reply does not come (decision 1).
@@ -190,6 +192,7 @@ impl Config {
             rkey_retries: 20,
             max_links: 2,
             receive_buffer: BufferSize::K64,
+            dmb: None,
             send_buffer: BufferSize::K64,
             confirm_link_timeout: OnSilence::Interoperate,
             add_link_timeout: OnSilence::Interoperate,

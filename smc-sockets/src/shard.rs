@@ -53,6 +53,10 @@ use transports::Transports;
 /// to the peer.
 const EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
 
+/// Octets of a connection's memory that the peer writes to, if nothing else is said and
+/// all of it is locked or counted.
+const BUFFER: u32 = 256 << 10;
+
 /// An endpoint that threads share.
 pub(crate) struct Shard {
     state: Mutex<State>,
@@ -126,8 +130,13 @@ impl Shard {
         let mac = verbs.as_ref().map_or(Mac::default(), |verbs| verbs.mac());
         let mut config = Config::new(PeerId::new(u16::from_ne_bytes([a, b]), mac));
         config.offers = Offers::SMCD_V2 | smcr;
-        config.receive_buffer = BufferSize::at_least(settings.buffer.min(MAX_DMB_LEN));
         let policy = &settings.policy;
+        let received = settings.buffer.unwrap_or(BUFFER).min(MAX_DMB_LEN);
+        config.receive_buffer = BufferSize::at_least(received);
+        // Memory that nobody limits need not be counted.
+        if settings.buffer.is_none() && policy.max_memory.is_none() {
+            config.dmb = Some(BufferSize::at_least(MAX_DMB_LEN));
+        }
         // Shared memory has no send buffers.
         let received = u64::from(config.receive_buffer.octets());
         let locked_each = received + u64::from(config.send_buffer.octets());

@@ -22,8 +22,11 @@ pub struct Settings {
     /// Most SMC connections at a time; further ones are plain TCP.
     pub connections: usize,
     /// Octets of memory of each connection that the peer writes to: a power of two from
-    /// 16 KiB to 1 MiB, to which other numbers are raised or cut.
-    pub buffer: u32,
+    /// 16 KiB to 1 MiB, to which other numbers are raised or cut. If not given, 1 MiB over
+    /// shared memory, of which a page is taken when something is first written to it, and
+    /// 256 KiB over RDMA, which locks all of it. Where the policy limits memory, 256 KiB
+    /// over both, for more connections than few.
+    pub buffer: Option<u32>,
     /// How long to wait for the other process while a connection begins: on a machine
     /// with little time to spare, more patience makes more connections SMC.
     pub patience: Patience,
@@ -43,7 +46,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             connections: 2048,
-            buffer: 256 << 10,
+            buffer: None,
             patience: Patience::default(),
             spin: Duration::from_micros(100),
             policy: Policy::default(),

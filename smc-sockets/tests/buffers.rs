@@ -58,7 +58,7 @@ fn a_client_receives_as_much_as_it_wants() {
         );
         assert!(is_about(room(&server), size));
         // The other direction is as the stack has it.
-        assert!(is_about(room(&client), 256 << 10));
+        assert!(is_about(room(&client), 1 << 20));
     }
 }
 

@@ -75,7 +75,7 @@ fn who_drops_unread_octets_resets_the_peer() {
 fn hundreds_of_connections_share_links() {
     const MANY: usize = 300;
     let mut settings = Settings::default();
-    settings.buffer = 16 << 10;
+    settings.buffer = Some(16 << 10);
     let hosts = Hosts::with(1, settings);
     let listener = hosts.listener();
     let address = listener.local_addr().unwrap();

@@ -143,12 +143,12 @@ fn stream(title: &str, rounds: usize) {
         ("bare ring", &|| bare::stream(1 << 30)),
         ("DMB", &|| transport::stream(1 << 30, 65536, 1)),
         ("SMC socket", &|| sockets::stream(sockets::smc, 1 << 30)),
-        ("SMC socket, 1 MiB", &|| {
-            sockets::stream(sockets::smc_long, 1 << 30)
+        ("SMC socket, 64 KiB", &|| {
+            sockets::stream(sockets::smc_short, 1 << 30)
         }),
     ];
     let demands = [
-        Demand::AtLeast("SMC socket, 1 MiB", 0.85, "bare ring"),
+        Demand::AtLeast("SMC socket", 0.85, "bare ring"),
         Demand::AtLeast("SMC socket", 1.5, "Unix socket"),
     ];
     interleaved(title, rounds, &all, &demands);

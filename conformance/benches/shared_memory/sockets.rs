@@ -29,10 +29,10 @@ pub(crate) fn smc() -> (SmcStream, SmcStream) {
     smc_with(Settings::default())
 }
 
-/// The same, with buffers as long as the bare ring.
-pub(crate) fn smc_long() -> (SmcStream, SmcStream) {
+/// The same, with buffers as Linux has them.
+pub(crate) fn smc_short() -> (SmcStream, SmcStream) {
     let mut settings = Settings::default();
-    settings.buffer = 1 << 20;
+    settings.buffer = Some(64 << 10);
     smc_with(settings)
 }
 

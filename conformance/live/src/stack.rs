@@ -66,7 +66,7 @@ impl OurSockets {
     /// An EID is none.
     pub fn settings(wanted: &Wanted) -> io::Result<Settings> {
         let mut settings = Settings::default();
-        settings.buffer = wanted.receive_buffer.unwrap_or(64 << 10);
+        settings.buffer = Some(wanted.receive_buffer.unwrap_or(64 << 10));
         for eid in &wanted.eids {
             let eid = Eid::user(eid).map_err(io::Error::other)?;
             settings.policy.ueids.push(eid);

@@ -124,7 +124,8 @@ impl Engine<'_> {
         let config = &self.core.config;
         h.state = State::Preparing;
         h.deadline = Some(self.core.now.after(config.timeouts.control_command));
-        let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
+        let usual = config.dmb.unwrap_or(config.receive_buffer);
+        let receive = h.options.receive_buffer.unwrap_or(usual);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         let link = self.groups.at(group).map(LinkGroup::first_link);
