@@ -1,0 +1,159 @@
+//! Commands: what applications want.
+
+use super::{AnswerError, ConnMut, Endpoint, OpenError};
+use crate::command::{BufferSpans, Signal};
+use crate::connection::ApiMisuse;
+use crate::data_path::Rest;
+use crate::engine::Engine;
+use crate::id::{ConnId, GroupId, LinkId};
+use crate::link_group::Role;
+use crate::path::Paths;
+use crate::rendezvous::ConnOptions;
+use crate::storage::Storage;
+use crate::time::Instant;
+use crate::wire::types::DiagnosisCode;
+
+impl<S: Storage> Endpoint<S> {
+    /// Client: starts the rendezvous of a TCP connection that is established.
+    /// `paths` are the ports and devices that may carry it, the preferred one first; without
+    /// any the connection is declined.
+    ///
+    /// # Errors
+    /// [`OpenError::Full`]; the TCP connection is untouched. If both SYNs carried
+    /// the SMC option, the server expects a CLC message before anything else: send
+    /// a Decline ([`ClcMessage::Decline`](crate::wire::clc::ClcMessage)) before the
+    /// application's first octet (CLC-072).
+    pub fn connect<'p>(
+        &mut self,
+        now: Instant,
+        options: ConnOptions,
+        paths: impl Into<Paths<'p>>,
+    ) -> Result<ConnId, OpenError> {
+        let mut engine = self.engine(now);
+        let index = engine.open(Role::Client, options, paths.into())?;
+        Ok(engine.conn_id(index))
+    }
+
+    /// Server: starts the rendezvous of a TCP connection that was accepted.
+    ///
+    /// # Errors
+    /// [`OpenError::Full`]; the TCP connection is untouched. If both SYNs carried
+    /// the SMC option, the client may propose: answer its Proposal with a Decline
+    /// ([`ClcMessage::Decline`](crate::wire::clc::ClcMessage)), or reset the TCP
+    /// connection.
+    pub fn listen(&mut self, now: Instant, options: ConnOptions) -> Result<ConnId, OpenError> {
+        let mut engine = self.engine(now);
+        let index = engine.open(Role::Server, options, Paths::default())?;
+        Ok(engine.conn_id(index))
+    }
+
+    /// Server: answers [`Event::Proposed`] with the ports that may carry the connection;
+    /// the engine chooses and decides (RENDEZVOUS-002).
+    ///
+    /// [`Event::Proposed`]: crate::event::Event::Proposed
+    ///
+    /// # Errors
+    /// [`AnswerError::NotProposed`].
+    pub fn accept<'p>(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        paths: impl Into<Paths<'p>>,
+    ) -> Result<(), AnswerError> {
+        let mut engine = self.engine(now);
+        let index = engine.live_conn(conn).ok_or(AnswerError::NotProposed)?;
+        engine.accept(index, paths.into())?;
+        engine.run_wakes();
+        Ok(())
+    }
+
+    /// Server: answers [`Event::Proposed`] with Decline.
+    ///
+    /// [`Event::Proposed`]: crate::event::Event::Proposed
+    ///
+    /// # Errors
+    /// [`AnswerError::NotProposed`].
+    pub fn decline(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        why: DiagnosisCode,
+    ) -> Result<(), AnswerError> {
+        let mut engine = self.engine(now);
+        let index = engine.live_conn(conn).ok_or(AnswerError::NotProposed)?;
+        engine.refuse(index, why)
+    }
+
+    /// Ends a link group in order; its connections are reset (CLOSE-038).
+    pub fn delete_group(&mut self, now: Instant, group: GroupId) {
+        let mut engine = self.engine(now);
+        if engine.groups.is_live(group.index, group.generation) {
+            engine.delete_group(group.index);
+        }
+        engine.run_wakes();
+    }
+
+    /// Deletes a link in order; its connections move to another one. The last link
+    /// of a group takes the group along. A client asks the server to do it.
+    pub fn delete_link(&mut self, now: Instant, link: LinkId) {
+        let mut engine = self.engine(now);
+        if engine.links.is_live(link.index, link.generation) {
+            engine.delete_link(link.index);
+        }
+        engine.run_wakes();
+    }
+
+    /// A connection for reading and writing, unless the handle is stale.
+    #[inline]
+    pub fn conn(&mut self, conn: ConnId) -> Option<ConnMut<'_>> {
+        let engine = Engine::looking_on(&mut self.core, self.storage.tables());
+        let index = engine.live_conn(conn)?;
+        Some(ConnMut { engine, index })
+    }
+
+    /// [`ConnMut::read`] of a connection; `None` if the handle is stale.
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was freed.
+    #[inline]
+    pub fn read(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<u32, ApiMisuse>> {
+        self.core.begin(now);
+        let mut path = self.data_path();
+        let live = path.connections.is_live(conn.index, conn.generation);
+        live.then(|| path.read(conn.index, take))
+    }
+
+    /// [`ConnMut::write`] to a connection, and what tells the peer of it, if the octets lie
+    /// in memory that the peer reads and nobody comes first; `None` if the handle is stale.
+    /// That is to be executed as an [`IsmCommand::Signal`], before the next call of any kind.
+    /// Whatever else follows is polled as ever.
+    ///
+    /// [`IsmCommand::Signal`]: crate::command::IsmCommand::Signal
+    ///
+    /// # Errors
+    /// [`ApiMisuse`]: nothing was sent.
+    #[inline]
+    pub fn write_and_tell(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<(u32, Option<Signal>), ApiMisuse>> {
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        let mut path = self.data_path();
+        if !path.connections.is_live(conn.index, conn.generation) {
+            return None;
+        }
+        let written = path.write_and_tell(conn.index, fill, &mut rest);
+        if rest != Rest::Nothing {
+            self.carry_out(rest);
+        }
+        Some(written)
+    }
+}

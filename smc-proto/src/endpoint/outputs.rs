@@ -1,0 +1,213 @@
+//! Outputs: what is to be done, and what happened to connections.
+
+use super::Endpoint;
+use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
+use crate::data_path::Rest;
+use crate::event::Event;
+use crate::id::{ConnId, DeviceId, LinkId, WrId};
+use crate::storage::Storage;
+use crate::time::{Instant, earliest};
+use crate::wire::BufferTooSmall;
+
+impl<S: Storage> Endpoint<S> {
+    /// Writes the next CLC message into `buffer`: for which connection, and how
+    /// many octets. Send them before anything else on that TCP connection.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`]: nothing happened; a buffer of
+    /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) octets always suffices.
+    #[inline]
+    pub fn poll_clc(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+    ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
+        if !self.core.has_clc_work() {
+            return Ok(None);
+        }
+        self.next_clc(now, buffer)
+    }
+
+    #[inline(never)]
+    fn next_clc(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+    ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
+        let mut engine = self.engine(now);
+        let result = engine.next_clc(buffer);
+        engine.run_wakes();
+        result
+    }
+
+    /// The next command for a TCP connection.
+    #[inline]
+    pub fn poll_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
+        if self.core.tcp_out.is_empty() {
+            return None;
+        }
+        self.next_tcp()
+    }
+
+    #[inline(never)]
+    fn next_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
+        let mut engine = self.quiet_engine();
+        let index = engine.core.tcp_out.pop_front(&mut engine.connections)?;
+        let command = engine.connections.at_mut(index)?.tcp.take()?;
+        let conn = engine.conn_id(index);
+        engine.release(index);
+        Some((conn, command))
+    }
+
+    /// The next command for an RNIC. Poll only while the device can take one.
+    #[inline]
+    pub fn poll_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
+        if !self.core.has_work(device) {
+            return None;
+        }
+        self.next_rdma(now, device)
+    }
+
+    #[inline(never)]
+    fn next_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
+        self.engine(now).next_rdma(device)
+    }
+
+    /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and tells its
+    /// length, which is that of the command; 0 if its link is gone. To be called as soon
+    /// as the command was polled.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`]: nothing was written;
+    /// [`LLC_V2_MAX_LENGTH`](crate::wire::llc::v2::LLC_V2_MAX_LENGTH) octets always
+    /// suffice.
+    pub fn emit_llc(
+        &mut self,
+        link: LinkId,
+        wr_id: WrId,
+        buffer: &mut [u8],
+    ) -> Result<usize, BufferTooSmall> {
+        let mut engine = self.quiet_engine();
+        if !engine.links.is_live(link.index, link.generation) {
+            return Ok(0);
+        }
+        engine.emit_large(link.index, wr_id.0, buffer)
+    }
+
+    /// Puts all that one connection sends in its turn into `turn`, if that is next
+    /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] tells what
+    /// is; it also gives each step of a turn by itself, so that calling this is
+    /// optional. Poll only while the device can take three work requests.
+    #[inline]
+    pub fn poll_data(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
+        self.core.has_work(device) && self.next_turn(now, device, turn)
+    }
+
+    #[inline(never)]
+    fn next_turn(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
+        self.core.begin(now);
+        self.data_path().ordinary_turn(device, turn) || self.next_any_turn(device, turn)
+    }
+
+    #[inline(never)]
+    fn next_any_turn(&mut self, device: DeviceId, turn: &mut DataTurn) -> bool {
+        loop {
+            let mut rest = Rest::Nothing;
+            let taken = self.data_path().next_turn(device, turn, &mut rest);
+            if rest == Rest::Nothing {
+                return taken;
+            }
+            self.carry_out(rest);
+            if taken {
+                return true;
+            }
+        }
+    }
+
+    /// Whether there is nothing to poll but commands for other devices than this ISM
+    /// device.
+    #[inline]
+    pub fn is_quiet(&self, device: DeviceId) -> bool {
+        let core = &self.core;
+        !core.has_ism_work(device)
+            && !core.has_clc_work()
+            && core.tcp_out.is_empty()
+            && !core.has_events()
+    }
+
+    /// The next command for an ISM device. Poll only while the device can take one,
+    /// and execute it before the next call of any kind.
+    #[inline]
+    pub fn poll_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
+        if !self.core.has_ism_work(device) {
+            return None;
+        }
+        self.next_ism(now, device)
+    }
+
+    #[inline(never)]
+    fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
+        self.core.begin(now);
+        let mut rest = Rest::Nothing;
+        if let Some(signal) = self.data_path().next_signal(device, &mut rest) {
+            if rest != Rest::Nothing {
+                self.carry_out(rest);
+            }
+            return Some(signal);
+        }
+        self.next_other_ism(device)
+    }
+
+    #[inline(never)]
+    fn next_other_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
+        let mut engine = self.quiet_engine();
+        let command = engine.next_ism(device);
+        engine.run_wakes();
+        command
+    }
+
+    /// The next event.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.data_path().next_of_octets() {
+            return Some(event);
+        }
+        if self.core.has_events() {
+            return self.next_event();
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<Event> {
+        self.quiet_engine().next_event()
+    }
+
+    /// When to call [`Endpoint::handle_timeout`] at the latest.
+    #[inline]
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let tables = self.storage.tables();
+        // Most often nobody waits for anything.
+        let waits = tables.connections.has_deadlines()
+            || tables.handshakes.has_deadlines()
+            || tables.groups.has_deadlines()
+            || tables.links.has_deadlines()
+            || tables.buffers.has_deadlines();
+        if waits { self.first_timeout() } else { None }
+    }
+
+    #[inline(never)]
+    fn first_timeout(&mut self) -> Option<Instant> {
+        let tables = self.storage.tables();
+        let deadlines = [
+            tables.connections.earliest(),
+            tables.handshakes.earliest(),
+            tables.groups.earliest(),
+            tables.links.earliest(),
+            tables.buffers.earliest(),
+        ];
+        deadlines.into_iter().fold(None, |first, next| {
+            earliest(first, next.map(|(deadline, _)| deadline))
+        })
+    }
+}
