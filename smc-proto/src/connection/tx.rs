@@ -10,6 +10,10 @@ use crate::command::DataWrite;
 use crate::link_group::segments;
 use crate::wire::types::{AlertToken, Cursor};
 
+/// Most octets that a cork holds back, where half the send buffer is more: those behind
+/// them would find the peer idle.
+const CORKED: u32 = 64 << 10;
+
 /// Totals and positions, in octets since the connection began:
 /// `completed <= written <= produced`, and the peer has consumed at most `high`.
 /// What is written is covered by a CDC message of the same turn.
@@ -204,7 +208,7 @@ impl Tx {
         let unsent = self.unsent();
         // What the application holds back itself is no concern of `nodelay`.
         let hold = match self.corked {
-            true => self.buffer.usable() >> 1,
+            true => CORKED.min(self.buffer.usable() >> 1),
             false => self.hold,
         };
         //= FLOW-003

@@ -81,7 +81,7 @@ impl ConnMut<'_> {
     }
 
     /// Whether small writes are held back until more follow, or are taken along by
-    /// another message: half of the send buffer at most, and for
+    /// another message: half of the send buffer or 64 KiB at most, and for
     /// [`ConnectionConfig::cork`](crate::config::ConnectionConfig::cork). Taking the cork
     /// out sends what is held. Linux holds back 250 ms under `TCP_CORK`, TCP itself 200.
     pub fn set_cork(&mut self, now: Instant, cork: bool) {

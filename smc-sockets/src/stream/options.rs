@@ -85,8 +85,8 @@ impl SmcStream {
     }
 
     /// Whether small writes are held back until more follow, the meaning of `TCP_CORK`:
-    /// until the cork is taken out, until there is half of the buffer full to send, or for
-    /// 200 ms.
+    /// until the cork is taken out, until there are 64 KiB to send or half of the buffer is
+    /// full, or for 200 ms.
     ///
     /// # Errors
     /// The operating system's.

@@ -243,6 +243,13 @@ fn a_cork_holds_small_writes_and_nothing_else() {
     pair.conn(0).set_cork(true);
     pair.send(0, 501, false);
     assert_eq!(pair.poll(0), 2);
+    // Of a long buffer no more is held than keeps the peer busy.
+    let mut long = Pair::of(1 << 20);
+    long.conn(0).set_cork(true);
+    long.send(0, 64 << 10, false);
+    assert_eq!(long.poll(0), 0);
+    long.send(0, 1, false);
+    assert_eq!(long.poll(0), 2);
     let mut urgent = Pair::of(1_000);
     urgent.conn(0).set_cork(true);
     urgent.send(0, 10, true);
