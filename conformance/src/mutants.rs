@@ -4,13 +4,18 @@
 //! What may be changed: everything cargo-mutants knows, if it begins on a cited line, and
 //! what it does not know: a cited statement left out, a cited condition turned round
 //! (`own`). The list has an order, so that "every seventh" means the same everywhere.
+//!
+//! Almost all of them are compiled at once, and chosen when a test runs (`choices`).
 
+mod choices;
 mod own;
+mod programs;
 mod tree;
 mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -101,7 +106,12 @@ type Cited = (BTreeSet<String>, BTreeSet<Test>);
 
 /// Suites that explore for minutes: they are asked only if there is no other test. So they
 /// can only have more changes noticed than are counted.
-const LONG: [&str; 3] = ["close_machine", "exhaustion", "handshake_machine"];
+const LONG: [&str; 4] = [
+    "close_machine",
+    "exhaustion",
+    "failover_every_cut",
+    "handshake_machine",
+];
 
 /// All changes of cited lines of a package, in the order of files and lines.
 ///
@@ -225,12 +235,18 @@ fn change(listed: &Value, declared: impl Fn(&str, usize) -> bool) -> Option<Chan
 }
 
 impl Change {
+    /// The octets of the file that something else stands for, if the place is in it.
+    fn range(&self, text: &str) -> Option<Range<usize>> {
+        let (from, to) = (offset(text, self.from)?, offset(text, self.to)?);
+        (from <= to).then_some(from..to)
+    }
+
     /// The text of the file with the change, if the place is in it.
     #[must_use]
     pub fn of(&self, text: &str) -> Option<String> {
-        let (from, to) = (offset(text, self.from)?, offset(text, self.to)?);
-        let (before, after) = (text.get(..from)?, text.get(to..)?);
-        (from <= to).then(|| format!("{before}{}{after}", self.with))
+        let gone = self.range(text)?;
+        let (before, after) = (text.get(..gone.start)?, text.get(gone.end..)?);
+        Some(format!("{before}{}{after}", self.with))
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use conformance::ledger::repository;
@@ -97,28 +97,27 @@ impl Mutants {
         kept: &Path,
     ) -> Result<BTreeMap<String, String>, Problem> {
         let begun = Instant::now();
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} changes, {elapsed}, {msg}");
+        let bar = ProgressBar::new(left.len() as u64)
+            .with_style(style.expect("a template that is right"));
+        bar.enable_steady_tick(Duration::from_secs(1));
         let tree = Tree::copy(root, &self.folder.join("tree"))?;
-        let trial = Trial { tree: &tree };
-        let tests = left.iter().flat_map(|each| each.tests.iter().cloned());
-        let failed = trial.baseline(&tests.collect())?;
+        bar.set_message("building");
+        let mut trial = Trial::build(&tree, left)?;
+        bar.set_message("all tests without a change");
+        let failed = trial.baseline()?;
         if !failed.is_empty() {
             return Err(Problem::new(format_args!(
                 "fail without a change: {failed:?}"
             )));
         }
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} changes, {elapsed}, {msg}");
-        let bar = ProgressBar::new(left.len() as u64)
-            .with_style(style.expect("a template that is right"));
+        bar.suspend(|| println!("{} changes in one build", trial.choices()));
         let mut file = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(kept)
             .map_err(Problem::new)?;
-        for decision in left {
-            if self.time.is_some_and(|time| begun.elapsed() > *time) {
-                break;
-            }
-            let verdict = trial.of(decision)?;
+        let mut tell = |decision: &Decision, verdict: Verdict| {
             let name = &decision.change.name;
             writeln!(file, "{name}\t{verdict}").map_err(Problem::new)?;
             if verdict == Verdict::Missed {
@@ -126,7 +125,13 @@ impl Mutants {
             }
             told.insert(name.clone(), verdict.to_string());
             bar.inc(1);
-        }
+            Ok(())
+        };
+        let more = || self.time.is_none_or(|time| begun.elapsed() <= *time);
+        bar.set_message("chosen when a test runs");
+        trial.together(more, &mut tell)?;
+        bar.set_message("one at a time");
+        trial.alone(more, &mut tell)?;
         bar.finish_and_clear();
         Ok(told)
     }

@@ -1,4 +1,4 @@
-//! A copy of the sources, of which one file at a time is changed.
+//! A copy of the sources, whose files may be changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,9 @@ impl Tree {
             }
             fs::copy(&source, &target).map_err(Problem::new)?;
         }
-        Ok(Self {
-            root: to.to_owned(),
-        })
+        // As cargo tells of it.
+        let root = to.canonicalize().map_err(Problem::new)?;
+        Ok(Self { root })
     }
 
     /// Where it is.
@@ -55,20 +55,29 @@ impl Tree {
         &self.root
     }
 
+    /// What stands in a file.
+    pub(super) fn read(&self, file: &str) -> Result<String, Problem> {
+        fs::read_to_string(self.root.join(file)).map_err(Problem::new)
+    }
+
+    /// Has something else stand in a file.
+    pub(super) fn write(&self, file: &str, text: &str) -> Result<(), Problem> {
+        fs::write(self.root.join(file), text).map_err(Problem::new)
+    }
+
     /// Does something while a file is changed.
     pub(super) fn with<T>(
         &self,
         change: &Change,
         then: impl FnOnce() -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let path = self.root.join(&change.file);
-        let text = fs::read_to_string(&path).map_err(Problem::new)?;
+        let text = self.read(&change.file)?;
         let changed = change
             .of(&text)
             .ok_or_else(|| Problem::new(format_args!("{} is not there", change.name)))?;
-        fs::write(&path, changed).map_err(Problem::new)?;
+        self.write(&change.file, &changed)?;
         let done = then();
-        fs::write(&path, text).map_err(Problem::new)?;
+        self.write(&change.file, &text)?;
         done
     }
 }

@@ -1,22 +1,25 @@
 //! Tests of a changed tree.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use super::choices::Choices;
+use super::programs::{Errors, Programs, Told};
 use super::{Decision, Problem, Program, Test, Tree};
 
-/// Seconds after which tests count as tests that do not end.
-const PATIENCE: u32 = 900;
-/// KiB of memory that a program may have: a loop without an end must not take it all.
-const MEMORY: u32 = 12 << 20;
-/// Compiling often, and running little: nothing is optimised.
-const QUICK: [&str; 4] = [
-    "--config=profile.test.package.smc-proto.opt-level=0",
-    "--config=profile.test.package.conformance.opt-level=0",
-    "--config=profile.test.debug=0",
-    "--config=profile.dev.debug=0",
-];
+/// How long a test may take without a change.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// With a change, it may take so much longer, and so many times as long.
+const MORE: (Duration, u32) = (Duration::from_secs(20), 10);
+/// How many tests run at the same time.
+const ABREAST: usize = 2;
+/// What chooses a change, in the copy of a package.
+const CHOSEN: &str = include_str!("chosen.rs");
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,177 +45,309 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Tests in a copy of the sources.
+/// Changes of a copy of the sources, each of which has a number, and their tests.
 #[derive(Debug)]
 pub struct Trial<'a> {
-    /// The copy.
-    pub tree: &'a Tree,
+    tree: &'a Tree,
+    /// The first one has number 1.
+    decisions: &'a [&'a Decision],
+    /// Those that the programs can choose.
+    together: BTreeSet<usize>,
+    programs: Programs,
+    /// How long each test takes without a change.
+    times: BTreeMap<&'a Test, Duration>,
 }
 
-impl Trial<'_> {
-    /// Whether these tests hold as long as nothing is changed; those that do not.
+impl<'a> Trial<'a> {
+    /// Builds the programs that have all changes which a function can choose. The others,
+    /// and those which cannot be compiled, are left for [`alone`](Self::alone).
     ///
     /// # Errors
     /// Nothing can be built.
-    pub fn baseline(&self, tests: &BTreeSet<Test>) -> Result<Vec<Test>, Problem> {
-        let mut failed = Vec::new();
-        for (program, names) in programs(tests) {
-            match self.run(program, &names)? {
-                None => {
-                    let what = format_args!("{program:?} cannot be built");
-                    return Err(Problem::new(what));
-                }
-                Some(Told::Held) => {}
-                Some(Told::Failed(name)) => failed.push(Test {
-                    program: program.clone(),
-                    name,
-                }),
-                Some(Told::Nothing) => {
-                    let what = format_args!("{program:?} does not end");
-                    return Err(Problem::new(what));
-                }
+    pub fn build(tree: &'a Tree, decisions: &'a [&'a Decision]) -> Result<Self, Problem> {
+        let wanted = decisions.iter().flat_map(|each| &each.tests);
+        let wanted = wanted.map(|test| &test.program).collect();
+        let mut left: BTreeSet<usize> = (1..=decisions.len()).collect();
+        let originals = originals(tree, decisions)?;
+        let programs = loop {
+            let choices = choose(tree, decisions, &originals, &left)?;
+            left = choices.values().flat_map(Choices::changes).collect();
+            let errors = match Programs::build(tree, &wanted)? {
+                Ok(programs) => break programs,
+                Err(errors) => errors,
+            };
+            let blamed = blamed(&choices, &errors);
+            if blamed.is_empty() {
+                return Err(Problem::new(errors.text));
             }
+            left.retain(|number| !blamed.contains(number));
+        };
+        for (file, text) in &originals {
+            tree.write(file, text)?;
         }
-        Ok(failed)
-    }
-
-    /// Tries one change.
-    ///
-    /// # Errors
-    /// The change does not fit, or no command can be run.
-    pub fn of(&self, decision: &Decision) -> Result<Verdict, Problem> {
-        self.tree.with(&decision.change, || {
-            for (program, names) in programs(&decision.tests) {
-                match self.run(program, &names)? {
-                    None => return Ok(Verdict::Unviable),
-                    Some(Told::Held) => {}
-                    Some(Told::Nothing) => return Ok(Verdict::Endless),
-                    Some(Told::Failed(name)) => {
-                        let program = program.clone();
-                        return Ok(Verdict::Caught(Test { program, name }));
-                    }
-                }
-            }
-            Ok(Verdict::Missed)
+        Ok(Self {
+            tree,
+            decisions,
+            together: left,
+            programs,
+            times: BTreeMap::new(),
         })
     }
 
-    /// Runs tests of a program, unless it cannot be built.
-    fn run(&self, program: &Program, names: &[&str]) -> Result<Option<Told>, Problem> {
-        let which: Vec<&str> = match program {
-            Program::Units(package) => vec!["-p", package, "--lib"],
-            Program::Suite(package, suite) => vec!["-p", package, "--test", suite],
-            Program::Scripts => vec!["-p", "conformance", "--bin", "conformance"],
+    /// How many of them the programs can choose.
+    #[must_use]
+    pub fn choices(&self) -> usize {
+        self.together.len()
+    }
+
+    /// Whether the tests hold as long as nothing is changed; those that do not.
+    ///
+    /// # Errors
+    /// A test that is not there.
+    pub fn baseline(&mut self) -> Result<Vec<&'a Test>, Problem> {
+        let tests: BTreeSet<&Test> = self.decisions.iter().flat_map(|each| &each.tests).collect();
+        let tests: Vec<&Test> = tests.into_iter().collect();
+        let mut failed = Vec::new();
+        let run = |test: &&Test| {
+            let begun = Instant::now();
+            let told = self.programs.run(test, 0, PATIENCE);
+            (told, begun.elapsed())
         };
-        let scripts = *program == Program::Scripts;
-        let build: &[&str] = match scripts {
-            true => &["build", "-q"],
-            false => &["test", "-q", "--no-run"],
-        };
-        if !self.cargo(build, &which, &[])?.status.success() {
-            return Ok(None);
-        }
-        let said = match scripts {
-            true => {
-                let names: Vec<&str> = ["scripts"].iter().chain(names).copied().collect();
-                self.cargo(&["run", "-q"], &which, &names)?
+        let mut times = BTreeMap::new();
+        abreast(&tests, &|| true, &run, |test, (told, time)| {
+            if told? != Told::Held {
+                failed.push(*test);
             }
-            false => self.cargo(&["test"], &which, names)?,
+            times.insert(*test, time);
+            Ok(())
+        })?;
+        self.times = times;
+        Ok(failed)
+    }
+
+    /// Tries those changes that the programs can choose, as long as another one may begin,
+    /// and tells what became of each.
+    ///
+    /// # Errors
+    /// A program that cannot be run, or what the listener says.
+    pub fn together(
+        &self,
+        more: impl Fn() -> bool + Sync,
+        mut told: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let numbers: Vec<usize> = self.together.iter().copied().collect();
+        let run = |number: &usize| {
+            let decision = self.decisions[number - 1];
+            self.verdict(&self.programs, decision, *number)
         };
-        let text = String::from_utf8_lossy(&said.stdout);
-        if let Some(failed) = text.lines().find_map(|line| failed(line, names)) {
-            return Ok(Some(Told::Failed(failed)));
-        }
-        // One of another name that holds a name cited may have failed.
-        let told = text.lines().any(|line| line.starts_with("test result:"));
-        match said.status.success() || told {
-            true => Ok(Some(Told::Held)),
-            false => Ok(Some(Told::Nothing)),
-        }
+        abreast(&numbers, &more, &run, |number, verdict| {
+            told(self.decisions[number - 1], verdict?)
+        })
     }
 
-    fn cargo(&self, what: &[&str], which: &[&str], then: &[&str]) -> Result<Output, Problem> {
-        let script =
-            format!("ulimit -v {MEMORY}; exec timeout --kill-after=9 {PATIENCE} cargo \"$@\"");
-        Command::new("sh")
-            .args(["-c", &script, "sh"])
-            .args(what)
-            .args(QUICK)
-            .args(which)
-            .arg("--")
-            .args(then)
-            .current_dir(self.tree.root())
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Problem::new)
+    /// Tries the others one at a time, each with programs of its own.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn alone(
+        &self,
+        more: impl Fn() -> bool,
+        mut told: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        for (at, decision) in self.decisions.iter().enumerate() {
+            if self.together.contains(&(at + 1)) {
+                continue;
+            }
+            if !more() {
+                break;
+            }
+            let wanted: BTreeSet<&Program> =
+                decision.tests.iter().map(|test| &test.program).collect();
+            let verdict = self.tree.with(&decision.change, || {
+                match Programs::build(self.tree, &wanted)? {
+                    Ok(programs) => self.verdict(&programs, decision, 0),
+                    Err(_) => Ok(Verdict::Unviable),
+                }
+            })?;
+            told(decision, verdict)?;
+        }
+        Ok(())
+    }
+
+    /// What the tests of a change say, beginning with those that take least time.
+    fn verdict(
+        &self,
+        programs: &Programs,
+        decision: &Decision,
+        number: usize,
+    ) -> Result<Verdict, Problem> {
+        let time = |test: &Test| self.times.get(test).copied().unwrap_or(PATIENCE);
+        let mut tests: Vec<&Test> = decision.tests.iter().collect();
+        tests.sort_by_key(|test| time(test));
+        for test in tests {
+            let (more, times) = MORE;
+            match programs.run(test, number, more + time(test) * times)? {
+                Told::Held => {}
+                Told::Failed => return Ok(Verdict::Caught(test.clone())),
+                Told::Nothing => return Ok(Verdict::Endless),
+            }
+        }
+        Ok(Verdict::Missed)
     }
 }
 
-enum Told {
-    Held,
-    Failed(String),
-    Nothing,
+/// The files that are changed, as they are, and the roots of their packages.
+fn originals(tree: &Tree, decisions: &[&Decision]) -> Result<BTreeMap<String, String>, Problem> {
+    let mut files = BTreeMap::new();
+    for decision in decisions {
+        let file = decision.change.file.clone();
+        for file in [package_root(&file), file] {
+            if let Entry::Vacant(entry) = files.entry(file) {
+                let text = tree.read(entry.key())?;
+                entry.insert(text);
+            }
+        }
+    }
+    Ok(files)
 }
 
-/// Which of these tests a line says has failed.
-fn failed(line: &str, names: &[&str]) -> Option<String> {
-    let failed = match line.strip_prefix("FAILED ") {
-        Some(script) => script,
-        None => line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?,
+fn package_root(file: &str) -> String {
+    let (package, _) = file.split_once('/').unwrap_or_default();
+    format!("{package}/src/lib.rs")
+}
+
+/// Has the files choose among those of their changes which are left.
+fn choose(
+    tree: &Tree,
+    decisions: &[&Decision],
+    originals: &BTreeMap<String, String>,
+    left: &BTreeSet<usize>,
+) -> Result<BTreeMap<String, Choices>, Problem> {
+    let mut all = BTreeMap::new();
+    for (file, text) in originals {
+        let changes = left
+            .iter()
+            .map(|number| (*number, &decisions[number - 1].change));
+        let changes: Vec<_> = changes.filter(|(_, change)| change.file == *file).collect();
+        let choices = Choices::of(text, &changes)?;
+        match *file == package_root(file) {
+            true => {
+                tree.write(file, &format!("{}\nmod chosen;\n", choices.text))?;
+                tree.write(&file.replace("lib.rs", "chosen.rs"), CHOSEN)?;
+            }
+            false => tree.write(file, &choices.text)?,
+        }
+        all.insert(file.clone(), choices);
+    }
+    Ok(all)
+}
+
+/// Which changes cannot be compiled, or chosen. A change that is blamed wrongly is tried
+/// alone, which takes longer and comes to the same.
+fn blamed(choices: &BTreeMap<String, Choices>, errors: &Errors) -> BTreeSet<usize> {
+    let of = |(file, line): &(String, usize)| {
+        let of_line = choices.get(file).map_or(&[][..], |of| of.blame(*line));
+        match of_line {
+            // Who asks for a constant.
+            [] => choices
+                .values()
+                .flat_map(|of| &of.constant)
+                .copied()
+                .collect(),
+            _ => of_line.to_vec(),
+        }
     };
-    let last = failed.rsplit("::").next()?;
-    names.contains(&last).then(|| last.to_owned())
+    errors.places.iter().flat_map(of).collect()
 }
 
-/// Each program with the names of its tests.
-fn programs(tests: &BTreeSet<Test>) -> Vec<(&Program, Vec<&str>)> {
-    let mut programs: Vec<(&Program, Vec<&str>)> = Vec::new();
-    for test in tests {
-        match programs.last_mut() {
-            Some((program, names)) if **program == test.program => names.push(&test.name),
-            _ => programs.push((&test.program, vec![&test.name])),
+/// Does something with each, several at the same time, as long as more may begin, and tells
+/// what came of it.
+fn abreast<T: Sync, R: Send>(
+    jobs: &[T],
+    more: &(impl Fn() -> bool + Sync),
+    work: &(impl Fn(&T) -> R + Sync),
+    mut told: impl FnMut(&T, R) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let next = AtomicUsize::new(0);
+    let next = || jobs.get(next.fetch_add(1, Ordering::Relaxed));
+    let (done, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..ABREAST {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                while let Some(job) = more().then(next).flatten() {
+                    if done.send((job, work(job))).is_err() {
+                        break; // Nobody listens any more.
+                    }
+                }
+            });
         }
-    }
-    programs.sort_by_key(|(program, _)| match program {
-        Program::Units(package) => usize::from(package != "smc-proto"),
-        Program::Suite(..) => 2,
-        Program::Scripts => 3,
-    });
-    programs
+        drop(done);
+        results
+            .into_iter()
+            .try_for_each(|(job, result)| told(job, result))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutants::Change;
 
     #[test]
-    fn a_line_tells_which_test_failed() {
-        let of = |line| failed(line, &["a_test", "clc/script"]);
-        assert_eq!(of("test x::y::a_test ... FAILED"), Some("a_test".into()));
-        assert_eq!(of("test x::y::not_a_test ... FAILED"), None);
-        assert_eq!(of("test a_test ... ok"), None);
-        assert_eq!(of("FAILED clc/script"), Some("clc/script".into()));
-        assert_eq!(of("FAILED clc/script_too"), None);
+    fn who_asks_for_a_constant_blames_all_that_were_constant() {
+        let change = |line: usize, name: &str| Change {
+            file: "a/src/b.rs".to_owned(),
+            from: (line, 20),
+            to: (line, 21),
+            with: "3".to_owned(),
+            name: name.to_owned(),
+            line,
+        };
+        let text = "const fn a() -> u8 {1}\nfn b(x: u8) -> u8 {x}\nconst C: u8 = a();\n";
+        let mut constant = change(1, "constant");
+        (constant.from, constant.to) = ((1, 21), (1, 22));
+        let choices = Choices::of(text, &[(4, &constant), (5, &change(2, "other"))]).unwrap();
+        let lines: Vec<&str> = choices.text.lines().collect();
+        let line = |of: &str| lines.iter().position(|line| line.contains(of)).unwrap() + 1;
+        let (asks, other) = (line("const C"), line("5 => {"));
+        let choices = BTreeMap::from([("a/src/b.rs".to_owned(), choices)]);
+        let of = |line: usize| {
+            let errors = Errors {
+                places: vec![("a/src/b.rs".to_owned(), line)],
+                text: String::new(),
+            };
+            blamed(&choices, &errors).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(of(asks), [4]);
+        assert_eq!(of(other), [5]);
     }
 
     #[test]
-    fn own_unit_tests_come_first_and_scripts_last() {
-        let of = |program, name: &str| Test {
-            program,
-            name: name.to_owned(),
-        };
-        let suite = Program::Suite("conformance".into(), "llc".into());
-        let tests = BTreeSet::from([
-            of(Program::Scripts, "s"),
-            of(suite.clone(), "b"),
-            of(suite.clone(), "a"),
-            of(Program::Units("conformance".into()), "c"),
-            of(Program::Units("smc-proto".into()), "d"),
-        ]);
-        let order = programs(&tests);
-        assert_eq!(order.len(), 4);
-        assert_eq!(order[0].1, ["d"]);
-        assert_eq!(order[2], (&suite, vec!["a", "b"]));
-        assert_eq!(*order[3].0, Program::Scripts);
+    fn each_is_done_once_and_told() {
+        let mut told = Vec::new();
+        let jobs: Vec<u32> = (0..50).collect();
+        let done = abreast(&jobs, &|| true, &|job| job * 2, |job, twice| {
+            told.push((*job, twice));
+            Ok(())
+        });
+        done.unwrap();
+        told.sort_unstable();
+        assert_eq!(
+            told,
+            jobs.iter().map(|job| (*job, job * 2)).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_listener_that_has_enough_ends_it() {
+        let done = AtomicUsize::new(0);
+        let work = |_: &u32| done.fetch_add(1, Ordering::Relaxed);
+        let jobs: Vec<u32> = (0..50).collect();
+        let enough = |_: &u32, _| Err(Problem::new("enough"));
+        assert!(abreast(&jobs, &|| true, &work, enough).is_err());
+        let so_far = done.load(Ordering::Relaxed);
+        assert!(abreast(&jobs, &|| false, &work, |_, _| Ok(())).is_ok());
+        assert_eq!(done.load(Ordering::Relaxed), so_far);
     }
 }

@@ -1,0 +1,349 @@
+//! The programs of tests of a copy of the sources: how they are built, and how one of their
+//! tests is run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Problem, Program, Test, Tree};
+
+/// KiB of memory that a test may have: a loop without an end must not take it all.
+const MEMORY: u32 = 6 << 20;
+/// Octets of stack that a thread of a test has: little optimised, and with all its changes, a
+/// function needs more of it.
+const STACK: u32 = 64 << 20;
+/// Compiling takes as long as running: little is optimised.
+const QUICK: [&str; 4] = [
+    "--config=profile.test.package.smc-proto.opt-level=1",
+    "--config=profile.test.package.conformance.opt-level=1",
+    "--config=profile.test.debug=0",
+    "--config=profile.dev.debug=0",
+];
+
+/// Programs that were built.
+#[derive(Debug)]
+pub(super) struct Programs(BTreeMap<Program, Built>);
+
+#[derive(Debug)]
+struct Built {
+    path: PathBuf,
+    /// Where cargo would run it.
+    folder: PathBuf,
+    /// Its tests, with the modules they are in.
+    names: Vec<String>,
+}
+
+/// Why there are none.
+#[derive(Debug, Default)]
+pub(super) struct Errors {
+    /// The file and the line of each error.
+    pub(super) places: Vec<(String, usize)>,
+    /// What the compiler said.
+    pub(super) text: String,
+}
+
+/// What a test told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Held,
+    Failed,
+    /// It did not end, or took all memory.
+    Nothing,
+}
+
+impl Programs {
+    /// Builds them, unless the sources cannot be compiled.
+    pub(super) fn build(
+        tree: &Tree,
+        wanted: &BTreeSet<&Program>,
+    ) -> Result<Result<Self, Errors>, Problem> {
+        let mut built = BTreeMap::new();
+        for arguments in commands(wanted) {
+            let said = cargo(tree.root(), &arguments)?;
+            let messages = said.stdout.split(|octet| *octet == b'\n');
+            let messages = messages.filter_map(|line| serde_json::from_slice(line).ok());
+            let messages: Vec<Value> = messages.collect();
+            if !said.status.success() {
+                let mut errors = Errors::default();
+                messages.iter().for_each(|message| errors.add(message));
+                if errors.places.is_empty() {
+                    let why = String::from_utf8_lossy(&said.stderr);
+                    return Err(Problem::new(format_args!("cargo: {}{why}", errors.text)));
+                }
+                return Ok(Err(errors));
+            }
+            for message in &messages {
+                if let Some((program, path)) = artifact(tree.root(), message)
+                    && wanted.contains(&program)
+                {
+                    let of_program = Built::of(tree.root(), &program, path)?;
+                    built.insert(program, of_program);
+                }
+            }
+        }
+        match wanted.iter().find(|program| !built.contains_key(program)) {
+            Some(program) => Err(Problem::new(format_args!("{program:?} was not built"))),
+            None => Ok(Ok(Self(built))),
+        }
+    }
+
+    /// Runs a test with a change, for some time at most.
+    pub(super) fn run(
+        &self,
+        test: &Test,
+        change: usize,
+        patience: Duration,
+    ) -> Result<Told, Problem> {
+        let unknown = || Problem::new(format_args!("{test:?} is not there"));
+        let built = self.0.get(&test.program).ok_or_else(unknown)?;
+        let mut arguments = vec!["--exact"];
+        if test.program == Program::Scripts {
+            arguments = vec!["scripts", &test.name];
+        } else {
+            let last = |name: &&String| name.rsplit("::").next() == Some(&test.name);
+            let names = built.names.iter().filter(last);
+            arguments.extend(names.map(String::as_str));
+            if arguments.len() == 1 {
+                return Err(unknown());
+            }
+        }
+        let script = format!("ulimit -v {MEMORY}; exec timeout --kill-after=9 \"$@\"");
+        let said = Command::new("sh")
+            .args(["-c", &script, "sh", &patience.as_secs().to_string()])
+            .arg(&built.path)
+            .args(arguments)
+            .env("SMC_CHANGE", change.to_string())
+            .env("RUST_MIN_STACK", STACK.to_string())
+            .env("RUST_BACKTRACE", "0")
+            // What was found with one change must not be tried first with the next one.
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+            .current_dir(&built.folder)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(Problem::new)?;
+        Ok(told(&said, test))
+    }
+}
+
+/// How a test ended.
+fn told(said: &Output, test: &Test) -> Told {
+    match said.status.code() {
+        Some(0) => Told::Held,
+        // Its name may be the beginning of another one's.
+        Some(1) if test.program == Program::Scripts => {
+            let failed = format!("FAILED {}", test.name);
+            let text = String::from_utf8_lossy(&said.stdout);
+            match text.lines().any(|line| line == failed) {
+                true => Told::Failed,
+                false => Told::Held,
+            }
+        }
+        // A panic.
+        Some(101) => Told::Failed,
+        _ => Told::Nothing,
+    }
+}
+
+impl Built {
+    fn of(root: &Path, program: &Program, path: PathBuf) -> Result<Self, Problem> {
+        let package = match program {
+            Program::Units(package) | Program::Suite(package, _) => package,
+            Program::Scripts => "conformance",
+        };
+        let mut names = Vec::new();
+        if *program != Program::Scripts {
+            let said = Command::new(&path)
+                .args(["--list", "--format", "terse"])
+                .output()
+                .map_err(Problem::new)?;
+            let text = String::from_utf8_lossy(&said.stdout);
+            let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
+            names = tests.map(str::to_owned).collect();
+        }
+        Ok(Self {
+            path,
+            folder: root.join(package),
+            names,
+        })
+    }
+}
+
+impl Errors {
+    /// What cargo says of the compiler, if it is an error.
+    fn add(&mut self, message: &Value) {
+        let message = &message["message"];
+        if message["level"] != "error" {
+            return;
+        }
+        self.text += message["rendered"].as_str().unwrap_or_default();
+        let spans = message["spans"].as_array().map(Vec::as_slice);
+        for span in spans.unwrap_or_default() {
+            if span["is_primary"] == true {
+                self.places.extend(place(span));
+            }
+        }
+    }
+}
+
+/// Where an error is, or where the macro was called that it is in.
+fn place(span: &Value) -> Option<(String, usize)> {
+    let mut span = span;
+    while span["expansion"]["span"].is_object() {
+        span = &span["expansion"]["span"];
+    }
+    let line = usize::try_from(span["line_start"].as_u64()?).ok()?;
+    Some((span["file_name"].as_str()?.to_owned(), line))
+}
+
+/// The program that cargo says it has built.
+fn artifact(root: &Path, message: &Value) -> Option<(Program, PathBuf)> {
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let package = manifest.parent()?.strip_prefix(root).ok()?.to_str()?;
+    let package = package.to_owned();
+    let target = &message["target"];
+    let program = match (target["kind"][0].as_str()?, &message["profile"]["test"]) {
+        ("lib", Value::Bool(true)) => Program::Units(package),
+        ("test", _) => Program::Suite(package, target["name"].as_str()?.to_owned()),
+        ("bin", Value::Bool(false)) if package == "conformance" => Program::Scripts,
+        _ => return None,
+    };
+    Some((program, path))
+}
+
+/// What cargo is asked for.
+fn commands(wanted: &BTreeSet<&Program>) -> Vec<Vec<String>> {
+    let mut tests = BTreeSet::new();
+    let mut scripts = Vec::new();
+    for program in wanted {
+        match program {
+            Program::Units(package) => tests.extend([of("-p", package), vec!["--lib".to_owned()]]),
+            Program::Suite(package, suite) => {
+                tests.extend([of("-p", package), of("--test", suite)]);
+            }
+            Program::Scripts => {
+                let bin = of("--bin", "conformance");
+                scripts
+                    .push([of("build", "--profile=test"), of("-p", "conformance"), bin].concat());
+            }
+        }
+    }
+    let tests: Vec<String> = tests.into_iter().flatten().collect();
+    let tests = (!tests.is_empty()).then(|| [of("test", "--no-run"), tests].concat());
+    tests.into_iter().chain(scripts).collect()
+}
+
+fn of(option: &str, value: &str) -> Vec<String> {
+    vec![option.to_owned(), value.to_owned()]
+}
+
+fn cargo(root: &Path, arguments: &[String]) -> Result<Output, Problem> {
+    Command::new("cargo")
+        .args(arguments)
+        .args(["--message-format", "json"])
+        .args(QUICK)
+        .current_dir(root)
+        // A change may leave behind what lints forbid.
+        .env("RUSTFLAGS", "--cap-lints=allow")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Problem::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn suite(name: &str) -> Program {
+        Program::Suite("conformance".to_owned(), name.to_owned())
+    }
+
+    #[test]
+    fn a_test_tells_by_its_status_and_a_script_by_its_name() {
+        let said = |program: Program, status: i32, stdout: &str| {
+            let name = "close/aborts".to_owned();
+            let output = Output {
+                status: ExitStatus::from_raw(status),
+                stdout: stdout.as_bytes().to_vec(),
+                stderr: Vec::new(),
+            };
+            told(&output, &Test { program, name })
+        };
+        let exit = |code: i32| code << 8;
+        assert_eq!(said(suite("llc"), exit(0), ""), Told::Held);
+        assert_eq!(said(suite("llc"), exit(101), ""), Told::Failed);
+        let (own, other) = ("FAILED close/aborts\nwhy\n", "FAILED close/aborts_late\n");
+        assert_eq!(said(Program::Scripts, exit(1), own), Told::Failed);
+        assert_eq!(said(Program::Scripts, exit(1), other), Told::Held);
+        // Time is over, and a signal for want of memory.
+        assert_eq!(said(suite("llc"), exit(124), ""), Told::Nothing);
+        assert_eq!(said(suite("llc"), 6, ""), Told::Nothing);
+    }
+
+    #[test]
+    fn an_error_is_where_its_macro_is_called() {
+        let span = |file: &str, line: u32, primary: bool| json!({ "file_name": file, "line_start": line, "is_primary": primary });
+        let mut inside = span("library/matches.rs", 9, true);
+        inside["expansion"] = json!({ "span": span("a/src/b.rs", 7, true) });
+        let spans = [
+            span("a/src/c.rs", 3, true),
+            span("a/src/c.rs", 1, false),
+            inside,
+        ];
+        let told = |level: &str| {
+            let message = json!({ "level": level, "rendered": "why", "spans": spans });
+            let mut errors = Errors::default();
+            errors.add(&json!({ "reason": "compiler-message", "message": message }));
+            errors
+        };
+        let errors = told("error");
+        let places = [("a/src/c.rs".to_owned(), 3), ("a/src/b.rs".to_owned(), 7)];
+        assert_eq!(errors.places, places);
+        assert_eq!(errors.text, "why");
+        assert!(told("warning").places.is_empty());
+    }
+
+    #[test]
+    fn programs_are_built_by_two_commands() {
+        let units = Program::Units("smc-proto".to_owned());
+        let (llc, rmb) = (suite("llc"), suite("rmb"));
+        let wanted = BTreeSet::from([&units, &llc, &rmb, &Program::Scripts]);
+        let lines: Vec<String> = commands(&wanted)
+            .iter()
+            .map(|line| line.join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "test --no-run --lib --test llc --test rmb -p conformance -p smc-proto",
+                "build --profile=test -p conformance --bin conformance",
+            ]
+        );
+        assert_eq!(commands(&BTreeSet::from([&Program::Scripts])).len(), 1);
+        let root = Path::new("/copy");
+        let built = |kind: &str, test: bool| {
+            let message = json!({
+                "manifest_path": "/copy/conformance/Cargo.toml",
+                "target": { "kind": [kind], "name": "llc" },
+                "profile": { "test": test },
+                "executable": "/copy/target/llc-17",
+            });
+            artifact(root, &message).map(|(program, _)| program)
+        };
+        assert_eq!(built("test", true), Some(llc.clone()));
+        assert_eq!(
+            built("lib", true),
+            Some(Program::Units("conformance".to_owned()))
+        );
+        assert_eq!(built("bin", false), Some(Program::Scripts));
+        assert_eq!(built("bin", true), None);
+    }
+}
