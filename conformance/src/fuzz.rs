@@ -34,8 +34,25 @@ pub mod wire;
 
 pub use reader::Reader;
 
-/// A fuzz target: its name, which is also that of its corpus, and its body.
-pub type Target = (&'static str, fn(&[u8]));
+/// A fuzz target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, which is also that of its corpus.
+    pub name: &'static str,
+    /// What its octets are.
+    pub octets: Octets,
+    /// What is done with them.
+    pub body: fn(&[u8]),
+}
+
+/// What the octets of a target are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Octets {
+    /// A message, or what one is made of: an octet may be compared with any other.
+    Message,
+    /// Steps of a world that has a state.
+    Steps,
+}
 
 /// Prints what happens, if the environment variable `FUZZ_TRACE` is set.
 fn trace(what: core::fmt::Arguments<'_>) {
@@ -45,22 +62,32 @@ fn trace(what: core::fmt::Arguments<'_>) {
     }
 }
 
+const fn message(name: &'static str, body: fn(&[u8])) -> Target {
+    let octets = Octets::Message;
+    Target { name, octets, body }
+}
+
+const fn steps(name: &'static str, body: fn(&[u8])) -> Target {
+    let octets = Octets::Steps;
+    Target { name, octets, body }
+}
+
 /// Every target there is.
 pub const TARGETS: &[Target] = &[
-    ("clc_any", clc::clc_any),
-    ("clc_roundtrip", clc::clc_roundtrip),
-    ("llc_v1", wire::llc_v1),
-    ("llc_v2", llc_v2::llc_v2),
-    ("cdc_any", wire::cdc_any),
-    ("cdc_ism", wire::cdc_ism),
-    ("tcp_option", wire::tcp_option),
-    ("clc_stream", stream::clc_stream),
-    ("handshake_ops", solo::handshake_ops),
-    ("linkgroup_ops", solo::linkgroup_ops),
-    ("transport_completions", solo::transport_completions),
-    ("handshake_pair", pair::handshake_pair),
-    ("close_pair", conn_pair::close_pair),
-    ("conn_pair", conn_pair::conn_pair),
-    ("cdc_apply", cdc_apply::cdc_apply),
-    ("smcd_cdc", smcd_cdc::smcd_cdc),
+    message("clc_any", clc::clc_any),
+    message("clc_roundtrip", clc::clc_roundtrip),
+    message("llc_v1", wire::llc_v1),
+    message("llc_v2", llc_v2::llc_v2),
+    message("cdc_any", wire::cdc_any),
+    message("cdc_ism", wire::cdc_ism),
+    message("tcp_option", wire::tcp_option),
+    steps("clc_stream", stream::clc_stream),
+    steps("handshake_ops", solo::handshake_ops),
+    steps("linkgroup_ops", solo::linkgroup_ops),
+    steps("transport_completions", solo::transport_completions),
+    steps("handshake_pair", pair::handshake_pair),
+    steps("close_pair", conn_pair::close_pair),
+    steps("conn_pair", conn_pair::conn_pair),
+    steps("cdc_apply", cdc_apply::cdc_apply),
+    steps("smcd_cdc", smcd_cdc::smcd_cdc),
 ];

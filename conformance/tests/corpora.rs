@@ -15,7 +15,8 @@ fn corpus(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn run(&(name, body): &Target, data: &[u8], what: &str) {
+fn run(target: &Target, data: &[u8], what: &str) {
+    let Target { name, body, .. } = target;
     if catch_unwind(AssertUnwindSafe(|| body(data))).is_err() {
         panic!("{name}: {what}: {data:02x?}");
     }
@@ -25,7 +26,7 @@ fn run(&(name, body): &Target, data: &[u8], what: &str) {
 fn every_corpus_replays() {
     let mut total = 0;
     for target in TARGETS {
-        let directory = corpus(target.0);
+        let directory = corpus(target.name);
         let entries = fs::read_dir(&directory)
             .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -38,7 +39,7 @@ fn every_corpus_replays() {
                 &file.display().to_string(),
             );
         }
-        println!("{}: {} inputs", target.0, files.len());
+        println!("{}: {} inputs", target.name, files.len());
         total += files.len();
     }
     println!("{total} inputs in {} corpora", TARGETS.len());
@@ -47,7 +48,7 @@ fn every_corpus_replays() {
 #[test]
 fn every_target_has_a_binary() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
-    for (name, _) in TARGETS {
+    for Target { name, .. } in TARGETS {
         let source = manifest.join(format!("fuzz_targets/{name}.rs"));
         let source = fs::read_to_string(&source).unwrap();
         assert!(source.contains(&format!("{name}(data)")), "{name}");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::workspace;
+use crate::fuzz::{Octets, Target};
 
 /// Why there is no round.
 #[derive(Debug)]
@@ -96,13 +97,35 @@ pub(super) fn triple() -> Result<String, Problem> {
     })
 }
 
-/// Builds the targets: the directory they are in.
+/// Where targets are built whose octets are of a kind.
+fn built(octets: Octets) -> PathBuf {
+    match octets {
+        Octets::Message => target_dir(),
+        Octets::Steps => target_dir().join("steps"),
+    }
+}
+
+/// Builds targets.
 ///
 /// # Errors
 /// If there is no nightly toolchain or no cargo-fuzz, or a target does not build.
-pub fn build() -> Result<PathBuf, Problem> {
-    output(&mut cargo_fuzz("build", &target_dir()))?;
-    Ok(target_dir().join(triple()?).join("release"))
+pub fn build(targets: &[&Target]) -> Result<(), Problem> {
+    for target in targets {
+        let mut command = cargo_fuzz("build", &built(target.octets));
+        if target.octets == Octets::Steps {
+            // What is compared tells which octets to write into a message. A step is one
+            // octet, and telling of all that a world compares takes half of the time.
+            command.arg("--no-trace-compares");
+        }
+        output(command.arg(target.name))?;
+    }
+    Ok(())
+}
+
+/// The program of a target that was built.
+pub(super) fn program(target: &Target) -> Result<PathBuf, Problem> {
+    let release = built(target.octets).join(triple()?).join("release");
+    Ok(release.join(target.name))
 }
 
 /// A directory that is there from now on.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use conformance::campaign::{self, Bound, FileCoverage, Problem, Progress, Round, Verdict};
-use conformance::fuzz::TARGETS;
+use conformance::fuzz::{TARGETS, Target};
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub(crate) struct Fuzz {
     /// Targets; all, if none is named.
     #[arg(value_parser = target)]
-    targets: Vec<&'static str>,
+    targets: Vec<&'static Target>,
     /// How long each target runs: 30s, 10m, 8h.
     #[arg(long = "for", value_name = "DURATION", default_value = "30s")]
     time: humantime::Duration,
@@ -41,10 +41,10 @@ pub(crate) struct Fuzz {
     json: bool,
 }
 
-fn target(name: &str) -> Result<&'static str, String> {
-    let named = TARGETS.iter().find(|(target, _)| *target == name);
-    named.map(|(target, _)| *target).ok_or_else(|| {
-        let names: Vec<_> = TARGETS.iter().map(|(target, _)| *target).collect();
+fn target(name: &str) -> Result<&'static Target, String> {
+    let named = TARGETS.iter().find(|target| target.name == name);
+    named.ok_or_else(|| {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
         format!("there are {}", names.join(", "))
     })
 }
@@ -61,16 +61,17 @@ impl Fuzz {
         })
     }
 
-    fn targets(&self) -> Vec<&'static str> {
+    fn targets(&self) -> Vec<&'static Target> {
         if self.targets.is_empty() {
-            return TARGETS.iter().map(|(target, _)| *target).collect();
+            return TARGETS.iter().collect();
         }
         self.targets.clone()
     }
 
     fn rounds(&self) -> Result<ExitCode, Problem> {
-        let programs = waiting("building the targets", campaign::build)?;
-        let left = Mutex::new(VecDeque::from(self.targets()));
+        let targets = self.targets();
+        waiting("building the targets", || campaign::build(&targets))?;
+        let left = Mutex::new(VecDeque::from(targets));
         let rounds = Mutex::new(Vec::new());
         let bars = MultiProgress::new();
         let work = || -> Result<(), Problem> {
@@ -79,13 +80,13 @@ impl Fuzz {
                 let Some(target) = next else {
                     return Ok(());
                 };
-                let bar = bars.add(self.bar(target));
+                let bar = bars.add(self.bar(target.name));
                 let told = |progress| tell(&bar, self.executions, progress);
                 let bound = Bound {
                     time: self.time.into(),
                     executions: self.executions,
                 };
-                let round = campaign::round(&programs, target, bound, told);
+                let round = campaign::round(target, bound, told);
                 bar.finish_and_clear();
                 let round = round?;
                 // At once: who stops a campaign of hours keeps what it has shown.
@@ -135,8 +136,10 @@ impl Fuzz {
 
     fn coverage(&self, under: &str) -> Result<ExitCode, Problem> {
         let bar = spinner("");
+        let targets = self.targets();
+        let names: Vec<_> = targets.iter().map(|target| target.name).collect();
         let tell = |target: &str| bar.set_message(format!("coverage of {target}"));
-        let files = campaign::coverage(&self.targets(), under, tell)?;
+        let files = campaign::coverage(&names, under, tell)?;
         bar.finish_and_clear();
         if self.json {
             files

@@ -2,12 +2,15 @@
 //! host: queue pairs and buffers as the commands make them.
 
 mod answers;
+mod memory;
 
 use std::collections::VecDeque;
 
 use smc_proto::command::{BufferKind, QpAddress, RdmaCommand, Segment};
 use smc_proto::id::{BufferId, LinkId, WrId};
 use smc_proto::wire::types::{Qpn, RKey};
+
+use memory::Memory;
 
 /// Most SENDs an adapter must hold for one link.
 const SENDS: usize = 16;
@@ -42,7 +45,7 @@ pub(super) struct Link {
 pub(super) struct Buffer {
     pub(super) id: BufferId,
     pub(super) kind: BufferKind,
-    pub(super) memory: Vec<u8>,
+    pub(super) memory: Memory,
     pub(super) element: u32,
     pub(super) links: Vec<LinkId>,
     present: bool,
@@ -137,7 +140,7 @@ impl Contract {
                 self.buffers.push(Buffer {
                     id: buffer,
                     kind,
-                    memory: vec![0; usize::from(elements) * element_size as usize],
+                    memory: Memory::new(usize::from(elements) * element_size as usize),
                     element: element_size,
                     links: Vec::new(),
                     present: false,
@@ -164,7 +167,7 @@ impl Contract {
             } => {
                 let b = self.memory_command(buffer);
                 assert!(length == b.element && offset.is_multiple_of(length));
-                b.memory[offset as usize..(offset + length) as usize].fill(0);
+                b.memory.clear(offset as usize..(offset + length) as usize);
             }
             RdmaCommand::Write {
                 link,

@@ -44,7 +44,7 @@ impl Model {
         for piece in space.segments {
             let len = n.min(piece.length as usize);
             n -= len;
-            memory[piece.offset as usize..][..len].copy_from_slice(self.octets(self.written, len));
+            memory.write(piece.offset as usize, self.octets(self.written, len));
             self.written += len;
         }
         let result = match urgent {
@@ -72,7 +72,7 @@ impl Model {
             n -= len;
             let more = self.written - self.read;
             assert!(len <= more, "{len} octets are read, {more} were written");
-            let read = &memory[piece.offset as usize..][..len];
+            let read = memory.read(piece.offset as usize, len);
             let sent = self.octets(self.read, len);
             let wrong = || read.iter().zip(sent).position(|(a, b)| a != b);
             assert!(read == sent, "at {}, {:?}", self.read, wrong());

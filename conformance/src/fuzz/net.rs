@@ -122,7 +122,7 @@ impl Net {
                 let memory = &self.sides[side].contract.buffer(buffer).memory;
                 let mut octets = Vec::new();
                 for Segment { offset, length } in source {
-                    octets.extend(&memory[offset as usize..(offset + length) as usize]);
+                    octets.extend(memory.read(offset as usize, length as usize));
                 }
                 self.write(1 - side, target, rkey, address, &octets);
             }
@@ -165,7 +165,7 @@ impl Net {
         let end = start + octets.len();
         let element = buffer.element as usize;
         assert!(end <= buffer.memory.len() && start / element == (end - 1) / element);
-        buffer.memory[start..end].copy_from_slice(octets);
+        buffer.memory.write(start, octets);
     }
 
     /// A link of a side breaks.

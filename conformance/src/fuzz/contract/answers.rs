@@ -4,7 +4,7 @@ use smc_proto::command::RdmaCommand;
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::wire::types::{Qpn, RKey, RToken};
 
-use super::{BASE, Contract, Qp};
+use super::{BASE, Contract, Memory, Qp};
 
 impl Contract {
     /// Executes a control command and tells what to answer.
@@ -68,7 +68,7 @@ impl Contract {
             RdmaCommand::FreeBuffer { buffer } => {
                 let b = self.buffer(buffer);
                 (b.gone, b.busy) = (true, false);
-                b.memory = Vec::new();
+                b.memory = Memory::default();
                 RdmaCompletion::BufferFreed { buffer }
             }
             RdmaCommand::ClearElement { buffer, offset, .. } => {
