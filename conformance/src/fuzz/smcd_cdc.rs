@@ -172,6 +172,8 @@ fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
         ..hand.manner.device(2)
     };
     let token = DmbToken(r.u64());
+    // Nothing that was asked is under way, so that this answers nothing.
+    let idle = hand.commands.is_empty();
     let lie = match r.below(11) {
         0 => IsmCompletion::PeerVanished {
             device,
@@ -185,12 +187,11 @@ fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
         },
         2 => IsmCompletion::MoveFailed { conn },
         3 => IsmCompletion::DmbFailed { buffer },
-        // The hand answers what is asked; nothing else is under way for this buffer.
-        4 if !hand.hold => IsmCompletion::DmbRegistered { buffer, token },
-        5 if !hand.hold => IsmCompletion::DmbAttached { buffer },
-        6 if !hand.hold => IsmCompletion::DmbDetached { buffer },
-        7 if !hand.hold => IsmCompletion::BufferAllocated { buffer },
-        8 if !hand.hold => IsmCompletion::DmbCleared { buffer },
+        4 if idle => IsmCompletion::DmbRegistered { buffer, token },
+        5 if idle => IsmCompletion::DmbAttached { buffer },
+        6 if idle => IsmCompletion::DmbDetached { buffer },
+        7 if idle => IsmCompletion::BufferAllocated { buffer },
+        8 if idle => IsmCompletion::DmbCleared { buffer },
         // What it sends from, or its DMB, which is none of the peer's.
         9 => {
             let open = hand.endpoint.conn(conn).filter(|_| r.flag());
