@@ -2,7 +2,9 @@
 
 use conformance::check;
 use conformance::script::{LIMITS, Script};
+use conformance::smcd::hand::{Hand, Manner};
 use smc_proto::storage::Limits;
+use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
@@ -31,6 +33,28 @@ fn every_full_table_makes_a_decline() {
         s.take_proposal(conn);
         s.expect_decline(conn, DiagnosisCode::MEMORY);
         s.end();
+    }
+}
+
+#[test]
+fn full_tables_make_a_decline_of_smcd_too() {
+    //= CLC-054 test
+    for (manner, buffers) in Manner::ALL.into_iter().flat_map(|m| [(m, 0), (m, 1)]) {
+        let limits = Limits {
+            buffers,
+            ..Limits::for_connections(8)
+        };
+        let mut hand = Hand::limited(manner, limits, |_| {});
+        let conn = hand.connect();
+        let accept = hand.half(true, 0xa);
+        hand.clc(conn, &ClcMessage::SmcdAccept(accept));
+        let (of, word) = hand.said.back().expect("an answer");
+        assert_eq!(*of, conn);
+        match word {
+            ClcMessage::Decline(word) => assert_eq!(word.diagnosis, DiagnosisCode::MEMORY),
+            other => panic!("{other}"),
+        }
+        hand.end();
     }
 }
 

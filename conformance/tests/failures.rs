@@ -8,7 +8,7 @@ use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::path::PathEvent;
 use smc_proto::time::Duration;
-use smc_proto::wire::cdc::ConnectionFlags;
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 use smc_proto::wire::types::DiagnosisCode;
 
 #[test]
@@ -243,8 +243,18 @@ fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
     }
     s.skip();
     let link = s.link();
-    let closed = ConnectionFlags::PEER_CONNECTION_CLOSED;
-    s.send_cdc(link, Peer::cdc_flags(token, 1, closed));
+    // That there is room is told to who writes, and nothing to who reads.
+    s.send_cdc(link, Peer::cdc(token, 1, 0, 100));
+    s.expect_cdc();
+    s.expect_event(Event::Writable { conn });
+    s.expect_silence();
+    s.write(conn, 100);
+    s.skip();
+    let closed = Cdc {
+        connection_flags: ConnectionFlags::PEER_CONNECTION_CLOSED,
+        ..Peer::cdc(token, 2, 0, 100)
+    };
+    s.send_cdc(link, closed);
     s.expect_event(Event::Readable { conn });
     s.expect_event(Event::Writable { conn });
     let refused = s.on(conn, |c, now| (c.state(), c.write(now, |_| 0)));

@@ -12,7 +12,9 @@ use smc_proto::time::Duration;
 use smc_proto::wire::clc::{
     ClcMessage, ClcVersion, Decline, PeerOs, SmcdAcceptConfirm, SmcdAcceptConfirmV2,
 };
-use smc_proto::wire::types::{BufferSize, DiagnosisCode, DmbToken, Eid, Mac, PeerId, Qpn, Release};
+use smc_proto::wire::types::{
+    BufferSize, DiagnosisCode, DmbToken, Eid, Mac, PeerId, Qpn, Release, RmbeIndex,
+};
 
 /// Our Proposal as octets, with these offers.
 fn our_proposal(offers: Offers) -> Vec<u8> {
@@ -126,8 +128,16 @@ fn trap_06_a_client_without_identity_is_served_and_not_taken_for_another_one() {
     //= V2-023 test
     let mut rig = Rig::new(1, |_| {});
     rig.server_up();
-    let (_, again) = rig.server_accepts(&proposal());
+    let (conn, again) = rig.server_accepts(&proposal());
     assert!(!again.first_contact, "the same GID");
+    // Whatever MAC its Confirm has: the GID alone tells the port.
+    let mut confirm = half();
+    (confirm.first_contact, confirm.mac) = (false, mac(9, 9));
+    confirm.rmbe_index = RmbeIndex(2);
+    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    assert!(
+        rig.happened(|event| matches!(event, Event::Established { conn: c, .. } if *c == conn))
+    );
     let mut stranger = proposal();
     stranger.v2_offer.as_mut().unwrap().gid = gid(9, 0);
     let (_, accept) = rig.server_accepts(&stranger);

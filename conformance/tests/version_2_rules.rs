@@ -119,6 +119,18 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
     ));
     assert_eq!(rig.endpoint.usage().groups, 2);
     assert_ne!(founds.qpn, QPN);
+
+    // Who has lost no link does not take a stranger's for one.
+    let mut rig = Rig::new(1, |_| {});
+    let _ = rig.client_up();
+    named.qpn = Qpn::new(0x77);
+    match answer(&mut rig, named) {
+        (_, ClcMessage::Decline(word)) => {
+            assert_eq!(word.diagnosis, DiagnosisCode::OUT_OF_SYNC);
+            assert!(word.out_of_sync);
+        }
+        (_, other) => panic!("{other}"),
+    }
 }
 
 #[test]

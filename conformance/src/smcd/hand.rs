@@ -106,6 +106,12 @@ impl Hand {
     /// One with other settings.
     #[must_use]
     pub fn with(manner: Manner, configure: impl FnOnce(&mut Config)) -> Self {
+        Self::limited(manner, Limits::for_connections(8), configure)
+    }
+
+    /// One with other settings and tables.
+    #[must_use]
+    pub fn limited(manner: Manner, limits: Limits, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
         config.offers = match manner.version {
             SmcVersion::V1 => Offers::SMCD_V1,
@@ -116,7 +122,7 @@ impl Hand {
         config.send_buffer = BufferSize::K16;
         configure(&mut config);
         Self {
-            endpoint: Endpoint::new(config, 1, Owned::new(Limits::for_connections(8))),
+            endpoint: Endpoint::new(config, 1, Owned::new(limits)),
             now: Instant::from_nanos(1),
             manner,
             hold: false,

@@ -165,7 +165,7 @@ impl Engine<'_> {
             return Prepared::No(DiagnosisCode::MEMORY);
         };
         //= D-033
-        if dmb.retired || dmb.memory == Memory::Gone {
+        if dmb.retired {
             return Prepared::No(DiagnosisCode::DMB_LIMIT);
         }
         if send.retired || send.memory == Memory::Gone {

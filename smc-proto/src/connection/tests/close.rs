@@ -53,6 +53,18 @@ fn a_half_closed_connection_carries_data_the_other_way() {
     assert_eq!(pair.states(), [Closed, Closed]);
     assert_eq!(pair.sides[0].last_cdc().connection_flags, D | C);
     assert!(pair.sides.iter().all(|s| s.conn.is_finished()));
+
+    // It carries nothing any more once the peer has closed the other half, too.
+    let mut pair = Pair::of(16);
+    pair.shutdown(0, Shutdown::Write);
+    pair.run();
+    pair.shutdown(0, Shutdown::Both);
+    pair.run();
+    assert_eq!(pair.states(), [PeerCloseWait1, AppCloseWait1]);
+    assert_eq!(
+        pair.conn(1).commit(now, &cfg, 1),
+        Err(ApiMisuse::SendClosed)
+    );
 }
 
 #[test]

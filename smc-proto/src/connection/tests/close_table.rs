@@ -156,18 +156,24 @@ fn cell(setup_name: &str, event: Event) -> String {
 
 #[test]
 fn every_state_answers_every_event_as_the_table_says() {
+    //= ABORT-001 test
     //= ABORT-006 test
     //= ABORT-007 test
     //= ABORT-014 test
     //= CASE-C09 test
     //= CLOSE-006 test
     //= CLOSE-007 test
+    //= CLOSE-009 test
     //= CLOSE-010 test
     //= CLOSE-012 test
     //= CLOSE-017 test
     //= CLOSE-018 test
     //= CLOSE-020 test
+    //= CLOSE-026 test
     //= CLOSE-028 test
+    //= CLOSE-031 test
+    //= CLOSE-039 test
+    //= RMB-021 test
     let mut lines = TABLE.lines();
     let heads = lines.next().unwrap().split_whitespace().skip(1);
     assert!(heads.eq(EVENTS.iter().map(|(name, _)| *name)));

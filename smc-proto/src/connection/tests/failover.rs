@@ -79,6 +79,22 @@ fn who_may_not_tell_the_peer_stays_silent_on_another_link() {
 }
 
 #[test]
+fn who_has_no_more_to_say_says_nothing_on_another_link() {
+    //= FAILOVER-016 test
+    let mut pair = Pair::of(64);
+    pair.abort(0);
+    pair.poll(0);
+    while pair.deliver(0) {}
+    while pair.complete(0) {}
+    // The peer does not answer, and the wait for it ends.
+    assert!(pair.fire());
+    assert_eq!(pair.states()[0], CloseState::Closed);
+    pair.change_link(0);
+    assert!(!pair.conn(0).wants_work());
+    assert_eq!(pair.poll(0), 0);
+}
+
+#[test]
 fn what_the_peer_has_read_is_not_written_again() {
     //= FAILOVER-007 test
     //= FAILOVER-013 test

@@ -193,6 +193,11 @@ fn small_writes_wait_for_a_completion_or_the_timer() {
     let mut pair = Pair::of(1_000);
     pair.send(0, 10, false);
     assert_eq!(pair.poll(0), 2);
+    // Nothing waits, whatever the peer says meanwhile.
+    pair.send(1, 10, false);
+    pair.poll(1);
+    while pair.deliver(1) {}
+    assert_eq!(pair.conn(0).next_timeout(), None);
     // Counted from the first that waits, however many come behind it.
     let deadline = pair.now.after(pair.cfg.coalesce);
     for _ in 0..5 {

@@ -269,6 +269,17 @@ fn sequence_numbers_decide_what_is_stale() {
         CdcOutcome::Stale
     );
     assert_eq!(conn.readable().len(), 3);
+    // A message that tells of more than data makes older ones stale as well.
+    let mut ended = conn.clone();
+    let end = Cdc {
+        connection_flags: ConnectionFlags::SENDING_DONE,
+        ..cdc(5, (0, 3), (0, 0))
+    };
+    assert_eq!(ended.on_cdc(NOW, &CFG, &end), CdcOutcome::Applied);
+    assert_eq!(
+        ended.on_cdc(NOW, &CFG, &cdc(4, (0, 3), (0, 0))),
+        CdcOutcome::Stale
+    );
     // Half the number space ahead is new, more than that is old.
     let mut far = conn.clone();
     assert_eq!(

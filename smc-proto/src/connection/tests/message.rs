@@ -145,6 +145,7 @@ fn an_abort_takes_no_data_along_even_over_a_new_link() {
     pair.poll(0);
     pair.send(0, 8, true);
     pair.abort(0);
+    assert!(pair.conn(0).tx.is_published(), "nothing waits any more");
     assert_eq!(pair.poll(0), 1);
     assert!(pair.sides[0].last_cdc().producer_flags.is_empty());
     pair.change_link(0);

@@ -112,6 +112,14 @@ fn a_closed_window_announces_urgent_data_before_it_comes() {
     assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
     assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
     assert_eq!(pair.recv(1, 8), 5);
+    // An urgent octet behind one that has just gone is announced as well.
+    pair.run();
+    assert_eq!(pair.send(0, 8, true), 8);
+    pair.run();
+    assert_eq!(pair.sides[0].last_cdc().producer_flags, B | PU);
+    assert_eq!(pair.send(0, 1, true), 1);
+    assert_eq!(pair.poll(0), 1);
+    assert_eq!(pair.sides[0].last_cdc().producer_flags, B | PU);
 }
 
 #[test]

@@ -176,6 +176,7 @@ fn every_combination_of_offers_ends_on_the_best_common_one() {
 #[test]
 fn each_reason_of_the_server_has_its_code() {
     //= D-030 test
+    //= RENDEZVOUS-003 test
     //= V2-232 test
     //= V2-028 test
     //= V2-101 test

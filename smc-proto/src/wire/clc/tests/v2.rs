@@ -263,6 +263,34 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
     assert_eq!((v2.extension, v2.gids), (bare, GidList::new()));
     let v2 = read(ClcMessage::Confirm(with_extension(told, true)));
     assert_eq!((v2.extension, v2.gids.as_slice().len()), (bare, 1));
+    // Nor are the limits of a Proposal.
+    let limits = |release| {
+        let proposal = Proposal {
+            version: ClcVersion::V2,
+            v1: OfferedPath::Neither,
+            peer_id: PeerId([3; 8]),
+            gid: Gid([4; 16]),
+            mac: Mac([5; 6]),
+            ism: None,
+            subnets: Subnets::default(),
+            v2_offer: Some(V2Offer {
+                path: OfferedPath::SmcR,
+                release,
+                max_connections: 7,
+                max_links: 8,
+                ..V2Offer::default()
+            }),
+        };
+        match parse(&emit(&ClcMessage::Proposal(proposal))) {
+            Ok(ClcMessage::Proposal(read)) => {
+                let offer = read.v2_offer.unwrap();
+                (offer.max_connections, offer.max_links)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(limits(Release::V2_0), (0, 0));
+    assert_eq!(limits(Release::V2_1), (7, 8));
     let v2 = read(ClcMessage::Confirm(with_extension(told, false)));
     assert_eq!(v2.extension, FirstContactExtension::default());
     assert_eq!(v2.gids, GidList::new());
