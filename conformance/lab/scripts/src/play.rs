@@ -43,7 +43,13 @@ struct Peer {
     made: Cell<u64>,
 }
 
-/// A line about a script.
+/// A line before a script: which one it is, should it be the last.
+#[derive(Serialize)]
+struct Begun<'a> {
+    begun: &'a str,
+}
+
+/// A line behind a script.
 #[derive(Serialize)]
 struct Line<'a> {
     script: &'a str,
@@ -109,6 +115,7 @@ pub(crate) fn play(order: &Order) -> io::Result<()> {
     stories.retain(|(_, form, ..)| form.is_ism() || form.is_v2() == order.v2);
     stories.sort_by_key(|(rnics, ..)| *rnics);
     for (_, _, name, path) in stories {
+        tell(&Begun { begun: name })?;
         let replay = replay(order, name);
         let outcome = tried(name, path, &abilities, |story, patient| {
             let bench = peer.bench(story)?;
@@ -117,7 +124,7 @@ pub(crate) fn play(order: &Order) -> io::Result<()> {
                 false => bench,
             })
         });
-        tell(&outcome.replayed_by(replay))?;
+        tell(&Line::of(&outcome.replayed_by(replay)))?;
     }
     Ok(())
 }
@@ -132,21 +139,26 @@ fn replay(order: &Order, name: &str) -> String {
     format!("conformance/lab/lab --only scripts-{whose} --scripts {name}{version}")
 }
 
-fn tell(outcome: &Outcome) -> io::Result<()> {
-    let (word, why) = match (&outcome.problem, &outcome.skipped) {
-        (Some(problem), _) => ("failed", problem.to_string()),
-        (None, Some(why)) => ("unfit", why.clone()),
-        (None, None) if outcome.again => ("again", String::new()),
-        (None, None) => ("passed", String::new()),
-    };
-    let line = Line {
-        script: &outcome.name,
-        outcome: word,
-        why,
-        millis: outcome.time.as_millis(),
-    };
+impl<'a> Line<'a> {
+    fn of(outcome: &'a Outcome) -> Self {
+        let (word, why) = match (&outcome.problem, &outcome.skipped) {
+            (Some(problem), _) => ("failed", problem.to_string()),
+            (None, Some(why)) => ("unfit", why.clone()),
+            (None, None) if outcome.again => ("again", String::new()),
+            (None, None) => ("passed", String::new()),
+        };
+        Self {
+            script: &outcome.name,
+            outcome: word,
+            why,
+            millis: outcome.time.as_millis(),
+        }
+    }
+}
+
+fn tell(line: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(&line)?)?;
+    writeln!(out, "{}", serde_json::to_string(line)?)?;
     out.flush()
 }
 

@@ -120,6 +120,15 @@ impl Guest {
         answer.map_err(|error| self.silent(error))
     }
 
+    /// The next answer, if it comes within this time.
+    pub(crate) fn answer_within(&mut self, time: Duration) -> Result<Option<Answer>, Trouble> {
+        match self.answers.next(time) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(self.silent(error)),
+        }
+    }
+
     fn silent(&self, error: RecvTimeoutError) -> Trouble {
         let name = self.name;
         Trouble::Failed(match error {

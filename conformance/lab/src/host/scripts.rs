@@ -13,8 +13,18 @@ const LINUX: &str = include_str!("../../linux.toml");
 const OURS: &str = include_str!("../../ours.toml");
 
 /// A line of the program that plays them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    /// Before a script.
+    Begun { begun: String },
+    /// Behind it.
+    Played(Played),
+}
+
+/// What became of a script.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Played {
+struct Played {
     /// Chapter and name.
     script: String,
     outcome: Outcome,
@@ -77,16 +87,27 @@ impl Kept {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     played: Vec<Played>,
+    /// Begun, and not at its end.
+    begun: Option<String>,
 }
 
 impl Run {
     /// Takes a line of the program; false if it is none about a script.
     pub(crate) fn take(&mut self, line: &str) -> bool {
         match serde_json::from_str(line) {
-            Ok(played) => self.played.push(played),
+            Ok(Said::Begun { begun }) => self.begun = Some(begun),
+            Ok(Said::Played(played)) => {
+                self.begun = None;
+                self.played.push(played);
+            }
             Err(_) => return false,
         }
         true
+    }
+
+    /// The script that is played, if any is.
+    pub(crate) fn begun(&self) -> Option<&str> {
+        self.begun.as_deref()
     }
 
     fn count(&self, fits: impl Fn(&Played) -> bool) -> usize {
@@ -154,6 +175,9 @@ impl Run {
                 }
             }
         }
+        if let Some(begun) = self.begun() {
+            let _ = writeln!(text, "     not at its end\n       {begun}");
+        }
         for played in &self.played {
             if played.outcome == Outcome::Failed {
                 let _ = writeln!(text, "\n{}\n{}", played.script, played.why);
@@ -205,6 +229,10 @@ mod tests {
         assert!(healed.contains("no longer different: cdc/lazy"), "{healed}");
         assert!(run(&[]).judge(&kept).is_err());
         assert!(!Run::default().take("a panic"));
+        let mut broken = run(&[("cdc/fine", "passed")]);
+        assert!(broken.take("{\"begun\":\"cdc/last\"}"));
+        assert_eq!(broken.begun(), Some("cdc/last"));
+        assert!(broken.report(&kept).contains("cdc/last"));
     }
 
     #[test]

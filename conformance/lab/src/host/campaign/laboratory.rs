@@ -95,9 +95,10 @@ impl Laboratory {
         let began = Instant::now();
         let version = version(self.v1);
         let result = run(&mut pair, &self.results.join(format!("{name}.{version}")))?;
-        let result = match pair.alarm()? {
-            Some(alarm) => Err(alarm.to_string()),
-            None => result,
+        let result = match (pair.alarm()?, result) {
+            (None, result) => result,
+            (Some(alarm), Ok(_)) => Err(alarm.to_string()),
+            (Some(alarm), Err(why)) => Err(format!("{alarm}; {why}")),
         };
         Ok(Row {
             scenario: name,

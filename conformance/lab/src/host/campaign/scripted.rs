@@ -11,6 +11,8 @@ use crate::orders::{Answer, LISTENING, Order, SCRIPTS};
 
 /// A script may take so long: in the second attempt each message of a flood has its pause.
 const SILENCE: Duration = Duration::from_secs(600);
+/// A guest that says nothing may have ended: so often its console is looked at.
+const LOOK: Duration = Duration::from_secs(5);
 /// All of them.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
@@ -48,8 +50,19 @@ pub(super) fn play(
     play.extend(kept.crashes().map(|name| format!("!{name}")));
     pair.client.order(&order(play))?;
     let (mut run, mut others) = (Run::default(), Vec::new());
+    let mut silence = Duration::ZERO;
     let status = loop {
-        match pair.client.answer(SILENCE)? {
+        let Some(answer) = pair.client.answer_within(LOOK)? else {
+            silence += LOOK;
+            if silence >= SILENCE || pair.alarm()?.is_some() {
+                let begun = run.begun().unwrap_or("no script");
+                let until_then = told(&run, &kept);
+                return Ok(Err(format!("{begun} has no end; until then {until_then}")));
+            }
+            continue;
+        };
+        silence = Duration::ZERO;
+        match answer {
             Answer::Printed(line) if run.take(&line) => {
                 // Who waits for it can look how far it is.
                 let path = place.join("report.txt");
@@ -67,11 +80,16 @@ pub(super) fn play(
     while let Ok(Answer::Printed(line)) = pair.server.answer(Duration::from_secs(2)) {
         others.push(line);
     }
-    let judged = match run.judge(&kept) {
-        Ok(told) | Err(told) => told,
-    };
     Ok(Err(format!(
-        "{status:?} {}; until then {judged}",
-        others.join("; ")
+        "{status:?} {}; until then {}",
+        others.join("; "),
+        told(&run, &kept)
     )))
+}
+
+/// What there is to say of a run, whether it is as it should be or not.
+fn told(run: &Run, kept: &Kept) -> String {
+    match run.judge(kept) {
+        Ok(told) | Err(told) => told,
+    }
 }
