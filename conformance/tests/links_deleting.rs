@@ -112,6 +112,22 @@ fn an_orderly_request_of_the_client_is_followed() {
 }
 
 #[test]
+fn an_orderly_request_of_the_client_waits_for_data_under_way() {
+    //= LLC-052 test
+    let (mut s, conn, _) = Script::two_link_server();
+    s.adapter.hold = Some(Kind::Send);
+    s.write(conn, 5);
+    s.over(1).expect_cdc();
+    s.over(2).send(Peer::delete_link(1));
+    s.expect_silence();
+    s.release();
+    let own = s.expect_delete_link();
+    check!(s, own.link.0, 1);
+    s.agree(2, own);
+    s.end();
+}
+
+#[test]
 fn a_disorderly_request_of_the_client_is_followed_at_once() {
     //= LLC-053 test
     let (mut s, conn, _) = Script::two_link_server();

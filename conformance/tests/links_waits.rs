@@ -18,6 +18,7 @@ fn client_asks_during_addition() -> Script {
 
 #[test]
 fn the_server_may_end_its_addition_before_it_answers() {
+    //= LLCSER-001 test
     //= LLCSER-009 test
     //= TIMER-023 test
     let mut s = client_asks_during_addition();
@@ -43,6 +44,7 @@ fn the_server_may_end_its_addition_before_it_answers() {
 
 #[test]
 fn after_the_addition_the_server_has_to_answer_in_time() {
+    //= LLCSER-009 test
     //= TIMER-023 test
     let mut s = client_asks_during_addition();
     s.over(1).send(Peer::continuation(1, 3, &[1], false));

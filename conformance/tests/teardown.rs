@@ -120,6 +120,29 @@ fn a_link_that_breaks_while_the_client_is_heard_out_ends_the_group() {
 }
 
 #[test]
+fn the_clients_answer_to_the_end_of_its_group_ends_it_at_once() {
+    //= LLC-046 test
+    let (mut s, _) = deleting(|_| {});
+    let own = s.expect_delete_link();
+    check!(s, s.endpoint.usage().groups, 1);
+    s.send(LlcMessage::DeleteLink(DeleteLink { reply: true, ..own }));
+    check!(s, s.endpoint.usage().groups, 0);
+    s.end();
+}
+
+#[test]
+fn a_group_with_one_connection_left_is_not_idle() {
+    //= LINK-030 test
+    let mut s = Script::server();
+    let first = s.server_first_contact();
+    s.server_joins(2);
+    close(&mut s, first);
+    idle(&mut s, 1200);
+    check!(s, s.endpoint.usage().groups, 1);
+    s.end();
+}
+
+#[test]
 fn a_new_connection_keeps_the_group() {
     //= LINK-030 test
     let mut s = Script::server();

@@ -129,6 +129,7 @@ fn without_add_link_the_group_lives_with_one_link() {
     //= CASE-G21 test
     //= LINK-048 test
     //= LLC-027 test
+    //= TIMER-002 test
     for (waiting, seconds) in [(Waiting::AddLink, 3), (Waiting::AddLinkReply, 2)] {
         let (mut s, conn) = waiting.reach();
         s.wait_exactly(Duration::from_secs(seconds));

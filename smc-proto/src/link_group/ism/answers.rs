@@ -38,8 +38,8 @@ impl Engine<'_> {
                 }
             }
             IsmCompletion::Refused { buffer } => self.on_ism_refused(buffer),
-            //= D-053
             IsmCompletion::MoveFailed { .. } if self.planted(PlantedBug::IgnoreFailedMove) => {}
+            //= D-053
             IsmCompletion::MoveFailed { conn } => {
                 if let Some(index) = self.live_conn(conn) {
                     self.with_connection(index, |connection, now, config| {

@@ -247,9 +247,7 @@ impl Engine<'_> {
             //= TIMER-025
             //= TIMER-026
             //= TIMER-028
-            (super::super::GroupState::Active, flow) if flow != Flow::Idle => {
-                self.lose_link(flow.carrier());
-            }
+            (super::super::GroupState::Active, flow) => self.lose_link(flow.carrier()),
             _ => {}
         }
     }
