@@ -129,7 +129,7 @@ fn trap_13_a_server_with_one_link_says_so_or_offers_another_one() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(accept);
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request.clone())));
+    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
     assert!(established(&rig));
     // For what can, it does.
     let mut rig = Rig::new(2, |_| {});
