@@ -6,8 +6,11 @@ use smc_proto::connection::Shutdown;
 use smc_proto::id::ConnId;
 use smc_proto::path::PathEvent;
 use smc_proto::time::Duration;
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 
+use super::conn_pair::establish;
 use super::contract::Qp;
+use super::model::Model;
 use super::side::DEVICE;
 use super::solo::Solo;
 
@@ -213,4 +216,41 @@ fn a_group_that_ends_while_it_answers_add_link_stays_ended() {
     solo.side.poll(usize::MAX);
     assert!(!solo.side.conn(conn).established);
     solo.wind_down();
+}
+
+#[test]
+fn half_of_a_turn_is_all_there_is_of_a_connection_that_ended_amid_it() {
+    //= ABORT-007 test
+    let mut net = establish(0, 1);
+    let mut stream = Model::default();
+    // The next octets wrap around the end of the ring.
+    stream.write(&mut net.sides[0], 0, 10_000, false);
+    net.settle();
+    stream.read(&mut net.sides[1], 0, 10_000);
+    net.settle();
+    stream.write(&mut net.sides[0], 0, 16_000, false);
+    let [side, _] = &mut net.sides;
+    side.poll(1);
+    let writes = |commands: &[RdmaCommand]| {
+        let write = |c: &&RdmaCommand| matches!(c, RdmaCommand::Write { .. });
+        commands.iter().filter(write).count()
+    };
+    assert_eq!(writes(side.wire.make_contiguous()), 1);
+    let (now, id) = (side.now, side.conns[0].id);
+    side.endpoint.conn(id).expect("open").abort(now);
+    // Nothing is asked of the device until the wait for the peer's abort is over.
+    side.advance(Duration::from_secs(61));
+    side.poll(0);
+    assert!(side.conns[0].end.is_some());
+    side.poll(usize::MAX);
+    assert_eq!(writes(side.wire.make_contiguous()), 1, "{:?}", side.wire);
+    // The message behind it tells of octets that were not written, so it tells the peer
+    // not to read them.
+    let told = side.wire.iter().filter_map(|command| match command {
+        RdmaCommand::Send { payload, .. } => Cdc::parse(payload).ok(),
+        _ => None,
+    });
+    let told: Vec<_> = told.map(|cdc| cdc.connection_flags).collect();
+    assert_eq!(told, [ConnectionFlags::ABNORMAL_CLOSE]);
+    net.wind_down();
 }

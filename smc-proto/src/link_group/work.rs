@@ -4,6 +4,7 @@ use super::link::OpenTurn;
 use super::{Link, SendKind};
 use crate::command::{DataTurn, RdmaCommand, Segment};
 use crate::connection::Spans;
+use crate::connection_record::Phase;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::Engine;
 use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
@@ -135,13 +136,21 @@ impl Engine<'_> {
     fn continue_turn(&mut self, link: u32) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
         let open = state.turn.as_mut()?;
-        // One that was cut off from its element writes no more to it (AMB-50).
-        let has_element = self
-            .connections
-            .at(open.conn().index)
-            .is_some_and(|record| record.remote.rmb != NONE);
-        if has_element && let Some(write) = open.next_write() {
-            return Some(write);
+        let record = self.connections.at(open.conn().index);
+        // One that was cut off from its element writes no more to it (AMB-50), nor does one
+        // that is over: the peer may use the element for another by now.
+        //= ABORT-007
+        let may_write =
+            record.is_some_and(|record| record.remote.rmb != NONE && record.phase != Phase::Ended);
+        if let Some(write) = open.next_write() {
+            if may_write {
+                return Some(write);
+            }
+            // What the message tells of is not all there, and no A is to follow: this is it.
+            let connection = record.and_then(|record| record.connection.as_ref());
+            if connection.is_none_or(|connection| !connection.wants_work()) {
+                open.abort();
+            }
         }
         let (send, goes_on) = (open.send(), open.goes_on);
         state.turn = None;

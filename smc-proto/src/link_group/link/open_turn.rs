@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::command::{DataTurn, RdmaCommand};
 use crate::id::{BufferId, ConnId};
-use crate::wire::cdc::Cdc;
+use crate::wire::cdc::{Cdc, ConnectionFlags};
 
 /// A turn of which the SEND was not given out yet. Whatever becomes of its
 /// connection meanwhile, the SEND follows, unless the queue pair goes: only its
@@ -58,6 +58,14 @@ impl OpenTurn {
     /// The message that ends it.
     pub(crate) const fn payload(&self) -> [u8; 44] {
         self.turn.payload
+    }
+
+    /// Lets the message say that its connection is aborted.
+    pub(crate) fn abort(&mut self) {
+        if let Ok(mut cdc) = Cdc::parse(&self.turn.payload) {
+            cdc.connection_flags |= ConnectionFlags::ABNORMAL_CLOSE;
+            self.turn.payload = cdc.emit();
+        }
     }
 
     /// What ends it.
