@@ -16,11 +16,15 @@ use rustix::net::{
 use smc_lab::netlink::rdma;
 use smc_lab::netlink::smc::{Carried, Smc, sockets};
 use smc_live::{Ending, Sockets, Taken, Wanted, all_taken};
+use smc_transport_verbs::rdma::RoceDevice;
+use smc_transport_verbs::rnic::{QueuePairSpec, Rnic};
 
 /// `AF_SMC`; with protocol 0 its connections are of IPv4.
 const AF_SMC: AddressFamily = AddressFamily::from_raw(43);
 /// The device of a second RNIC, and the interface that it is on.
 const SECOND: (&str, &str) = ("rxe1", "eth1");
+/// Queue pairs by which its numbers are ahead of the first one's: more than all scripts use.
+const AHEAD: u32 = 1000;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 /// How long it may take until nothing is left: the longest timer of a rendezvous is 6 s.
@@ -34,10 +38,22 @@ const VIEWS: usize = 20;
 /// A second RNIC comes, if so many are wanted.
 pub(crate) fn second_rnic(wanted: u8) -> io::Result<()> {
     let devices = std::fs::read_dir("/sys/class/infiniband")?.count();
-    match devices < usize::from(wanted) {
-        true => rdma::add(SECOND.0, SECOND.1),
-        false => Ok(()),
+    if devices >= usize::from(wanted) {
+        return Ok(());
     }
+    rdma::add(SECOND.0, SECOND.1)?;
+    // Both count from the same number, and scripts know the kernel's links by theirs.
+    let rnic = RoceDevice::open(SECOND.0).map_err(io::Error::other)?;
+    let spec = QueuePairSpec {
+        token: 0,
+        port: 1,
+        gid_index: 0,
+        inline: 0,
+    };
+    for _ in 0..AHEAD {
+        drop(rnic.create_queue_pair(&spec).map_err(io::Error::other)?);
+    }
+    Ok(())
 }
 
 fn no_stream() -> io::Error {
