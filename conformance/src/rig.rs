@@ -53,6 +53,8 @@ pub struct Rig {
     pub tcp: Vec<TcpCommand>,
     /// Whether SENDs complete at once.
     pub completes: bool,
+    /// Whether there are queue pairs left.
+    pub creates: bool,
     posted: VecDeque<RdmaCompletion<'static>>,
     next: u32,
 }
@@ -99,6 +101,7 @@ impl Rig {
             events: Vec::new(),
             tcp: Vec::new(),
             completes: true,
+            creates: true,
             posted: VecDeque::new(),
             next: 0,
         }
@@ -232,6 +235,9 @@ impl Rig {
     fn execute(&mut self, command: RdmaCommand) {
         self.next += 1;
         let completion = match command {
+            RdmaCommand::CreateQp { link, .. } if !self.creates => {
+                RdmaCompletion::LinkRefused { link }
+            }
             RdmaCommand::CreateQp {
                 link, receive_size, ..
             } => {

@@ -198,6 +198,13 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
         }
         other => panic!("{other}"),
     }
+    // Without a queue pair for it there is none to offer, which is told, too.
+    let mut rig = Rig::new(1, |_| {});
+    let (_, link) = rig.server_up();
+    rig.creates = false;
+    request(&mut rig);
+    let told = rig.told(link);
+    assert_eq!((told.len(), told[0], told[3] & 0x80), (44, 0x25, 0x80));
     // While another exchange is going on, the answer is that there is none now.
     let mut rig = Rig::new(2, |_| {});
     let (conn, link, offer) = rig.server_offers();
