@@ -68,8 +68,6 @@ impl QueuePair {
             if inline && total > self.inline() {
                 return Err((0, io::ErrorKind::InvalidInput.into()));
             }
-            use ibv::ibv_send_flags as flag;
-            let mut flags = if inline { flag::IBV_SEND_INLINE.0 } else { 0 };
             place.wr_id = request.number;
             place.sg_list = pieces.as_mut_ptr();
             place.num_sge = count;
@@ -81,13 +79,9 @@ impl QueuePair {
                     };
                     ibv::ibv_wr_opcode::IBV_WR_RDMA_WRITE
                 }
-                Work::Send => {
-                    //= V2-194
-                    flags |= flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
-                    ibv::ibv_wr_opcode::IBV_WR_SEND
-                }
+                Work::Send => ibv::ibv_wr_opcode::IBV_WR_SEND,
             };
-            place.send_flags = flags;
+            place.send_flags = flags(request.work, inline);
         }
         let first = chain.as_mut_ptr();
         let mut bad = std::ptr::null_mut();
@@ -133,5 +127,38 @@ impl QueuePair {
             };
         }
         count
+    }
+}
+
+/// How the device is to treat a request.
+fn flags(work: Work, inline: bool) -> u32 {
+    use ibv::ibv_send_flags as flag;
+    let from = if inline { flag::IBV_SEND_INLINE.0 } else { 0 };
+    let told = match work {
+        Work::Write { .. } => 0,
+        //= V2-194
+        Work::Send => flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0,
+    };
+    from | told
+}
+
+#[cfg(test)]
+mod tests {
+    use rdma_sys::ibv_send_flags as flag;
+
+    use super::{Work, flags};
+
+    #[test]
+    fn sends_are_solicited_and_tell_when_they_are_done_and_writes_are_neither() {
+        //= V2-194 test
+        let write = Work::Write {
+            rkey: 1,
+            address: 4096,
+        };
+        let told = flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
+        let inline = flag::IBV_SEND_INLINE.0;
+        assert_eq!(flags(Work::Send, false), told);
+        assert_eq!(flags(Work::Send, true), told | inline);
+        assert_eq!((flags(write, false), flags(write, true)), (0, inline));
     }
 }
