@@ -24,8 +24,8 @@ pub struct Settings {
     /// Octets of memory of each connection that the peer writes to: a power of two from
     /// 16 KiB to 1 MiB, to which other numbers are raised or cut. If not given, 1 MiB over
     /// shared memory, of which a page is taken when something is first written to it, and
-    /// 256 KiB over RDMA, which locks all of it. Where the policy limits memory, 256 KiB
-    /// over both, for more connections than few.
+    /// 256 KiB over RDMA, which locks all of it. Where the policy limits memory it is
+    /// 256 KiB over both, so that more connections find room.
     pub buffer: Option<u32>,
     /// How long to wait for the other process while a connection begins: on a machine
     /// with little time to spare, more patience makes more connections SMC.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Pieces, apart};
 
-/// As long as the buffers of sockets that are measured beside it: longer ones are faster, as less of
-/// them is in the other core's caches when it is written again.
+/// As long as the buffers of sockets that are measured beside it: longer ones are faster,
+/// as less of them is in the other core's caches when it is written again.
 const RING: usize = 1 << 20;
 /// Octets timed at a time.
 const PIECE: u64 = 2 << 20;
