@@ -16,9 +16,15 @@ fn said(pair: &Pair, conn: ConnId, len: u32) -> [u8; 32] {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
-    let written = engine.write_and_tell(now, conn, |_| len);
-    let (taken, signal) = written.expect("a connection").expect("room");
-    assert_eq!(taken, len);
+    let mut signal = None;
+    let written = engine.write_and_tell(
+        now,
+        conn,
+        &mut signal,
+        |_, _| len,
+        |signal, said| *signal = Some(*said),
+    );
+    assert_eq!(written.expect("a connection"), Ok(len));
     match signal.map(IsmCommand::from) {
         Some(IsmCommand::Signal { cdc, .. }) => cdc,
         other => panic!("{other:?}"),

@@ -26,11 +26,15 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
         len.min(room)
     };
     let (written, told) = if in_one {
-        let written = engine.write_and_tell(now, conn, fill);
-        match written.expect("a connection") {
-            Ok((written, told)) => (Ok(written), told),
-            Err(error) => (Err(error), None),
-        }
+        let mut told = None;
+        let written = engine.write_and_tell(
+            now,
+            conn,
+            &mut told,
+            |_, space| fill(space),
+            |told, signal| *told = Some(*signal),
+        );
+        (written.expect("a connection"), told)
     } else {
         let mut at = engine.conn(conn).expect("a connection");
         (at.write(now, fill), None)

@@ -18,6 +18,7 @@ use crate::id::{ConnId, NONE};
 use crate::link_group::{Link, link_list, segments};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
+use crate::time::Instant;
 
 /// Core and the tables of the data path, borrowed for one call.
 ///
@@ -29,6 +30,15 @@ pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
+}
+
+/// What [`Endpoint::read`](crate::endpoint::Endpoint::read) came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Taken {
+    /// Octets that are free again.
+    pub octets: u32,
+    /// The peer is to be told: there is more to poll than there was before.
+    pub follows: bool,
 }
 
 /// What the data path leaves to the whole engine. One number at most, so that it
@@ -95,14 +105,27 @@ impl DataPath<'_> {
                 eye_catcher_at: None,
             })
         })?;
-        if connection.take_moved_timeout() {
-            let deadline = connection.next_timeout();
+        let moved = connection.moved_deadline();
+        self.after_write(index, link, moved, written);
+        Ok(written)
+    }
+
+    /// What follows from a write of so many octets, after which the connection has this
+    /// deadline, if it has another one than before.
+    #[inline(always)]
+    pub(crate) fn after_write(
+        &mut self,
+        index: u32,
+        link: u32,
+        moved: Option<Option<Instant>>,
+        written: u32,
+    ) {
+        if let Some(deadline) = moved {
             self.connections.set_deadline(index, deadline);
         }
         if written > 0 {
             self.queue_on_link(index, link);
         }
-        Ok(written)
     }
 
     /// Frees what `take` has read: at most a CDC message follows from that.
@@ -111,7 +134,7 @@ impl DataPath<'_> {
         &mut self,
         index: u32,
         take: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Result<u32, ApiMisuse> {
+    ) -> Result<Taken, ApiMisuse> {
         let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::Closed);
         };
@@ -120,11 +143,15 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
-        let taken = connection.read(|octets| take(&element.spans(octets, eye_catcher)))?;
-        if connection.has_work_of_reading() {
+        let octets = connection.read(
+            #[inline(always)]
+            |octets| take(&element.spans(octets, eye_catcher)),
+        )?;
+        let follows = connection.has_work_of_reading();
+        if follows {
             self.queue_on_link(index, link);
         }
-        Ok(taken)
+        Ok(Taken { octets, follows })
     }
 
     // ---- lists -----------------------------------------------------------
@@ -243,8 +270,7 @@ fn after_connection(
     let wants_work = connection.has_work();
     let readable = phase == Phase::Active && connection.take_readable();
     let settled = connection.notices().is_empty();
-    if connection.take_moved_timeout() {
-        let deadline = connection.next_timeout();
+    if let Some(deadline) = connection.moved_deadline() {
         path.connections.set_deadline(index, deadline);
     }
     if wants_work {

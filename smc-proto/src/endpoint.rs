@@ -17,6 +17,7 @@ pub use queries::{LinkStatus, Usage};
 
 pub use crate::command::BufferSpans;
 use crate::config::Config;
+pub use crate::data_path::Taken;
 use crate::data_path::{DataPath, Rest};
 use crate::engine::{Core, Engine};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};

@@ -167,7 +167,7 @@ impl<D: IsmDevice> Binding<D> {
         !self.answers.is_empty() && self.answers.contains(&failure)
     }
 
-    #[inline]
+    #[inline(always)]
     fn signal(&mut self, conn: ConnId, buffer: BufferId, cdc: &[u8; 32]) {
         let remote = self.buffers.remote(buffer);
         let moved = remote.and_then(|to| self.device.move_cdc(to, 0, 0, cdc, true));
@@ -248,7 +248,7 @@ impl<D: IsmDevice> Binding<D> {
     ///
     /// # Errors
     /// As [`IsmDevice::move_data`]: the peer's memory is gone, and soon the connection.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, IsmError> {
         let mut left = octets;
         for segment in space.segments {
@@ -268,7 +268,7 @@ impl<D: IsmDevice> Binding<D> {
 
     /// Executes what [`Endpoint::write_and_tell`](smc_proto::endpoint::Endpoint::write_and_tell)
     /// gave, as [`Self::execute`] does [`IsmCommand::Signal`].
-    #[inline]
+    #[inline(always)]
     pub fn tell(&mut self, signal: &Signal) {
         let Signal { conn, buffer, cdc } = signal;
         if !self.owes_failure(*conn) {
@@ -290,7 +290,7 @@ impl<D: IsmDevice> Binding<D> {
     ///
     /// # Errors
     /// As [`IsmDevice::read`]: the DMB is gone.
-    #[inline]
+    #[inline(always)]
     pub fn take(&self, readable: &BufferSpans, into: &mut [u8]) -> Result<u32, IsmError> {
         let dmb = self.buffers.dmb(readable.buffer).ok_or(IsmError::Stale)?;
         let mut taken = 0;

@@ -160,6 +160,7 @@ impl SharedRegion {
     /// It does so only if a flag may have to be taken back; the other side may have zeroed
     /// it since.
     //= SHM-024
+    #[inline]
     pub(crate) fn write_cdc(
         &self,
         offset: u32,

@@ -182,8 +182,15 @@ impl IsmPair {
             let committed = conn.commit_urgent(now, taken as u32);
             return committed.ok().map(|()| taken);
         }
-        let written = end.endpoint.write_and_tell(now, id, |_| taken as u32)?;
-        let (_, told) = written.ok()?;
+        let mut told = None;
+        let written = end.endpoint.write_and_tell(
+            now,
+            id,
+            &mut told,
+            |_, _| taken as u32,
+            |told, signal| *told = Some(*signal),
+        )?;
+        written.ok()?;
         if let Some(signal) = told {
             self.execute(side, &signal.into())?;
         }

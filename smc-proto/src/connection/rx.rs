@@ -91,7 +91,7 @@ impl Rx {
     }
 
     /// Moves the consumer cursor; returns whether it passed an urgent octet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn consume(&mut self, octets: u32) -> bool {
         self.consumed = self.ring.advance(self.consumed, octets);
         self.urgent.is_present() && self.pass_urgent()

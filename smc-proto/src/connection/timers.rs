@@ -81,10 +81,11 @@ impl Connection {
         self.moved_timeout = true;
     }
 
-    /// Whether [`Connection::next_timeout`] may have changed since the last call.
+    /// [`Connection::next_timeout`], if it may have changed since the last call.
     #[inline]
-    pub(crate) fn take_moved_timeout(&mut self) -> bool {
-        core::mem::take(&mut self.moved_timeout)
+    pub(crate) fn moved_deadline(&mut self) -> Option<Option<Instant>> {
+        let moved = core::mem::take(&mut self.moved_timeout);
+        moved.then(|| self.next_timeout())
     }
 
     /// Does what is due; early calls are harmless.

@@ -129,15 +129,16 @@ impl Connection {
     }
 
     /// [`Connection::next_turn`], if all there is to it is a message that tells of octets
-    /// where they belong already: what is said, and in how many pieces the octets lie. It
-    /// counts as completed.
+    /// where they belong already, which `say` is given; and in how many pieces the octets
+    /// lie. The message counts as completed.
     //= D-045
     #[inline(always)]
     pub(crate) fn next_in_place(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-    ) -> Option<(Cdc, Told, u32)> {
+        say: impl FnOnce(Cdc),
+    ) -> Option<(Told, u32)> {
         // Nothing is under way, and the application holds nothing back.
         let usual = self.steady && self.tx.attached && !self.tx.may_hold();
         if !usual || self.silent || self.wants.contains(Wants::VALIDATE) {
@@ -148,6 +149,7 @@ impl Connection {
             return None;
         }
         let (cdc, record) = self.notification(now, cfg, octets);
+        say(cdc);
         self.tx.count_completed(record);
         let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
         let told = Told {
@@ -155,7 +157,7 @@ impl Connection {
             octets,
             blocked,
         };
-        Some((cdc, told, pieces))
+        Some((told, pieces))
     }
 
     /// Whether writes are still allowed: no C or A is decided.

@@ -3,7 +3,7 @@
 use super::{AnswerError, ConnMut, Endpoint, OpenError};
 use crate::command::{BufferSpans, Signal};
 use crate::connection::ApiMisuse;
-use crate::data_path::Rest;
+use crate::data_path::{Rest, Taken};
 use crate::engine::Engine;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
@@ -111,46 +111,49 @@ impl<S: Storage> Endpoint<S> {
         Some(ConnMut { engine, index })
     }
 
-    /// [`ConnMut::read`] of a connection; `None` if the handle is stale.
+    /// [`ConnMut::read`] of a connection, and whether anything follows from it that is to
+    /// be polled; `None` if the handle is stale.
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was freed.
-    #[inline]
+    #[inline(always)]
     pub fn read(
         &mut self,
         now: Instant,
         conn: ConnId,
         take: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Option<Result<u32, ApiMisuse>> {
+    ) -> Option<Result<Taken, ApiMisuse>> {
         self.core.begin(now);
         let mut path = self.data_path();
         let live = path.connections.is_live(conn.index, conn.generation);
         live.then(|| path.read(conn.index, take))
     }
 
-    /// [`ConnMut::write`] to a connection, and what tells the peer of it, if the octets lie
-    /// in memory that the peer reads and nobody comes first; `None` if the handle is stale.
-    /// That is to be executed as an [`IsmCommand::Signal`], before the next call of any kind.
+    /// [`ConnMut::write`] to a connection, and `tell` for what tells the peer of it, if the
+    /// octets lie in memory that the peer reads and nobody comes first; `None` if the handle
+    /// is stale. `tell` is to execute it as an [`IsmCommand::Signal`]; both are given `peer`.
     /// Whatever else follows is polled as ever.
     ///
     /// [`IsmCommand::Signal`]: crate::command::IsmCommand::Signal
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
-    #[inline]
-    pub fn write_and_tell(
+    #[inline(always)]
+    pub fn write_and_tell<T>(
         &mut self,
         now: Instant,
         conn: ConnId,
-        fill: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Option<Result<(u32, Option<Signal>), ApiMisuse>> {
+        peer: &mut T,
+        fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
+        tell: impl FnOnce(&mut T, &Signal),
+    ) -> Option<Result<u32, ApiMisuse>> {
         self.core.begin(now);
         let mut rest = Rest::Nothing;
         let mut path = self.data_path();
         if !path.connections.is_live(conn.index, conn.generation) {
             return None;
         }
-        let written = path.write_and_tell(conn.index, fill, &mut rest);
+        let written = path.write_and_tell(conn.index, peer, fill, tell, &mut rest);
         if rest != Rest::Nothing {
             self.carry_out(rest);
         }

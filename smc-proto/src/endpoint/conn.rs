@@ -142,7 +142,8 @@ impl ConnMut<'_> {
         take: impl FnOnce(&BufferSpans) -> u32,
     ) -> Result<u32, ApiMisuse> {
         self.engine.core.begin(now);
-        self.engine.data_path().read(self.index, take)
+        let taken = self.engine.data_path().read(self.index, take)?;
+        Ok(taken.octets)
     }
 
     /// Whether the peer sends no more and everything was read.

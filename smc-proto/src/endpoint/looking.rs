@@ -2,9 +2,9 @@
 
 use super::Endpoint;
 use crate::completion::IsmCompletion;
-use crate::data_path::Rest;
+use crate::data_path::{DataPath, Rest};
 use crate::id::{BufferId, ConnId};
-use crate::link_group::Follows;
+use crate::link_group::{Follows, owner_of};
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
@@ -47,20 +47,26 @@ impl<S: Storage> Endpoint<S> {
         look: impl FnOnce(BufferId, &mut [u8; CDC_ISM_LENGTH]) -> bool,
     ) -> Looked {
         let tables = self.storage.tables();
-        let record = tables.connections.live(conn.index, conn.generation);
-        let Some(buffer) = record.map(|record| record.rmb.id()) else {
+        let Some(record) = tables.connections.live(conn.index, conn.generation) else {
             return Looked::Nothing;
         };
+        let buffer = record.rmb.id();
         let mut cdc = [0; CDC_ISM_LENGTH];
         if !look(buffer, &mut cdc) {
             return Looked::Nothing;
         }
+        // Who sends in place receives in a DMB of its own.
+        let owner = match &record.connection {
+            Some(at) if at.is_attached() => Some(conn.index),
+            _ => owner_of(&tables.buffers, &tables.connections, buffer),
+        };
         self.core.begin(now);
         self.core.step();
-        match self.on_usual_signal(buffer, &cdc) {
-            Some((_, Follows::Readable)) => return Looked::Cursors,
-            Some((_, Follows::Rest(Rest::Nothing))) => {}
-            Some((_, Follows::Rest(rest))) => self.carry_out(rest),
+        let mut path = DataPath::new(&mut self.core, tables);
+        match owner.and_then(|owner| path.on_usual_signal(owner, &cdc)) {
+            Some(Follows::Readable) => return Looked::Cursors,
+            Some(Follows::Rest(Rest::Nothing)) => {}
+            Some(Follows::Rest(rest)) => self.carry_out(rest),
             None => self.on_other_ism(&IsmCompletion::Signalled { buffer, cdc }),
         }
         Looked::More

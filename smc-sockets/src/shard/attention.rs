@@ -184,7 +184,7 @@ impl State {
 
     /// Gives the device back after using it: it stays awake, unless somebody who does not
     /// look himself is to be told of what happens.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leave(&mut self, shard: &Arc<Shard>, now: Instant) {
         let at = &mut self.attention;
         if self.transports.ism.device().is_parked() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
+use smc_proto::endpoint::Taken;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
 use smc_proto::wire::types::IsmGid;
@@ -36,27 +37,26 @@ impl State {
 
     /// Looks for something to read if there is nothing: once, or a few times for who would
     /// wait. An answer comes soon, and to begin to wait takes longer than some looks.
-    #[inline]
+    #[inline(always)]
     fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
         if socket.conn().is_none_or(|id| self.engine.is_readable(id)) {
             return;
         }
-        if self.look(shard, socket, now) {
-            return socket.heard_at_once();
-        }
-        if socket.is_nonblocking() || !self.looks_for(socket) {
-            return;
-        }
-        for _ in 1..GLANCES {
-            std::hint::spin_loop();
+        for look in 0..GLANCES {
             if self.look(shard, socket, now) {
+                if look == 0 {
+                    socket.heard_at_once();
+                }
                 return;
             }
+            if look == 0 && (socket.is_nonblocking() || !self.looks_for(socket)) {
+                return;
+            }
+            std::hint::spin_loop();
         }
     }
 
     /// Reads what there is, if no urgent mark is in the way.
-    #[inline]
     pub(super) fn read_on(
         &mut self,
         shard: &Arc<Shard>,
@@ -66,18 +66,25 @@ impl State {
     ) -> Option<io::Result<usize>> {
         let (id, via) = (socket.conn(), socket.via());
         let transports = &mut self.transports;
-        let read = id.and_then(|id| {
-            let take = |octets: &_| transports.take(via, id, octets, into);
-            self.engine.read(now, id, take)
-        });
+        let read = match id {
+            Some(id) => self.engine.read(
+                now,
+                id,
+                #[inline(always)]
+                |octets| transports.take(via, id, octets, into),
+            ),
+            None => None,
+        };
         match read {
-            Some(Ok(0)) => self.nothing_to_read(socket, into, now),
-            Some(Ok(len)) => {
-                self.send(shard, now);
+            Some(Ok(Taken { octets: 0, .. })) => self.nothing_to_read(socket, into, now),
+            Some(Ok(Taken { octets, follows })) => {
+                if follows {
+                    self.send(shard, now);
+                }
                 if socket.is_polled() && !self.is_readable(socket, now) {
                     socket.mark(Direction::Read);
                 }
-                Some(Ok(len as usize))
+                Some(Ok(octets as usize))
             }
             Some(Err(_)) | None => Some(read_left(socket, into)),
         }
@@ -119,11 +126,19 @@ impl State {
         };
         let (transports, via) = (&mut self.transports, socket.via());
         let mut failed = false;
-        let written = self.engine.write_and_tell(now, id, |space| {
-            let fits = transports.fill(via, space, octets);
-            failed = fits.is_err();
-            fits.unwrap_or(0)
-        });
+        let written = self.engine.write_and_tell(
+            now,
+            id,
+            transports,
+            #[inline(always)]
+            |transports, space| {
+                let fits = transports.fill(via, space, octets);
+                failed = fits.is_err();
+                fits.unwrap_or(0)
+            },
+            #[inline(always)]
+            |transports, signal| transports.ism.tell(signal),
+        );
         if failed {
             // The peer took the memory back that it had given this connection.
             let completion = IsmCompletion::MoveFailed { conn: id };
@@ -132,11 +147,8 @@ impl State {
             return Some(Err(gone(socket)));
         }
         match written {
-            Some(Ok((0, _))) => None,
-            Some(Ok((len, told))) => {
-                if let Some(signal) = told {
-                    self.transports.ism.tell(&signal);
-                }
+            Some(Ok(0)) => None,
+            Some(Ok(len)) => {
                 socket.heard_in_turn();
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {

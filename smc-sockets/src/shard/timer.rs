@@ -9,7 +9,7 @@ use super::{Shard, State};
 
 impl State {
     /// Sees to it that the driver wakes at the next deadline.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&mut self, shard: &Shard, now: Instant) {
         if let Some(time) = self.engine.poll_timeout() {
             self.wake_at(shard, time, now);
@@ -20,12 +20,17 @@ impl State {
     }
 
     /// Sees to it that the driver wakes at this time; earlier does no harm.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
         if self.armed.is_none_or(|armed| time < armed) {
-            self.armed = Some(time);
-            shard.set_timer(time.since(now));
+            self.wake_earlier_at(shard, time, now);
         }
+    }
+
+    #[inline(never)]
+    fn wake_earlier_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
+        self.armed = Some(time);
+        shard.set_timer(time.since(now));
     }
 
     /// The timer has gone off.

@@ -133,7 +133,7 @@ impl Transports {
     }
 
     /// Copies octets into free space of a send buffer: how many fitted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         via: Via,
@@ -148,7 +148,7 @@ impl Transports {
     }
 
     /// Copies readable octets out of a receive buffer: how many fitted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         via: Via,

@@ -128,7 +128,7 @@ impl IsmDevice for Device {
         check_vlan(Some(vlan))
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_data(
         &mut self,
         remote: RemoteDmb,
@@ -141,7 +141,7 @@ impl IsmDevice for Device {
         to.region.copy_in(offset, source)
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_cdc(
         &mut self,
         remote: RemoteDmb,
@@ -186,6 +186,7 @@ impl IsmDevice for Device {
         self.next_report()
     }
 
+    #[inline(always)]
     fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
         let own = self.own(dmb)?;
         own.region.copy_out(offset, into)?;

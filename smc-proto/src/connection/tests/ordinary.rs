@@ -22,7 +22,7 @@ fn fingerprint(conn: &Connection) -> u64 {
 impl<T> Beside<T> {
     fn of(conn: &mut Connection, step: impl FnOnce(&mut Connection) -> Option<T>) -> Self {
         // The owner of a connection looks at its deadlines after each step.
-        conn.take_moved_timeout();
+        let _ = conn.moved_deadline();
         let mut beside = conn.clone();
         let result = step(&mut beside);
         if result.is_none() {

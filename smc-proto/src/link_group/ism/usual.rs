@@ -7,7 +7,7 @@ use crate::command::{BufferSpans, IsmCommand, Signal};
 use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{DataPath, Rest};
-use crate::id::{BufferId, ConnId, DeviceId};
+use crate::id::{BufferId, ConnId, DeviceId, NONE};
 use crate::link_group::{Buffer, segments};
 use crate::slots::Pool;
 use crate::stats::count;
@@ -16,14 +16,18 @@ use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 impl DataPath<'_> {
     /// [`DataPath::write`] and [`DataPath::next_signal`] in one, if no connection of the
     /// way waits for its turn and the octets lie with the peer already; else the first.
+    ///
+    /// The peer is told first, as it waits: what is noted of that comes after.
     //= D-045
     #[inline(always)]
-    pub(crate) fn write_and_tell(
+    pub(crate) fn write_and_tell<T>(
         &mut self,
         index: u32,
-        fill: impl FnOnce(&BufferSpans) -> u32,
+        peer: &mut T,
+        fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
+        tell: impl FnOnce(&mut T, &Signal),
         rest: &mut Rest,
-    ) -> Result<(u32, Option<Signal>), ApiMisuse> {
+    ) -> Result<u32, ApiMisuse> {
         let (core, connections, links) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
             return Err(ApiMisuse::SendClosed);
@@ -33,38 +37,48 @@ impl DataPath<'_> {
             && links.at(link).is_some_and(|link| link.is_idle_for_data());
         let buffer = record.send_buffer_id();
         let (now, config) = (core.now, &core.config.connection);
-        let usual = record
-            .connection
-            .as_mut()
-            .filter(|at| idle && at.is_attached());
-        let Some(connection) = usual else {
-            return self.write(index, fill).map(|written| (written, None));
+        let has_buffers = record.group != NONE;
+        let Some(connection) = record.connection.as_mut().filter(|_| has_buffers) else {
+            return Err(ApiMisuse::SendClosed);
         };
-        let written = connection.write(now, config, |space| {
-            fill(&BufferSpans {
-                buffer,
-                segments: segments(space, 0),
-                eye_catcher_at: None,
-            })
-        })?;
+        let written = connection.write(
+            now,
+            config,
+            #[inline(always)]
+            |space| {
+                let space = BufferSpans {
+                    buffer,
+                    segments: segments(space, 0),
+                    eye_catcher_at: None,
+                };
+                fill(peer, &space)
+            },
+        )?;
+        if !idle || !connection.is_attached() {
+            let moved = connection.moved_deadline();
+            self.after_write(index, link, moved, written);
+            return Ok(written);
+        }
         if written == 0 {
-            return Ok((0, None));
+            return Ok(0);
         }
-        let Some((cdc, told, pieces)) = connection.next_in_place(now, config) else {
-            *rest = self.after_connection(index);
-            return Ok((written, None));
-        };
-        let settled = connection.is_settled();
-        core.statistics.told(told, pieces);
-        if !settled {
+        let conn = ConnId { index, generation };
+        let said = connection.next_in_place(
+            now,
+            config,
+            #[inline(always)]
+            |cdc| {
+                let cdc = CdcIsm::from(cdc);
+                tell(peer, &Signal { conn, buffer, cdc });
+            },
+        );
+        if let Some((told, pieces)) = said {
+            core.statistics.told(told, pieces);
+        }
+        if said.is_none() || !connection.is_settled() {
             *rest = self.after_connection(index);
         }
-        let signal = Signal {
-            conn: ConnId { index, generation },
-            buffer,
-            cdc: CdcIsm::from(cdc),
-        };
-        Ok((written, Some(signal)))
+        Ok(written)
     }
 
     /// The whole turn of the next connection of a device, if that is what comes next and
@@ -89,8 +103,10 @@ impl DataPath<'_> {
             return None;
         }
         let connection = record.connection.as_mut()?;
-        let (cdc, told, pieces) =
-            connection.next_in_place(self.core.now, &self.core.config.connection)?;
+        let mut said = None;
+        let (now, config) = (self.core.now, &self.core.config.connection);
+        let (told, pieces) = connection.next_in_place(now, config, |cdc| said = Some(cdc))?;
+        let cdc = CdcIsm::from(said?);
         let settled = connection.is_settled();
         let buffer = record.send_buffer_id();
         self.core.statistics.told(told, pieces);
@@ -100,12 +116,8 @@ impl DataPath<'_> {
         if !settled {
             *rest = self.after_connection(index);
         }
-        let signal = Signal {
-            conn: ConnId { index, generation },
-            buffer,
-            cdc: CdcIsm::from(cdc),
-        };
-        Some(signal.into())
+        let conn = ConnId { index, generation };
+        Some(Signal { conn, buffer, cdc }.into())
     }
 
     /// A message stands in the DMB in which this connection receives: what follows, if
