@@ -163,8 +163,10 @@ impl<D: IsmDevice> Binding<D> {
     /// must not be told of octets that it has not got.
     #[inline]
     fn owes_failure(&self, conn: ConnId) -> bool {
-        let failure = IsmCompletion::MoveFailed { conn };
-        !self.answers.is_empty() && self.answers.contains(&failure)
+        if self.answers.is_empty() {
+            return false;
+        }
+        self.answers.contains(&IsmCompletion::MoveFailed { conn })
     }
 
     #[inline(always)]
@@ -278,7 +280,7 @@ impl<D: IsmDevice> Binding<D> {
 
     /// Reads the head of a DMB: whether there may be anything new. For
     /// [`Endpoint::look`](smc_proto::endpoint::Endpoint::look).
-    #[inline]
+    #[inline(always)]
     pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
         // What was to be told before comes first.
         let dmb = self.buffers.dmb(buffer).filter(|_| self.answers.is_empty());

@@ -3,6 +3,8 @@
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 
+use smc_proto::time::Instant;
+
 use super::SmcStream;
 use crate::shard::Shard;
 use crate::waiting::{Direction, until_done};
@@ -71,23 +73,48 @@ impl SmcStream {
     }
 
     /// Writes everything, as a blocking send over TCP does, or what there is room for.
-    fn write_smc<'a>(
+    #[inline]
+    fn write_smc(&self, shard: &Arc<Shard>, octets: &[u8]) -> io::Result<usize> {
+        if octets.is_empty() {
+            return Ok(0);
+        }
+        let mut since = None;
+        let written = self.write_some(shard, octets, &mut since)?;
+        match octets.get(written..) {
+            Some(rest @ [_, ..]) => self.write_rest(shard, written, [rest], since),
+            _ => Ok(written),
+        }
+    }
+
+    /// Writes as much as there is room for, waiting for some.
+    #[inline]
+    fn write_some(
         &self,
         shard: &Arc<Shard>,
-        slices: impl Iterator<Item = &'a [u8]>,
+        octets: &[u8],
+        since: &mut Option<Instant>,
     ) -> io::Result<usize> {
         let socket = self.socket();
+        until_done(shard, socket, Direction::Write, since, |state, now| {
+            state.write(shard, socket, octets, now)
+        })
+    }
+
+    /// Writes everything behind the `total` octets that are written, as does
+    /// [`Self::write_smc`]; it waits `since` then, if it has begun to.
+    #[inline(never)]
+    fn write_rest<'a>(
+        &self,
+        shard: &Arc<Shard>,
+        mut total: usize,
+        slices: impl IntoIterator<Item = &'a [u8]>,
         // However often the peer makes a little room: the time is that of the whole.
-        let mut since = None;
-        let mut total = 0;
+        mut since: Option<Instant>,
+    ) -> io::Result<usize> {
         for octets in slices {
             let mut left = octets;
             while !left.is_empty() {
-                let direction = Direction::Write;
-                let written = until_done(shard, socket, direction, &mut since, |state, now| {
-                    state.write(shard, socket, left, now)
-                });
-                match written {
+                match self.write_some(shard, left, &mut since) {
                     Ok(len) => {
                         total += len;
                         left = left.get(len..).unwrap_or_default();
@@ -121,14 +148,14 @@ impl Read for &SmcStream {
 impl Write for &SmcStream {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         match self.smc() {
-            Some(shard) => self.write_smc(shard, std::iter::once(octets)),
+            Some(shard) => self.write_smc(shard, octets),
             None => (&self.socket().tcp).write(octets),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.smc() {
-            Some(shard) => self.write_smc(shard, slices.iter().map(|slice| &**slice)),
+            Some(shard) => self.write_rest(shard, 0, slices.iter().map(|slice| &**slice), None),
             None => (&self.socket().tcp).write_vectored(slices),
         }
     }

@@ -197,7 +197,7 @@ impl IsmDevice for Device {
     }
 
     //= SHM-034
-    #[inline]
+    #[inline(always)]
     fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
         // Who sleeps is told by a ring, and what was heard before comes first.
         if self.parked || !self.reports.is_empty() {
