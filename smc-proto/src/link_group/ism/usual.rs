@@ -1,6 +1,9 @@
 //! What happens on a way while octets flow, and nothing else: a message of a
 //! connection whose octets lie with the peer already, and a signal that moves cursors.
 //! Whatever else there is to do, or to hear, takes the long way to the same end.
+//!
+//! All of this, with what the caller does in between, is meant to become one function: to
+//! call and to return cost as much as what is done here.
 
 use super::{IsmBuffer, ism_slot};
 use crate::command::{BufferSpans, IsmCommand, Signal};
