@@ -8,7 +8,7 @@ use smc_proto::config::{
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{
     AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Looked, Next,
-    OpenError, TcpEvent, Usage,
+    OpenError, Taken, TcpEvent, Usage,
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
@@ -383,6 +383,11 @@ fn path(input: &mut Input, sink: &mut Sink) {
     sink.display(&technology);
     let looked = input.one_of(&[Looked::Nothing, Looked::Cursors, Looked::More]);
     sink.hashed(&looked, &Looked::More);
+    let taken = Taken {
+        octets: input.u32(),
+        follows: input.bit(),
+    };
+    sink.hashed(&taken, &taken);
     let terms = Terms::of(technology, version);
     sink.hashed(&terms, &terms);
     let ism = IsmPath {
