@@ -1,0 +1,27 @@
+//! Attacks: each is a function that a process of the attacker's user runs.
+//!
+//! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
+
+mod visitor;
+
+use std::io;
+
+/// Runs the attack of this name.
+///
+/// # Errors
+/// The attack's, or [`io::ErrorKind::NotFound`].
+pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
+    match name {
+        "visitor" => visitor::run(arguments),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// The address that is the first argument.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if there is none.
+pub fn address(arguments: &[String]) -> io::Result<std::net::SocketAddr> {
+    let address = arguments.first().and_then(|address| address.parse().ok());
+    address.ok_or(io::ErrorKind::InvalidInput.into())
+}

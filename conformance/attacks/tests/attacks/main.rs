@@ -1,0 +1,11 @@
+//! Attacks by other users, and what honest clients of third users see of them.
+#![cfg(target_os = "linux")]
+
+mod baseline;
+
+use smc_attacks::World;
+
+/// A world of its own, if this is root.
+fn world() -> Option<World> {
+    World::new(env!("CARGO_BIN_EXE_smc-attack-role"))
+}
