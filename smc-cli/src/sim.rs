@@ -72,7 +72,7 @@ pub fn run(
             .or_else(|| std::thread::available_parallelism().ok());
         let shown = screen.progress && !arguments.json && !arguments.quiet;
         let bar = progress(shown, seeds.end - seeds.start);
-        let findings = many::run(seeds, arguments.check, jobs.map_or(1, usize::from), &bar);
+        let findings = many::run(seeds, arguments.judges(), jobs.map_or(1, usize::from), &bar);
         bar.finish_and_clear();
         (findings, None)
     };

@@ -89,8 +89,8 @@ fn arguments(more: &[&str]) -> SimArguments {
 }
 
 #[test]
-fn conversations_are_judged_if_that_is_asked_for() {
-    for (check, judged) in [(None, 0), (Some("--check"), 3)] {
+fn conversations_are_judged_if_not_declined() {
+    for (check, judged) in [(None, 3), (Some("--check"), 3), (Some("--no-check"), 0)] {
         let arguments = ["sim", "--seeds", "7..10", "--json"];
         let outcome = smcx(arguments.into_iter().chain(check));
         assert_eq!(outcome.status, 0, "{}", outcome.stderr);
@@ -145,10 +145,10 @@ fn a_failed_seed_is_told_with_the_command_that_replays_it() {
             assert!(shown.contains("… and 1 more"), "{shown}");
         }
     }
-    // The command that is told is one that can be given.
+    // The command that is shown can be given, and judges.
     let words: Vec<_> = replay.split(' ').skip(2).collect();
     let arguments = arguments(&words);
-    assert!(arguments.trace && arguments.check().is_ok());
+    assert!(arguments.trace && arguments.judges() && arguments.check().is_ok());
 }
 
 #[test]

@@ -47,7 +47,9 @@ pub(super) fn run(seeds: Range<u64>, check: bool, jobs: usize, bar: &ProgressBar
 }
 
 impl Findings {
-    fn run(&mut self, seed: u64, check: bool) {
+    /// Runs a seed, judges its conversations if that is asked for, and counts a panic as
+    /// a failure of that seed.
+    pub(super) fn run(&mut self, seed: u64, check: bool) {
         self.checked += u64::from(check);
         let run = || match check {
             true => judged(seed),
