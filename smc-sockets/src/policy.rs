@@ -8,6 +8,7 @@
 mod error;
 mod file;
 mod place;
+mod reading;
 mod rule;
 mod size;
 mod subnet;
@@ -56,6 +57,8 @@ pub struct Policy {
     pub pnet: PnetTable,
     /// How long servers that misunderstood a Proposal are not asked.
     pub shun: Shun,
+    /// What is wrong with the file it was to be read from.
+    unusable: Option<String>,
 }
 
 /// Most user EIDs of a policy: the engine has room for four, and processes of one host
@@ -133,11 +136,28 @@ impl Default for Policy {
             assume_smc: Vec::new(),
             pnet: PnetTable::default(),
             shun: Shun::default(),
+            unusable: None,
         }
     }
 }
 
 impl Policy {
+    /// The policy in place of a file that is wrong: every connection is TCP.
+    fn unusable(error: &PolicyError) -> Self {
+        Self {
+            unusable: Some(error.to_string()),
+            tcp_option: UseOption::Never,
+            ..Self::default()
+        }
+    }
+
+    /// What is wrong with the file that [`Self::find`] found: the file, the line and the key.
+    /// Every connection is TCP then, by [`Rule::Unusable`].
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.unusable.as_deref()
+    }
+
     /// Whether a connection to a server may use SMC.
     ///
     /// # Errors
@@ -203,6 +223,9 @@ impl Policy {
     }
 
     fn alive(&self) -> Result<(), Rule> {
+        if self.unusable.is_some() {
+            return Err(Rule::Unusable);
+        }
         match (self.enabled, self.transports.is_empty()) {
             (false, _) => Err(Rule::Disabled),
             (true, true) => Err(Rule::NoTransport),

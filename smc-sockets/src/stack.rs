@@ -1,7 +1,7 @@
 //! One SMC stack of this process.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -165,17 +165,27 @@ impl Stack {
     }
 
     /// The stack of this process, opened when it is first asked for, with the policy that
-    /// [`Policy::find`] finds.
+    /// [`Policy::find`] finds. A mistake in a policy file that nothing named is written to the
+    /// standard error, and every connection is TCP.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`io::ErrorKind::InvalidData`] for a policy with a mistake.
+    /// As [`Self::open`], and [`io::ErrorKind::InvalidData`] for a mistake in the policy file
+    /// that `SMC_POLICY` names.
     pub fn of_process() -> io::Result<Self> {
         static OF_PROCESS: OnceLock<Stack> = OnceLock::new();
         if let Some(stack) = OF_PROCESS.get() {
             return Ok(stack.clone());
         }
+        let policy = Policy::find()?;
+        if let Some(warning) = policy.warning() {
+            // Without a standard error, the streams still name the reason.
+            let _ = writeln!(
+                io::stderr(),
+                "smc-sockets: policy: {warning}; every connection is TCP"
+            );
+        }
         let settings = Settings {
-            policy: Policy::find()?,
+            policy,
             ..Settings::default()
         };
         let stack = Self::with(settings)?;

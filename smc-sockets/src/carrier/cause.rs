@@ -138,10 +138,7 @@ impl Cause {
     pub(crate) fn remedy(self) -> Option<String> {
         Some(match self {
             Self::Negotiation | Self::NotOffered | Self::NoOption => return None,
-            Self::Policy(rule) => format!(
-                "If that is not what you want, change `{}` in the policy (docs/policy.md).",
-                rule.key()
-            ),
+            Self::Policy(rule) => rule.remedy(),
             Self::NoDevice => "Use an RNIC in the peer's network; `smcx devices` tells what \
                                there is."
                 .to_owned(),

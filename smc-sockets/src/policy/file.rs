@@ -99,6 +99,7 @@ impl From<File> for Policy {
                 servers: file.shun.servers,
                 time: Duration::from_secs(file.shun.seconds),
             },
+            unusable: None,
         }
     }
 }

@@ -1,21 +1,36 @@
 //! Where a policy lies.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
 
+use super::reading::{self, ReadError};
 use super::{Policy, PolicyError};
+use crate::system;
 
-/// The environment variable that names a file; empty, it stands for no file at all.
+/// The environment variable that names a file; empty, it stands for no file at all. A
+/// process that gained rights when it was executed ignores it (see [`places`]).
 pub const ENVIRONMENT: &str = "SMC_POLICY";
 
 /// The file's place below a directory of configuration.
 const BELOW: &str = "smc/policy.toml";
 
 /// Where a policy is looked for if no variable names it, in this order.
+///
+/// A process that gained rights when it was executed (set-user-ID, set-group-ID, file
+/// capabilities: `AT_SECURE` of getauxval(3)) looks below `/etc` only: its environment is
+/// under the control of a user without these rights.
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
-    below(|name| env::var_os(name))
+    below(trusted)
+}
+
+/// An environment variable, if this process may go by it.
+fn trusted(name: &str) -> Option<OsString> {
+    match system::is_secure() {
+        true => None,
+        false => env::var_os(name),
+    }
 }
 
 fn below(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
@@ -36,13 +51,17 @@ fn below(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
 
 impl Policy {
     /// The policy of this process: of the file that `SMC_POLICY` names, or else of the
-    /// first of [`places`] that has one, or else the default. A file that is named and
-    /// missing is an error, and so is one that says what cannot be.
+    /// first of [`places`] that has one, or else the default. A file that the variable names
+    /// and that is missing or wrong is an error.
+    ///
+    /// A place without a regular file that can be read counts as empty. A file at a place
+    /// that is wrong keeps every connection on TCP, see [`Self::warning`]: a mistake in it
+    /// stops no program.
     ///
     /// # Errors
-    /// [`PolicyError`]: the file, and what is wrong with it.
+    /// [`PolicyError`]: the file that the variable names, and what is wrong with it.
     pub fn find() -> Result<Self, PolicyError> {
-        Self::find_in(env::var_os(ENVIRONMENT), &places())
+        Self::find_in(trusted(ENVIRONMENT), &places())
     }
 
     fn find_in(named: Option<OsString>, places: &[PathBuf]) -> Result<Self, PolicyError> {
@@ -52,21 +71,22 @@ impl Policy {
             None => {}
         }
         for path in places {
-            match fs::read_to_string(path) {
-                Ok(text) => return Self::parse(&text).map_err(|error| error.of_file(path)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(PolicyError::unreadable(path, error)),
-            }
+            let policy = match reading::read(path) {
+                Ok(text) => Self::parse(&text).map_err(|error| error.of_file(path)),
+                Err(ReadError::Wrong(error)) => Err(PolicyError::unreadable(path, error)),
+                Err(ReadError::None(_)) => continue,
+            };
+            return Ok(policy.unwrap_or_else(|error| Self::unusable(&error)));
         }
         Ok(Self::default())
     }
 
-    /// The policy of a file.
+    /// The policy of a file: a regular file of at most 1 MiB.
     ///
     /// # Errors
     /// [`PolicyError`]: what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
-        let text = fs::read_to_string(path);
+        let text = reading::read(path).map_err(ReadError::into_io);
         let text = text.map_err(|error| PolicyError::unreadable(path, error))?;
         Self::parse(&text).map_err(|error| error.of_file(path))
     }
@@ -74,7 +94,10 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::policy::Rule;
 
     #[test]
     fn the_users_directory_comes_before_the_systems() {
@@ -123,11 +146,16 @@ mod tests {
         assert!(found(None, &[]).unwrap());
         assert!(!found(None, &[&none, &off, &on]).unwrap());
         assert!(found(Some(&on), &[&off]).unwrap());
-        // What is wrong is never passed over in silence.
+        // A file that is named and wrong is an error.
         let error = found(Some(&none), &[&on]).unwrap_err().to_string();
         assert!(error.contains("none: "), "{error}");
-        let error = found(None, &[&wrong, &on]).unwrap_err().to_string();
+        let error = found(Some(&wrong), &[&on]).unwrap_err().to_string();
         assert!(error.contains("wrong: line 2: enabled: "), "{error}");
+        // The first place counts, with its mistake.
+        let policy = Policy::find_in(None, &[wrong, on.clone()]).unwrap();
+        let warning = policy.warning().unwrap();
+        assert!(warning.contains("wrong: line 2: enabled: "), "{warning}");
+        assert_eq!(policy.listening(1), Err(Rule::Unusable));
         let empty = Policy::find_in(Some(OsString::new()), std::slice::from_ref(&off));
         assert_eq!(empty.unwrap(), Policy::default());
         fs::remove_dir_all(&directory).unwrap();

@@ -9,6 +9,8 @@ use super::{Subnet, Transport};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rule {
+    /// The file that was found is wrong ([`Policy::warning`](super::Policy::warning)).
+    Unusable,
     /// Nothing is enabled.
     Disabled,
     /// No transport is.
@@ -26,10 +28,11 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The key of the policy.
+    /// The key of the policy; empty for [`Self::Unusable`].
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
+            Self::Unusable => "",
             Self::Disabled => "enabled",
             Self::NoTransport | Self::Transport(_) => "transports",
             Self::ListenPort(_) => "listen-ports",
@@ -38,12 +41,26 @@ impl Rule {
             Self::NotPermitted(_) => "permit",
         }
     }
+
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::Unusable => "Correct the policy file: `smcx why` names the line and the key \
+                               (docs/policy.md)."
+                .to_owned(),
+            _ => format!(
+                "If that is not what you want, change `{}` in the policy (docs/policy.md).",
+                self.key()
+            ),
+        }
+    }
 }
 
 /// The key, and what about it.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unusable => f.write_str("its file has a mistake"),
             Self::Disabled => f.write_str("enabled = false"),
             Self::NoTransport => f.write_str("transports is empty"),
             Self::Transport(of) => write!(f, "transports does not have \"{of}\""),

@@ -84,10 +84,13 @@ fn way(to: SocketAddr) -> Condition {
 fn policy(shard: &Shard, to: SocketAddr) -> Condition {
     match shard.asking.policy.connecting(to) {
         Ok(()) => Condition::here("policy", State::Holds, "it permits SMC with this peer"),
-        Err(rule) => Condition::here("policy", State::Fails, rule.to_string()).with(format!(
-            "If that is not what you want, change `{}` in the policy.",
-            rule.key()
-        )),
+        Err(rule) => {
+            let found = match shard.asking.policy.warning() {
+                Some(warning) => format!("everything is TCP, because of a mistake: {warning}"),
+                None => rule.to_string(),
+            };
+            Condition::here("policy", State::Fails, found).with(rule.remedy())
+        }
     }
 }
 
