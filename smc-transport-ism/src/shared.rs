@@ -20,11 +20,14 @@
 //! The protocol, its threat model and what it rests on are in
 //! `docs/shared-memory.md`.
 
+mod alarm;
 mod arrivals;
 mod channel;
+mod departures;
 mod device;
 mod ism;
 mod message;
+mod outbox;
 pub mod pairing;
 mod socket;
 mod spin;

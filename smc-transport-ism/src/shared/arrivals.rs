@@ -10,7 +10,7 @@
 use super::channel::Arrival;
 use super::device::{Attached, Device};
 use super::waiting::REPORTS;
-use crate::device::{DeviceEvent, Dmb, DmbToken, IsmError, IsmReport, RemoteDmb};
+use crate::device::{DeviceEvent, DmbToken, IsmError, IsmReport, RemoteDmb};
 use crate::doorbell::SLOTS;
 use crate::slots::Key;
 
@@ -146,17 +146,14 @@ impl Device {
     /// Ends a channel, after everything it brought.
     fn close(&mut self, key: Key) {
         self.take_rings(key);
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.outbox.fail_offers(IsmError::Unreachable);
+        }
+        self.after_send(key);
         let Some(channel) = self.channels.remove(key) else {
             return;
         };
-        for dmb in channel.untold() {
-            if self.dmbs.remove(dmb).is_some() {
-                let dmb = Dmb(dmb);
-                let error = IsmError::Unreachable;
-                self.reports.push_back(IsmReport::Failed { dmb, error });
-            }
-        }
-        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
+        self.note_behind();
         if self.channel_to(channel.peer).is_ok() {
             // What was offered over this one is gone all the same.
             self.end_attached(key, |at| at.is_over(key), || Attached::Vanished);

@@ -1,20 +1,18 @@
 //! A channel between two devices: a socket for what is rare, bells for what is not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::message::Message;
+use super::outbox::Outbox;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
 use crate::doorbell::{Bed, Listener, Ring, SLOTS, Waker};
-use crate::memory::{BellsOf, SharedRegion, system};
+use crate::memory::{BellsOf, SharedRegion};
 use crate::slots::Key;
-
-/// Messages that may wait for room in the socket before further ones are refused.
-const BACKLOG: usize = 64;
 
 /// A channel of which this side has sent its first message.
 #[derive(Debug)]
@@ -38,7 +36,9 @@ impl Begun {
                 self.complete(gid, &fd).map_err(|_| None)
             }
             Received::Nothing => Err(Some(self)),
-            Received::Message(..) | Received::Malformed | Received::End => Err(None),
+            Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
+                Err(None)
+            }
         }
     }
 
@@ -61,7 +61,8 @@ impl Begun {
             at_word: false,
             listener: Listener::new(),
             waker: Waker::default(),
-            backlog: VecDeque::new(),
+            outbox: Outbox::new(),
+            awaits_room: false,
             offers: BTreeMap::new(),
             ended: None,
         })
@@ -93,19 +94,13 @@ pub(super) struct Channel {
     pub(super) at_word: bool,
     listener: Listener,
     waker: Waker,
-    backlog: VecDeque<Waiting>,
+    pub(super) outbox: Outbox,
+    /// The device's poller reports room in the socket.
+    pub(super) awaits_room: bool,
     /// The peer's DMBs for this device.
     offers: BTreeMap<DmbToken, Offer>,
     /// How often the device had been told to look when the end was first seen.
     pub(super) ended: Option<u32>,
-}
-
-/// A message that waits for room, with what it offers.
-#[derive(Debug)]
-struct Waiting {
-    message: Message,
-    fd: Option<OwnedFd>,
-    dmb: Option<Key>,
 }
 
 /// A peer's DMB.
@@ -134,14 +129,18 @@ pub(super) enum Arrival {
 }
 
 impl Channel {
-    /// Offers the peer a DMB; whether it has been told at once.
+    /// Offers the peer a DMB. The outbox tells what becomes of it.
+    ///
+    /// # Errors
+    /// As [`Outbox::check_room`]; nothing is sent then.
     pub(super) fn offer(
         &mut self,
         dmb: Key,
         token: DmbToken,
         len: u32,
         fd: OwnedFd,
-    ) -> Result<bool, IsmError> {
+    ) -> Result<(), IsmError> {
+        self.outbox.check_room(Instant::now())?;
         let Ring { slot, generation } = ring_of(dmb);
         let message = Message::Offer {
             token,
@@ -149,82 +148,29 @@ impl Channel {
             slot,
             generation,
         };
-        self.send(Waiting {
-            message,
-            fd: Some(fd),
-            dmb: Some(dmb),
-        })
+        self.outbox.push(message, Some((dmb, fd)));
+        self.outbox.flush(&self.socket);
+        Ok(())
     }
 
-    /// Tells the peer that a DMB is no more; never refused.
+    /// Announces to the peer that a DMB is no more; never refused.
     pub(super) fn withdraw(&mut self, dmb: Key, token: DmbToken) {
-        let before = self.backlog.len();
-        self.backlog.retain(|waiting| waiting.dmb != Some(dmb));
-        if self.backlog.len() == before {
-            let message = Message::Withdraw { token };
-            // There are no more of these than DMBs: they need no bound of their own.
-            self.backlog.push_back(Waiting {
-                message,
-                fd: None,
-                dmb: None,
-            });
-            // What cannot be sent now is sent by `flush`; a peer that has gone shows.
-            let _ = self.flush();
+        // There are no more of these than DMBs: they need no bound of their own.
+        if !self.outbox.cancel(dmb) {
+            self.outbox.push(Message::Withdraw { token }, None);
+            self.outbox.flush(&self.socket);
         }
     }
 
     /// Sends the peer an event.
+    ///
+    /// # Errors
+    /// As [`Outbox::check_room`]; nothing is sent then.
     pub(super) fn event(&mut self, code: u32, info: u64) -> Result<(), IsmError> {
-        let message = Message::Event { code, info };
-        self.send(Waiting {
-            message,
-            fd: None,
-            dmb: None,
-        })
-        .map(|_| ())
-    }
-
-    fn send(&mut self, waiting: Waiting) -> Result<bool, IsmError> {
-        //= SHM-028
-        if self.backlog.len() >= BACKLOG {
-            return Err(IsmError::Busy);
-        }
-        let dmb = waiting.dmb;
-        self.backlog.push_back(waiting);
-        // The descriptor is shut when the peer went: no need to tell twice.
-        let told = self.flush().map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => IsmError::Unreachable,
-            _ => system(&error),
-        });
-        if told.is_err() {
-            self.backlog.pop_back();
-        }
-        Ok(told?.into_iter().any(|told| Some(told) == dmb))
-    }
-
-    /// Sends what waits; the DMBs that have thereby been offered.
-    pub(super) fn flush(&mut self) -> io::Result<Vec<Key>> {
-        let mut told = Vec::new();
-        while let Some(waiting) = self.backlog.front() {
-            let fd = waiting.fd.as_ref().map(AsFd::as_fd);
-            match self.socket.send(waiting.message, fd) {
-                Ok(()) => told.extend(self.backlog.pop_front().and_then(|sent| sent.dmb)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(told)
-    }
-
-    /// Whether something waits for room.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.backlog.is_empty()
-    }
-
-    /// DMBs the peer was never told of.
-    pub(super) fn untold(&self) -> impl Iterator<Item = Key> {
-        self.backlog.iter().filter_map(|waiting| waiting.dmb)
+        self.outbox.check_room(Instant::now())?;
+        self.outbox.push(Message::Event { code, info }, None);
+        self.outbox.flush(&self.socket);
+        Ok(())
     }
 
     /// Takes one message from the peer. Behind its end there is none.
@@ -233,6 +179,8 @@ impl Channel {
             return Arrival::End;
         }
         match self.socket.receive() {
+            // A peer that takes no messages has gone, once all that it sent is read.
+            Received::Nothing if self.outbox.is_broken() => Arrival::End,
             Received::Nothing => Arrival::Nothing,
             Received::End => Arrival::End,
             Received::Message(Message::Wake, None) => Arrival::Wake,
@@ -250,7 +198,10 @@ impl Channel {
                 },
                 Some(fd),
             ) => self.take_offer(token, len, Ring { slot, generation }, &fd),
-            Received::Message(..) | Received::Malformed => Arrival::Breach,
+            // This process has no descriptor left: no fault of the peer's. The token stays
+            // unknown here.
+            Received::Stripped(Message::Offer { .. }) => Arrival::Inner,
+            Received::Message(..) | Received::Stripped(_) | Received::Malformed => Arrival::Breach,
         }
     }
 

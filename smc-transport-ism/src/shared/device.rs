@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
 
+use super::alarm::Alarm;
 use super::channel::{Begun, Channel};
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
@@ -23,6 +24,9 @@ const MAX_CHANNELS: u32 = 1024;
 /// Of these, peers of one user that is neither root nor this process's own: each holds a
 /// descriptor, and is looked at, as long as the peer likes.
 pub(super) const OF_A_STRANGER: usize = 64;
+
+/// Stands for the alarm at the poller: no channel has this key.
+pub(super) const ALARM: u64 = u64::MAX;
 
 /// What is always waited for.
 pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
@@ -52,6 +56,7 @@ pub struct Device {
     /// The channel to be looked at next.
     pub(super) turn: u32,
     pub(super) spin: SpinBudget,
+    pub(super) alarm: Alarm,
 }
 
 /// A DMB of this device.
@@ -129,12 +134,16 @@ impl Device {
     /// The operating system's.
     pub fn open() -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let poller = rustix::event::epoll::create(CreateFlags::CLOEXEC)?;
+        let alarm = Alarm::new()?;
+        let data = EventData::new_u64(ALARM);
+        rustix::event::epoll::add(&poller, &alarm, data, EventFlags::IN)?;
         Ok(Self {
             gid: Gid128 {
                 gid: super::random()?,
                 ext: super::random()?,
             },
-            poller: rustix::event::epoll::create(CreateFlags::CLOEXEC)?,
+            poller,
             channels: Slots::new(MAX_CHANNELS),
             dmbs: Slots::new(SLOTS),
             attached: Slots::new(2 * SLOTS),
@@ -154,6 +163,7 @@ impl Device {
             } else {
                 Duration::ZERO
             }),
+            alarm,
         })
     }
 

@@ -1,11 +1,10 @@
 //! The device as the engine's adapter drives it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use rustix::event::epoll::{EventData, EventFlags};
+use std::time::Instant;
 
 use super::channel::{Offer, ring_of};
-use super::device::{Attached, Device, HEARD, OwnDmb, pack};
+use super::device::{Attached, Device, OwnDmb};
 use super::facts;
 use crate::device::{
     CDC_LEN, Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
@@ -35,6 +34,9 @@ impl IsmDevice for Device {
         if self.dmbs.is_full() {
             return Err(IsmError::Exhausted);
         }
+        // Nothing is made that could not be offered.
+        let to = self.channels.at(channel).ok_or(IsmError::Unreachable)?;
+        to.outbox.check_room(Instant::now())?;
         // A new file each time: it is zero, and who could write an earlier one cannot
         // write this one.
         //= SHM-021
@@ -50,14 +52,13 @@ impl IsmDevice for Device {
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
         self.slots = self.slots.max(key.0 + 1);
         let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
-        match to.offer(key, token, len, fd) {
-            //= SHM-023
-            Ok(true) => self.report_registered(key),
-            Ok(false) => self.fall_behind(channel),
-            Err(error) => {
-                self.dmbs.remove(key);
-                return Err(error);
-            }
+        if let Err(error) = to.offer(key, token, len, fd) {
+            self.dmbs.remove(key);
+            return Err(error);
+        }
+        self.after_send(channel);
+        if let Some(error) = self.take_failure(Dmb(key)) {
+            return Err(error);
         }
         Ok(Dmb(key))
     }
@@ -73,10 +74,8 @@ impl IsmDevice for Device {
         });
         if let Some(channel) = self.channels.at_mut(own.channel) {
             channel.withdraw(key, own.token);
-            if channel.is_behind() {
-                self.fall_behind(own.channel);
-            }
         }
+        self.after_send(own.channel);
         Ok(())
     }
 
@@ -175,9 +174,7 @@ impl IsmDevice for Device {
         let key = self.channel_to(peer)?;
         let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
         channel.event(code, info)?;
-        if channel.is_behind() {
-            self.fall_behind(key);
-        }
+        self.after_send(key);
         Ok(())
     }
 
@@ -301,31 +298,6 @@ impl Device {
             mask: 0x8000,
             cdc,
         })
-    }
-
-    pub(super) fn report_registered(&mut self, key: Key) {
-        if let Some(own) = self.dmbs.at(key) {
-            let report = IsmReport::DmbRegistered {
-                dmb: Dmb(key),
-                token: own.token,
-            };
-            self.reports.push_back(report);
-        }
-    }
-
-    /// Waits for room in a channel's socket as for anything else.
-    fn fall_behind(&mut self, key: Key) {
-        self.behind = true;
-        self.interest(key, EventFlags::OUT);
-    }
-
-    pub(super) fn interest(&self, key: Key, more: EventFlags) {
-        if let Some(channel) = self.channels.at(key) {
-            let flags = HEARD | more;
-            let data = EventData::new_u64(pack(key));
-            // It fails only for what was never added.
-            let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
-        }
     }
 }
 

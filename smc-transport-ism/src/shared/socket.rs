@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 use super::message::{MESSAGE_LEN, Message};
@@ -23,6 +23,8 @@ pub(super) struct Socket(OwnedFd);
 pub(super) enum Received {
     /// A message, and the descriptor that came with it.
     Message(Message, Option<OwnedFd>),
+    /// A message whose descriptor this process had no room for.
+    Stripped(Message),
     /// Nothing yet.
     Nothing,
     /// The peer has gone.
@@ -79,13 +81,14 @@ impl Socket {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut octets)];
-        let len = loop {
+        let (len, returned) = loop {
             match rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags) {
-                Ok(got) => break got.bytes,
+                Ok(got) => break (got.bytes, got.flags),
                 // A peer that went with something unread is told of once, before what it
                 // sent.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
-                Err(Errno::AGAIN) => return Received::Nothing,
+                // A want of memory here leaves the message where it is.
+                Err(Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS) => return Received::Nothing,
                 Err(_) => return Received::End,
             }
         };
@@ -94,7 +97,10 @@ impl Socket {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
+        let is_stripped = fd.is_none() && returned.contains(ReturnFlags::CTRUNC);
         match octets.get(..len).and_then(Message::parse) {
+            //= SHM-040
+            Some(message) if is_stripped => Received::Stripped(message),
             Some(message) => Received::Message(message, fd),
             None if len == 0 => Received::End,
             None => Received::Malformed,
@@ -106,6 +112,7 @@ impl Socket {
         loop {
             match self.receive() {
                 Received::Message(message, fd) => return Ok((message, fd)),
+                Received::Stripped(_) => return Err(Errno::MFILE.into()),
                 Received::End | Received::Malformed => {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }

@@ -2,6 +2,7 @@
 
 mod ends;
 mod looking;
+mod offers;
 mod withdrawals;
 
 use std::os::fd::AsFd;

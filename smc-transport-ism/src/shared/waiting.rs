@@ -9,10 +9,9 @@ use rustix::event::epoll::{Event, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::device::{Device, unpack};
+use super::device::{ALARM, Device, unpack};
 use super::socket::timespec;
 use crate::device::{IsmDevice, IsmReport};
-use crate::slots::Key;
 
 /// Polls between two looks at the sockets.
 const LOOK_EVERY: u32 = 256;
@@ -77,7 +76,9 @@ impl Device {
     /// Sleeps until there is something in a socket, which is then left there: what
     /// rang is to be told first.
     fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = timeout.map(timespec);
+        let alarm = self.alarm.at();
+        let until_alarm = alarm.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.into_iter().chain(until_alarm).min().map(timespec);
         let mut channels = self.channels.iter();
         let slept = match (channels.next(), channels.next()) {
             // Most have one peer, and are woken a little sooner at its very socket.
@@ -92,7 +93,9 @@ impl Device {
             }
         };
         match slept {
-            Ok(ready) => self.unread |= ready > 0,
+            Ok(ready) => {
+                self.unread |= ready > 0 || alarm.is_some_and(|at| at <= Instant::now());
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -245,6 +248,10 @@ impl Device {
         for event in events.iter() {
             // The kernel packs these; each is copied out.
             let (flags, data) = (event.flags, event.data);
+            if data.u64() == ALARM {
+                self.handle_alarm();
+                continue;
+            }
             let key = unpack(data.u64());
             if flags.contains(EventFlags::OUT) {
                 self.catch_up(key);
@@ -252,20 +259,6 @@ impl Device {
             self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
         }
         Ok(())
-    }
-
-    /// Sends what waited for room.
-    fn catch_up(&mut self, key: Key) {
-        let Some(channel) = self.channels.at_mut(key) else {
-            return;
-        };
-        // A failure is one of the socket, which reading shows.
-        let told = channel.flush().unwrap_or_default();
-        if !channel.is_behind() {
-            self.interest(key, EventFlags::empty());
-        }
-        told.into_iter().for_each(|dmb| self.report_registered(dmb));
-        self.behind = self.channels.iter().any(|(_, channel)| channel.is_behind());
     }
 
     /// The report that has waited longest; a signal with the head as it is now.

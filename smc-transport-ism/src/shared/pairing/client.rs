@@ -250,7 +250,10 @@ impl Call {
                     }
                     return Ok(Some(Greeting::begin(peer, fresh, socket, self.gid, now)));
                 }
-                Received::Message(..) | Received::Malformed | Received::End => {
+                Received::Message(..)
+                | Received::Stripped(_)
+                | Received::Malformed
+                | Received::End => {
                     asked.swap_remove(at);
                 }
             }

@@ -215,7 +215,9 @@ impl Caller {
                 self.looks += 1;
                 self.looks < LOOKS
             }
-            Received::Message(..) | Received::Malformed | Received::End => false,
+            Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
+                false
+            }
         }
     }
 }

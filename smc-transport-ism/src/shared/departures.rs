@@ -1,0 +1,116 @@
+//! What the device sends: the outcome of each offer, room to wait for, and time-outs.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{EventData, EventFlags};
+
+use super::device::{Device, HEARD, pack};
+use super::waiting::REPORTS;
+use crate::device::{Dmb, IsmError, IsmReport};
+use crate::slots::Key;
+
+/// Pause before a channel whose peer takes no messages is read again.
+const READ_AGAIN: Duration = Duration::from_millis(10);
+
+impl Device {
+    /// Sees to what sending over a channel has brought: to be called after whatever
+    /// flushes. Each DMB whose offer was sent or has failed is reported, not only the one
+    /// that the caller is about.
+    //= SHM-023
+    pub(super) fn after_send(&mut self, key: Key) {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return;
+        };
+        let outcomes = channel.outbox.take_outcomes();
+        let (is_full, broke) = (channel.outbox.is_full(), channel.outbox.take_breakage());
+        let timeout = channel.outbox.timeout();
+        let awaited = std::mem::replace(&mut channel.awaits_room, is_full);
+        for (dmb, outcome) in outcomes {
+            self.report_outcome(dmb, outcome);
+        }
+        if awaited != is_full {
+            self.note_behind();
+            let more = if is_full {
+                EventFlags::OUT
+            } else {
+                EventFlags::empty()
+            };
+            self.interest(key, more);
+        }
+        if let Some(at) = timeout {
+            self.alarm.set_by(at);
+        }
+        if broke {
+            // What the peer sent before is read, then the channel ends.
+            self.alarm.set_by(Instant::now());
+        }
+    }
+
+    /// Notes whether polls are to look for room in sockets: not for a device whose
+    /// descriptor is polled externally: its poller reports the room.
+    pub(super) fn note_behind(&mut self) {
+        self.behind = !self.heard && self.channels.iter().any(|(_, at)| at.awaits_room);
+    }
+
+    fn report_outcome(&mut self, key: Key, outcome: Result<(), IsmError>) {
+        let dmb = Dmb(key);
+        let report = match (outcome, self.dmbs.at(key)) {
+            (_, None) => return,
+            (Ok(()), Some(own)) => {
+                let token = own.token;
+                IsmReport::DmbRegistered { dmb, token }
+            }
+            (Err(error), Some(_)) => {
+                self.dmbs.remove(key);
+                IsmReport::Failed { dmb, error }
+            }
+        };
+        self.reports.push_back(report);
+    }
+
+    /// Why a DMB failed, if that is about to be reported, which it then is not.
+    pub(super) fn take_failure(&mut self, dmb: Dmb) -> Option<IsmError> {
+        let failure = |report: &IsmReport| match report {
+            IsmReport::Failed { dmb: of, error } if *of == dmb => Some(*error),
+            _ => None,
+        };
+        let at = self.reports.iter().rposition(|at| failure(at).is_some())?;
+        self.reports.remove(at).as_ref().and_then(failure)
+    }
+
+    /// Sends what waited for room.
+    pub(super) fn catch_up(&mut self, key: Key) {
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.outbox.flush(&channel.socket);
+        }
+        self.after_send(key);
+    }
+
+    /// The alarm has gone off.
+    pub(super) fn handle_alarm(&mut self) {
+        self.alarm.take();
+        let now = Instant::now();
+        let keys: Vec<Key> = self.channels.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let Some(channel) = self.channels.at_mut(key) else {
+                continue;
+            };
+            channel.outbox.handle_timeout(&channel.socket, now);
+            let is_broken = channel.outbox.is_broken();
+            self.after_send(key);
+            if is_broken {
+                self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
+                self.alarm.set_by(now + READ_AGAIN);
+            }
+        }
+    }
+
+    pub(super) fn interest(&self, key: Key, more: EventFlags) {
+        if let Some(channel) = self.channels.at(key) {
+            let flags = HEARD | more;
+            let data = EventData::new_u64(pack(key));
+            // It fails only for what was never added.
+            let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
+        }
+    }
+}
