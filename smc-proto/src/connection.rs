@@ -59,6 +59,7 @@ mod tests;
 
 use close::{Act, Close, Pending};
 use core::hash::Hasher;
+#[cfg(target_pointer_width = "64")]
 use core::mem::offset_of;
 use notices::Counts;
 use rx::Rx;
@@ -152,11 +153,21 @@ pub struct Connection {
     validated: bool,
 }
 
-/// Octets of a cache line, of most processors.
+/// Bytes of a cache line, of most processors.
+#[cfg(target_pointer_width = "64")]
+#[allow(
+    dead_code,
+    reason = "used by nameless constants, which Rust 1.88 overlooks"
+)]
 pub(crate) const LINE: usize = 64;
 
+#[cfg(target_pointer_width = "64")]
+#[allow(
+    dead_code,
+    reason = "used by nameless constants, which Rust 1.88 overlooks"
+)]
 impl Connection {
-    /// Where the first whole cache line begins, in octets from the start.
+    /// Offset of the first whole cache line in a connection, in bytes.
     pub(crate) const LINES_AT: usize = offset_of!(Self, tx).wrapping_add(offset_of!(Tx, peer));
 }
 

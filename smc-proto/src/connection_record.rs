@@ -1,14 +1,13 @@
 //! A connection's slot: the protocol state and what it holds of its link group.
 
 use core::hash::{Hash, Hasher};
-use core::mem::offset_of;
 
 use crate::command::{BufferSpans, TcpCommand};
-use crate::connection::{Connection, LINE, Shutdown, Spans};
+use crate::connection::{Connection, Shutdown, Spans};
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, GroupId, NONE};
 use crate::link_group::segments;
-use crate::slots::{Linked, Links, Slot};
+use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};
 
@@ -90,6 +89,10 @@ pub(crate) enum Phase {
 // Within a slot the record stands behind the generation, see `Slot`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
+    use crate::connection::LINE;
+    use crate::slots::Slot;
+    use core::mem::offset_of;
+
     let record = offset_of!(Slot<ConnectionRecord>, value);
     let connection = record.wrapping_add(offset_of!(ConnectionRecord, connection));
     assert!(connection == LINE);

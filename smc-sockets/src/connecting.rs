@@ -208,8 +208,8 @@ impl Attempt {
 
     fn is_connected(&self) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.tcp, PollFlags::OUT)];
-        let now = Some(&timespec(Duration::ZERO));
-        if rustix::event::poll(&mut polled, now)? == 0 {
+        let now = timespec(Duration::ZERO);
+        if rustix::event::poll(&mut polled, Some(&now))? == 0 {
             return Ok(false);
         }
         rustix::net::sockopt::socket_error(&self.tcp)??;

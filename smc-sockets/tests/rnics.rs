@@ -98,12 +98,12 @@ fn hundreds_of_connections_share_links() {
     };
     let streams: Vec<_> = (0..MANY).map(|_| connect()).collect();
     for (at, mut stream) in streams.iter().enumerate() {
-        stream.write_all(&at.to_be_bytes()).unwrap();
+        stream.write_all(&(at as u64).to_be_bytes()).unwrap();
     }
     for (at, mut stream) in streams.iter().enumerate() {
         let mut text = [0; 8];
         stream.read_exact(&mut text).unwrap();
-        assert_eq!(text, at.to_be_bytes());
+        assert_eq!(text, (at as u64).to_be_bytes());
     }
     // Two groups of one link each, at either side.
     let (regions, queue_pairs) = hosts.fabric.usage();

@@ -150,7 +150,7 @@ fn a_thousand_connections_live_side_by_side() {
         for (at, mut stream) in streams.iter().enumerate() {
             let mut text = [0; 8];
             stream.read_exact(&mut text).unwrap();
-            assert_eq!(text, at.to_be_bytes());
+            assert_eq!(text, (at as u64).to_be_bytes());
             stream.write_all(&text).unwrap();
         }
     });
@@ -160,12 +160,12 @@ fn a_thousand_connections_live_side_by_side() {
         assert!(stream.carrier().is_smc(), "{at}: {}", stream.carrier());
     }
     for (at, mut stream) in streams.iter().enumerate() {
-        stream.write_all(&at.to_be_bytes()).unwrap();
+        stream.write_all(&(at as u64).to_be_bytes()).unwrap();
     }
     for (at, mut stream) in streams.iter().enumerate() {
         let mut text = [0; 8];
         stream.read_exact(&mut text).unwrap();
-        assert_eq!(text, at.to_be_bytes());
+        assert_eq!(text, (at as u64).to_be_bytes());
     }
     serving.join().unwrap();
 }

@@ -70,9 +70,9 @@ impl Connecting {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
-        let now = Some(&Timespec::default());
+        let now = Timespec::default();
         // What is taken here is looked at below.
-        match epoll::wait(&self.poller, &mut events, now) {
+        match epoll::wait(&self.poller, &mut events, Some(&now)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Ueid {
 pub(super) fn ueids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Eid>, D::Error> {
     let all = Vec::<Ueid>::deserialize(from)?;
     if all.len() > MAX_UEIDS {
-        let most = format_args!("at most {MAX_UEIDS} user EIDs");
+        let most = format!("at most {MAX_UEIDS} user EIDs");
         return Err(de::Error::custom(most));
     }
     Ok(all.into_iter().map(|of| of.0).collect())

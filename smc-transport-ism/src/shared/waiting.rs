@@ -239,8 +239,8 @@ impl Device {
     fn look(&mut self) -> io::Result<()> {
         self.unread = false;
         let mut events = [MaybeUninit::<Event>::uninit(); 16];
-        let now = Some(&timespec(Duration::ZERO));
-        let events = match rustix::event::epoll::wait(&self.poller, &mut events, now) {
+        let now = timespec(Duration::ZERO);
+        let events = match rustix::event::epoll::wait(&self.poller, &mut events, Some(&now)) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -5,8 +5,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{LLC_LENGTH, LlcParseError};
 use crate::wire::BufferTooSmall;
 
-/// Octets of the header.
-pub(super) const HEADER: usize = 4;
 /// What the type octets of version 2 have beyond those of version 1.
 const VERSION_2: u8 = 0x20;
 /// R: the message is a reply.
@@ -19,7 +17,7 @@ pub(super) struct RawHeader {
     length: [u8; 2],
     pub(super) flags: u8,
 }
-const _: () = assert!(size_of::<RawHeader>() == HEADER);
+const _: () = assert!(size_of::<RawHeader>() == 4);
 
 impl RawHeader {
     /// The header of a message of `length` octets with `flags` beside R.

@@ -9,7 +9,7 @@
 //! joined is measured in three ways, from its own loopback device to one made
 //! to cost it as little as possible.
 //!
-//! `cargo bench -p conformance --bench versus_smoltcp`
+//! `cargo bench -p smc-versus-smoltcp`
 
 use std::time::Duration;
 
