@@ -99,6 +99,19 @@ pub enum OnSilence {
     Reset,
 }
 
+/// CDC messages that carry P and U, the flags of urgent data (URG-009).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UrgentFlags {
+    /// As Linux sends them: P until the urgent byte is published, P and U in the message
+    /// that publishes it, neither in those behind it. (Over SMC-D U alone stays until the
+    /// peer has acknowledged the byte.)
+    Interoperate,
+    /// As RFC 7609 4.7.5 has them: P and U stay until a message publishes the next data. A
+    /// Linux peer loses the urgent byte if another message follows before it is read, and
+    /// the writer waits for its acknowledgement for ever.
+    Keep,
+}
+
 /// Waits, all counted from the event that starts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -171,6 +184,8 @@ pub struct ConnectionConfig {
     pub cork: Duration,
     /// How long the published consumer cursor may lag after R=1 (FLOW-014).
     pub cursor_lag: Duration,
+    /// How long P and U stay after urgent data was published (URG-009).
+    pub urgent_flags: UrgentFlags,
     /// A mistake to be made, for tests of tests.
     #[cfg(feature = "planted-bugs")]
     #[doc(hidden)]
@@ -258,6 +273,7 @@ impl ConnectionConfig {
         coalesce_limit: 32 << 10,
         cork: Duration::from_millis(200),
         cursor_lag: Duration::from_millis(100),
+        urgent_flags: UrgentFlags::Interoperate,
         #[cfg(feature = "planted-bugs")]
         planted: None,
     };

@@ -200,6 +200,7 @@ impl Connection {
                 },
                 params.send_buffer,
                 hold,
+                cfg.urgent_flags,
             ),
             rx: Rx::new(params.receive, params.urgent_inline),
             close: Close::new(),

@@ -62,7 +62,7 @@ impl Connection {
         if len > 0 {
             self.tx.mark_urgent();
             //= URG-003
-            if self.tx.window() == 0 {
+            if self.tx.window() == 0 && self.tx.announces_urgent() {
                 self.wants.insert(Wants::NOTIFY);
             }
             self.stop_coalesce();

@@ -28,6 +28,13 @@ impl Connection {
         self
     }
 
+    /// Makes this a connection of SMC-D, whose CDC messages overwrite each other.
+    #[must_use]
+    pub fn over_smcd(mut self) -> Self {
+        self.tx.urgent.set_overwritten();
+        self
+    }
+
     /// Whether octets committed lie in the peer's element already, so that the writes
     /// of a turn are done.
     #[must_use]

@@ -7,7 +7,9 @@ use super::spans::Spans;
 use super::urgent::UrgentOut;
 use super::work::NotifyRecord;
 use crate::command::DataWrite;
+use crate::config::UrgentFlags;
 use crate::link_group::segments;
+use crate::wire::cdc::ProducerFlags;
 use crate::wire::types::{AlertToken, Cursor};
 
 /// Most octets that a cork holds back, where half the send buffer is more: those behind
@@ -69,6 +71,7 @@ impl Tx {
         peer: Ring,
         send_buffer: u32,
         hold: u32,
+        urgent_flags: UrgentFlags,
     ) -> Self {
         let buffer = Ring::local(send_buffer);
         Self {
@@ -80,7 +83,7 @@ impl Tx {
             high: 0,
             completed: 0,
             consumer: peer.start(),
-            urgent: UrgentOut::new(),
+            urgent: UrgentOut::new(urgent_flags),
             //= FLOW-021
             hold: hold.min(buffer.usable() >> 1),
             alert_token_peer,
@@ -100,6 +103,7 @@ impl Tx {
         self.buffer = self.peer.shifted(head);
         self.head = self.buffer.base();
         self.attached = true;
+        self.urgent.set_overwritten();
     }
 
     /// Frees what the peer has read of a send buffer that is its ring; whether that
@@ -149,6 +153,12 @@ impl Tx {
     pub(super) const fn mark_urgent(&mut self) {
         self.urgent.next = self.produced;
         self.was_urgent = true;
+    }
+
+    /// Whether a CDC message emitted now announces urgent data that waits.
+    pub(super) fn announces_urgent(&self) -> bool {
+        self.urgent
+            .is_announced(self.written.total, self.consumer.total)
     }
 
     /// Whether anything ever was urgent.
@@ -269,19 +279,31 @@ impl Tx {
         }
     }
 
-    /// Gives the CDC message of this turn its number; it tells of so many octets.
+    /// P and U of the CDC message of this turn, which publishes `octets` and has no number
+    /// yet.
     #[inline(always)]
-    pub(super) fn publish(&mut self, octets: u32) -> NotifyRecord {
-        if octets > 0 {
-            self.urgent.publish(self.written.total);
+    pub(super) fn urgent_flags(&mut self, octets: u32) -> ProducerFlags {
+        if !self.was_urgent {
+            return ProducerFlags::empty();
         }
-        self.number()
+        let (written, consumed) = (self.written.total, self.consumer.total);
+        if octets == 0 {
+            return self.urgent.repeat(written, consumed);
+        }
+        let again = !self.is_beyond_seen();
+        self.urgent.publish(written, consumed, again)
     }
 
-    /// The same, where nothing is urgent.
+    /// Whether octets are written that the peer cannot have seen.
+    #[inline(always)]
+    fn is_beyond_seen(&self) -> bool {
+        self.written.since(self.consumer.total) > self.seen()
+    }
+
+    /// Gives the CDC message of this turn its number.
     #[inline(always)]
     pub(super) fn number(&mut self) -> NotifyRecord {
-        if self.written.since(self.consumer.total) > self.seen() {
+        if self.is_beyond_seen() {
             self.high = self.written.total as u32;
         }
         //= CDC-006
@@ -378,7 +400,7 @@ impl Tx {
     pub(super) fn purge(&mut self) {
         //= ABORT-018
         self.produced = self.written.total;
-        self.urgent.next = self.urgent.next.min(self.urgent.sent);
+        self.urgent.purge(self.produced);
     }
 
     pub(super) fn hash(&self, h: &mut impl core::hash::Hasher) {
@@ -392,7 +414,8 @@ impl Tx {
         h.write_u16(self.sequence().wrapping_sub(self.completed_sequence));
         h.write_u16(self.outstanding);
         h.write_u8(u8::from(self.attached) | u8::from(self.corked) << 1);
-        h.write_u8(self.urgent.flags(self.written.total).bits());
+        let flags = self.urgent.repeat(self.written.total, from);
+        h.write_u8(flags.bits());
         for mark in [self.urgent.next, self.urgent.sent] {
             // A mark that was passed long ago no longer matters.
             h.write_u64(mark.saturating_sub(from));

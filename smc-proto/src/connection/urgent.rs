@@ -4,13 +4,37 @@
 //! writer:  octets committed as urgent end at `next`
 //!            window closed          -> CDC with P        (pending)
 //!            written up to `next`   -> CDC with P and U  (producer = `next`)
-//!            then nothing is written until the peer's consumer cursor is there,
-//!            and P and U stay until the next CDC that publishes data
+//!            then nothing is written until the peer's consumer cursor is there
 //! reader:  U and new data           -> the urgent octet is the one before the
 //!            producer cursor; passing it sends the consumer cursor at once
 //! ```
+//!
+//! Flags of the CDC messages behind the one that publishes the urgent byte:
+//!
+//! ```text
+//!   SMC-R   neither P nor U
+//!   SMC-D   U until the peer acknowledges the byte
+//!   Keep    P and U until a message publishes data (RFC 7609)
+//! ```
+//!
+//! A Linux peer takes P without new data for "the urgent byte is yet to come". It then
+//! refuses the byte that it has, never skips it, and so never acknowledges it. In SMC-D a
+//! message overwrites the one before it, which the peer may not have read: U alone stays,
+//! for without new data it means nothing to that peer.
 
+use crate::config::UrgentFlags;
 use crate::wire::cdc::ProducerFlags;
+
+/// CDC messages that carry P and U.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scope {
+    /// The one that publishes the urgent byte.
+    Publication,
+    /// That one; and U alone in all others until the byte is acknowledged.
+    Acknowledgement,
+    /// That one, and all others until one publishes data.
+    NextData,
+}
 
 /// Urgent data on its way to the peer. Marks are totals of octets: one past the
 /// urgent octet, 0 for none.
@@ -20,24 +44,37 @@ pub(super) struct UrgentOut {
     pub(super) next: u64,
     /// The last mark published with U.
     pub(super) sent: u64,
-    /// P and U of the last CDC message that published data.
-    flags: ProducerFlags,
+    /// P and U of the last CDC message that published data, for [`Scope::NextData`].
+    kept: ProducerFlags,
+    scope: Scope,
 }
 
 impl UrgentOut {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(flags: UrgentFlags) -> Self {
         Self {
             next: 0,
             sent: 0,
-            flags: ProducerFlags::empty(),
+            kept: ProducerFlags::empty(),
+            scope: match flags {
+                UrgentFlags::Interoperate => Scope::Publication,
+                UrgentFlags::Keep => Scope::NextData,
+            },
+        }
+    }
+
+    /// CDC messages overwrite each other in the peer's memory.
+    pub(super) fn set_overwritten(&mut self) {
+        if self.scope == Scope::Publication {
+            self.scope = Scope::Acknowledgement;
         }
     }
 
     /// How far octets may be written, as a total.
     pub(super) fn limit(&self, written: u64, consumed: u64, produced: u64) -> u64 {
+        // Behind a change of link urgent data may have to be written again, up to its mark.
         //= URG-005
         if consumed < self.sent {
-            written
+            self.sent
         } else if written < self.next {
             // The CDC with U must end at the urgent octet (URG-002), so octets
             // behind it wait even if the window has room.
@@ -53,34 +90,66 @@ impl UrgentOut {
         written < self.next
     }
 
-    /// Notes that a CDC message publishes data up to `written`.
-    pub(super) fn publish(&mut self, written: u64) {
+    /// Whether a CDC message emitted now announces urgent data that waits. Not so while
+    /// earlier urgent data is unacknowledged: a Linux peer would forget that.
+    pub(super) fn is_announced(&self, written: u64, consumed: u64) -> bool {
+        //= URG-003
         //= URG-009
-        self.flags = ProducerFlags::empty();
-        if written == self.next {
+        self.is_waiting(written) && (consumed >= self.sent || self.scope == Scope::NextData)
+    }
+
+    /// P and U of a CDC message that publishes data up to `written`. `again`: the peer may
+    /// have seen all of it before a change of link.
+    #[cold]
+    pub(super) fn publish(&mut self, written: u64, consumed: u64, again: bool) -> ProducerFlags {
+        let mut flags = ProducerFlags::empty();
+        if written == self.next || written == self.sent {
+            self.sent = written;
             //= URG-001
-            self.sent = self.next;
-            self.flags = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
+            flags = ProducerFlags::URGENT_PENDING | ProducerFlags::URGENT_PRESENT;
+            if again && self.scope != Scope::NextData {
+                // If the peer has seen it, this message has no new data for it.
+                //= URG-009
+                flags.remove(ProducerFlags::URGENT_PENDING);
+            }
+        }
+        self.kept = flags;
+        self.announce(flags, written, consumed)
+    }
+
+    /// P and U of a CDC message that publishes nothing.
+    #[cold]
+    pub(super) fn repeat(&self, written: u64, consumed: u64) -> ProducerFlags {
+        //= URG-009
+        let flags = match self.scope {
+            Scope::Acknowledgement if consumed < self.sent && written == self.sent => {
+                ProducerFlags::URGENT_PRESENT
+            }
+            Scope::Publication | Scope::Acknowledgement => ProducerFlags::empty(),
+            Scope::NextData => self.kept,
+        };
+        self.announce(flags, written, consumed)
+    }
+
+    fn announce(&self, flags: ProducerFlags, written: u64, consumed: u64) -> ProducerFlags {
+        if self.is_announced(written, consumed) {
+            //= URG-003
+            flags | ProducerFlags::URGENT_PENDING
+        } else {
+            flags
         }
     }
 
-    /// P and U of a CDC message emitted now.
-    pub(super) fn flags(&self, written: u64) -> ProducerFlags {
-        if self.is_waiting(written) {
-            //= URG-003
-            self.flags | ProducerFlags::URGENT_PENDING
-        } else {
-            self.flags
-        }
+    /// Takes back what the application committed beyond `produced`.
+    pub(super) fn purge(&mut self, produced: u64) {
+        self.sent = self.sent.min(produced);
+        self.next = self.next.min(self.sent);
     }
 
     /// The data from `written` on is going to be written again.
     pub(super) fn rewind(&mut self, written: u64) {
         if written < self.sent {
-            // An older mark that a newer one follows stops being urgent, as if
-            // both had been committed in one go.
-            self.sent = 0;
-            self.flags = ProducerFlags::empty();
+            self.kept = ProducerFlags::empty();
         }
     }
 }

@@ -229,17 +229,17 @@ impl Connection {
         cfg: &ConnectionConfig,
         octets: u32,
     ) -> (Cdc, NotifyRecord) {
-        let record = self.tx.publish(octets);
+        //= URG-004
+        let mut producer_flags = self.tx.urgent_flags(octets);
+        let record = self.tx.number();
         self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(octets == 0));
 
         // R is a diagnostic aid that this stack has no use for (FLOW-015).
         //= FLOW-015
-        let mut producer_flags = self.tx.urgent.flags(self.tx.written.total);
         //= FLOW-009
         //= FLOW-016
         //= FLOW-017
         //= CDC-030
-        //= URG-004
         producer_flags.set(ProducerFlags::WRITER_BLOCKED, self.tx.window() == 0);
 
         //= CDC-028

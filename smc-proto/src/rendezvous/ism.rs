@@ -364,7 +364,7 @@ impl Engine<'_> {
             urgent_inline: h.options.urgent_inline,
         };
         let group = record.group;
-        let connection = Connection::new(&params, &self.core.config.connection);
+        let connection = Connection::new(&params, &self.core.config.connection).over_smcd();
         let (remote, target) = (RemoteElement::NONE, Target::within(u64::from(HEAD)));
         self.way_formed(group);
         Some(match ends.way.maps {

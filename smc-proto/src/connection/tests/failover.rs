@@ -1,6 +1,7 @@
 //! Changes of link: what is written again, and what the peer makes of it.
 
 use super::harness::{Message, Pair, take_turn};
+use crate::config::{ConnectionConfig, UrgentFlags};
 use crate::connection::*;
 use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
 
@@ -220,19 +221,96 @@ fn late_completions_of_the_old_link_count_for_nothing() {
     assert_eq!(pair.recv(1, 8), 8);
 }
 
+const P: ProducerFlags = ProducerFlags::URGENT_PENDING;
+const U: ProducerFlags = ProducerFlags::URGENT_PRESENT;
+
 #[test]
 fn urgent_data_is_urgent_again() {
     //= URG-001 test
+    //= URG-009 test
+    for seen in [false, true] {
+        let mut pair = Pair::of(16);
+        pair.send(0, 5, true);
+        pair.poll(0);
+        assert_eq!(pair.sides[0].last_cdc().producer_flags, P | U);
+        pair.send(0, 5, false);
+        while seen && pair.deliver(0) {}
+        pair.change_link(0);
+        pair.poll(0);
+        // If the peer has seen it, this message has no new data for it: P would mean that
+        // the urgent byte is yet to come.
+        assert_eq!(pair.sides[0].last_cdc().producer_flags, U);
+        assert_eq!(pair.sides[0].last_cdc().producer.count, 5);
+        pair.run();
+        assert!(pair.sides[1].notices.contains(Notices::URGENT));
+        assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
+        assert_eq!(pair.recv(1, 16), 5);
+        pair.run();
+        assert_eq!(
+            pair.sides[0].last_cdc().producer_flags,
+            ProducerFlags::empty()
+        );
+        assert_eq!(pair.recv(1, 16), 5);
+    }
+}
+
+#[test]
+fn by_the_rfc_urgent_data_that_is_written_again_is_pending_too() {
+    //= URG-001 test
+    let ring = Ring::new(0, 16).expect("a ring");
+    let mut cfg = ConnectionConfig::DEFAULT;
+    cfg.urgent_flags = UrgentFlags::Keep;
+    let mut pair = Pair::configured(cfg, ring, ring, 16, true);
+    pair.send(0, 5, true);
+    pair.poll(0);
+    pair.change_link(0);
+    pair.poll(0);
+    assert_eq!(pair.sides[0].last_cdc().producer_flags, P | U);
+}
+
+#[test]
+fn urgent_data_that_is_written_again_ends_where_it_ended_before() {
+    //= URG-002 test
+    //= URG-005 test
     let mut pair = Pair::of(16);
     pair.send(0, 5, true);
     pair.poll(0);
-    pair.send(0, 5, false);
+    while pair.deliver(0) {}
+    // The peer has the mark behind 5, and this side cannot know.
+    pair.send(0, 4, true);
+    pair.send(0, 3, false);
     pair.change_link(0);
     pair.run();
-    assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
+    let cdc = pair.sides[0].last_cdc();
+    assert_eq!((cdc.producer_flags, cdc.producer.count), (U, 5));
     assert_eq!(pair.recv(1, 16), 5);
     pair.run();
-    assert_eq!(pair.recv(1, 16), 5);
+    let cdc = pair.sides[0].last_cdc();
+    assert_eq!((cdc.producer_flags, cdc.producer.count), (P | U, 9));
+    assert_eq!(pair.recv(1, 16), 4);
+    pair.run();
+    assert_eq!(pair.recv(1, 16), 3);
+}
+
+#[test]
+fn urgent_flags_do_not_survive_what_they_were_about() {
+    //= URG-002 test
+    for flags in [UrgentFlags::Interoperate, UrgentFlags::Keep] {
+        let ring = Ring::new(0, 16).expect("a ring");
+        let mut cfg = ConnectionConfig::DEFAULT;
+        cfg.urgent_flags = flags;
+        let mut pair = Pair::configured(cfg, ring, ring, 16, true);
+        pair.send(0, 5, true);
+        pair.poll(0);
+        pair.change_link(0);
+        // The producer cursor is back at 0: nothing urgent lies before it.
+        pair.abort(0);
+        pair.poll(0);
+        let cdc = pair.sides[0].last_cdc();
+        assert_eq!(cdc.connection_flags, ConnectionFlags::ABNORMAL_CLOSE);
+        assert_eq!(cdc.producer.count, 0, "{flags:?}");
+        assert_eq!(cdc.producer_flags, ProducerFlags::empty(), "{flags:?}");
+    }
 }
 
 #[test]

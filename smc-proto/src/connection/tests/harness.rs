@@ -131,7 +131,16 @@ impl Pair {
     }
 
     pub(super) fn with(a: Ring, b: Ring, send_buffer: u32, inline: bool) -> Self {
-        let cfg = ConnectionConfig::DEFAULT;
+        Self::configured(ConnectionConfig::DEFAULT, a, b, send_buffer, inline)
+    }
+
+    pub(super) fn configured(
+        cfg: ConnectionConfig,
+        a: Ring,
+        b: Ring,
+        send_buffer: u32,
+        inline: bool,
+    ) -> Self {
         let mut pa = params(a, b, send_buffer);
         let mut pb = params(b, a, send_buffer);
         pa.urgent_inline = inline;

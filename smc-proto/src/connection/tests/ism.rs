@@ -6,7 +6,7 @@ use crate::command::{DataTurn, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
-use crate::wire::cdc::Cdc;
+use crate::wire::cdc::{Cdc, ProducerFlags};
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER, CdcIsm, Endianness};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl Pair {
             Side {
                 conn: match attached[side] {
                     true => conn.attached(HEAD),
-                    false => conn,
+                    false => conn.over_smcd(),
                 },
                 open: None,
                 attached: attached[side],
@@ -167,6 +167,14 @@ impl Pair {
         true
     }
 
+    /// Producer flags of the message in the DMB of a side.
+    fn flags_for(&self, side: usize) -> ProducerFlags {
+        let head = self.sides[side].dmb.first_chunk().expect("a head");
+        CdcIsm::parse(head, Endianness::NATIVE)
+            .expect("a message")
+            .producer_flags
+    }
+
     fn run(&mut self) {
         for _ in 0..10_000 {
             let mut moved = false;
@@ -248,9 +256,8 @@ fn an_urgent_octet_is_found_at_every_position() {
             pair.run();
             pair.recv(1, 8);
             pair.run();
-            // Two ordinary octets, of which the last one is made urgent by a commit.
             pair.send(0, 2);
-            pair.sides[0].conn.tx.urgent.next = pair.sides[0].conn.tx.produced;
+            pair.sides[0].conn.tx.mark_urgent();
             if flags_come_late {
                 let before = pair.sides[1].dmb[CONSUMER].to_vec();
                 pair.poll(0, 10);
@@ -271,6 +278,40 @@ fn an_urgent_octet_is_found_at_every_position() {
                 octet(at)
             );
         }
+    }
+}
+
+#[test]
+fn an_urgent_octet_is_marked_though_later_messages_overwrite_its_own() {
+    //= D-047 test
+    //= URG-009 test
+    for attached in [true, false] {
+        let mut pair = Pair::new([8; 2], [attached; 2], 8);
+        pair.send(0, 3);
+        pair.sides[0].conn.tx.mark_urgent();
+        assert!(pair.poll(0, 10) > 0);
+        // The reader is busy. A cursor and a half-close follow, over the same memory.
+        pair.send(1, 8);
+        pair.poll(1, 10);
+        pair.look(0, false);
+        assert_eq!(pair.recv(0, 8), 8);
+        assert_eq!(pair.poll(0, 10), 1);
+        assert_eq!(pair.flags_for(1), ProducerFlags::URGENT_PRESENT);
+        let (now, cfg) = (pair.now, pair.cfg);
+        pair.sides[0].conn.shutdown(now, &cfg, Shutdown::Write);
+        // In place nothing is in flight; from a buffer everything was moved.
+        assert_eq!(pair.poll(0, 10), 1);
+        assert_eq!(pair.flags_for(1), ProducerFlags::URGENT_PRESENT);
+        pair.look(1, false);
+        assert!(pair.sides[1].notices.contains(Notices::URGENT));
+        assert_eq!(pair.sides[1].conn.urgent().map(|u| u.ahead), Some(2));
+        assert_eq!(pair.recv(1, 3), 3);
+        pair.run();
+        assert!(pair.sides[1].conn.is_end_of_stream());
+        // Once it is acknowledged, no message marks it any more.
+        pair.sides[0].conn.shutdown(now, &cfg, Shutdown::Both);
+        pair.poll(0, 10);
+        assert_eq!(pair.flags_for(1), ProducerFlags::empty());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Urgent data, at every place of a ring.
 
 use super::harness::{Pair, octet};
+use crate::config::{ConnectionConfig, UrgentFlags};
 use crate::connection::*;
-use crate::wire::cdc::ProducerFlags;
+use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
 
 const B: ProducerFlags = ProducerFlags::WRITER_BLOCKED;
 const P: ProducerFlags = ProducerFlags::URGENT_PENDING;
@@ -11,6 +12,14 @@ const PU: ProducerFlags = P.union(ProducerFlags::URGENT_PRESENT);
 fn pair(base: u32, usable: u32, inline: bool) -> Pair {
     let ring = Ring::new(base, base + usable).unwrap();
     Pair::with(ring, ring, 64, inline)
+}
+
+/// [`pair`], with RFC 7609's flags.
+fn keeping(base: u32, usable: u32, inline: bool) -> Pair {
+    let ring = Ring::new(base, base + usable).unwrap();
+    let mut cfg = ConnectionConfig::DEFAULT;
+    cfg.urgent_flags = UrgentFlags::Keep;
+    Pair::configured(cfg, ring, ring, 64, inline)
 }
 
 #[test]
@@ -62,28 +71,87 @@ fn an_urgent_octet_at_every_place_inline_and_out_of_line() {
 fn nothing_follows_urgent_data_before_it_is_read() {
     //= URG-005 test
     //= URG-009 test
-    let mut pair = pair(0, 32, true);
-    pair.send(0, 5, true);
-    pair.send(0, 4, false);
+    for (mut pair, behind) in [
+        (pair(0, 32, true), ProducerFlags::empty()),
+        (keeping(0, 32, true), PU),
+    ] {
+        pair.send(0, 5, true);
+        pair.send(0, 4, false);
+        pair.run();
+        assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
+        assert_eq!(pair.recv(1, 4), 4);
+        pair.run();
+        assert_eq!(pair.sides[0].cdcs.len(), 1);
+        // By default a cursor message has neither flag, by RFC 7609 both.
+        pair.send(1, 20, false);
+        pair.run();
+        pair.recv(0, 20);
+        pair.run();
+        assert_eq!(pair.sides[0].cdcs.len(), 2);
+        assert_eq!(pair.sides[0].last_cdc().producer_flags, behind);
+        assert_eq!(pair.sides[0].last_cdc().producer.count, 5);
+        pair.recv(1, 1);
+        pair.run();
+        let cdc = pair.sides[0].last_cdc();
+        assert_eq!(
+            (cdc.producer_flags, cdc.producer.count),
+            (ProducerFlags::empty(), 9)
+        );
+        assert_eq!(pair.recv(1, 9), 4);
+    }
+}
+
+#[test]
+fn the_end_of_a_direction_or_connection_does_not_repeat_urgent_flags() {
+    //= URG-009 test
+    for (mut pair, behind) in [
+        (pair(0, 32, false), ProducerFlags::empty()),
+        (keeping(0, 32, false), PU),
+    ] {
+        pair.send(0, 5, true);
+        pair.run();
+        pair.shutdown(0, Shutdown::Write);
+        pair.run();
+        let done = pair.sides[0].last_cdc();
+        assert_eq!(done.connection_flags, ConnectionFlags::SENDING_DONE);
+        assert_eq!(done.producer_flags, behind);
+        pair.shutdown(0, Shutdown::Both);
+        pair.run();
+        let closed = pair.sides[0].last_cdc();
+        assert!(
+            closed
+                .connection_flags
+                .contains(ConnectionFlags::PEER_CONNECTION_CLOSED)
+        );
+        assert_eq!(closed.producer_flags, behind);
+    }
+}
+
+#[test]
+fn urgent_data_is_not_announced_before_the_peer_has_read_earlier_urgent_data() {
+    //= URG-003 test
+    //= URG-009 test
+    let mut pair = pair(0, 8, false);
+    pair.send(0, 3, true);
     pair.run();
-    assert_eq!(pair.recv(1, 4), 4);
+    pair.send(0, 2, true);
+    // A cursor goes meanwhile: P would make a Linux peer forget the first byte.
+    pair.send(1, 8, false);
     pair.run();
-    assert_eq!(pair.sides[0].cdcs.len(), 1);
-    // Cursor messages keep P and U.
-    pair.send(1, 20, false);
+    pair.recv(0, 8);
     pair.run();
-    pair.recv(0, 20);
+    assert_eq!(pair.sides[0].cdcs.len(), 2);
+    assert_eq!(
+        pair.sides[0].last_cdc().producer_flags,
+        ProducerFlags::empty()
+    );
+    assert!(pair.conn(1).take_urgent().is_ok());
+    pair.sides[1].read += 3;
+    assert_eq!(pair.conn(1).readable().len(), 2);
+    assert_eq!(pair.conn(1).consume(2), Ok(()));
     pair.run();
     assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
     assert_eq!(pair.sides[0].last_cdc().producer.count, 5);
-    pair.recv(1, 1);
-    pair.run();
-    let cdc = pair.sides[0].last_cdc();
-    assert_eq!(
-        (cdc.producer_flags, cdc.producer.count),
-        (ProducerFlags::empty(), 9)
-    );
-    assert_eq!(pair.recv(1, 9), 4);
 }
 
 #[test]
@@ -112,11 +180,28 @@ fn a_closed_window_announces_urgent_data_before_it_comes() {
     assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
     assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
     assert_eq!(pair.recv(1, 8), 5);
-    // An urgent octet behind one that has just gone is announced as well.
+    // An urgent octet may follow one that has just gone.
     pair.run();
     assert_eq!(pair.send(0, 8, true), 8);
     pair.run();
     assert_eq!(pair.sides[0].last_cdc().producer_flags, B | PU);
+    // It is read before anything can follow, so nothing has to be announced.
+    let sent = pair.sides[0].cdcs.len();
+    assert_eq!(pair.send(0, 1, true), 1);
+    assert_eq!(pair.poll(0), 0);
+    pair.recv(1, 8);
+    pair.run();
+    assert_eq!(pair.sides[0].cdcs.len(), sent + 1);
+    assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
+}
+
+#[test]
+fn by_the_rfc_urgent_data_is_announced_behind_urgent_data() {
+    //= URG-003 test
+    //= URG-009 test
+    let mut pair = keeping(4, 8, true);
+    assert_eq!(pair.send(0, 8, true), 8);
+    pair.run();
     assert_eq!(pair.send(0, 1, true), 1);
     assert_eq!(pair.poll(0), 1);
     assert_eq!(pair.sides[0].last_cdc().producer_flags, B | PU);
