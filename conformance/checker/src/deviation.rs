@@ -39,6 +39,8 @@ deviations! {
         "Linux answers a validation of what it did not get with an abort on the link that carried it (the connection is over either way)";
     VALIDATION_ONE_BEHIND "validation-one-behind" Kernels
         "Linux names in a validation the number before that of the message that was completed last, and resumes behind that message (its data has arrived either way)";
+    ANNOUNCED_EARLY "urgent-announced-early" Kernels
+        "Linux announces urgent data while earlier urgent data is unread, and a Linux peer then no longer knows the earlier one (deviations.md, URG-009)";
     ABORT_AT_THE_END "abort-at-the-end" Kernels
         "when a group ends Linux aborts every connection that it still has, also one whose own end was closed and not the peer's";
 }

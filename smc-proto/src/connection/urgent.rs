@@ -121,6 +121,7 @@ impl UrgentOut {
     #[cold]
     pub(super) fn repeat(&self, written: u64, consumed: u64) -> ProducerFlags {
         //= URG-009
+        //= D-060
         let flags = match self.scope {
             Scope::Acknowledgement if consumed < self.sent && written == self.sent => {
                 ProducerFlags::URGENT_PRESENT

@@ -2,18 +2,19 @@
 
 use smc_proto::wire::cdc::ProducerFlags;
 
+use crate::deviation::ANNOUNCED_EARLY;
 use crate::rule::{Judgement, rules, wrong};
 use crate::view::{CdcView, WriteView};
 
 rules! {
     /// Rules about urgent data in CDC messages.
     RULES: CdcView, Urgent;
-    pending "URG-001" "urgent-pending" needs "the message"
-        says "A message that publishes urgent data has both flags, pending and present.";
+    pending "URG-001" "urgent-pending" needs "the messages before it"
+        says "A message that publishes urgent data for the first time has both flags, pending and present.";
     published "URG-002" "urgent-published" needs "the message before it"
-        says "Urgent data is present behind octets that this message publishes, or is still there.";
-    over "URG-009" "urgent-over" needs "the message before it"
-        says "The flags stay until the message that publishes the next data.";
+        says "Urgent data is present behind octets that this message publishes.";
+    over "URG-009" "urgent-over" needs "both sides' messages"
+        says "Behind urgent data a message that publishes nothing does not have the flags; pending alone may announce the next urgent data once this is read.";
 }
 
 rules! {
@@ -32,6 +33,16 @@ fn present(flags: ProducerFlags) -> bool {
 fn pending(view: &CdcView<'_>) -> Judgement {
     let flags = view.cdc.producer_flags;
     if view.is_validation() || !present(flags) || flags.contains(BOTH) {
+        return Judgement::Fine;
+    }
+    let (Some(flow), Some(into)) = (view.flow(), view.into) else {
+        return Judgement::Unknown;
+    };
+    if flow.lost {
+        return Judgement::Unknown;
+    }
+    // Behind a change of link octets are published that the peer may have seen.
+    if flow.producer(into, view.cdc) <= flow.furthest.cast_signed() {
         return Judgement::Fine;
     }
     wrong!("urgent data is present and not pending")
@@ -56,16 +67,36 @@ fn published(view: &CdcView<'_>) -> Judgement {
 }
 
 fn over(view: &CdcView<'_>) -> Judgement {
-    let Some((flow, _, _, _)) = view.judged().filter(|_| !view.follows_move()) else {
+    let Some((flow, back, _, _)) = view.judged().filter(|_| !view.follows_move()) else {
         return Judgement::Fine;
     };
-    let Some(last) = flow.last.filter(|last| present(last.producer_flags)) else {
+    let (Some(last), Some(urgent)) = (flow.last, flow.urgent) else {
         return Judgement::Fine;
     };
-    if present(view.cdc.producer_flags) || view.cdc.producer != last.producer {
+    let flags = view.cdc.producer_flags & BOTH;
+    if flags.is_empty() || view.cdc.producer != last.producer {
         return Judgement::Fine;
     }
-    wrong!("the urgent flags are cleared without new data")
+    if present(flags) {
+        // Where the flag is new, `published` tells.
+        return match present(last.producer_flags) {
+            true => wrong!("the urgent flags stay without new data"),
+            false => Judgement::Fine,
+        };
+    }
+    if back.lost || view.peer_unclear {
+        return Judgement::Unknown;
+    }
+    if back.consumed >= urgent {
+        return Judgement::Fine;
+    }
+    Judgement::Known(
+        &ANNOUNCED_EARLY,
+        format!(
+            "urgent data is announced with {} octets up to earlier urgent data not read",
+            urgent - back.consumed
+        ),
+    )
 }
 
 fn held(view: &WriteView<'_>) -> Judgement {

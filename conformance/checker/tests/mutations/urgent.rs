@@ -3,7 +3,7 @@
 use smc_proto::wire::cdc::ProducerFlags;
 
 use crate::story::told::{token, write};
-use crate::story::{CLIENT, SERVER, cdc};
+use crate::story::{CLIENT, SERVER, Story, cdc};
 use crate::{Case, say, with};
 
 pub(crate) static CASES: &[Case] = &[
@@ -19,17 +19,47 @@ pub(crate) static CASES: &[Case] = &[
         })
     }),
     (&["urgent-over"], || {
+        behind_urgent_data("cdc 2", ProducerFlags::URGENT_PRESENT)
+    }),
+    (&["urgent-over"], || {
+        behind_urgent_data("cdc 2", ProducerFlags::URGENT_PENDING)
+    }),
+    (&["urgent-over"], || {
+        behind_urgent_data("update", ProducerFlags::URGENT_PRESENT)
+    }),
+    // Once the urgent byte is read, the next one may be announced.
+    (&[], || {
+        behind_urgent_data("update", ProducerFlags::URGENT_PENDING)
+    }),
+    // What is published again behind a change of link has the present flag alone.
+    (&[], || {
         with(|s| {
-            let news = cdc(3, token(SERVER, 1), 2001, 0);
-            s.insert_behind("update", say(CLIENT, 0, news));
-            s.line("cdc 3").cdc().sequence = 4;
-            s.line("validation").cdc().sequence = 4;
-            s.line("cdc 4").cdc().sequence = 5;
-            s.line("done").cdc().sequence = 6;
-            s.line("closed too").cdc().sequence = 7;
+            s.remove("update");
+            s.remove("write 3");
+            s.remove("cdc 3");
+            s.line("validation").cdc().sequence = 1;
+            s.line("write 4").what = write(1, SERVER, 1, 2000, 1);
+            let again = s.line("cdc 4").cdc();
+            (again.sequence, again.producer.count) = (3, 2001);
+            again.producer_flags = ProducerFlags::URGENT_PRESENT;
         })
+        .up_to("cdc 4")
     }),
     (&["urgent-held"], || {
         with(|s| s.move_behind("write 3", "cdc 2"))
     }),
 ];
+
+/// The client sends a message without data behind a line, with these flags.
+fn behind_urgent_data(line: &str, flags: ProducerFlags) -> Story {
+    with(|s| {
+        let mut news = cdc(3, token(SERVER, 1), 2001, 0);
+        news.producer_flags = flags;
+        s.insert_behind(line, say(CLIENT, 0, news));
+        s.line("cdc 3").cdc().sequence = 4;
+        s.line("validation").cdc().sequence = 4;
+        s.line("cdc 4").cdc().sequence = 5;
+        s.line("done").cdc().sequence = 6;
+        s.line("closed too").cdc().sequence = 7;
+    })
+}

@@ -284,7 +284,7 @@ fn an_urgent_octet_is_found_at_every_position() {
 #[test]
 fn an_urgent_octet_is_marked_though_later_messages_overwrite_its_own() {
     //= D-047 test
-    //= URG-009 test
+    //= D-060 test
     for attached in [true, false] {
         let mut pair = Pair::new([8; 2], [attached; 2], 8);
         pair.send(0, 3);

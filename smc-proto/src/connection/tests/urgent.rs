@@ -103,6 +103,7 @@ fn nothing_follows_urgent_data_before_it_is_read() {
 
 #[test]
 fn the_end_of_a_direction_or_connection_does_not_repeat_urgent_flags() {
+    //= CASE-C22 test
     //= URG-009 test
     for (mut pair, behind) in [
         (pair(0, 32, false), ProducerFlags::empty()),
