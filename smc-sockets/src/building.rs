@@ -137,8 +137,9 @@ impl SmcSocket {
     /// # Errors
     /// As [`SmcStream::connect`].
     pub fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
-        let socket = connecting::connect(self.stack.shard(), Some(self.tcp), to, None)?;
-        Ok(SmcStream::new(self.stack, socket))
+        let stack = self.stack.current()?;
+        let socket = connecting::connect(stack.shard(), Some(self.tcp), to, None)?;
+        Ok(SmcStream::new(stack, socket))
     }
 
     /// Connects it within a time.
@@ -149,9 +150,9 @@ impl SmcSocket {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let shard = self.stack.shard();
-        let socket = connecting::connect(shard, Some(self.tcp), to, Some(timeout))?;
-        Ok(SmcStream::new(self.stack.clone(), socket))
+        let stack = self.stack.current()?;
+        let socket = connecting::connect(stack.shard(), Some(self.tcp), to, Some(timeout))?;
+        Ok(SmcStream::new(stack, socket))
     }
 
     /// Begins to connect it, and does not wait.
@@ -167,7 +168,8 @@ impl SmcSocket {
     /// # Errors
     /// As [`TcpListener::bind`].
     pub fn listen(self, backlog: u32) -> io::Result<SmcListener> {
-        let asking = &self.stack.shard().asking;
+        let stack = self.stack.current()?;
+        let asking = &stack.shard().asking;
         let port = rustix::net::getsockname(&self.tcp)?;
         let port = SocketAddr::try_from(port).map_or(0, |at| at.port());
         let asked = match asking.marks() {
@@ -175,7 +177,7 @@ impl SmcSocket {
             Err(why) => Err(why),
         };
         rustix::net::listen(&self.tcp, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        SmcListener::of(&self.stack, TcpListener::from(self.tcp), asked)
+        SmcListener::of(&stack, TcpListener::from(self.tcp), asked)
     }
 }
 

@@ -24,6 +24,7 @@ use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
 use crate::discovery::Discovery;
+use crate::process::Process;
 use crate::shard::{Offered, Place, Shard, timespec};
 use crate::socket::Socket;
 
@@ -63,6 +64,8 @@ pub(crate) fn connect(
 
 /// A connection that is being made.
 struct Attempt {
+    /// The one that began.
+    process: Process,
     shard: Arc<Shard>,
     to: SocketAddr,
     tcp: TcpStream,
@@ -113,6 +116,7 @@ impl Attempt {
         };
         connect_to(&socket, to)?;
         Ok(Self {
+            process: Process::current(),
             shard: shard.clone(),
             to,
             tcp: TcpStream::from(socket),
@@ -329,6 +333,10 @@ fn connect_to(socket: &OwnedFd, to: SocketAddr) -> io::Result<()> {
 /// One that is given up leaves nothing behind.
 impl Drop for Attempt {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // The parent goes on.
+            return;
+        }
         self.end_greeting();
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();

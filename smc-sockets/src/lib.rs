@@ -66,7 +66,10 @@
 //!   everything it wrote, and not the end of the stream.
 //! - What is written behind an urgent octet waits until the peer has read all that is
 //!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
-//! - The descriptor is for polling only, clones of a stream share it, and a connection does not survive `fork`.
+//! - The descriptor is for polling only, and clones of a stream share it.
+//! - After `fork`, SMC connections stay with the parent. In the child, stacks begin anew,
+//!   inherited listeners accept plain TCP, using an inherited SMC stream is
+//!   [`Unsupported`](std::io::ErrorKind::Unsupported), and dropping it does nothing.
 //! - A signal handler does not cut a read, a write or a connect short.
 //!
 //! Linux only, so far.
@@ -84,6 +87,7 @@ mod driver;
 mod listener;
 mod listening;
 pub mod policy;
+mod process;
 mod readiness;
 mod rnics;
 mod shard;

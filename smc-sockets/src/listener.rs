@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::carrier::Cause;
 use crate::discovery::NotAsked;
 use crate::listening::Listening;
 use crate::stack::Stack;
@@ -23,6 +24,10 @@ use crate::stream::SmcStream;
 /// Connections are taken in ahead, up to 128, so that one whose client is slow to decide
 /// keeps no other waiting. While 128 clients have not decided, further connections are
 /// plain TCP.
+///
+/// In a child made by `fork`, an inherited listener goes on with connections over plain TCP. A
+/// process that has not accepted before it forks leaves its connections to the children until
+/// it accepts, or polls, itself.
 pub struct SmcListener {
     stack: Stack,
     listening: Arc<Listening>,
@@ -44,9 +49,10 @@ impl SmcListener {
     /// # Errors
     /// As [`TcpListener::bind`].
     pub fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
+        let stack = stack.current()?;
         let asking = &stack.shard().asking;
         let (listener, asked) = binding::bind(asking, address)?;
-        Self::of(stack, listener, asked)
+        Self::of(&stack, listener, asked)
     }
 
     /// Lets connections of `listener` use `stack`. From the same port, nobody else may
@@ -56,8 +62,9 @@ impl SmcListener {
     /// The operating system's.
     pub fn on(stack: &Stack, listener: TcpListener) -> io::Result<Self> {
         // It listens already.
+        let stack = stack.current()?;
         let asked = stack.shard().asking.marks().and(Err(NotAsked::TooLate));
-        Self::of(stack, listener, asked)
+        Self::of(&stack, listener, asked)
     }
 
     pub(crate) fn of(
@@ -85,6 +92,10 @@ impl SmcListener {
     /// # Errors
     /// As [`TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
+        if self.listening.is_inherited() {
+            return self.accept_inherited();
+        }
+        self.listening.want(self.stack.shard());
         loop {
             if let Some(accepted) = self.listening.next(self.stack.shard()) {
                 let (socket, address) = accepted?;
@@ -93,12 +104,26 @@ impl SmcListener {
             if self.nonblocking.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            let ready = self.listening.ready();
-            let mut polled = [PollFd::from_borrowed_fd(ready, PollFlags::IN)];
-            match rustix::event::poll(&mut polled, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            wait_readable(self.listening.ready())?;
+        }
+    }
+
+    /// Accepts from the listener of the parent.
+    fn accept_inherited(&self) -> io::Result<(SmcStream, SocketAddr)> {
+        self.listening.leave_rendezvous();
+        let listener = self.listening.tcp();
+        loop {
+            match listener.accept() {
+                Ok((tcp, address)) => {
+                    return Ok((SmcStream::plain(tcp, Cause::Inherited), address));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
             }
+            if self.nonblocking.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            wait_readable(listener.as_fd())?;
         }
     }
 
@@ -129,7 +154,20 @@ impl SmcListener {
 /// Readable while there is something to accept.
 impl AsFd for SmcListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        if self.listening.is_inherited() {
+            self.listening.leave_rendezvous();
+            return self.listening.tcp().as_fd();
+        }
+        self.listening.want(self.stack.shard());
         self.listening.ready()
+    }
+}
+
+fn wait_readable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    match rustix::event::poll(&mut polled, None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -142,6 +180,10 @@ impl AsRawFd for SmcListener {
 
 impl Drop for SmcListener {
     fn drop(&mut self) {
+        if self.listening.is_inherited() {
+            // The parent's driver, and its poller, go on with it.
+            return;
+        }
         self.stack.shard().delist(&self.listening);
         for (socket, _) in self.listening.close() {
             drop(SmcStream::new(self.stack.clone(), socket));

@@ -12,6 +12,7 @@ use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Rendezvous;
 
 use crate::discovery::NotAsked;
+use crate::process::{self, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
 
@@ -39,6 +40,10 @@ pub(crate) struct Listening {
     port: u16,
     /// Whether its SYN-ACKs have SMC's TCP option.
     asked: Result<(), NotAsked>,
+    /// The one that made it.
+    process: Process,
+    /// Children that there were then.
+    forks: u64,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ struct Queue {
     paused: bool,
     /// Nobody accepts any more.
     closed: bool,
+    /// The program has accepted, or polled, in the process that made the listener.
+    wanted: bool,
 }
 
 impl Listening {
@@ -69,7 +76,25 @@ impl Listening {
             key: AtomicU32::new(0),
             port,
             asked,
+            process: Process::current(),
+            forks: process::forks(),
         })
+    }
+
+    /// Whether this process has inherited it: its connections are plain TCP then, and no
+    /// driver takes them in.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.process.is_current()
+    }
+
+    /// Leaves the rendezvous, of which a child has a copy, to the parent: with the parent's
+    /// end, clients find no listener that could pair.
+    //= SHM-015
+    pub(crate) fn leave_rendezvous(&self) {
+        // A thread of the parent may have held the lock at the fork: the copy stays then.
+        if let Ok(mut rendezvous) = self.rendezvous.try_lock() {
+            *rendezvous = None;
+        }
     }
 
     /// The port it listens at.
@@ -126,24 +151,37 @@ impl Listening {
         if queue.ready.is_empty() {
             let _ = rustix::io::read(&self.ready, &mut [0; 8]);
         }
-        if queue.paused && queue.ready.len() < AHEAD {
-            queue.paused = false;
-            shard.pause(self, false);
-        }
+        self.open_or_pause(&mut queue, shard);
         next
+    }
+
+    /// The program accepts, or polls, in the process that made the listener: connections are
+    /// accepted ahead, whether it has forked or not.
+    pub(crate) fn want(&self, shard: &Shard) {
+        let mut queue = self.queue();
+        if !queue.wanted {
+            queue.wanted = true;
+            self.open_or_pause(&mut queue, shard);
+        }
+    }
+
+    /// Lets the driver accept ahead, or not: whether it does.
+    fn open_or_pause(&self, queue: &mut Queue, shard: &Shard) -> bool {
+        let failed = queue.ready.back().is_some_and(Result::is_err);
+        // A program that forks before it accepts lets its children accept.
+        let is_childrens = !queue.wanted && process::forks() != self.forks;
+        let pause = failed || is_childrens || queue.ready.len() >= AHEAD;
+        if queue.paused != pause {
+            queue.paused = pause;
+            shard.pause(self, pause);
+        }
+        !pause
     }
 
     /// Whether the driver is to accept one more; if not, it is not asked again until
     /// there is room.
     pub(crate) fn takes_more(&self, shard: &Shard) -> bool {
-        let mut queue = self.queue();
-        let failed = queue.ready.back().is_some_and(Result::is_err);
-        let more = queue.ready.len() < AHEAD && !failed;
-        if !more && !queue.paused {
-            queue.paused = true;
-            shard.pause(self, true);
-        }
-        more
+        self.open_or_pause(&mut self.queue(), shard)
     }
 
     /// Whether so many clients decide what carries their connections that further ones

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::device::{Gid128, IsmDevice};
@@ -11,6 +11,7 @@ use smc_transport_ism::shared::pairing::Patience;
 
 use crate::driver;
 use crate::policy::{Policy, Transport};
+use crate::process::{PerProcess, Process};
 use crate::rnics::Rnics;
 use crate::shard::Shard;
 use crate::tcp_option::Marks;
@@ -62,6 +63,9 @@ impl Default for Settings {
 /// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
 /// and [`SmcListener::bind`](crate::SmcListener::bind) use. A stack does not pair with
 /// itself: a program that speaks to itself over shared memory opens two.
+///
+/// In a child made by `fork`, a stack of the parent begins anew when it is first used: with the
+/// same settings, and without the parent's connections.
 #[derive(Clone)]
 pub struct Stack {
     handle: Arc<Handle>,
@@ -71,6 +75,12 @@ pub struct Stack {
 struct Handle {
     shard: Arc<Shard>,
     end: Arc<End>,
+    /// The process that opened it, which has the driver.
+    process: Process,
+    /// How to open another one in a child, unless the program brought the RNICs.
+    settings: Option<Settings>,
+    /// The one of a child.
+    renewed: PerProcess<Stack>,
 }
 
 /// Whether the driver has ended.
@@ -82,6 +92,11 @@ struct End {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // The parent's driver goes on with it, and its devices are not to be closed here.
+            std::mem::forget(self.shard.clone());
+            return;
+        }
         self.shard.lock().abandoned = true;
         self.shard.ring();
     }
@@ -121,7 +136,8 @@ impl Stack {
             Ok(()) => Rnics::of_host_with(settings.policy.pnet.clone()),
             Err(rule) => Err(io::Error::other(format!("the policy: {rule}"))),
         };
-        Self::over(settings, rnics)
+        let again = Some(settings.clone());
+        Self::over(settings, rnics, again)
     }
 
     /// A stack with these settings that uses these RNICs besides shared memory.
@@ -129,10 +145,14 @@ impl Stack {
     /// # Errors
     /// As [`Self::open`].
     pub fn with_rnics(settings: Settings, rnics: Rnics) -> io::Result<Self> {
-        Self::over(settings, Ok(rnics))
+        Self::over(settings, Ok(rnics), None)
     }
 
-    fn over(settings: Settings, rnics: io::Result<Rnics>) -> io::Result<Self> {
+    fn over(
+        settings: Settings,
+        rnics: io::Result<Rnics>,
+        again: Option<Settings>,
+    ) -> io::Result<Self> {
         let shard = Shard::new(settings, rnics)?;
         let driven = shard.clone();
         let end = Arc::new(End::default());
@@ -146,8 +166,35 @@ impl Stack {
                 ended.tell();
             })?;
         Ok(Self {
-            handle: Arc::new(Handle { shard, end }),
+            handle: Arc::new(Handle {
+                shard,
+                end,
+                process: Process::current(),
+                settings: again,
+                renewed: PerProcess::new(),
+            }),
         })
+    }
+
+    /// The stack itself, or in a child that was forked since it was opened another one with
+    /// the same settings.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and [`io::ErrorKind::Unsupported`] in a child if the program
+    /// brought the RNICs.
+    pub(crate) fn current(&self) -> io::Result<Self> {
+        let handle = &self.handle;
+        if handle.process.is_current() {
+            return Ok(self.clone());
+        }
+        let renewed = handle.renewed.get_or_make(|| match &handle.settings {
+            Some(settings) => Self::with(settings.clone()),
+            None => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the RNICs of this stack stay with the process that opened it",
+            )),
+        });
+        renewed.cloned()
     }
 
     /// Gives this handle of the stack up, and waits until nothing is left to do for
@@ -159,6 +206,14 @@ impl Stack {
     /// peers find out about the links by themselves.
     #[must_use]
     pub fn end(self, patience: Duration) -> bool {
+        if !self.handle.process.is_current() {
+            // The parent sees to its connections.
+            let renewed = self.handle.renewed.get().cloned();
+            return renewed.is_none_or(|renewed| {
+                drop(self);
+                renewed.end(patience)
+            });
+        }
         let end = self.handle.end.clone();
         drop(self);
         end.wait(patience)
@@ -172,7 +227,7 @@ impl Stack {
     /// As [`Self::open`], and [`io::ErrorKind::InvalidData`] for a mistake in the policy file
     /// that `SMC_POLICY` names.
     pub fn of_process() -> io::Result<Self> {
-        static OF_PROCESS: OnceLock<Stack> = OnceLock::new();
+        static OF_PROCESS: PerProcess<Stack> = PerProcess::new();
         if let Some(stack) = OF_PROCESS.get() {
             return Ok(stack.clone());
         }
@@ -188,9 +243,7 @@ impl Stack {
             policy,
             ..Settings::default()
         };
-        let stack = Self::with(settings)?;
-        // Another thread may have been faster.
-        Ok(OF_PROCESS.get_or_init(|| stack).clone())
+        OF_PROCESS.get_or_make(|| Self::with(settings)).cloned()
     }
 
     /// Whether there are RNICs that may carry its connections.

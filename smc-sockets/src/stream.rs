@@ -10,11 +10,13 @@ mod urgent;
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::carrier::{Carrier, Cause};
 use crate::connecting::{self, Connecting};
+use crate::process::{PerProcess, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -26,12 +28,20 @@ use crate::waiting::Direction;
 /// Reading and writing go on in the caller's thread. Dropping the last handle of it ends
 /// the connection in order, or resets it if octets of the peer were not read, as with TCP.
 /// What was written can be read by the peer also after this process has ended.
+///
+/// SMC carries a stream for the process that made it only. In a child made by `fork`,
+/// dropping it does nothing, and whatever else is done with it fails with
+/// [`io::ErrorKind::Unsupported`]. A stream that TCP carries goes on in both, as sockets do.
 pub struct SmcStream {
     held: Arc<Held>,
 }
 
 /// What the handles of a stream share; the connection ends with the last of them.
 struct Held {
+    /// The one that made it.
+    process: Process,
+    /// What a child polls of a stream that it cannot use: always ready.
+    unusable: PerProcess<OwnedFd>,
     /// None for a connection that this crate has not made: it is plain TCP.
     stack: Option<Stack>,
     socket: Arc<Socket>,
@@ -50,6 +60,8 @@ impl SmcStream {
             .carrier
             .unwrap_or(Carrier::tcp(Cause::NotOffered));
         let held = Held {
+            process: Process::current(),
+            unusable: PerProcess::new(),
             stack,
             socket,
             carrier,
@@ -64,8 +76,17 @@ impl SmcStream {
     }
 
     /// Whose engine carries it, if SMC does.
-    fn smc(&self) -> Option<&Arc<Shard>> {
+    ///
+    /// # Errors
+    /// It does, for the process that this one was forked from.
+    #[inline]
+    fn smc(&self) -> io::Result<Option<&Arc<Shard>>> {
         self.held.smc()
+    }
+
+    /// Whether this process has inherited it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.held.process.is_current()
     }
 
     /// Connects, with the [stack of this process](Stack::of_process).
@@ -82,6 +103,7 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::connect`].
     pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
+        let stack = stack.current()?;
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in to.to_socket_addrs()? {
             match connecting::connect(stack.shard(), None, address, None) {
@@ -114,8 +136,9 @@ impl SmcStream {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        let stack = stack.current()?;
         let socket = connecting::connect(stack.shard(), None, *to, Some(timeout))?;
-        Ok(Self::new(stack.clone(), socket))
+        Ok(Self::new(stack, socket))
     }
 
     /// Begins to connect, with this stack, and does not wait.
@@ -166,7 +189,7 @@ impl SmcStream {
     /// # Errors
     /// As [`TcpStream::shutdown`](std::net::TcpStream::shutdown).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             return self.socket().tcp.shutdown(how);
         };
         // Both is not the end of the connection: what has arrived can still be read, and
@@ -188,9 +211,13 @@ impl SmcStream {
 }
 
 impl Held {
-    fn smc(&self) -> Option<&Arc<Shard>> {
-        let stack = self.stack.as_ref().filter(|_| self.carrier.is_smc())?;
-        Some(stack.shard())
+    #[inline]
+    fn smc(&self) -> io::Result<Option<&Arc<Shard>>> {
+        let Some(stack) = self.stack.as_ref().filter(|_| self.carrier.is_smc()) else {
+            return Ok(None);
+        };
+        self.process.check()?;
+        Ok(Some(stack.shard()))
     }
 }
 

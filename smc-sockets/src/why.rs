@@ -67,7 +67,9 @@ impl Why {
     /// is asked but this host.
     #[must_use]
     pub fn walk(stack: &Stack, to: SocketAddr) -> Self {
-        walk::walk(stack.shard(), to)
+        // In a child that cannot open one of its own, the parent's can still be looked at.
+        let own = stack.current();
+        walk::walk(own.as_ref().unwrap_or(stack).shard(), to)
     }
 
     /// The first condition that does not hold, and that decides.

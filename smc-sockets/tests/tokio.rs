@@ -1,6 +1,8 @@
 //! Streams and listeners on tokio, on runtimes of either kind.
 #![cfg(target_os = "linux")]
 
+#[path = "common/children.rs"]
+mod children;
 mod common;
 
 use std::io::ErrorKind;
@@ -349,4 +351,54 @@ async fn a_reset_is_told() {
     assert_eq!(kind, ErrorKind::ConnectionReset);
     let error = client.write(b"x").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+/// A child shares the poller of the parent's runtime: what it drops or takes apart, the
+/// parent's tasks still wait for.
+#[test]
+fn what_a_forked_child_drops_the_parents_tasks_still_wait_for() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(SmcListener::bind_on(&common::stack(), "127.0.0.1:0"));
+    let listener = listener.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connected = runtime.block_on(async {
+        let client = SmcStream::connect_on(&common::stack(), address).await?;
+        let (server, _) = listener.accept().await?;
+        std::io::Result::Ok((client, server))
+    });
+    let (client, server) = connected.unwrap();
+    assert!(client.carrier().is_smc());
+    let mut all = Some((listener, client, server));
+    children::fork(|| {
+        let (listener, client, mut server) = all.take().unwrap();
+        let own = tokio::runtime::Runtime::new().unwrap();
+        let read = own.block_on(server.read(&mut [0; 1])).unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::Unsupported);
+        let wrote = own.block_on(server.write(&[0; 1])).unwrap_err();
+        assert_eq!(wrote.kind(), ErrorKind::Unsupported);
+        let accepted = own.block_on(listener.accept()).unwrap_err();
+        assert_eq!(accepted.kind(), ErrorKind::Unsupported);
+        assert!(own.block_on(client.readable()).is_err());
+        // It can be registered anew; which process accepts is theirs to agree on.
+        let inherited = listener.into_std().unwrap();
+        own.block_on(async { SmcListener::from_std(inherited) })
+            .unwrap();
+        drop((client.into_std().unwrap(), server));
+    })
+    .succeeds();
+    let (listener, mut client, mut server) = all.take().unwrap();
+    runtime.block_on(async {
+        let waits = tokio::spawn(async move {
+            let mut read = [0; 6];
+            server.read_exact(&mut read).await.map(|_| read)
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        client.write_all(b"parent").await.unwrap();
+        assert_eq!(&waits.await.unwrap().unwrap(), b"parent");
+        let connects =
+            tokio::spawn(async move { SmcStream::connect_on(&common::stack(), address).await });
+        let (server, _) = listener.accept().await.unwrap();
+        assert!(server.carrier().is_smc(), "{}", server.carrier());
+        connects.await.unwrap().unwrap();
+    });
 }

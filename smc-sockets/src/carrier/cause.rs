@@ -33,6 +33,8 @@ pub enum Cause {
     NotPaired,
     /// A limit of this side's was reached.
     Limit(Limit),
+    /// The listener was made by the process that this one was forked from.
+    Inherited,
 }
 
 /// A limit of this side's.
@@ -89,7 +91,8 @@ impl Cause {
             | Self::CannotAsk(_)
             | Self::AskedTooLate
             | Self::Shunned
-            | Self::NotPaired => DiagnosisCode::PEER_NO_SMC,
+            | Self::NotPaired
+            | Self::Inherited => DiagnosisCode::PEER_NO_SMC,
         }
     }
 
@@ -103,6 +106,7 @@ impl Cause {
             | Self::CannotAsk(_)
             | Self::AskedTooLate
             | Self::Shunned
+            | Self::Inherited
             | Self::Limit(_) => Some(Side::Here),
         }
     }
@@ -130,6 +134,9 @@ impl Cause {
             Self::NotPaired => "The other process is on this host and knows SMC, but did not \
                                 take this connection up in time, or is this very process."
                 .to_owned(),
+            Self::Inherited => "The listener was made before this process was forked, and \
+                                accepts plain TCP here."
+                .to_owned(),
             Self::Limit(limit) => format!("This side has no room for it: {limit}."),
         })
     }
@@ -153,6 +160,9 @@ impl Cause {
                 .to_owned(),
             Self::NotPaired => "Look whether the other process is short of time, and give \
                                 both more patience (`Settings::patience`)."
+                .to_owned(),
+            Self::Inherited => "Make the listener after the fork (with `SO_REUSEPORT`, one in \
+                                each child)."
                 .to_owned(),
             Self::Limit(limit) => limit.remedy().to_owned(),
         })

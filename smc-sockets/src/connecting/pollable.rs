@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use super::{Attempt, Step};
+use crate::process::Process;
 use crate::shard::timespec;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
@@ -23,6 +24,8 @@ use crate::stream::SmcStream;
 /// the connection up.
 pub struct Connecting {
     stack: Stack,
+    /// The one that began.
+    process: Process,
     /// None once it is finished: the stream alone has the connection then.
     attempt: Mutex<Option<Attempt>>,
     poller: OwnedFd,
@@ -41,6 +44,7 @@ impl Connecting {
         socket: Option<OwnedFd>,
         to: SocketAddr,
     ) -> io::Result<Self> {
+        let stack = stack.current()?;
         let attempt = Attempt::begin(stack.shard(), socket, to)?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -52,7 +56,8 @@ impl Connecting {
             epoll::add(&poller, socket, EventData::new_u64(0), flags)?;
         }
         Ok(Self {
-            stack: stack.clone(),
+            stack,
+            process: Process::current(),
             attempt: Mutex::new(Some(attempt)),
             poller,
             timer,
@@ -62,9 +67,11 @@ impl Connecting {
     /// The stream, when it is known what carries it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: not yet. Others as [`SmcStream::connect`], and
-    /// [`io::ErrorKind::NotConnected`] for one that has been finished.
+    /// [`io::ErrorKind::WouldBlock`]: not yet. Others as [`SmcStream::connect`],
+    /// [`io::ErrorKind::NotConnected`] for one that has been finished, and
+    /// [`io::ErrorKind::Unsupported`] in a child that was forked meanwhile.
     pub fn finish(&self) -> io::Result<SmcStream> {
+        self.process.check()?;
         let mut slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(attempt) = slot.as_mut() else {
             return Err(io::ErrorKind::NotConnected.into());

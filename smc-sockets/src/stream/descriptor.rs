@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::event::EventfdFlags;
 
 use super::SmcStream;
 use crate::carrier::{Carrier, Cause};
@@ -15,10 +17,11 @@ impl SmcStream {
     /// should.
     ///
     /// # Errors
-    /// No descriptors are left for one, or no memory. It can be asked for again.
+    /// No descriptors are left for one, or no memory: it can be asked for again. And
+    /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
     pub fn try_as_fd(&self) -> io::Result<BorrowedFd<'_>> {
         let socket = self.socket();
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             return Ok(socket.tcp.as_fd());
         };
         let (mut state, now) = (shard.lock(), shard.now());
@@ -56,17 +59,28 @@ impl SmcStream {
 /// Sometimes it says so without need. Nothing must be read from it or written to it.
 ///
 /// Without descriptors left to make one, it is another one of the stream that is always
-/// ready, so that nobody waits in vain; [`SmcStream::try_as_fd`] fails then.
+/// ready, so that nobody waits in vain; [`SmcStream::try_as_fd`] fails then. So it is in a
+/// child that has inherited the stream.
 impl AsFd for SmcStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.try_as_fd().unwrap_or_else(|_| {
             let tcp = &self.socket().tcp;
+            if self.is_inherited() {
+                // The TCP connection is the parent's as well, and stays as it is.
+                let ready = self.held.unusable.get_or_make(always_ready);
+                return ready.map_or(tcp.as_fd(), AsFd::as_fd);
+            }
             // TCP carries nothing any more: it is writable, and from now on readable. If
             // it has ended already, it is both, too.
             let _ = tcp.shutdown(Shutdown::Read);
             tcp.as_fd()
         })
     }
+}
+
+fn always_ready() -> io::Result<OwnedFd> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    Ok(rustix::event::eventfd(1, flags)?)
 }
 
 /// The descriptor of [`AsFd`].
@@ -79,7 +93,14 @@ impl AsRawFd for SmcStream {
 /// A TCP connection that was made without this crate, and stays TCP.
 impl From<TcpStream> for SmcStream {
     fn from(tcp: TcpStream) -> Self {
-        let carrier = Some(Carrier::tcp(Cause::NotOffered));
+        Self::plain(tcp, Cause::NotOffered)
+    }
+}
+
+impl SmcStream {
+    /// A TCP connection that stays TCP.
+    pub(crate) fn plain(tcp: TcpStream, cause: Cause) -> Self {
+        let carrier = Some(Carrier::tcp(cause));
         Self::of(None, Arc::new(Socket::new(tcp, carrier, Duration::ZERO)))
     }
 }

@@ -20,7 +20,7 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        match self.smc() {
+        match self.smc()? {
             // TCP itself must not linger: it is closed by whoever has it last.
             Some(_) => self.socket().status().linger = linger.map(whole_seconds),
             None => rustix::net::sockopt::set_socket_linger(&self.socket().tcp, linger)?,
@@ -33,7 +33,7 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        match self.smc() {
+        match self.smc()? {
             Some(_) => Ok(self.socket().status().linger),
             None => Ok(rustix::net::sockopt::socket_linger(&self.socket().tcp)?),
         }
@@ -63,7 +63,11 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Some(shard) = self.smc() else {
+        if !self.process.is_current() {
+            // The parent's connection goes on.
+            return;
+        }
+        let Ok(Some(shard)) = self.smc() else {
             // A Decline that may still come concerns nobody any more.
             if let Some(stack) = self.stack.as_ref().filter(|_| self.socket.is_watching()) {
                 let shard = stack.shard();

@@ -2,12 +2,14 @@
 //! carries the stream.
 
 use std::io;
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
 use super::SmcStream;
+use crate::socket::Status;
 
 impl SmcStream {
     /// Whether reading and writing return at once, with [`io::ErrorKind::WouldBlock`] if
@@ -17,7 +19,7 @@ impl SmcStream {
     /// The operating system's, on TCP.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         let socket = self.socket();
-        if self.smc().is_none() {
+        if self.smc()?.is_none() {
             socket.tcp.set_nonblocking(nonblocking)?;
         }
         socket.nonblocking.store(nonblocking, Ordering::Relaxed);
@@ -30,9 +32,9 @@ impl SmcStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if the time is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket().tcp.set_read_timeout(timeout)?;
-        self.socket().status().read_timeout = timeout;
-        Ok(())
+        self.set_timeout(timeout, TcpStream::set_read_timeout, |status| {
+            &mut status.read_timeout
+        })
     }
 
     /// The same for a write, counted from its beginning however often the peer makes a
@@ -41,8 +43,23 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::set_read_timeout`].
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket().tcp.set_write_timeout(timeout)?;
-        self.socket().status().write_timeout = timeout;
+        self.set_timeout(timeout, TcpStream::set_write_timeout, |status| {
+            &mut status.write_timeout
+        })
+    }
+
+    fn set_timeout(
+        &self,
+        timeout: Option<Duration>,
+        of_tcp: impl FnOnce(&TcpStream, Option<Duration>) -> io::Result<()>,
+        of_smc: impl FnOnce(&mut Status) -> &mut Option<Duration>,
+    ) -> io::Result<()> {
+        self.smc()?;
+        of_tcp(&self.socket().tcp, timeout)?;
+        // A thread of the parent may have held the lock at the fork.
+        if !self.is_inherited() {
+            *of_smc(&mut self.socket().status()) = timeout;
+        }
         Ok(())
     }
 
@@ -69,8 +86,9 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        let smc = self.smc()?;
         self.socket().tcp.set_nodelay(nodelay)?;
-        if let (true, Some(shard)) = (nodelay, self.smc()) {
+        if let (true, Some(shard)) = (nodelay, smc) {
             shard.lock().flush(shard, self.socket());
         }
         Ok(())
@@ -91,8 +109,9 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        let smc = self.smc()?;
         sockopt::set_tcp_cork(&self.socket().tcp, cork)?;
-        if let Some(shard) = self.smc() {
+        if let Some(shard) = smc {
             shard.lock().cork(shard, self.socket(), cork);
         }
         Ok(())
@@ -128,7 +147,7 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn recv_buffer_size(&self) -> io::Result<usize> {
-        match self.buffer_sizes() {
+        match self.buffer_sizes()? {
             Some((receive, _)) => Ok(receive as usize),
             None => Ok(sockopt::socket_recv_buffer_size(&self.socket().tcp)?),
         }
@@ -140,16 +159,18 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn send_buffer_size(&self) -> io::Result<usize> {
-        match self.buffer_sizes() {
+        match self.buffer_sizes()? {
             Some((_, send)) => Ok(send as usize),
             None => Ok(sockopt::socket_send_buffer_size(&self.socket().tcp)?),
         }
     }
 
-    fn buffer_sizes(&self) -> Option<(u32, u32)> {
-        let shard = self.smc()?;
-        let conn = self.socket().conn()?;
-        shard.lock().engine.conn(conn)?.buffer_sizes()
+    fn buffer_sizes(&self) -> io::Result<Option<(u32, u32)>> {
+        let (Some(shard), Some(conn)) = (self.smc()?, self.socket().conn()) else {
+            return Ok(None);
+        };
+        let mut state = shard.lock();
+        Ok(state.engine.conn(conn).and_then(|conn| conn.buffer_sizes()))
     }
 
     /// The error that the connection has come to, if it was not told yet: it is told once,
@@ -158,7 +179,7 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             return self.socket().tcp.take_error();
         };
         let mut state = shard.lock();

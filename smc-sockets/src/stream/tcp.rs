@@ -40,6 +40,8 @@ impl SmcStream {
         let Some(stack) = self.held.stack.as_ref().filter(watched) else {
             return Ok(());
         };
+        // The parent has the engine that knows a Decline.
+        self.held.process.check()?;
         let shard = stack.shard();
         let time = socket.status().read_timeout;
         // A time without end has none.

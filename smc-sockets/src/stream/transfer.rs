@@ -17,7 +17,7 @@ impl SmcStream {
     /// As reading.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         let socket = self.socket();
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             self.pass_decline(into.len())?;
             return socket.tcp.peek(into);
         };
@@ -131,14 +131,14 @@ impl SmcStream {
 
 impl Read for &SmcStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.smc() {
+        match self.smc()? {
             Some(shard) => self.read_smc(shard, into),
             None => self.read_tcp(into),
         }
     }
 
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match self.smc() {
+        match self.smc()? {
             Some(shard) => self.read_smc_vectored(shard, into),
             None => self.read_tcp_vectored(into),
         }
@@ -147,14 +147,14 @@ impl Read for &SmcStream {
 
 impl Write for &SmcStream {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        match self.smc() {
+        match self.smc()? {
             Some(shard) => self.write_smc(shard, octets),
             None => (&self.socket().tcp).write(octets),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self.smc() {
+        match self.smc()? {
             Some(shard) => self.write_rest(shard, 0, slices.iter().map(|slice| &**slice), None),
             None => (&self.socket().tcp).write_vectored(slices),
         }

@@ -19,7 +19,7 @@ impl SmcStream {
     /// As writing.
     pub fn send_urgent(&self, octets: &[u8]) -> io::Result<usize> {
         let socket = self.socket();
-        match self.smc() {
+        match self.smc()? {
             Some(shard) => self.send_urgent_smc(shard, octets),
             None => {
                 let flags = SendFlags::OOB | SendFlags::NOSIGNAL;
@@ -52,7 +52,7 @@ impl SmcStream {
     /// is read in its place ([`Self::set_urgent_inline`]); [`io::ErrorKind::WouldBlock`]
     /// if TCP has announced it only.
     pub fn receive_urgent(&self) -> io::Result<u8> {
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             let mut octet = [0];
             let flags = RecvFlags::OOB;
             return match rustix::net::recv(&self.socket().tcp, &mut octet, flags)? {
@@ -74,7 +74,7 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn at_mark(&self) -> io::Result<bool> {
-        let Some(shard) = self.smc() else {
+        let Some(shard) = self.smc()? else {
             return system::is_at_mark(&self.socket().tcp);
         };
         let mut state = shard.lock();
@@ -90,8 +90,11 @@ impl SmcStream {
     /// # Errors
     /// The operating system's.
     pub fn set_urgent_inline(&self, inline: bool) -> io::Result<()> {
+        let smc = self.smc()?;
         sockopt::set_socket_oobinline(&self.socket().tcp, inline)?;
-        self.socket().status().urgent.inline = inline;
+        if smc.is_some() {
+            self.socket().status().urgent.inline = inline;
+        }
         Ok(())
     }
 

@@ -4,19 +4,21 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use ::tokio::io::Interest;
-use ::tokio::io::unix::AsyncFd;
 use ::tokio::net::{ToSocketAddrs, lookup_host};
 
 use super::SmcStream;
-use super::registered::register;
+use super::registered::Registered;
 use crate::stack::Stack;
 
 /// A listener, like tokio's `TcpListener`.
+///
+/// A child made by `fork` cannot wait for it, as its runtime stays with the parent:
+/// [`Self::into_std`] gives a listener that can be registered anew there.
 pub struct SmcListener {
-    inner: AsyncFd<crate::SmcListener>,
+    inner: Registered<crate::SmcListener>,
 }
 
 impl SmcListener {
@@ -52,7 +54,7 @@ impl SmcListener {
     /// Outside of a runtime with I/O enabled.
     pub fn from_std(listener: crate::SmcListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let inner = register(listener, Interest::READABLE)?;
+        let inner = Registered::new(listener, Interest::READABLE)?;
         Ok(Self { inner })
     }
 
@@ -71,7 +73,10 @@ impl SmcListener {
     /// As [`crate::SmcListener::accept`], and those of [`SmcStream::from_std`].
     pub async fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let interest = Interest::READABLE;
-        let accepted = self.inner.async_io(interest, |inner| inner.accept()).await;
+        let accepted = self
+            .inner
+            .async_io(interest, crate::SmcListener::accept)
+            .await;
         let (stream, address) = accepted?;
         Ok((SmcStream::from_std(stream)?, address))
     }
@@ -84,13 +89,11 @@ impl SmcListener {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<(SmcStream, SocketAddr)>> {
-        loop {
-            let mut guard = ready!(self.inner.poll_read_ready(context))?;
-            if let Ok(accepted) = guard.try_io(|inner| inner.get_ref().accept()) {
-                let (stream, address) = accepted?;
-                return Poll::Ready(Ok((SmcStream::from_std(stream)?, address)));
-            }
-        }
+        let accepted = self.inner.poll_read(context, crate::SmcListener::accept);
+        accepted.map(|accepted| {
+            let (stream, address) = accepted?;
+            Ok((SmcStream::from_std(stream)?, address))
+        })
     }
 
     /// Where it listens.

@@ -6,21 +6,23 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::tokio::io::unix::AsyncFd;
 use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use ::tokio::net::{ToSocketAddrs, lookup_host};
 
-use super::registered::register;
+use super::registered::Registered;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::carrier::Carrier;
 use crate::stack::Stack;
 
 /// A connection to another process, like tokio's `TcpStream`.
+///
+/// A child made by `fork` cannot wait for it, as its runtime stays with the parent: all that
+/// waits fails with [`io::ErrorKind::Unsupported`], and dropping it there does nothing.
 pub struct SmcStream {
-    inner: AsyncFd<crate::SmcStream>,
+    inner: Registered<crate::SmcStream>,
 }
 
 impl SmcStream {
@@ -50,14 +52,14 @@ impl SmcStream {
 
     async fn connect_to(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
         let connecting = crate::SmcStream::begin_connect(stack, to)?;
-        let connecting = register(connecting, Interest::READABLE)?;
+        let connecting = Registered::new(connecting, Interest::READABLE)?;
         loop {
             match connecting.get_ref().finish() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return Self::from_std(outcome?),
             }
             // What happens from here on is told again.
-            connecting.readable().await?.clear_ready();
+            connecting.readable().await?.clear();
         }
     }
 
@@ -70,7 +72,7 @@ impl SmcStream {
     /// Outside of a runtime with I/O enabled.
     pub fn from_std(stream: crate::SmcStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let inner = register(stream, Interest::READABLE | Interest::WRITABLE)?;
+        let inner = Registered::new(stream, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { inner })
     }
 
@@ -100,7 +102,7 @@ impl SmcStream {
     /// # Errors
     /// The runtime's: it is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        self.inner.readable().await?.retain_ready();
+        self.inner.readable().await?.retain();
         Ok(())
     }
 
@@ -109,7 +111,7 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::readable`].
     pub async fn writable(&self) -> io::Result<()> {
-        self.inner.writable().await?.retain_ready();
+        self.inner.writable().await?.retain();
         Ok(())
     }
 
@@ -152,13 +154,10 @@ impl SmcStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        loop {
-            let mut guard = ready!(self.inner.poll_read_ready(context))?;
-            let read = guard.try_io(|inner| inner.get_ref().read(into.initialize_unfilled()));
-            if let Ok(outcome) = read {
-                return Poll::Ready(outcome.map(|len| into.advance(len)));
-            }
-        }
+        let read = self
+            .inner
+            .poll_read(context, |mut inner| inner.read(into.initialize_unfilled()));
+        read.map_ok(|len| into.advance(len))
     }
 
     pub(super) fn poll_to_write(
@@ -166,16 +165,10 @@ impl SmcStream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        loop {
-            let mut guard = ready!(self.inner.poll_write_ready(context))?;
-            let written = guard.try_io(|inner| match slices {
-                [one] => inner.get_ref().write(one),
-                _ => inner.get_ref().write_vectored(slices),
-            });
-            if let Ok(outcome) = written {
-                return Poll::Ready(outcome);
-            }
-        }
+        self.inner.poll_write(context, |mut inner| match slices {
+            [one] => inner.write(one),
+            _ => inner.write_vectored(slices),
+        })
     }
 }
 

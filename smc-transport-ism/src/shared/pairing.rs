@@ -29,7 +29,7 @@ pub use survey::{Listeners, survey};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::channel::{Begun, Channel};
@@ -179,13 +179,15 @@ fn belongs(process: u32, socket: u32) -> bool {
 
 /// The user that the kernel names instead of those this user namespace does not know.
 fn unknown_user() -> u32 {
-    static UNKNOWN: OnceLock<u32> = OnceLock::new();
-    *UNKNOWN.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
-        text.ok()
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(65534)
-    })
+    // No lock: a thread that held it at a fork would leave it to the child.
+    static UNKNOWN: AtomicU64 = AtomicU64::new(u64::MAX);
+    if let Ok(known) = u32::try_from(UNKNOWN.load(Ordering::Relaxed)) {
+        return known;
+    }
+    let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    let unknown = text.trim().parse().unwrap_or(65534);
+    UNKNOWN.store(u64::from(unknown), Ordering::Relaxed);
+    unknown
 }
 
 /// An address as the kernel compares it: IPv4 is IPv4, however it is written.

@@ -1,0 +1,260 @@
+//! Which process this is, for the cost of a load: what a process made before a fork is not the
+//! child's to use.
+//!
+//! ```text
+//!   parent   page: 1 ──► objects of process 1
+//!     │ fork: the kernel hands the child an empty page
+//!   child    page: 0 ──► first look: 2 ──► objects of process 1 are inherited
+//! ```
+//!
+//! Numbers grow from parent to child, so that no ancestor of a process has its number. A
+//! process ID would not do: it costs a system call, and is given again.
+#![allow(unsafe_code)]
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Number of a process among its ancestors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Process(u64);
+
+/// The number of this process, or 0 before it has one. It lies in a page that is empty in a
+/// child, or at [`FALLBACK`].
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+/// The number where the kernel has no such pages. `fork(3)` empties it in the child.
+static FALLBACK: AtomicU64 = AtomicU64::new(0);
+/// The last number given.
+static LAST: AtomicU64 = AtomicU64::new(0);
+/// Children that `fork(3)` has made of this process and its ancestors.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+impl Process {
+    /// This process.
+    #[inline]
+    pub(crate) fn current() -> Self {
+        let page = page();
+        match page.load(Ordering::Relaxed) {
+            0 => Self(number(page)),
+            number => Self(number),
+        }
+    }
+
+    /// Whether it is this one, and not the one that this one was forked from.
+    //= SHM-061
+    #[inline]
+    pub(crate) fn is_current(self) -> bool {
+        self == Self::current()
+    }
+
+    /// The error of whatever only the process that made it can do.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] in a child.
+    #[inline]
+    pub(crate) fn check(self) -> io::Result<()> {
+        match self.is_current() {
+            true => Ok(()),
+            false => Err(inherited()),
+        }
+    }
+}
+
+/// Number of children that were made so far.
+pub(crate) fn forks() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+#[cold]
+fn inherited() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "an SMC connection stays with the process that made it; a child that was forked from \
+         it cannot use it",
+    )
+}
+
+#[inline]
+fn page() -> &'static AtomicU64 {
+    // SAFETY: it is null, or points to a number that is there as long as the process.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }.unwrap_or_else(make_page)
+}
+
+/// Gives this process a number. No lock: another thread may have held it at the fork.
+#[cold]
+fn number(page: &AtomicU64) -> u64 {
+    let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let order = Ordering::Relaxed;
+    match page.compare_exchange(0, new, order, order) {
+        Ok(_) => new,
+        Err(faster) => faster,
+    }
+}
+
+#[cold]
+fn make_page() -> &'static AtomicU64 {
+    let mapped = map_page();
+    let new = mapped.unwrap_or(ptr::from_ref(&FALLBACK).cast_mut());
+    let order = Ordering::AcqRel;
+    let page = match PAGE.compare_exchange(ptr::null_mut(), new, order, Ordering::Acquire) {
+        Ok(_) => {
+            // SAFETY: the handlers are functions that only change numbers.
+            // Without memory for them, children are known by the page all the same.
+            let _ = unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) };
+            new
+        }
+        Err(faster) => {
+            if let Some(mapped) = mapped {
+                // SAFETY: it was mapped above, and nothing else knows it.
+                unsafe { libc::munmap(mapped.cast(), size_of::<AtomicU64>()) };
+            }
+            faster
+        }
+    };
+    // SAFETY: it points to a mapping that is never taken away, or to a static.
+    unsafe { &*page }
+}
+
+/// A page that is empty in a child.
+fn map_page() -> Option<*mut AtomicU64> {
+    let (access, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    let len = size_of::<AtomicU64>();
+    // SAFETY: a new mapping touches no memory that is in use.
+    let page = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the range is the mapping above.
+    if unsafe { libc::madvise(page, len, libc::MADV_WIPEONFORK) } != 0 {
+        // SAFETY: it was mapped above, and nothing else knows it.
+        unsafe { libc::munmap(page, len) };
+        return None;
+    }
+    Some(page.cast())
+}
+
+extern "C" fn in_parent() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn in_child() {
+    FALLBACK.store(0, Ordering::Relaxed);
+}
+
+/// A value that each process makes for itself. The one of the parent stays where it is in
+/// the child, untouched.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T>(AtomicPtr<(Process, T)>);
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value of this process, if it has made one.
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: a value is freed with `self` only, and replaced only in another process.
+        let made = unsafe { self.0.load(Ordering::Acquire).as_ref() };
+        made.filter(|(of, _)| of.is_current())
+            .map(|(_, value)| value)
+    }
+
+    /// The value of this process, made now if it has none.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<&T> {
+        let known = self.0.load(Ordering::Acquire);
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        let new = Box::into_raw(Box::new((Process::current(), make()?)));
+        let order = Ordering::AcqRel;
+        match self
+            .0
+            .compare_exchange(known, new, order, Ordering::Acquire)
+        {
+            // SAFETY: it was made above and is in its place now.
+            Ok(_) => Ok(unsafe { &(*new).1 }),
+            Err(faster) => {
+                // SAFETY: it was made above, and nothing else knows it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: another thread of this process has put it in its place.
+                Ok(unsafe { &(*faster).1 })
+            }
+        }
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        if self.get().is_some() {
+            // SAFETY: it was made by `get_or_make`, and goes with its place.
+            drop(unsafe { Box::from_raw(*self.0.get_mut()) });
+        }
+    }
+}
+
+// SAFETY: it owns a `T`, as a box does.
+unsafe impl<T: Send> Send for PerProcess<T> {}
+// SAFETY: what is shared is a `T`; any thread may be the one that makes or frees it.
+unsafe impl<T: Send + Sync> Sync for PerProcess<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a child of this process finds it so.
+    fn in_a_child(so: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child calls nothing but `so`, which takes no lock, and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let status = i32::from(!so());
+            // SAFETY: it ends this process, whatever its state.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = -1;
+        // SAFETY: the kernel writes to a local variable.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(waited, child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+
+    #[test]
+    fn every_generation_is_another_process() {
+        let parent = Process::current();
+        let forks_before = forks();
+        assert!(parent.is_current());
+        assert!(in_a_child(|| {
+            let child = Process::current();
+            let apart = !parent.is_current() && child.is_current() && child != parent;
+            apart
+                && in_a_child(|| {
+                    let grandchild = Process::current();
+                    grandchild != parent && grandchild != child && !child.is_current()
+                })
+        }));
+        assert!(parent.is_current() && parent.check().is_ok());
+        assert!(forks() > forks_before);
+        assert!(in_a_child(|| parent.check().is_err()));
+    }
+
+    #[test]
+    fn each_process_makes_its_own_value() {
+        let value = PerProcess::new();
+        assert!(value.get().is_none());
+        assert_eq!(value.get_or_make(|| Ok(1)).unwrap(), &1);
+        assert!(in_a_child(|| value.get().is_none()
+            && value.get_or_make(|| Ok(2)).is_ok_and(|own| *own == 2)
+            && value.get() == Some(&2)));
+        assert_eq!(value.get_or_make(|| Ok(3)).unwrap(), &1);
+        let none = PerProcess::<u8>::new();
+        let error = none.get_or_make(|| Err(io::ErrorKind::Other.into()));
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Other);
+    }
+}
