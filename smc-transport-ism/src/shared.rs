@@ -27,6 +27,7 @@ mod departures;
 mod device;
 mod ism;
 mod message;
+mod offers;
 mod outbox;
 pub mod pairing;
 mod socket;

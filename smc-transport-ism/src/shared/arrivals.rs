@@ -54,6 +54,17 @@ impl Device {
             Arrival::Nothing => return Taken::Last,
             Arrival::Wake => return Taken::Wake,
             Arrival::Inner => {}
+            Arrival::Offer {
+                token,
+                len,
+                ring,
+                fd,
+            } => {
+                if !self.take_offer(key, (token, len), ring, &fd) {
+                    self.close(key);
+                    return Taken::Last;
+                }
+            }
             Arrival::Event { code, info } => {
                 let event = DeviceEvent::software(peer, code, info);
                 self.reports.push_back(IsmReport::Event(event));
@@ -75,14 +86,12 @@ impl Device {
     /// end he has.
     //= SHM-037
     fn may_be_claimed(&mut self, key: Key) -> bool {
-        let attached = self.attached.iter();
-        let claimed = attached.filter(|(_, at)| at.is_over(key)).count();
         let (heard, heeds) = (self.heard, self.heeds);
         let Some(channel) = self.channels.at_mut(key) else {
             return false;
         };
         let first = *channel.ended.get_or_insert(heeds);
-        heard && channel.offers() > claimed && heeds.wrapping_sub(first) < 2
+        heard && channel.offers.len() > 0 && heeds.wrapping_sub(first) < 2
     }
 
     /// The peer took a DMB back: told after everything that it did before.

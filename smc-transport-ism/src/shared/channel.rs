@@ -1,17 +1,17 @@
 //! A channel between two devices: a socket for what is rare, bells for what is not.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::message::Message;
+use super::offers::Offers;
 use super::outbox::Outbox;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
-use crate::doorbell::{Bed, Listener, Ring, SLOTS, Waker};
-use crate::memory::{BellsOf, SharedRegion};
+use crate::doorbell::{Bed, Listener, Ring, Waker};
+use crate::memory::BellsOf;
 use crate::slots::Key;
 
 /// A channel of which this side has sent its first message.
@@ -63,7 +63,7 @@ impl Begun {
             waker: Waker::default(),
             outbox: Outbox::new(),
             awaits_room: false,
-            offers: BTreeMap::new(),
+            offers: Offers::default(),
             ended: None,
         })
     }
@@ -97,21 +97,20 @@ pub(super) struct Channel {
     pub(super) outbox: Outbox,
     /// The device's poller reports room in the socket.
     pub(super) awaits_room: bool,
-    /// The peer's DMBs for this device.
-    offers: BTreeMap<DmbToken, Offer>,
+    pub(super) offers: Offers,
     /// How often the device had been told to look when the end was first seen.
     pub(super) ended: Option<u32>,
 }
 
-/// A peer's DMB.
-#[derive(Clone, Debug)]
-pub(super) struct Offer {
-    pub(super) region: Arc<SharedRegion>,
-    pub(super) ring: Ring,
-}
-
 /// What a channel brought.
 pub(super) enum Arrival {
+    /// A DMB of the peer's, not mapped yet.
+    Offer {
+        token: DmbToken,
+        len: u32,
+        ring: Ring,
+        fd: OwnedFd,
+    },
     Withdrawn(DmbToken),
     Event {
         code: u32,
@@ -186,7 +185,7 @@ impl Channel {
             Received::Message(Message::Wake, None) => Arrival::Wake,
             Received::Message(Message::Event { code, info }, None) => Arrival::Event { code, info },
             Received::Message(Message::Withdraw { token }, None) => {
-                self.offers.remove(&token);
+                self.offers.remove(token);
                 Arrival::Withdrawn(token)
             }
             Received::Message(
@@ -197,46 +196,17 @@ impl Channel {
                     generation,
                 },
                 Some(fd),
-            ) => self.take_offer(token, len, Ring { slot, generation }, &fd),
+            ) => Arrival::Offer {
+                token,
+                len,
+                ring: Ring { slot, generation },
+                fd,
+            },
             // This process has no descriptor left: no fault of the peer's. The token stays
             // unknown here.
             Received::Stripped(Message::Offer { .. }) => Arrival::Inner,
             Received::Message(..) | Received::Stripped(_) | Received::Malformed => Arrival::Breach,
         }
-    }
-
-    /// Maps a DMB at once: descriptors that were kept could be made to run out.
-    fn take_offer(&mut self, token: DmbToken, len: u32, ring: Ring, fd: &OwnedFd) -> Arrival {
-        let fits = crate::device::check_len(len, &super::facts(self.peer)).is_ok();
-        let room = self.offers.len() < SLOTS as usize && ring.slot < SLOTS;
-        if !fits || !room || self.offers.contains_key(&token) {
-            return Arrival::Breach;
-        }
-        match SharedRegion::open(fd, len, true) {
-            Ok(region) => {
-                self.offers.insert(
-                    token,
-                    Offer {
-                        region: Arc::new(region),
-                        ring,
-                    },
-                );
-                Arrival::Inner
-            }
-            // Our own want of memory is no fault of the peer's: the token is unknown.
-            Err(IsmError::System { .. }) => Arrival::Inner,
-            Err(_) => Arrival::Breach,
-        }
-    }
-
-    /// How many DMBs the peer offers.
-    pub(super) fn offers(&self) -> usize {
-        self.offers.len()
-    }
-
-    /// The peer's DMB with this token.
-    pub(super) fn offered(&self, token: DmbToken) -> Option<&Offer> {
-        self.offers.get(&token)
     }
 
     /// Rings for the peer's DMB, and wakes the peer if it sleeps.

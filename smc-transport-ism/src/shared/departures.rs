@@ -97,6 +97,9 @@ impl Device {
             };
             channel.outbox.handle_timeout(&channel.socket, now);
             let is_broken = channel.outbox.is_broken();
+            if let Some(at) = channel.offers.expire(now) {
+                self.alarm.set_by(at);
+            }
             self.after_send(key);
             if is_broken {
                 self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));

@@ -28,6 +28,12 @@ pub(super) const OF_A_STRANGER: usize = 64;
 /// Stands for the alarm at the poller: no channel has this key.
 pub(super) const ALARM: u64 = u64::MAX;
 
+/// Whether a peer of this user is bounded as one that means harm: root and this process's
+/// own user could do worse by other means.
+pub(super) fn is_stranger(uid: u32) -> bool {
+    uid != 0 && uid != rustix::process::geteuid().as_raw()
+}
+
 /// What is always waited for.
 pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 
@@ -205,9 +211,8 @@ impl Device {
         }
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
         //= SHM-033
-        let is_stranger = uid != 0 && uid != rustix::process::geteuid().as_raw();
         let of_theirs = |(_, known): &(Key, &Channel)| known.uid == uid;
-        if is_stranger && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {
+        if is_stranger(uid) && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {
             return Err(full());
         }
         let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
@@ -235,9 +240,14 @@ impl Device {
         if let Some(channel) = paired.channel {
             self.adopt(*channel)?;
         }
-        self.is_joined(&peer)
-            .then_some(peer.gid)
-            .ok_or(io::ErrorKind::NotConnected.into())
+        let of_peer = |at: &Channel| at.peer == peer.gid && at.uid == peer.uid;
+        let found = self.channels.iter().find(|(_, at)| of_peer(at));
+        let key = found.map(|(key, _)| key);
+        let channel = key.and_then(|key| self.channels.at_mut(key));
+        let channel = channel.ok_or(io::ErrorKind::NotConnected)?;
+        // The connection is to claim a DMB that the peer offers.
+        channel.offers.expect(Instant::now());
+        Ok(peer.gid)
     }
 
     /// Whether there is a channel to this peer.

@@ -1,11 +1,13 @@
 //! The device as the engine's adapter drives it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::channel::{Offer, ring_of};
+use super::channel::{Channel, ring_of};
 use super::device::{Attached, Device, OwnDmb};
 use super::facts;
+use super::offers::Offer;
 use crate::device::{
     CDC_LEN, Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
     VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
@@ -86,9 +88,18 @@ impl IsmDevice for Device {
         len: u32,
     ) -> Result<RemoteDmb, IsmError> {
         self.channel_to(peer)?;
-        let (channel, offer) = self.find_offer(peer, token).ok_or(IsmError::Token)?;
-        let Offer { region, ring } = offer;
         check_len(len, &self.facts())?;
+        if self.attached.is_full() {
+            return Err(IsmError::Exhausted);
+        }
+        let (channel, region, ring) = match self.find_attached(peer, token) {
+            Some(known) => known,
+            None => {
+                let channel = self.find_offer(peer, token).ok_or(IsmError::Token)?;
+                let Offer { region, ring, .. } = self.claim(channel, token, len)?;
+                (channel, region, ring)
+            }
+        };
         if len as usize > region.len() {
             return Err(IsmError::Length);
         }
@@ -230,33 +241,71 @@ impl Device {
         self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
-    /// A peer's DMB, and the channel it was offered on: there may be several to a peer,
-    /// and each side uses which it likes.
+    /// The channel that a peer's DMB was offered on: there may be several to a peer, and
+    /// each side uses which it likes.
     //= SHM-013
-    fn find_offer(&mut self, peer: Gid128, token: DmbToken) -> Option<(Key, Offer)> {
+    fn find_offer(&mut self, peer: Gid128, token: DmbToken) -> Option<Key> {
         let to_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
         let channels: Vec<_> = to_peer.map(|(key, _)| key).collect();
-        let offer = |device: &Self, key| {
-            let offered = device.channels.at(key)?.offered(token).cloned()?;
-            Some((key, offered))
+        let has_it = |device: &Self, key| {
+            let channel = device.channels.at(key);
+            channel.is_some_and(|at| at.offers.get(token).is_some())
         };
-        let known = channels.iter().find_map(|key| offer(self, *key));
-        known.or_else(|| {
-            channels.iter().find_map(|key| {
+        let known = channels.iter().find(|key| has_it(self, **key));
+        known.copied().or_else(|| {
+            channels.iter().copied().find(|key| {
                 // The offer was sent before the token was told, so it is there to be read.
                 // What is behind it stays: it may be the end of the peer, which is told
                 // after everything that came before.
                 //= SHM-029
                 for _ in 0..SOCKET.saturating_sub(self.reports.len()) {
                     let more = self.read_message(*key);
-                    let found = offer(self, *key);
-                    if found.is_some() || !more {
+                    let found = has_it(self, *key);
+                    if found || !more {
                         return found;
                     }
                 }
-                None
+                false
             })
         })
+    }
+
+    /// A peer's DMB that is attached already.
+    fn find_attached(
+        &self,
+        peer: Gid128,
+        token: DmbToken,
+    ) -> Option<(Key, Arc<SharedRegion>, Ring)> {
+        let is_peer = |key| self.channels.at(key).is_some_and(|at| at.peer == peer);
+        self.attached.iter().find_map(|(_, at)| match at {
+            Attached::Live {
+                channel,
+                token: of,
+                region,
+                ring,
+                ..
+            } if *of == token && is_peer(*channel) => Some((*channel, region.clone(), *ring)),
+            _ => None,
+        })
+    }
+
+    /// Takes an offer of at least this length out of the unclaimed ones.
+    fn claim(&mut self, channel: Key, token: DmbToken, len: u32) -> Result<Offer, IsmError> {
+        let at = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
+        let offer = at.offers.get(token).ok_or(IsmError::Token)?;
+        if len as usize > offer.region.len() {
+            return Err(IsmError::Length);
+        }
+        let offer = at.offers.remove(token).ok_or(IsmError::Token)?;
+        // The rendezvous may have begun over another channel to the same peer.
+        if !at.offers.settle() {
+            let (peer, uid) = (at.peer, at.uid);
+            let of_peer = |at: &Channel| at.peer == peer && at.uid == uid;
+            let mut settled = false;
+            self.channels
+                .for_each(|at| settled = settled || of_peer(at) && at.offers.settle());
+        }
+        Ok(offer)
     }
 
     #[inline]

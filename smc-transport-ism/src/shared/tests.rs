@@ -3,6 +3,7 @@
 mod ends;
 mod looking;
 mod offers;
+mod unclaimed;
 mod withdrawals;
 
 use std::os::fd::AsFd;
@@ -245,13 +246,19 @@ fn offers_have_a_bound() {
             .attach_dmb(HOSTILE, DmbToken(SLOTS.into()), LEN)
             .is_ok()
     );
-    // Withdrawn ones make room; one more than that ends the channel.
+    // Attached and withdrawn ones make room; one more than that ends the channel.
     far.send(Message::Withdraw { token: DmbToken(7) }, None)
         .unwrap();
     far.send(offer(u64::MAX), Some(memory(LEN).as_fd()))
         .unwrap();
     assert!(device.attach_dmb(HOSTILE, DmbToken(u64::MAX), LEN).is_ok());
-    far.send(offer(7), Some(memory(LEN).as_fd())).unwrap();
+    for token in [7, 2000] {
+        far.send(offer(token), Some(memory(LEN).as_fd())).unwrap();
+        let unknown = device.attach_dmb(HOSTILE, DmbToken(0), LEN);
+        assert_eq!(unknown, Err(IsmError::Token));
+        assert!(device.query_reach(HOSTILE, None));
+    }
+    far.send(offer(2001), Some(memory(LEN).as_fd())).unwrap();
     assert_eq!(
         next(&mut device),
         IsmReport::Event(DeviceEvent::vanished(HOSTILE))
