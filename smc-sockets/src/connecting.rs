@@ -25,7 +25,7 @@ use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
 use crate::discovery::Discovery;
 use crate::process::Process;
-use crate::shard::{Offered, Place, Shard, timespec};
+use crate::shard::{Place, Shard, timespec};
 use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
@@ -87,6 +87,8 @@ enum Stage {
     Paired(Place, Gid128, u64),
     /// The engine finds out what carries it.
     Deciding(Arc<Socket>, ConnId),
+    /// This side has declined.
+    Declined(Arc<Socket>),
     Done,
 }
 
@@ -177,7 +179,7 @@ impl Attempt {
                 }
                 Stage::Paired(place, peer, last) => {
                     if self.shard.greetings.are_over(last, peer) {
-                        self.stage = self.propose(place, Some(peer), None)?;
+                        self.stage = self.propose(place, Some(peer))?;
                         continue;
                     }
                     self.stage = Stage::Paired(place, peer, last);
@@ -198,6 +200,10 @@ impl Attempt {
                     }
                     self.stage = Stage::Deciding(socket, conn);
                     return Ok(Step::Wait(Some(Instant::now() + TICK)));
+                }
+                Stage::Declined(socket) => {
+                    self.tcp.set_nonblocking(false)?;
+                    return Ok(Step::Done(socket));
                 }
                 Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
             }
@@ -230,24 +236,14 @@ impl Attempt {
         ))))
     }
 
-    /// Lets the engine decide what carries a connection whose server will speak CLC. With
-    /// a cause, it declines.
-    fn propose(
-        &self,
-        place: Place,
-        peer: Option<Gid128>,
-        declines: Option<Cause>,
-    ) -> io::Result<Stage> {
+    /// Lets the engine decide what carries a connection whose server will speak CLC.
+    fn propose(&self, place: Place, peer: Option<Gid128>) -> io::Result<Stage> {
         let shard = &self.shard;
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
         let local = self.tcp.local_addr()?.ip();
-        let offered = match declines {
-            None => state.transports.client(peer.is_some(), local, self.to),
-            // Who has nothing to propose says so.
-            Some(_) => Offered::default(),
-        };
+        let offered = state.transports.client(peer.is_some(), local, self.to);
         if offered.has_rnics() {
             // The last thing that is said is not said over TCP.
             socket.teller()?;
@@ -258,7 +254,7 @@ impl Attempt {
             .engine
             .connect(shard.now(), options, offered.paths())
             .map_err(io::Error::other)?;
-        state.enter(conn, socket.clone(), peer, None, declines);
+        state.enter(conn, socket.clone(), peer, None);
         Ok(Stage::Deciding(socket, conn))
     }
 

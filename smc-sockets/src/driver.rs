@@ -1,11 +1,13 @@
 //! The thread of an endpoint that waits for what nobody else waits for: completions of
 //! the device, timers, new connections, and TCP.
 
-use std::collections::HashMap;
+mod newcomers;
+mod promises;
+
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,13 +15,16 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Paired, Progress, Rendezvous};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::{Answer, Outcome, Owners, Progress, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::discovery::{is_near, unmet};
-use crate::listening::{Arrival, Listening, UNDECIDED};
+use crate::discovery::{NotAsked, is_near, unmet};
+use crate::listening::{Arrival, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
+use newcomers::{Newcomer, Stage};
+use promises::{Promise, Promises};
 
 /// Connections accepted from one listener before others have their turn.
 const AT_ONCE: usize = 16;
@@ -38,6 +43,7 @@ pub(crate) enum Token {
     Bell,
     Listener(u32),
     Answer(u32),
+    Promise(u32),
     Conn(ConnId),
 }
 
@@ -49,12 +55,14 @@ enum Told {
     Timer,
     Listener(u32),
     Answer(u32),
+    Promise(u32),
     Conn { index: u32, generation: u32 },
 }
 
 const CONN: u64 = 1 << 63;
 const LISTENER: u64 = 1 << 32;
 const ANSWER: u64 = 2 << 32;
+const PROMISE: u64 = 4 << 32;
 
 impl Token {
     pub(crate) fn data(self) -> EventData {
@@ -65,6 +73,7 @@ impl Token {
             Self::Rnics => 3,
             Self::Listener(key) => LISTENER | u64::from(key),
             Self::Answer(key) => ANSWER | u64::from(key),
+            Self::Promise(key) => PROMISE | u64::from(key),
             Self::Conn(conn) => CONN | u64::from(conn.index()) << 32 | u64::from(conn.generation()),
         })
     }
@@ -79,9 +88,10 @@ impl Told {
                 generation: low,
             };
         }
-        match (data & (LISTENER | ANSWER), low) {
+        match (data & (LISTENER | ANSWER | PROMISE), low) {
             (LISTENER, key) => Self::Listener(key),
             (ANSWER, key) => Self::Answer(key),
+            (PROMISE, key) => Self::Promise(key),
             (_, 0) => Self::Device,
             (_, 1) => Self::Timer,
             (_, 3) => Self::Rnics,
@@ -94,8 +104,10 @@ impl Told {
 pub(crate) fn run(shard: &Arc<Shard>) {
     let mut driver = Driver {
         shard: shard.clone(),
+        owners: Owners::open().ok(),
         answers: HashMap::new(),
-        last: 0,
+        promises: Promises::default(),
+        held: VecDeque::new(),
         sweep: None,
     };
     while driver.turn().is_ok_and(|goes_on| goes_on) {}
@@ -103,9 +115,14 @@ pub(crate) fn run(shard: &Arc<Shard>) {
 
 struct Driver {
     shard: Arc<Shard>,
-    /// Pairings under way.
+    /// Without it, clients of this host count by their addresses.
+    owners: Option<Owners>,
+    /// Pairings in flight, by the low half of the number of their tickets.
     answers: HashMap<u32, Pairing>,
-    last: u32,
+    /// Connections whose clients have promised CLC and sent none yet, likewise.
+    promises: Promises,
+    /// Newcomers that wait until others are decided, one of each listener at most.
+    held: VecDeque<Newcomer>,
     /// When to look for callers that have gone, and how long that was put off.
     sweep: Option<(Instant, Duration)>,
 }
@@ -113,9 +130,10 @@ struct Driver {
 /// A client that was asked to go on.
 struct Pairing {
     answer: Answer,
-    tcp: OwnedFd,
+    tcp: TcpStream,
     arrival: Arrival,
-    place: Place,
+    asked: Result<(), NotAsked>,
+    port: u16,
     until: Instant,
 }
 
@@ -135,6 +153,7 @@ impl Driver {
             match Told::by(data.u64()) {
                 Told::Listener(key) => self.accept(key),
                 Told::Answer(key) => self.go_on(key),
+                Told::Promise(key) => self.hear_promise(key),
                 Told::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
@@ -156,6 +175,8 @@ impl Driver {
         let late: Vec<_> = self.answers.iter().filter(|(_, at)| late(at)).collect();
         let late: Vec<_> = late.into_iter().map(|(key, _)| *key).collect();
         late.into_iter().for_each(|key| self.go_on(key));
+        self.promises_due(now);
+        let held = self.admit_held(now);
         if let Some((_, wait)) = self.sweep.filter(|(at, _)| *at <= now) {
             let wait = (wait * 2).min(SWEEP_AT_MOST);
             self.sweep = shard.sweep_calls().then_some((now + wait, wait));
@@ -168,7 +189,8 @@ impl Driver {
         state.rest(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
         let sweep = self.sweep.map(|(at, _)| at);
-        if let Some(until) = answers.chain(sweep).min() {
+        let others = sweep.into_iter().chain(held).chain(self.promises.next());
+        if let Some(until) = answers.chain(others).min() {
             state.wake_at(&shard, shard.at(until), now);
         }
         Ok(!state.is_over(&shard, now))
@@ -187,7 +209,7 @@ impl Driver {
                 Ok((tcp, address)) => {
                     let address = address.and_then(|at| SocketAddr::try_from(at).ok());
                     if let Some(address) = address {
-                        self.begin(&listening, tcp, address);
+                        self.begin(&listening, TcpStream::from(tcp), address);
                     }
                 }
                 Err(Errno::AGAIN) => return,
@@ -200,42 +222,44 @@ impl Driver {
     }
 
     /// Asks the client of a connection to go on, if it is one to pair with.
-    fn begin(&mut self, listening: &Arc<Listening>, tcp: OwnedFd, address: SocketAddr) {
-        let shard = &self.shard;
+    fn begin(&mut self, listening: &Arc<Listening>, tcp: TcpStream, address: SocketAddr) {
+        let shard = self.shard.clone();
         let rendezvous = listening.rendezvous.lock();
         let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
-        let crowded = listening.is_crowded();
         let policy = &shard.asking.policy;
         let permitted = policy.accepting(listening.port(), address.ip()).is_ok();
-        let asks = |_: &&mut _| permitted && !crowded;
-        let asked = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
-            let place = shard.place()?;
+        let full = (!shard.has_place()).then_some(shard.limit);
+        let asks = |_: &&mut _| permitted && full.is_none();
+        let answer = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
             let joined = |peer: &_| shard.lock().transports.ism.device().is_joined(peer);
-            let answer = rendezvous.answer(&tcp, joined, &shard.patience)?;
-            Some((answer, place))
+            rendezvous.answer(&tcp, joined, &shard.patience)
         });
         if rendezvous.as_ref().is_some_and(Rendezvous::is_called) {
             self.sweep.get_or_insert((Instant::now() + SWEEP, SWEEP));
         }
-        let arrival = listening.coming(address);
-        let Some((answer, place)) = asked else {
-            let full = crowded.then_some(Limit::Undecided(UNDECIDED));
-            unpaired(shard, tcp, arrival, Met::Not(full));
-            return;
-        };
-        self.last = self.last.wrapping_add(1);
-        let pairing = Pairing {
-            answer,
-            tcp,
-            arrival,
-            place,
-            until: Instant::now(),
-        };
-        let key = self.last;
+        drop(rendezvous);
+        match answer {
+            Some(answer) => self.come(listening, tcp, address, Stage::Asked(answer)),
+            None => {
+                let met = Met {
+                    listener: (listening.port(), listening.asked()),
+                    full,
+                    called: false,
+                };
+                match speaks(&shard, &tcp, address, met) {
+                    Ok(declines) => self.come(listening, tcp, address, Stage::Promised(declines)),
+                    Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
+                }
+            }
+        }
+    }
+
+    /// Asks a client that was admitted.
+    fn ask(&mut self, key: u32, pairing: Pairing) {
         let flags = EventFlags::IN | EventFlags::ONESHOT;
         for socket in pairing.answer.sockets() {
             // Without it, the pairing goes on when its time is up.
-            let _ = epoll::add(&shard.poller, socket, Token::Answer(key).data(), flags);
+            let _ = epoll::add(&self.shard.poller, socket, Token::Answer(key).data(), flags);
         }
         self.answers.insert(key, pairing);
         self.go_on(key);
@@ -256,55 +280,87 @@ impl Driver {
                 pairing.until = until;
                 self.answers.insert(key, pairing);
             }
-            Progress::Done(Outcome::Plain) => {
-                let met = Met::InVain(pairing.place);
-                unpaired(&self.shard, pairing.tcp, pairing.arrival, met);
+            Progress::Done(outcome) => {
+                if let Some(promise) = self.paired(pairing.into_parts(), outcome, None) {
+                    self.promise(key, promise);
+                }
             }
-            Progress::Done(Outcome::Paired(paired)) => {
-                let Pairing {
-                    tcp,
-                    arrival,
-                    place,
-                    ..
-                } = pairing;
-                serve(&self.shard, tcp, arrival, (place, None), Some(paired));
+        }
+    }
+
+    /// What a pairing has come to: a connection whose client has promised CLC, or one that is
+    /// handed out as plain TCP. With a cause, that is why.
+    fn paired(&self, parts: Parts, outcome: Outcome, cause: Option<Cause>) -> Option<Promise> {
+        let (tcp, arrival, listener) = parts;
+        let shard = &self.shard;
+        match outcome {
+            Outcome::Paired(paired) => {
+                let peer = paired.peer.gid;
+                // Without a channel to it, the engine declines.
+                let _ = shard.lock().transports.ism.device_mut().admit(paired);
+                Some(Promise::new(tcp, arrival, None, Some(peer)))
+            }
+            Outcome::Plain => {
+                let met = Met {
+                    listener,
+                    full: None,
+                    called: true,
+                };
+                match speaks(shard, &tcp, arrival.address(), met) {
+                    Ok(declines) => Some(Promise::new(tcp, arrival, declines, None)),
+                    Err(found) => {
+                        plain(shard, tcp, arrival, cause.unwrap_or(found));
+                        None
+                    }
+                }
             }
         }
     }
 }
 
-/// How a client that is not paired was met.
-enum Met {
-    /// It did not call; or nobody listened to it, because of a limit.
-    Not(Option<Limit>),
-    /// It called, and did not go on. It has this place.
-    InVain(Place),
+/// A connection that is being paired, and its listener's port and option.
+type Parts = (TcpStream, Arrival, (u16, Result<(), NotAsked>));
+
+impl Pairing {
+    /// Ends it now.
+    fn give_up(&mut self) -> Outcome {
+        self.answer.give_up()
+    }
+
+    fn into_parts(self) -> Parts {
+        (self.tcp, self.arrival, (self.port, self.asked))
+    }
 }
 
-/// A connection whose client is not on this host, or does not use this crate: it may speak
-/// SMC nevertheless.
-fn unpaired(shard: &Arc<Shard>, tcp: OwnedFd, arrival: Arrival, met: Met) {
-    let (port, client) = (arrival.port, arrival.address().ip());
-    let asking = &shard.asking;
-    let verdict = asking.accepted(&tcp, port, client, arrival.asked);
-    let (place, full, called) = match met {
-        Met::InVain(place) => (Some(place), None, true),
-        Met::Not(full) => (shard.place().filter(|_| full.is_none()), full, false),
-    };
-    let full = place.is_none().then(|| full.unwrap_or(shard.limit));
-    if let Err(cause) = verdict.speaks {
-        let near = TcpStream::from(tcp);
-        let local = near.local_addr().is_ok_and(|at| is_near(at.ip(), client));
-        let cause = unmet(cause, full, called, local);
-        plain(shard, near, arrival, cause);
-        return;
-    }
-    // Who was promised CLC gets it, if only to be declined.
-    let declines = verdict.declines.or(full.map(Cause::Limit));
-    match place.or_else(|| shard.place_to_decline()) {
-        Some(place) => serve(shard, tcp, arrival, (place, declines), None),
-        None => {
-            let _ = rustix::net::connect_unspec(&tcp);
+/// How a client that is not paired was met.
+struct Met {
+    /// Port of the listener, and whether it asked for SMC's TCP option.
+    listener: (u16, Result<(), NotAsked>),
+    /// It was not asked, because of this limit.
+    full: Option<Limit>,
+    /// It called, and did not go on.
+    called: bool,
+}
+
+/// Whether a client that is not on this host, or does not use this crate, speaks SMC
+/// nevertheless, and why it is to be declined, if it is.
+///
+/// # Errors
+/// Why the connection is plain TCP.
+fn speaks(
+    shard: &Shard,
+    tcp: &TcpStream,
+    client: SocketAddr,
+    met: Met,
+) -> Result<Option<Cause>, Cause> {
+    let (port, asked) = met.listener;
+    let verdict = shard.asking.accepted(tcp, port, client.ip(), asked);
+    match verdict.speaks {
+        Ok(_) => Ok(verdict.declines),
+        Err(cause) => {
+            let local = tcp.local_addr();
+            let near = local.is_ok_and(|at| is_near(at.ip(), client.ip()));
+            Err(unmet(cause, met.full, met.called, near))
         }
     }
 }
@@ -316,35 +372,24 @@ fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
     arrival.deliver(socket);
 }
 
-/// Lets the engine decide what carries a connection whose client will speak CLC. With a
-/// cause, it declines whatever is proposed.
-fn serve(
-    shard: &Arc<Shard>,
-    tcp: OwnedFd,
-    arrival: Arrival,
-    (place, declines): (Place, Option<Cause>),
-    paired: Option<Paired>,
-) {
+/// Lets the engine decide what carries a connection whose client speaks CLC.
+fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, peer: Option<Gid128>) {
     let mut state = shard.lock();
-    let peer = paired.map(|paired| {
-        let peer = paired.peer.gid;
-        // Without a channel to it, the engine declines.
-        let _ = state.transports.ism.device_mut().admit(paired);
-        peer
-    });
-    let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
+    let socket = Arc::new(Socket::new(tcp, None, shard.spin));
     socket.status().place = Some(place);
     let peer_address = arrival.address().ip();
     let local = socket.tcp.local_addr().map_or(peer_address, |at| at.ip());
     let options = state.options(local, peer_address, &socket.tcp);
     match state.engine.listen(shard.now(), options) {
         Ok(conn) => {
-            state.enter(conn, socket.clone(), peer, Some(arrival), declines);
+            if let Some(ticket) = &arrival.ticket {
+                ticket.negotiates(conn);
+            }
+            state.enter(conn, socket.clone(), peer, Some(arrival));
             shard.watch(conn, &socket);
             state.look_at_tcp(conn, shard.now());
         }
-        // There is a place for each. But who was promised CLC must not be given to the
-        // application.
+        // There is a place for each. But bytes of CLC must not be given to the application.
         Err(_) => {
             let _ = rustix::net::connect_unspec(&socket.tcp);
         }

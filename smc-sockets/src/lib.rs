@@ -86,6 +86,7 @@ mod discovery;
 mod driver;
 mod listener;
 mod listening;
+mod opening;
 pub mod policy;
 mod process;
 mod readiness;
@@ -100,6 +101,7 @@ mod system;
 pub mod tcp_option;
 #[cfg(feature = "tokio")]
 pub mod tokio;
+mod undecided;
 mod waiting;
 pub mod why;
 

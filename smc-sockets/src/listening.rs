@@ -15,14 +15,11 @@ use crate::discovery::NotAsked;
 use crate::process::{self, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
+use crate::undecided::Ticket;
 
 /// Connections that are accepted before the application wants them; the kernel keeps
 /// further ones.
 const AHEAD: usize = 128;
-
-/// Connections of which it is not decided yet what carries them. Their clients have all
-/// the time that the rendezvous allows; others do not wait for that, and stay TCP.
-pub(crate) const UNDECIDED: usize = 128;
 
 /// A connection, and the address of its client.
 pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
@@ -49,9 +46,9 @@ pub(crate) struct Listening {
 #[derive(Default)]
 struct Queue {
     ready: VecDeque<io::Result<Accepted>>,
-    /// Connections of which it is not decided yet what carries them.
-    coming: usize,
     paused: bool,
+    /// A connection of it waits until others are decided.
+    held: bool,
     /// Nobody accepts any more.
     closed: bool,
     /// The program has accepted, or polled, in the process that made the listener.
@@ -170,7 +167,7 @@ impl Listening {
         let failed = queue.ready.back().is_some_and(Result::is_err);
         // A program that forks before it accepts lets its children accept.
         let is_childrens = !queue.wanted && process::forks() != self.forks;
-        let pause = failed || is_childrens || queue.ready.len() >= AHEAD;
+        let pause = failed || is_childrens || queue.held || queue.ready.len() >= AHEAD;
         if queue.paused != pause {
             queue.paused = pause;
             shard.pause(self, pause);
@@ -184,20 +181,24 @@ impl Listening {
         self.open_or_pause(&mut self.queue(), shard)
     }
 
-    /// Whether so many clients decide what carries their connections that further ones
-    /// are not asked.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.queue().coming >= UNDECIDED
+    /// No further connections are accepted while one waits until others are decided.
+    pub(crate) fn hold(&self, held: bool, shard: &Shard) {
+        let mut queue = self.queue();
+        queue.held = held;
+        self.open_or_pause(&mut queue, shard);
     }
 
-    /// A connection of which it is not decided yet what carries it.
-    pub(crate) fn coming(self: &Arc<Self>, address: SocketAddr) -> Arrival {
-        self.queue().coming += 1;
+    /// Whether its SYN-ACKs have SMC's TCP option.
+    pub(crate) fn asked(&self) -> Result<(), NotAsked> {
+        self.asked
+    }
+
+    /// A connection that was accepted. With a ticket, it is not decided yet what carries it.
+    pub(crate) fn coming(self: &Arc<Self>, address: SocketAddr, ticket: Option<Ticket>) -> Arrival {
         Arrival {
             listening: Arc::downgrade(self),
             address,
-            port: self.port,
-            asked: self.asked,
+            ticket,
         }
     }
 }
@@ -212,10 +213,8 @@ impl AsFd for Listening {
 pub(crate) struct Arrival {
     listening: Weak<Listening>,
     address: SocketAddr,
-    /// The listener's port.
-    pub(crate) port: u16,
-    /// Whether the listener asked for SMC's TCP option.
-    pub(crate) asked: Result<(), NotAsked>,
+    /// Its place among the undecided.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 impl Arrival {
@@ -228,13 +227,5 @@ impl Arrival {
     pub(crate) fn deliver(self, socket: Arc<Socket>) -> bool {
         let listening = self.listening.upgrade();
         listening.is_some_and(|listening| listening.arrived(Ok((socket, self.address))))
-    }
-}
-
-impl Drop for Arrival {
-    fn drop(&mut self) {
-        if let Some(listening) = self.listening.upgrade() {
-            listening.queue().coming -= 1;
-        }
     }
 }

@@ -15,21 +15,24 @@ mod timer;
 mod transports;
 mod urgent;
 
-pub(crate) use clc::{discard, end_in, peek};
+pub(crate) use clc::{discard, end_in, has_ended, peek};
 pub(crate) use state::State;
 pub(crate) use timer::timespec;
-pub(crate) use transports::{Offered, Rnics as BoundRnics, Verbs, Via};
+pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
+use rustix::net::SendFlags;
 use rustix::time::{ClockId, TimerfdClockId, TimerfdFlags};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::Endpoint;
+use smc_proto::event::FallbackReason;
 use smc_proto::id::ConnId;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
@@ -39,13 +42,15 @@ use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Patience;
 
 use crate::asking::Asking;
-use crate::carrier::Limit;
+use crate::carrier::{Carrier, Cause, Limit};
 use crate::connecting::Greetings;
 use crate::driver::Token;
+use crate::opening::{self, Opening};
 use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
+use crate::undecided::{Undecided, most_undecided};
 use transports::Transports;
 
 /// By this EID processes that use this crate know that they belong together. Who can name
@@ -73,11 +78,15 @@ pub(crate) struct Shard {
     pub(crate) patience: Patience,
     /// Longest look of a thread that waits.
     pub(crate) spin: Duration,
-    /// Connections the endpoint has room for, and further ones that get a Decline.
-    room: [AtomicUsize; 2],
+    /// Connections the endpoint has room for.
+    room: AtomicUsize,
     /// What keeps the endpoint from having more room.
     pub(crate) limit: Limit,
     listeners: Mutex<enlisting::Listeners>,
+    /// How its engine calls itself.
+    peer_id: PeerId,
+    /// Accepted connections of which it is not decided yet what carries them.
+    pub(crate) undecided: Mutex<Undecided>,
     pub(crate) greetings: Greetings,
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
@@ -91,22 +100,15 @@ pub(crate) struct Shard {
 /// A place for a connection, until it is given back.
 pub(crate) struct Place {
     shard: Arc<Shard>,
-    room: usize,
 }
 
-/// Which room a place is of.
-const CONNECTIONS: usize = 0;
-const DECLINES: usize = 1;
-
-/// Connections at a time that get a Decline because there is no room for them, and their
-/// peers were promised an answer.
-const DECLINED: usize = 64;
+/// Connections that the endpoint has more room for than there are places: it may take a moment
+/// to forget one whose place was given back.
+const SPARE: usize = 64;
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(room) = self.shard.room.get(self.room) {
-            room.fetch_add(1, Ordering::Relaxed);
-        }
+        self.shard.room.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -128,7 +130,8 @@ impl Shard {
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let [a, b, rest @ ..] = seed;
         let mac = verbs.as_ref().map_or(Mac::default(), |verbs| verbs.mac());
-        let mut config = Config::new(PeerId::new(u16::from_ne_bytes([a, b]), mac));
+        let peer_id = PeerId::new(u16::from_ne_bytes([a, b]), mac);
+        let mut config = Config::new(peer_id);
         config.offers = Offers::SMCD_V2 | smcr;
         let policy = &settings.policy;
         let received = settings.buffer.unwrap_or(BUFFER).min(MAX_DMB_LEN);
@@ -157,7 +160,7 @@ impl Shard {
         config.v2.seid = policy.system_eid;
         let eid = Eid::user(EID).map_err(io::Error::other)?;
         let _ = config.v2.ueids.push(eid);
-        let mut limits = Limits::for_connections(connections.saturating_add(DECLINED));
+        let mut limits = Limits::for_connections(connections.saturating_add(SPARE));
         // Who has a place may begin: the peer was promised CLC already.
         limits.handshakes = limits.connections;
         let mut engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
@@ -195,6 +198,7 @@ impl Shard {
             transports.verbs.is_some(),
             assumes_smc,
         );
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
         Ok(Arc::new(Self {
             state: Mutex::new(State::new(engine, transports)),
@@ -206,7 +210,9 @@ impl Shard {
             coarse_origin: nanoseconds(ClockId::Monotonic),
             patience: settings.patience,
             spin,
-            room: [connections, DECLINED].map(AtomicUsize::new),
+            room: AtomicUsize::new(connections),
+            peer_id,
+            undecided: Mutex::new(Undecided::new(most_undecided(descriptors))),
             limit,
             listeners: Mutex::default(),
             greetings: Greetings::default(),
@@ -243,20 +249,38 @@ impl Shard {
 
     /// A place for one more connection, if there is one.
     pub(crate) fn place(self: &Arc<Self>) -> Option<Place> {
-        self.place_of(CONNECTIONS)
-    }
-
-    /// A place for one that gets a Decline.
-    pub(crate) fn place_to_decline(self: &Arc<Self>) -> Option<Place> {
-        self.place_of(DECLINES)
-    }
-
-    fn place_of(self: &Arc<Self>, room: usize) -> Option<Place> {
         let one_less = |room: usize| room.checked_sub(1);
         let order = Ordering::Relaxed;
-        let taken = self.room.get(room)?.fetch_update(order, order, one_less);
+        let taken = self.room.fetch_update(order, order, one_less);
         let shard = self.clone();
-        taken.ok().map(|_| Place { shard, room })
+        taken.ok().map(|_| Place { shard })
+    }
+
+    /// Whether there is a place at the moment.
+    pub(crate) fn has_place(&self) -> bool {
+        self.room.load(Ordering::Relaxed) > 0
+    }
+
+    /// A connection whose peer was promised CLC, and gets a Decline at once: it is TCP, and
+    /// takes neither a place nor time of the engine. What the peer may still send of CLC is
+    /// dropped when the application reads.
+    pub(crate) fn decline(&self, tcp: TcpStream, cause: Cause, opening: Opening) -> Arc<Socket> {
+        let code = cause.code();
+        let why = FallbackReason {
+            code,
+            peer_diagnosis: None,
+        };
+        let carrier = Carrier::fallen_back(why, Some(cause));
+        let socket = Socket::new(tcp, Some(carrier), self.spin);
+        if let Some(message) = opening::decline(self.peer_id, code) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // If it fails, TCP has ended, and the application finds that out.
+            let _ = rustix::net::send(&socket.tcp, &message, flags);
+        }
+        socket.opening.begin(opening);
+        // What has come already. Its errors come again.
+        let _ = socket.pass_opening(None);
+        Arc::new(socket)
     }
 
     /// Wakes the driver.

@@ -1,5 +1,6 @@
 //! A connection as its stream, the driver and the endpoint share it.
 
+mod opening;
 mod urgent;
 
 pub(crate) use urgent::Met;
@@ -19,6 +20,7 @@ use smc_proto::version::Technology;
 use smc_transport_ism::shared::{Call, SpinBudget};
 
 use crate::carrier::Carrier;
+use crate::opening::SharedOpening;
 use crate::readiness::Readiness;
 use crate::shard::{Place, Via};
 use crate::system;
@@ -30,6 +32,8 @@ pub(crate) struct Socket {
     pub(crate) nonblocking: AtomicBool,
     /// On TCP, a Decline of the peer may still stand before the application's octets.
     watching: AtomicBool,
+    /// What the client has still to send before the application's bytes.
+    pub(crate) opening: SharedOpening,
     /// An urgent mark stands before octets that were not read.
     marked: AtomicBool,
     /// Octets that must have come over TCP before anybody is woken by them.
@@ -82,6 +86,7 @@ impl Socket {
             tcp,
             nonblocking: AtomicBool::new(false),
             watching: AtomicBool::new(false),
+            opening: SharedOpening::new(),
             marked: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
             heard_clc: AtomicBool::new(false),

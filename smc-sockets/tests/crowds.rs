@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{listener, many_descriptors, stack};
+use common::{listener, stack};
 use rustix::net::{AddressFamily, SocketType};
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
@@ -37,26 +37,6 @@ fn silent(to: SocketAddr) -> TcpStream {
     tcp
 }
 
-#[test]
-fn many_crowds_find_a_place_or_stay_tcp() {
-    many_descriptors();
-    let server = Stack::open().unwrap();
-    let mut crowd = Vec::new();
-    let mut listeners = Vec::new();
-    for _ in 0..9 {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let listener = SmcListener::on(&server, tcp).unwrap();
-        let address = listener.local_addr().unwrap();
-        listeners.push(listener);
-        crowd.extend((0..MANY).map(|_| silent(address)));
-    }
-    for mut one in &crowd {
-        one.set_nonblocking(true).unwrap();
-        let error = one.read(&mut [0; 1]).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
-    }
-}
-
 /// What is accepted says.
 fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
     let (told, heard) = mpsc::channel();
@@ -69,23 +49,6 @@ fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
         }
     });
     heard
-}
-
-#[test]
-fn a_crowd_of_silent_clients_keeps_no_other_waiting() {
-    let (listener, address) = listener();
-    let heard = accepts(listener);
-    let crowd: Vec<_> = (0..MANY).map(|_| silent(address)).collect();
-    let mut plain = TcpStream::connect(address).unwrap();
-    plain.write_all(b"plain").unwrap();
-    drop(plain);
-    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
-    // One that has no more patience than usual.
-    let mut stream = SmcStream::connect_on(&Stack::open().unwrap(), address).unwrap();
-    stream.write_all(b"SMC or not").unwrap();
-    drop(stream);
-    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("SMC or not"));
-    drop(crowd);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
 
+mod silence;
 mod visitor;
 
 use std::io;
@@ -12,6 +13,7 @@ use std::io;
 /// The attack's, or [`io::ErrorKind::NotFound`].
 pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
+        "silence" => silence::run(arguments),
         "visitor" => visitor::run(arguments),
         _ => Err(io::ErrorKind::NotFound.into()),
     }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::{Attempt, Stage, connect_to, socket};
 use crate::carrier::Cause;
 use crate::discovery::{Discovery, is_near, unmet};
+use crate::opening::Opening;
 use crate::shard::Place;
 use crate::socket::Socket;
 
@@ -37,10 +38,15 @@ impl Attempt {
         self.known = Some(known);
         // A server that was promised CLC gets it, if only to hear that nothing comes of it.
         let declines = verdict.declines.or(full.map(Cause::Limit));
-        let Some(place) = place.or_else(|| shard.place_to_decline()) else {
-            return Err(io::Error::other("no room for another connection"));
-        };
-        self.propose(place, None, declines).map(Ok)
+        match (place, declines) {
+            (Some(place), None) => self.propose(place, None).map(Ok),
+            (_, declines) => {
+                let cause = declines.unwrap_or(Cause::Limit(shard.limit));
+                let tcp = self.tcp.try_clone()?;
+                let declined = shard.decline(tcp, cause, Opening::MaybeDecline);
+                Ok(Ok(Stage::Declined(declined)))
+            }
+        }
     }
 
     /// Whether the server took a Proposal for something else: it had sent the TCP option

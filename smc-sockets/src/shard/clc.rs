@@ -1,6 +1,8 @@
 //! Octets of TCP before it is decided what carries a connection, and events of TCP
 //! after that.
 
+use std::os::fd::AsFd;
+
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -22,7 +24,7 @@ impl State {
         while let Some(entry) = self.entry(conn) {
             let socket = entry.socket.clone();
             let mut octets = [0; MAX_LENGTH];
-            let shown = match peek(&socket, &mut octets) {
+            let shown = match peek(&*socket, &mut octets) {
                 Ok(0) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerFin),
                 Ok(len) => octets.get(..len).unwrap_or_default(),
                 Err(Errno::INTR) => continue,
@@ -40,7 +42,7 @@ impl State {
                     }
                     // Nobody is woken by each octet of a peer that takes its time.
                     socket.set_low_water(total);
-                    ended = has_ended(&socket);
+                    ended = has_ended(&*socket);
                     if ended.is_none() {
                         return;
                     }
@@ -68,14 +70,14 @@ fn is_answer(octets: &[u8]) -> bool {
 }
 
 /// Octets that have come over TCP; they stay there.
-pub(crate) fn peek(socket: &Socket, into: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn peek(socket: impl AsFd, into: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, into, flags).map(|(len, _)| len)
 }
 
 /// How TCP has ended behind what has come over it, if it has.
-fn has_ended(socket: &Socket) -> Option<TcpEvent> {
-    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+pub(crate) fn has_ended(socket: impl AsFd) -> Option<TcpEvent> {
+    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
     let now = rustix::time::Timespec::default();
     let ready = rustix::event::poll(&mut polled, Some(&now));
     let [polled] = polled;

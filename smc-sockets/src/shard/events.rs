@@ -102,8 +102,7 @@ impl State {
                 if let Some(entry) = self.entry(conn) {
                     shard.unwatch(&entry.socket);
                 }
-                let declines = self.entry(conn).and_then(|entry| entry.declines);
-                let known = declines.or_else(|| self.limit_behind(why.code));
+                let known = self.limit_behind(why.code);
                 self.decided(conn, Carrier::fallen_back(why, known), now);
                 // While a Decline may come, it has its place at the engine, too.
                 if self
@@ -162,11 +161,6 @@ impl State {
             // Its TCP is told to be gone.
             return;
         };
-        if let Some(cause) = self.entry(conn).and_then(|entry| entry.declines) {
-            // Who no longer waits for an answer has ended.
-            let _ = self.engine.decline(now, conn, cause.code());
-            return;
-        }
         let proposed = self.engine.proposal(conn);
         let offered = self.transports.server(local.ip(), proposed);
         // Who no longer waits for an answer has ended.

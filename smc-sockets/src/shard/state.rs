@@ -13,7 +13,6 @@ use smc_transport_ism::device::{Gid128, MAX_DMB_LEN};
 
 use super::attention::Attention;
 use super::transports::Transports;
-use crate::carrier::Cause;
 use crate::listening::Arrival;
 use crate::socket::Socket;
 use crate::system;
@@ -45,8 +44,6 @@ pub(super) struct Entry {
     pub(super) peer: Option<Gid128>,
     /// Where it is handed out once it is known what carries it.
     pub(super) arrival: Option<Arrival>,
-    /// Why this side declines it, whatever is proposed.
-    pub(super) declines: Option<Cause>,
     /// Whatever happens to it is to be heard at once, and by the driver.
     pub(super) urgent: bool,
 }
@@ -91,7 +88,6 @@ impl State {
         socket: Arc<Socket>,
         peer: Option<Gid128>,
         arrival: Option<Arrival>,
-        declines: Option<Cause>,
     ) {
         socket.entered(conn);
         let at = conn.index() as usize;
@@ -104,7 +100,6 @@ impl State {
                 socket,
                 peer,
                 arrival,
-                declines,
                 urgent: false,
             });
         }

@@ -43,7 +43,8 @@ impl SmcStream {
     /// The stream itself: SMC carries it, or somebody else has it, too, or the peer's
     /// word that it declines may still stand before its octets.
     pub fn try_into_tcp(self) -> Result<TcpStream, Self> {
-        if self.carrier().is_smc() || self.socket().is_watching() {
+        let opens = self.socket().is_watching() || !self.socket().opening.is_over();
+        if self.carrier().is_smc() || opens {
             return Err(self);
         }
         let tcp = self.socket().tcp.try_clone();

@@ -36,6 +36,9 @@ impl SmcStream {
     /// wants so many: the engine knows it when it sees it.
     pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
         let socket = self.socket();
+        if wanted > 0 && !socket.opening.is_over() {
+            self.pass_opening()?;
+        }
         let watched = |_: &&_| wanted > 0 && socket.is_watching();
         let Some(stack) = self.held.stack.as_ref().filter(watched) else {
             return Ok(());
@@ -106,6 +109,28 @@ impl SmcStream {
                 Waited::TimeOut => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
+    }
+
+    /// Waits until what comes next is the application's.
+    fn pass_opening(&self) -> io::Result<()> {
+        let socket = self.socket();
+        let time = socket.tcp.read_timeout()?;
+        // A time without end has none.
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let mut ended = None;
+        while !socket.pass_opening(ended)? {
+            let left = match until {
+                _ if socket.is_nonblocking() => Some(Duration::ZERO),
+                Some(until) => Some(until.saturating_duration_since(Instant::now())),
+                None => None,
+            };
+            match self.wait_for_octets(left)? {
+                Waited::Octets => {}
+                Waited::End(end) => ended = Some(end),
+                Waited::TimeOut => return Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
+        Ok(())
     }
 
     fn wait_for_octets(&self, left: Option<Duration>) -> io::Result<Waited> {

@@ -19,10 +19,12 @@
 
 mod client;
 mod kernel;
+mod owners;
 mod server;
 mod survey;
 
 pub use client::Call;
+pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};
 

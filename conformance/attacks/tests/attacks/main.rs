@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod baseline;
+mod silence;
 
 use smc_attacks::World;
 

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::kernel::Kernel;
-use super::{Greeting, Outcome, Patience, Peer, Progress, belongs, name_of, normal};
+use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, belongs, name_of, normal};
 use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -289,6 +289,36 @@ impl Answer {
                 Progress::Done(outcome) => return Ok(outcome),
                 Progress::Pending { until } => super::wait(self.sockets(), until)?,
             }
+        }
+    }
+
+    /// The client, as it called.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Ends it now. If the client has sent GO already, both speak CLC, over whatever channel
+    /// there was before.
+    pub fn give_up(&mut self) -> Outcome {
+        let paired = match core::mem::replace(&mut self.state, Answering::Done) {
+            //= SHM-012
+            Answering::Asked(socket) => {
+                let mut received = socket.receive();
+                if matches!(received, Received::Nothing) && socket.refuse().is_ok() {
+                    received = socket.receive();
+                }
+                matches!(received, Received::Message(Message::Go { .. }, None))
+            }
+            Answering::Greeting(_) => true,
+            Answering::Done => false,
+        };
+        match paired {
+            true => Outcome::Paired(Paired {
+                peer: self.peer,
+                channel: None,
+            }),
+            false => Outcome::Plain,
         }
     }
 

@@ -1,0 +1,58 @@
+//! Connections whose client never decides what carries them: it has been asked to go on, or
+//! has promised CLC, and then is silent. New ones come all the time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use crate::neighbour::{self, Neighbour, kind};
+
+/// How far a client goes before it is silent.
+enum Held {
+    /// It has called.
+    Called(#[allow(dead_code)] TcpStream, #[allow(dead_code)] OwnedFd),
+    /// It has paired.
+    Paired(#[allow(dead_code)] Neighbour),
+}
+
+/// Arguments: the victim's address, how many connections to hold at a time, for how many
+/// milliseconds. Prints `holding` once it holds so many, and `done` with their whole number.
+pub(super) fn run(arguments: &[String]) -> io::Result<()> {
+    let address = super::address(arguments)?;
+    let number = |at: usize| arguments.get(at).and_then(|number| number.parse().ok());
+    let (Some(most), Some(time)) = (number(1), number(2)) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let most = usize::try_from(most).map_err(io::Error::other)?;
+    let begin = Instant::now();
+    let mut held = VecDeque::new();
+    let mut count = 0_u64;
+    while begin.elapsed() < Duration::from_millis(time) || held.len() < most {
+        let client = match count % 2 {
+            0 => Held::Paired(Neighbour::join(address, 0xa77a_c000 + count)?),
+            _ => call(address, count)?,
+        };
+        held.push_back(client);
+        if held.len() > most {
+            held.pop_front();
+        }
+        count += 1;
+        if count == most as u64 {
+            println!("holding");
+        }
+    }
+    println!("done {count}");
+    super::super::roles::await_line("go")
+}
+
+/// Calls, connects, and says nothing to whatever the victim answers.
+fn call(address: SocketAddr, gid: u64) -> io::Result<Held> {
+    let tcp = neighbour::unconnected(address)?;
+    let cookie = rustix::net::sockopt::socket_cookie(&tcp)?;
+    let channel = neighbour::call()?;
+    neighbour::send(&channel, (kind::ANNOUNCE, [cookie, gid, 0, 0, 0]), None)?;
+    rustix::net::connect(&tcp, &address)?;
+    Ok(Held::Called(tcp.into(), channel))
+}

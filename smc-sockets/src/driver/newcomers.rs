@@ -1,0 +1,158 @@
+//! Connections of which it is not decided yet what carries them: their number is bounded, and
+//! one source of them shuts no other out.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::epoll;
+use smc_transport_ism::shared::pairing::Answer;
+
+use super::promises::Promise;
+use super::{Driver, Pairing};
+use crate::carrier::{Cause, Limit};
+use crate::listening::Listening;
+use crate::opening::Opening;
+use crate::undecided::{Admission, Source};
+
+/// How far an undecided connection has come.
+pub(super) enum Stage {
+    /// Its client called, and was asked to go on.
+    Asked(Answer),
+    /// Its client has promised CLC. It is to be declined, if there is a cause.
+    Promised(Option<Cause>),
+}
+
+/// A connection that is not counted yet.
+pub(super) struct Newcomer {
+    listening: Arc<Listening>,
+    tcp: TcpStream,
+    address: SocketAddr,
+    stage: Stage,
+    source: Source,
+    until: Instant,
+}
+
+impl Driver {
+    /// Counts a connection that was accepted, and goes on with it.
+    pub(super) fn come(
+        &mut self,
+        listening: &Arc<Listening>,
+        tcp: TcpStream,
+        address: SocketAddr,
+        stage: Stage,
+    ) {
+        let source = match &stage {
+            Stage::Asked(answer) => Source::User(answer.peer().uid),
+            Stage::Promised(_) => {
+                let owner = self.owners.as_ref().and_then(|at| at.other_end(&tcp));
+                owner.map_or(Source::remote(address.ip()), Source::User)
+            }
+        };
+        let now = Instant::now();
+        let newcomer = Newcomer {
+            listening: listening.clone(),
+            tcp,
+            address,
+            stage,
+            source,
+            until: now,
+        };
+        if let Some(held) = self.admit(newcomer, now) {
+            held.listening.hold(true, &self.shard);
+            self.held.push_back(held);
+        }
+    }
+
+    /// Admits a newcomer, for which others may have to go; or gives it back, if it has to
+    /// wait.
+    fn admit(&mut self, mut newcomer: Newcomer, now: Instant) -> Option<Newcomer> {
+        loop {
+            let admission = self.shard.undecided().admit(newcomer.source, now);
+            match admission {
+                Admission::Admitted(number) => {
+                    self.start(newcomer, number);
+                    return None;
+                }
+                Admission::Evict(number) => self.evict(number),
+                Admission::Wait(until) => {
+                    newcomer.until = until;
+                    return Some(newcomer);
+                }
+            }
+        }
+    }
+
+    /// Goes on with newcomers that have waited: when the next one has waited enough.
+    pub(super) fn admit_held(&mut self, now: Instant) -> Option<Instant> {
+        for _ in 0..self.held.len() {
+            let Some(newcomer) = self.held.pop_front() else {
+                break;
+            };
+            let listening = newcomer.listening.clone();
+            match self.admit(newcomer, now) {
+                Some(held) => self.held.push_back(held),
+                None => listening.hold(false, &self.shard),
+            }
+        }
+        self.held.iter().map(|newcomer| newcomer.until).min()
+    }
+
+    fn start(&mut self, newcomer: Newcomer, number: u64) {
+        let Newcomer {
+            listening,
+            tcp,
+            address,
+            stage,
+            ..
+        } = newcomer;
+        let ticket = self.shard.ticket(number);
+        let arrival = listening.coming(address, Some(ticket));
+        match stage {
+            Stage::Asked(answer) => {
+                let pairing = Pairing {
+                    answer,
+                    tcp,
+                    arrival,
+                    asked: listening.asked(),
+                    port: listening.port(),
+                    until: Instant::now(),
+                };
+                self.ask(number as u32, pairing);
+            }
+            Stage::Promised(declines) => {
+                let promise = Promise::new(tcp, arrival, declines, None);
+                self.promise(number as u32, promise);
+            }
+        }
+    }
+
+    /// Decides for TCP, or ends what only the client could decide any more.
+    fn evict(&mut self, number: u64) {
+        let shard = self.shard.clone();
+        let key = number as u32;
+        let cause = Cause::Limit(Limit::Undecided(shard.undecided().most()));
+        let promise = match self.answers.remove(&key) {
+            Some(mut pairing) => {
+                let outcome = pairing.give_up();
+                self.paired(pairing.into_parts(), outcome, Some(cause))
+            }
+            None => self.promises.remove(key),
+        };
+        if let Some(promise) = promise {
+            // It fails only for what was never added.
+            let _ = epoll::delete(&shard.poller, &promise.tcp);
+            let socket = shard.decline(promise.tcp, cause, Opening::Promised);
+            promise.arrival.deliver(socket);
+        } else {
+            let conn = shard.undecided().conn(number);
+            let mut state = shard.lock();
+            if let Some(mut conn) = conn.and_then(|conn| state.engine.conn(conn)) {
+                conn.abort(shard.now());
+                state.settle(&shard, shard.now());
+            }
+        }
+        // Whatever it still has, it is not counted any more.
+        drop(shard.ticket(number));
+    }
+}
