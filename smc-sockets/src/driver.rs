@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::device::Gid128;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Owners, Progress, Rendezvous};
+use smc_transport_ism::shared::pairing::{Answer, Outcome, Progress, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::{NotAsked, is_near, unmet};
@@ -104,7 +104,6 @@ impl Told {
 pub(crate) fn run(shard: &Arc<Shard>) {
     let mut driver = Driver {
         shard: shard.clone(),
-        owners: Owners::open().ok(),
         answers: HashMap::new(),
         promises: Promises::default(),
         held: VecDeque::new(),
@@ -115,8 +114,6 @@ pub(crate) fn run(shard: &Arc<Shard>) {
 
 struct Driver {
     shard: Arc<Shard>,
-    /// Without it, clients of this host count by their addresses.
-    owners: Option<Owners>,
     /// Pairings in flight, by the low half of the number of their tickets.
     answers: HashMap<u32, Pairing>,
     /// Connections whose clients have promised CLC and sent none yet, likewise.

@@ -22,8 +22,8 @@ use crate::stream::SmcStream;
 /// TCP where not.
 ///
 /// Connections are taken in ahead, up to 128, so that one whose client is slow to decide
-/// keeps no other waiting. While 128 clients have not decided, further connections are
-/// plain TCP.
+/// keeps no other waiting. Clients that have not decided yet are bounded in number; the oldest
+/// of the user or address that has most of them is declined when there are too many.
 ///
 /// In a child made by `fork`, an inherited listener goes on with connections over plain TCP. A
 /// process that has not accepted before it forks leaves its connections to the children until

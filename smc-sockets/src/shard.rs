@@ -39,7 +39,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::Patience;
+use smc_transport_ism::shared::pairing::{Owners, Patience};
 
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
@@ -85,6 +85,8 @@ pub(crate) struct Shard {
     listeners: Mutex<enlisting::Listeners>,
     /// How its engine calls itself.
     peer_id: PeerId,
+    /// For the driver alone. Without it, clients of this host count by their addresses.
+    pub(crate) owners: Option<Owners>,
     /// Accepted connections of which it is not decided yet what carries them.
     pub(crate) undecided: Mutex<Undecided>,
     pub(crate) greetings: Greetings,
@@ -212,6 +214,7 @@ impl Shard {
             spin,
             room: AtomicUsize::new(connections),
             peer_id,
+            owners: Owners::open().ok(),
             undecided: Mutex::new(Undecided::new(most_undecided(descriptors))),
             limit,
             listeners: Mutex::default(),

@@ -100,6 +100,7 @@ impl Undecided {
     }
 
     /// Takes a newcomer in, if there is room or can be made.
+    //= SHM-062
     pub(crate) fn admit(&mut self, source: Source, now: Instant) -> Admission {
         if self.all.len() < self.most {
             self.last += 1;

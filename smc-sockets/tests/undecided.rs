@@ -111,6 +111,7 @@ fn accepted(listener: SmcListener) -> mpsc::Receiver<SmcStream> {
     take
 }
 
+//= SHM-062 test
 /// Silent clients beyond the bound make room: they are declined, the oldest first, and the
 /// application has them as TCP.
 #[test]
@@ -164,6 +165,7 @@ fn a_crowd_of_silent_clients_is_bounded_and_keeps_no_other_out() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
+//= SHM-062 test
 /// A client that was declined before it had proposed, and goes on over TCP.
 #[test]
 fn a_client_that_made_room_keeps_every_byte() {
@@ -251,6 +253,7 @@ fn a_crowd_of_honest_clients_is_smc_to_the_last() {
     }
 }
 
+//= SHM-063 test
 /// A listener whose clients are known to speak SMC by the policy, which are not paired: each
 /// of them is waited for.
 #[test]

@@ -45,7 +45,7 @@ impl Driver {
         let source = match &stage {
             Stage::Asked(answer) => Source::User(answer.peer().uid),
             Stage::Promised(_) => {
-                let owner = self.owners.as_ref().and_then(|at| at.other_end(&tcp));
+                let owner = self.shard.owners.as_ref().and_then(|at| at.other_end(&tcp));
                 owner.map_or(Source::remote(address.ip()), Source::User)
             }
         };

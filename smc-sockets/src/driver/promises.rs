@@ -129,6 +129,7 @@ impl Driver {
     }
 
     /// Goes on with a promise that is kept or broken, or gives it back.
+    //= SHM-063
     fn look_at_promise(&mut self, mut promise: Promise) -> Option<Promise> {
         let kept = look(&promise);
         if let Kept::NotYet(total) = kept {
