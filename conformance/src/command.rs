@@ -1,6 +1,7 @@
 //! The commands of the program, a room each.
 
 pub(crate) mod close_machine;
+pub(crate) mod cursors;
 pub(crate) mod exhaustion;
 pub(crate) mod fuzz;
 pub(crate) mod handshake_machine;

@@ -2,6 +2,7 @@
 
 pub mod campaign;
 pub mod close_machine;
+pub mod cursors;
 pub mod direct;
 pub mod exhaustion;
 pub mod explore;
@@ -21,6 +22,13 @@ pub mod twolinks;
 pub mod unbacked;
 pub mod versions;
 pub mod world;
+
+/// Paths of `smc-proto` for its sources that are compiled here, too (see [`cursors`]).
+mod wire {
+    pub(crate) mod types {
+        pub(crate) use smc_proto::wire::types::Cursor;
+    }
+}
 
 /// The example in the README compiles.
 #[doc = include_str!("../../README.md")]

@@ -32,6 +32,11 @@ enum Command {
     /// The exit status is 1 if something can happen that must not; then the shortest way
     /// there is told.
     CloseMachine(command::close_machine::CloseMachine),
+    /// Cursor arithmetic, proven for every ring and position by an SMT solver.
+    ///
+    /// Needs z3 or cvc5. The exit status is 1 if a law fails for some arguments, or if a
+    /// change of cursor.rs is noticed by no law.
+    Cursors(command::cursors::Cursors),
     /// Everything that can happen to two engines while they decide whether SMC carries a
     /// connection, in every order, within bounds.
     ///
@@ -68,6 +73,10 @@ fn main() -> ExitCode {
         Command::Ledger(selection) => selection.run(false),
         Command::Regressions(selection) => selection.run(true),
         Command::CloseMachine(machine) => machine.run(),
+        Command::Cursors(cursors) => cursors.run().unwrap_or_else(|error| {
+            eprintln!("conformance: {error}");
+            ExitCode::from(2)
+        }),
         Command::HandshakeMachine(machine) => machine.run(),
         Command::Exhaustion(exhaustion) => exhaustion.run(),
         Command::Mutants(mutants) => mutants.run(),
