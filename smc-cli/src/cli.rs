@@ -6,6 +6,8 @@ mod devices;
 #[cfg(target_os = "linux")]
 mod net;
 mod sim;
+#[cfg(target_os = "linux")]
+mod target;
 mod values;
 
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
 pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport, WhyArguments};
 pub use sim::{Profile, SimArguments};
+#[cfg(target_os = "linux")]
+pub use target::{HostPort, Target, canonical};
 pub use values::{Percentages, Seeds};
 
 /// See SMC-R at work, and read what kernels say.
@@ -39,8 +43,8 @@ pub use values::{Percentages, Seeds};
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx completions bash              completion script for a shell\n\n\
-        Exit status: 0 success, 1 a problem (told on the error stream), 2 wrong usage, or for\n\
-        check a file that cannot be read."
+        Exit status: 0 success, 1 a problem, which the last line of the error stream names,\n\
+        2 wrong usage, or for check a file that cannot be read."
 )]
 pub struct Cli {
     /// What to do; without it, the demo.
@@ -58,9 +62,11 @@ impl Cli {
             Some(Command::Demo(arguments)) => arguments.check(),
             Some(Command::Sim(arguments)) => arguments.check(),
             #[cfg(target_os = "linux")]
-            Some(Command::Connect(arguments)) => arguments.target.check(),
+            Some(Command::Listen(arguments)) => arguments.target.to_listen().map(drop),
             #[cfg(target_os = "linux")]
-            Some(Command::Why(arguments)) => arguments.target.check(),
+            Some(Command::Connect(arguments)) => arguments.target.to_connect().map(drop),
+            #[cfg(target_os = "linux")]
+            Some(Command::Why(arguments)) => arguments.target.to_connect().map(drop),
             _ => Ok(()),
         }
     }
@@ -119,7 +125,9 @@ pub enum Command {
         smcx decode capture.pcap --retransmissions    repeated packets as well\n  \
         smcx decode capture.pcap --json | jq -r 'select(.proto == \"clc\") | .type'\n\n\
         Lines: frame number, seconds since the first frame, sender -> receiver, protocol, message.\n\
-        Malformed messages are shown in place; the exit status is 1 if there were any.")]
+        Malformed messages are shown in place; the exit status is 1 if there were any, or if the\n\
+        capture cannot be read to its end. Messages are shown as they come:\n  \
+        tcpdump -U -w - | smcx decode -")]
     Decode(DecodeArguments),
     /// Judge the SMC conversations in a capture.
     ///
@@ -144,7 +152,9 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         smcx listen 5000 > file                      receive a file\n  \
         smcx listen localhost 5000 --exec 'tr a-z A-Z' --keep-open\n  \
-        smcx listen 5000 --transport tcp             plain TCP, to compare")]
+        smcx listen 5000 --transport tcp             plain TCP, to compare\n\n\
+        A port alone is one of all addresses, of IPv4 and IPv6. The exit status is 0 if the\n\
+        connection was ended by both sides, 1 if it broke or there was none, 2 for wrong usage.")]
     Listen(ListenArguments),
     /// Connect, and copy the standard streams to and from there.
     ///
@@ -153,7 +163,9 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx connect localhost 5000 < file           send a file\n  \
-        smcx connect localhost:5000                  talk")]
+        smcx connect localhost:5000                  talk\n\n\
+        The exit status is 0 if the connection was ended by both sides, 1 if it broke or there\n\
+        was none, 2 for wrong usage.")]
     Connect(ConnectArguments),
     /// Measure connections between two processes of this host.
     ///
@@ -176,7 +188,10 @@ pub enum Command {
         smcx why db.example 5432                 what stands in the way\n  \
         smcx why localhost:5000 --connect        and what really comes of it\n  \
         smcx why localhost:5000 --json | jq '.conditions[] | select(.state == \"fails\")'\n\n\
-        States: holds, fails, open (only the peer knows), idle (it does not come to it).")]
+        States: holds, fails, open (only the peer knows), idle (it does not come to it).\n\
+        The exit status is 0 if there is an answer; with --connect, if the connection is what\n\
+        was expected, and 1 if it is not. 1 as well for an unknown host or a wrong policy, 2 for\n\
+        wrong usage.")]
     Why(WhyArguments),
     /// List what could carry SMC here: RoCE devices, ISM functions, shared memory.
     ///

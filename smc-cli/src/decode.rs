@@ -4,7 +4,9 @@ mod clc;
 mod llc;
 mod record;
 
-use std::io::{self, Write};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use smc_transport_sim::capture::CaptureError;
@@ -26,9 +28,23 @@ pub fn run(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let output = Output::new(stdout);
+    let outcome = decode(arguments, &output, stderr);
+    // A reader of the output that has gone shows while the input is read.
+    match output.failure.take() {
+        Some(error) => Err(Failure::Output(error)),
+        None => outcome,
+    }
+}
+
+fn decode(
+    arguments: &DecodeArguments,
+    output: &Output<'_>,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
     let name = arguments.file.display().to_string();
     let problem = |error: CaptureError| Failure::Problem(format!("{name}: {}", sentence(&error)));
-    let reader = open(&arguments.file).map_err(problem)?;
+    let reader = open_beside(&arguments.file, output).map_err(problem)?;
     let mut items = follow::items(reader);
     let mut found = 0_u64;
     let mut malformed = 0_u64;
@@ -40,9 +56,9 @@ pub fn run(
             continue;
         }
         let start = items.start().unwrap_or(item.time);
-        show(arguments, &item, start, stdout)?;
+        show(arguments, &item, start, &mut **output.stream.borrow_mut())?;
     }
-    stdout.flush()?;
+    output.stream.borrow_mut().flush()?;
     if found == 0 {
         let frames = items.frames();
         let _ = writeln!(stderr, "smcx: {name}: no SMC in {frames} frames");
@@ -61,6 +77,53 @@ pub(crate) fn open(path: &Path) -> Result<CaptureReader<'static>, CaptureError> 
         CaptureReader::new(io::stdin())
     } else {
         CaptureReader::open(path)
+    }
+}
+
+/// The output, which is flushed whenever the input may have to be waited for: what a frame
+/// has completed is shown before the next frame is there.
+struct Output<'a> {
+    stream: RefCell<&'a mut dyn Write>,
+    /// Why it could not be flushed.
+    failure: Cell<Option<io::Error>>,
+}
+
+impl<'a> Output<'a> {
+    fn new(stream: &'a mut dyn Write) -> Self {
+        Self {
+            stream: RefCell::new(stream),
+            failure: Cell::new(None),
+        }
+    }
+}
+
+/// An input that flushes an output before each read.
+struct Beside<'a, 'b, R> {
+    input: R,
+    output: &'a Output<'b>,
+}
+
+impl<R: Read> Read for Beside<'_, '_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let flushed = self.output.stream.borrow_mut().flush();
+        if let Err(error) = flushed {
+            self.output.failure.set(Some(error));
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.input.read(into)
+    }
+}
+
+fn open_beside<'a>(path: &Path, output: &'a Output<'_>) -> Result<CaptureReader<'a>, CaptureError> {
+    if path.as_os_str() == "-" {
+        let input = io::stdin();
+        CaptureReader::new(Beside { input, output })
+    } else {
+        let input = File::open(path)?;
+        if input.metadata()?.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        }
+        CaptureReader::new(Beside { input, output })
     }
 }
 

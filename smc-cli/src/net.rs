@@ -60,9 +60,12 @@ pub fn connect(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let address = arguments.target.address();
+    let place = arguments.target.to_connect().map_err(Failure::Usage)?;
+    let address = place.to_string();
     let means = Means::of(arguments.transport, &arguments.policy)?;
-    let stream = Stream::connect(&means, &address);
+    let stream = place
+        .resolve()
+        .and_then(|all| Stream::connect(&means, &*all));
     let stream = stream.map_err(|error| problem(&address, &error))?;
     talk(&stream, stdout, Source::Input).tell(stderr)
 }
@@ -76,13 +79,15 @@ pub fn listen(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let address = arguments.target.address();
+    let place = arguments.target.to_listen().map_err(Failure::Usage)?;
+    let address = place.to_string();
     let means = Means::of(arguments.transport, &arguments.policy)?;
-    let listener = Listener::bind(&means, &address);
+    let listener = Listener::bind(&means, &place);
     let listener = listener.map_err(|error| problem(&address, &error))?;
-    if arguments.verbose {
+    // On a terminal, a command that only waits looks as if it had hung.
+    if arguments.verbose || io::stderr().is_terminal() {
         let at = listener
-            .address()
+            .description(&place)
             .map_err(|error| problem(&address, &error))?;
         let _ = writeln!(stderr, "smcx: listening on {at}");
     }

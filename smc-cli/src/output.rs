@@ -15,6 +15,8 @@ pub enum Failure {
     Problem(String),
     /// A file that nothing can be said about, as one sentence.
     Unusable(String),
+    /// Arguments that do not fit each other, as one sentence.
+    Usage(String),
 }
 
 impl Failure {
@@ -23,7 +25,7 @@ impl Failure {
     pub const fn status(&self) -> u8 {
         match self {
             Self::Output(_) | Self::Problem(_) => 1,
-            Self::Unusable(_) => 2,
+            Self::Unusable(_) | Self::Usage(_) => 2,
         }
     }
 }
@@ -38,7 +40,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Output(error) => write!(f, "cannot write the output: {}", reason(error)),
-            Self::Problem(sentence) | Self::Unusable(sentence) => f.write_str(sentence),
+            Self::Problem(sentence) | Self::Unusable(sentence) | Self::Usage(sentence) => {
+                f.write_str(sentence)
+            }
         }
     }
 }

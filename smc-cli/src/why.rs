@@ -2,8 +2,7 @@
 
 mod report;
 
-use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::{self, Write};
 
 use smc_sockets::why::Why;
 use smc_sockets::{Settings, SmcStream, Stack};
@@ -12,29 +11,27 @@ use crate::cli::WhyArguments;
 use crate::output::{Failure, reason};
 use crate::policy;
 
-/// What came of a connection: its stream, or the error in words.
-type Attempt = Result<SmcStream, String>;
+/// A connection that was made, or why it could not be.
+type Attempt = io::Result<SmcStream>;
 
 /// Runs the command.
 ///
 /// # Errors
-/// What the user is to be told: there is no such host, or the policy is wrong. That a
-/// connection would be TCP is an answer.
+/// [`Failure::Problem`] if there is no such host, the policy is wrong, or a connection is
+/// not what was expected. That a connection would be TCP is an answer.
 pub fn run(arguments: &WhyArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let name = arguments.target.address();
-    let problem = |error: std::io::Error| Failure::Problem(format!("{name}: {}", reason(&error)));
+    let place = arguments.target.to_connect().map_err(Failure::Usage)?;
+    let problem = |error: io::Error| Failure::Problem(format!("{place}: {}", reason(&error)));
     let mut settings = Settings::default();
     settings.policy = policy::load(&arguments.policy)?;
-    let mut addresses: Vec<SocketAddr> = Vec::new();
-    for address in name.to_socket_addrs().map_err(problem)? {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
+    let addresses = place.resolve().map_err(problem)?;
     let stack = Stack::with(settings).map_err(problem)?;
+    let mut surprise = None;
     for (at, address) in addresses.into_iter().enumerate() {
         let why = Why::walk(&stack, address);
-        let attempt = arguments.connect.then(|| attempt(&stack, address));
+        let attempt = arguments
+            .connect
+            .then(|| SmcStream::connect_on(&stack, address));
         if arguments.json {
             report::json(&why, attempt.as_ref(), stdout)?;
         } else {
@@ -43,10 +40,27 @@ pub fn run(arguments: &WhyArguments, stdout: &mut dyn Write) -> Result<(), Failu
             }
             report::text(&why, attempt.as_ref(), stdout)?;
         }
+        if let Some(attempt) = attempt.filter(|attempt| !is_expected(&why, attempt)) {
+            surprise = surprise.or(Some(difference(&why, &attempt)));
+        }
     }
-    Ok(())
+    match surprise {
+        None => Ok(()),
+        Some(sentence) => Err(Failure::Problem(sentence)),
+    }
 }
 
-fn attempt(stack: &Stack, address: SocketAddr) -> Attempt {
-    SmcStream::connect_on(stack, address).map_err(|error| reason(&error))
+fn is_expected(why: &Why, attempt: &Attempt) -> bool {
+    match attempt {
+        Ok(stream) => why.is_met_by(stream.carrier()),
+        Err(error) => why.is_refused_by(error),
+    }
+}
+
+fn difference(why: &Why, attempt: &Attempt) -> String {
+    let found = match attempt {
+        Ok(stream) => stream.carrier().to_string(),
+        Err(error) => reason(error),
+    };
+    format!("{}: expected {}, found {found}", why.to, why.outcome)
 }

@@ -164,10 +164,14 @@ fn what_a_client_leaves_behind_is_cleared_away() {
         let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         client.write_all(b"nobody reads the answer").unwrap();
         sleep(Duration::from_millis(100));
+        let own = client.local_addr().unwrap();
         // With octets unread, that is a reset.
         drop(client);
-        line(&mut told);
-        line(&mut told);
+        // A connection that was reset has no other end any more, and is named all the same.
+        for _ in 0..2 {
+            let line = line(&mut told);
+            assert!(line.starts_with(&format!("smcx: {own}: ")), "{line}");
+        }
     }
     let id = listener.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
@@ -281,6 +285,113 @@ fn what_cannot_be_done_is_told_in_one_line() {
         stderr.contains("to which port of \"localhost\"?"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_port_alone_is_one_of_both_families() {
+    for transport in ["auto", "tcp"] {
+        let arguments = ["listen", "0", "--verbose", "--keep-open", "--exec", "cat"];
+        let mut listener = smcx(&[&arguments[..], &["--transport", transport]].concat());
+        let mut told = BufReader::new(listener.stderr.take().unwrap());
+        let first = line(&mut told);
+        let at = first.strip_prefix("smcx: listening on [::]:").unwrap();
+        let port = at.strip_suffix(" (IPv4 and IPv6)").unwrap();
+        for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("::1", "[::1]:")] {
+            let mut client = smcx(&["connect", host, port, "--transport", transport]);
+            client.stdin.take().unwrap().write_all(b"octets").unwrap();
+            let output = client.wait_with_output().unwrap();
+            assert!(
+                output.status.success() && output.stdout == b"octets",
+                "{output:?}"
+            );
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(
+                stderr.starts_with(&format!("smcx: {shown}{port}: ")),
+                "{stderr}"
+            );
+            let line = line(&mut told);
+            assert!(line.starts_with(&format!("smcx: {shown}")), "{line}");
+        }
+        listener.kill().unwrap();
+        listener.wait().unwrap();
+    }
+}
+
+#[test]
+fn wrong_arguments_are_wrong_usage_and_have_status_2() {
+    for arguments in [
+        &["connect", "localhost:99999"][..],
+        &["connect", "localhost", "99999"],
+        &["connect", "localhost:0"],
+        &["connect", "5000"],
+        &["connect", "localhost:http"],
+        &["connect", "::1"],
+        &["listen", "99999"],
+        &["listen", "localhost"],
+        &["listen", "localhost:"],
+        &["listen", "5000", "--at-once", "0"],
+        &["why", "localhost:70000"],
+        &["perf", "--seconds", "nan"],
+        &["perf", "--seconds", "1e9"],
+        &["perf", "--size", "99999999999999999999"],
+    ] {
+        let output = smcx(arguments).wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        assert!(
+            output.stdout.is_empty() && !output.stderr.is_empty(),
+            "{arguments:?}"
+        );
+    }
+}
+
+/// Children of a process.
+fn children(of: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{of}/task")).unwrap();
+    let all = tasks.flatten().filter_map(|task| {
+        let children = std::fs::read_to_string(task.path().join("children")).ok()?;
+        Some(
+            children
+                .split_whitespace()
+                .map(|id| id.parse().unwrap())
+                .collect::<Vec<_>>(),
+        )
+    });
+    all.flatten().collect()
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+fn runs(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(") ").next().unwrap().starts_with('Z'))
+}
+
+#[test]
+fn a_measurement_that_is_killed_leaves_no_server() {
+    for transport in ["ism", "tcp"] {
+        let mut parent = smcx(&["perf", "--transport", transport, "--seconds", "60"]);
+        let server = loop {
+            if let [server] = children(parent.id())[..] {
+                break server;
+            }
+            sleep(Duration::from_millis(10));
+        };
+        // In each phase: while the server starts, and while it is measured.
+        sleep(Duration::from_millis(if transport == "ism" {
+            0
+        } else {
+            500
+        }));
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        let begin = std::time::Instant::now();
+        while runs(server) {
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "{server} is left"
+            );
+            sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 #[test]

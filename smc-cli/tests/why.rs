@@ -87,7 +87,9 @@ fn a_listener_of_ours_is_met_in_shared_memory() {
     let listener = Listener::start(&User::Own, &["--keep-open", "--exec", "cat"]);
     // A machine with no time to spare may leave a connection on TCP.
     let met = (0..5).any(|_| {
-        let told = why(&listener.address, &["--connect"]);
+        // What came of it may differ on such a machine.
+        let asked = ["why", &listener.address, "--json", "--connect"];
+        let told: Value = serde_json::from_str(&smcx(&User::Own, &asked).0).unwrap();
         assert_eq!(
             (&told["expected"], &told["decisive"]),
             (&"smc-d".into(), &Value::Null)
@@ -104,6 +106,72 @@ fn a_listener_of_ours_is_met_in_shared_memory() {
     );
     assert!(success && text.starts_with(&first), "{text}");
     assert!(text.contains("│ ✓   shared memory"), "{text}");
+}
+
+/// A connection that is not what was expected is a problem: here the process that has the
+/// rendezvous is stopped, which only the connection itself shows.
+#[test]
+fn a_connection_that_was_not_expected_has_status_1() {
+    let listener = Listener::start(&User::Own, &["--keep-open", "--exec", "cat"]);
+    listener.stop();
+    let (stdout, stderr, success) = smcx(
+        &User::Own,
+        &["why", &listener.address, "--json", "--connect"],
+    );
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(answer["expected"], "smc-d");
+    assert_eq!(answer["connected"]["carrier"], "TCP");
+    assert_eq!(answer["as_expected"], false);
+    let found = format!(
+        "smcx: {}: expected SMC-D, through shared memory, found TCP: 0x03010000",
+        listener.address
+    );
+    assert!(!success && stderr.starts_with(&found), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+/// The user that the kernel names for all those it cannot map.
+const UNKNOWN: u32 = 65_534;
+
+/// Processes of that user pair with none, in either role: `why` says so before a connection
+/// and the connection afterwards, and neither blames the TCP option.
+#[test]
+fn the_unknown_user_pairs_with_no_process() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test runs processes of another user: run it as root"
+    );
+    let unknown = User::with_uid(UNKNOWN);
+    let arguments = ["--keep-open", "--exec", "cat"];
+    let [own, foreign] = [&User::Own, &unknown].map(|user| Listener::start(user, &arguments));
+    for (user, listener, whose, words) in [
+        (&unknown, &own, "here", "user 65534, to which this process"),
+        (&User::Own, &foreign, "peer", "belongs to user 65534, which"),
+    ] {
+        let asked = ["why", &listener.address, "--json", "--connect"];
+        let (stdout, stderr, success) = smcx(user, &asked);
+        assert!(success && stderr.is_empty(), "{stderr}");
+        let answer: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(answer["expected"], "tcp", "{answer}");
+        assert_eq!(answer["decisive"], "shared memory");
+        assert_eq!(answer["as_expected"], true);
+        let memory = condition(&answer, "shared memory");
+        assert_eq!(
+            (&memory["state"], &memory["whose"]),
+            (&"fails".into(), &whose.into())
+        );
+        assert!(
+            memory["found"].as_str().unwrap().contains(words),
+            "{memory}"
+        );
+        assert_eq!(answer["connected"]["carrier"], "TCP");
+        assert_eq!(answer["connected"]["decided_by"], whose);
+    }
+    let (stdout, _, _) = smcx(&unknown, &["why", &own.address, "--connect"]);
+    assert!(
+        stdout.contains("This process belongs to user 65534"),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -188,8 +256,9 @@ fn without_any_right_there_is_shared_memory_and_an_answer() {
     let ask = |address: &str| -> Value {
         let arguments = ["why", address, "--json", "--connect"];
         let (stdout, stderr, success) = smcx(&user, &arguments);
-        assert!(success, "{stderr}");
-        serde_json::from_str(&stdout).unwrap()
+        let told: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(told["as_expected"], success, "{stderr}");
+        told
     };
     let met = (0..5).any(|_| {
         let told = ask(&listener.address);

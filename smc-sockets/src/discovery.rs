@@ -7,6 +7,8 @@
 
 use std::net::IpAddr;
 
+use smc_transport_ism::shared::pairing;
+
 use crate::carrier::{Cause, Limit, OptionMissing};
 
 /// How it is known that the peer of a connection speaks SMC.
@@ -82,6 +84,15 @@ pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool)
         (Cause::NoDevice | Cause::CannotAsk(_) | Cause::AskedTooLate, _) if near => {
             Cause::NotOffered
         }
+        _ => cause,
+    }
+}
+
+/// Names the user of this process instead, if that is why no process of this host was
+/// called and none calls.
+pub(crate) fn blame_own_user(cause: Cause, would_pair: bool) -> Cause {
+    match (cause, pairing::own_user()) {
+        (Cause::NotOffered, Err(uid)) if would_pair => Cause::UnknownUser(uid),
         _ => cause,
     }
 }

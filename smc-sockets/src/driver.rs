@@ -19,7 +19,7 @@ use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::{Answer, Outcome, Progress, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::discovery::{NotAsked, is_near, unmet};
+use crate::discovery::{NotAsked, blame_own_user, is_near, unmet};
 use crate::listening::{Arrival, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
@@ -357,7 +357,8 @@ fn speaks(
         Err(cause) => {
             let local = tcp.local_addr();
             let near = local.is_ok_and(|at| is_near(at.ip(), client.ip()));
-            Err(unmet(cause, met.full, met.called, near))
+            let cause = unmet(cause, met.full, met.called, near);
+            Err(blame_own_user(cause, near && shard.pairs))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::{Listeners, survey};
+use smc_transport_ism::shared::pairing::{self, Listeners, MAX_LISTENERS, survey};
 
 /// What can be said of shared memory before a connection is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,14 @@ pub enum SharedMemory {
     NobodyListens,
     /// So many of those who listen there cannot be paired with, and so all are plain TCP.
     Plain(usize),
+    /// This process belongs to the user that stands for users unknown to the kernel (65534,
+    /// "nobody"), and pairs with no process.
+    UnknownUser(u32),
+    /// A listener is called at a name that a process of this user holds, to which it does
+    /// not belong, or that stands for users unknown here.
+    ForeignUser(u32),
+    /// More sockets listen there than a client calls.
+    TooMany(usize),
     /// All who listen there can be paired with.
     Ready(usize),
 }
@@ -35,16 +43,27 @@ impl SharedMemory {
             .map_err(|error| format!("the kernel does not tell who listens (sock_diag): {error}"))
     }
 
-    /// Who listens at an address; nobody hears of it.
+    /// Sockets that listen at an address, by the rules by which a connection pairs; none
+    /// of their processes notices.
     ///
     /// # Errors
     /// The operating system's.
     pub fn at(address: SocketAddr) -> std::io::Result<Self> {
-        Ok(match survey(address)? {
-            None => Self::Elsewhere,
-            Some(Listeners { all: 0, .. }) => Self::NobodyListens,
-            Some(Listeners { all, named }) if named == all => Self::Ready(all),
-            Some(Listeners { all, named }) => Self::Plain(all - named),
+        let Some(Listeners {
+            all,
+            named,
+            foreign,
+        }) = survey(address)?
+        else {
+            return Ok(Self::Elsewhere);
+        };
+        Ok(match (pairing::own_user(), foreign) {
+            _ if all == 0 => Self::NobodyListens,
+            (Err(uid), _) => Self::UnknownUser(uid),
+            _ if named < all => Self::Plain(all - named),
+            (_, Some(uid)) => Self::ForeignUser(uid),
+            _ if all > MAX_LISTENERS => Self::TooMany(all),
+            _ => Self::Ready(all),
         })
     }
 }

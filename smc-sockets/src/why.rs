@@ -5,9 +5,12 @@ mod rdma;
 mod walk;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 
-use crate::carrier::Side;
+use smc_proto::version::Technology;
+
+use crate::carrier::{Carrier, Side};
 use crate::stack::Stack;
 
 /// What would become of a connection to an address, as far as this side can tell.
@@ -77,6 +80,29 @@ impl Why {
     pub fn decisive(&self) -> Option<&Condition> {
         let fails = |at: &&Condition| at.state == State::Fails;
         self.conditions.iter().find(fails)
+    }
+}
+
+impl Why {
+    /// Whether a connection that was made is what was expected. What only the peer knows
+    /// does not count.
+    #[must_use]
+    pub fn is_met_by(&self, carrier: &Carrier) -> bool {
+        match (self.outcome, carrier) {
+            (Expected::SharedMemory, Carrier::Smc(terms)) => terms.technology == Technology::SmcD,
+            (Expected::Rdma, Carrier::Smc(terms)) => terms.technology == Technology::SmcR,
+            (Expected::Rdma, Carrier::Tcp(why)) => why.decided_by() == Side::Peer,
+            (Expected::Tcp, Carrier::Tcp(_)) => true,
+            (Expected::Nobody, _)
+            | (Expected::SharedMemory, Carrier::Tcp(_))
+            | (Expected::Tcp, Carrier::Smc(_)) => false,
+        }
+    }
+
+    /// Whether this error of a connection was expected.
+    #[must_use]
+    pub fn is_refused_by(&self, error: &io::Error) -> bool {
+        self.outcome == Expected::Nobody && error.kind() == io::ErrorKind::ConnectionRefused
     }
 }
 

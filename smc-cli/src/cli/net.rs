@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::PolicyArgument;
+use super::{PolicyArgument, Target};
 
 /// What may carry a connection.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,45 +15,6 @@ pub enum Transport {
     Ism,
     /// TCP.
     Tcp,
-}
-
-/// An address, as netcat takes it.
-#[derive(Args, Debug)]
-pub struct Target {
-    /// Host, or host and port with a colon in between; a port alone to listen on all
-    /// addresses.
-    #[arg(value_name = "HOST[:PORT]")]
-    pub host: String,
-    /// Port.
-    pub port: Option<u16>,
-}
-
-impl Target {
-    /// Whether it names a host and a port.
-    ///
-    /// # Errors
-    /// A sentence that says what is missing.
-    pub fn check(&self) -> Result<(), String> {
-        if self.port.is_some() || self.host.contains(':') {
-            Ok(())
-        } else {
-            Err(format!("to which port of \"{}\"?", self.host))
-        }
-    }
-
-    /// The address as the standard library takes it.
-    #[must_use]
-    pub fn address(&self) -> String {
-        match self.port {
-            // An IPv6 address without brackets.
-            Some(port) if self.host.contains(':') && !self.host.starts_with('[') => {
-                format!("[{}]:{port}", self.host)
-            }
-            Some(port) => format!("{}:{port}", self.host),
-            None if self.host.contains(':') => self.host.clone(),
-            None => format!("0.0.0.0:{}", self.host),
-        }
-    }
 }
 
 /// Arguments of `listen`.
@@ -76,7 +37,7 @@ pub struct ListenArguments {
     /// What may carry connections.
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
-    /// Tell the address on the error stream first.
+    /// Show the address on the error stream first, as is done on a terminal anyway.
     #[arg(short, long)]
     pub verbose: bool,
     /// Which policy counts.
@@ -128,7 +89,8 @@ pub struct WhyArguments {
     /// Whom a connection would be to.
     #[command(flatten)]
     pub target: Target,
-    /// Make the connection, and tell what came of it. Nothing is sent over it.
+    /// Make the connection, send nothing over it, and compare it with what was expected: the
+    /// exit status is 1 if they differ.
     #[arg(long)]
     pub connect: bool,
     /// One JSON object for each address.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Means;
 use super::stream::{Listener, Stream};
-use crate::cli::{PerfArguments, Transport};
+use crate::cli::{HostPort, PerfArguments, Transport};
 use crate::output::{Failure, Fields, reason};
 
 /// What the first octet of a connection asks of the server.
@@ -51,6 +51,8 @@ impl Figures {
 
 /// The other end, ended with this value.
 struct Server {
+    /// Has the only other end of its standard input: when this process ends, however that
+    /// happens, the child reads the end of it.
     child: Child,
     address: String,
 }
@@ -138,7 +140,7 @@ impl Server {
             command.arg("--policy").arg(policy);
         }
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let mut address = String::new();
@@ -207,10 +209,23 @@ fn connections(means: &Means, to: &str, time: Duration) -> io::Result<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
+/// Ends this process with the one that has the other end of its standard input.
+///
+/// A pipe has no moment in which it could be too late: it is there before the child is.
+fn end_with_parent() {
+    thread::spawn(|| {
+        // Nothing is ever written to it.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        std::process::exit(0);
+    });
+}
+
 /// The other end.
 fn serve(means: &Means, stdout: &mut dyn Write) -> Result<(), Failure> {
     let problem = |error: io::Error| Failure::Problem(format!("perf: {}", reason(&error)));
-    let listener = Listener::bind(means, "127.0.0.1:0").map_err(problem)?;
+    end_with_parent();
+    let here = HostPort::At("127.0.0.1".to_owned(), 0);
+    let listener = Listener::bind(means, &here).map_err(problem)?;
     writeln!(stdout, "{}", listener.address().map_err(problem)?)?;
     stdout.flush()?;
     loop {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use smc_sockets::Side;
 use smc_sockets::why::{Condition, Expected, State, Why};
 
-use super::Attempt;
-use crate::output::Failure;
+use super::{Attempt, is_expected};
+use crate::output::{Failure, reason};
 
 /// Columns of the table.
 const WIDTH: u16 = 100;
@@ -30,7 +30,7 @@ pub(super) fn text(why: &Why, attempt: Option<&Attempt>, out: &mut dyn Write) ->
     }
     match attempt {
         None => Ok(()),
-        Some(Err(error)) => writeln!(out, "Connected: no, {error}."),
+        Some(Err(error)) => writeln!(out, "Connected: no, {}.", reason(error)),
         Some(Ok(stream)) => {
             writeln!(out, "Connected: {}", stream.carrier())?;
             let Some(why) = stream.carrier().why_tcp() else {
@@ -60,6 +60,7 @@ pub(super) fn json(
     });
     if let (Some(attempt), Value::Object(record)) = (attempt, &mut record) {
         record.insert("connected".to_owned(), connected(attempt));
+        record.insert("as_expected".to_owned(), is_expected(why, attempt).into());
     }
     let line =
         serde_json::to_string(&record).map_err(|error| Failure::Output(io::Error::other(error)))?;
@@ -80,7 +81,7 @@ fn condition(of: &Condition) -> Value {
 fn connected(attempt: &Attempt) -> Value {
     let stream = match attempt {
         Ok(stream) => stream,
-        Err(error) => return json!({ "error": error }),
+        Err(error) => return json!({ "error": reason(error) }),
     };
     let carrier = stream.carrier();
     match carrier.why_tcp() {

@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) enum User {
     /// Whoever runs the tests.
     Own,
-    /// Somebody else without any right, with a copy of the command that it may read.
-    Other(PathBuf),
+    /// Another user, without any right, with a copy of the command that it may read.
+    Other(PathBuf, u32),
 }
 
 /// A user that nobody is, and not the one that stands for those unknown.
@@ -25,22 +25,28 @@ impl User {
         if capabilities(&status) == 0 {
             return Self::Own;
         }
-        let directory = std::env::temp_dir().join(format!("smcx-user-{}", std::process::id()));
+        Self::with_uid(UID)
+    }
+
+    /// A user without any right; tests that want one run as root.
+    pub(crate) fn with_uid(uid: u32) -> Self {
+        let directory = format!("smcx-user-{uid}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(directory);
         fs::create_dir_all(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
         let copy = directory.join("smcx");
         fs::copy(env!("CARGO_BIN_EXE_smcx"), &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-        Self::Other(copy)
+        Self::Other(copy, uid)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = match self {
             Self::Own => Command::new(env!("CARGO_BIN_EXE_smcx")),
-            Self::Other(path) => {
+            Self::Other(path, uid) => {
                 let mut command = Command::new(path);
                 // Who changes from root to another user loses all capabilities.
-                command.uid(UID).gid(UID).current_dir("/");
+                command.uid(*uid).gid(*uid).current_dir("/");
                 command
             }
         };
@@ -56,7 +62,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        if let Self::Other(path) = self {
+        if let Self::Other(path, _) = self {
             let _ = fs::remove_dir_all(path.parent().unwrap());
         }
     }
@@ -102,6 +108,12 @@ impl Listener {
         // What it says of its connections is not read, and must not stop it.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Self { child, address }
+    }
+
+    /// Stops its process, which keeps its sockets.
+    pub(crate) fn stop(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
     }
 
     /// Its effective capabilities.

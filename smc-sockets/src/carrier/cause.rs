@@ -31,6 +31,9 @@ pub enum Cause {
     Shunned,
     /// The other process is on this host, and did not pair in time.
     NotPaired,
+    /// This process belongs to the user that stands for users unknown to the kernel (65534,
+    /// "nobody"): no process of this host pairs with it.
+    UnknownUser(u32),
     /// A limit of this side's was reached.
     Limit(Limit),
     /// The listener was made by the process that this one was forked from.
@@ -92,6 +95,7 @@ impl Cause {
             | Self::AskedTooLate
             | Self::Shunned
             | Self::NotPaired
+            | Self::UnknownUser(_)
             | Self::Inherited => DiagnosisCode::PEER_NO_SMC,
         }
     }
@@ -107,6 +111,7 @@ impl Cause {
             | Self::AskedTooLate
             | Self::Shunned
             | Self::Inherited
+            | Self::UnknownUser(_)
             | Self::Limit(_) => Some(Side::Here),
         }
     }
@@ -137,6 +142,10 @@ impl Cause {
             Self::Inherited => "The listener was made before this process was forked, and \
                                 accepts plain TCP here."
                 .to_owned(),
+            Self::UnknownUser(uid) => format!(
+                "This process belongs to user {uid}, which stands for all users unknown to the \
+                 kernel, and no process of this host pairs with that one."
+            ),
             Self::Limit(limit) => format!("This side has no room for it: {limit}."),
         })
     }
@@ -164,6 +173,9 @@ impl Cause {
             Self::Inherited => "Make the listener after the fork (with `SO_REUSEPORT`, one in \
                                 each child)."
                 .to_owned(),
+            Self::UnknownUser(uid) => {
+                format!("Run it as a user of its own, and not as {uid} (\"nobody\").")
+            }
             Self::Limit(limit) => limit.remedy().to_owned(),
         })
     }

@@ -18,7 +18,7 @@ fn found(cause: Cause) -> WhyTcp {
 }
 
 /// Each kind of cause once.
-const CAUSES: [Cause; 16] = [
+const CAUSES: [Cause; 18] = [
     Cause::Policy(Rule::Disabled),
     Cause::NotOffered,
     Cause::NoOption,
@@ -31,6 +31,8 @@ const CAUSES: [Cause; 16] = [
     Cause::AskedTooLate,
     Cause::Shunned,
     Cause::NotPaired,
+    Cause::UnknownUser(65534),
+    Cause::Inherited,
     Cause::Limit(Limit::Connections(7)),
     Cause::Limit(Limit::PolicyMemory(7)),
     Cause::Limit(Limit::LockedMemory(7)),

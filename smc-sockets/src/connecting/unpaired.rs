@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::{Attempt, Stage, connect_to, socket};
 use crate::carrier::Cause;
-use crate::discovery::{Discovery, is_near, unmet};
+use crate::discovery::{Discovery, blame_own_user, is_near, unmet};
 use crate::opening::Opening;
 use crate::shard::Place;
 use crate::socket::Socket;
@@ -32,7 +32,8 @@ impl Attempt {
                     Cause::NotOffered if self.wish.lacks_room() => Cause::Limit(shard.limit),
                     cause => cause,
                 };
-                return Ok(Err(unmet(cause, full, called, near)));
+                let cause = unmet(cause, full, called, near);
+                return Ok(Err(blame_own_user(cause, near && shard.pairs)));
             }
         };
         self.known = Some(known);

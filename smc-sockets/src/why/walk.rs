@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
+use smc_transport_ism::shared::pairing::MAX_LISTENERS;
 use smc_transport_verbs::network::{Network, route};
 
 use super::{Condition, Expected, State, Why, rdma};
@@ -122,6 +123,30 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
             format!("of those who listen there, {count} cannot be called: plain TCP"),
         )
         .with("Let the server use smc-sockets, with a policy that permits it."),
+        (Ok(SharedMemory::UnknownUser(uid)), Ok(())) => {
+            let cause = Cause::UnknownUser(uid);
+            let found = format!(
+                "user {uid}, to which this process belongs, stands for all users unknown to the \
+                 kernel: servers do not pair with it"
+            );
+            let condition = Condition::here(NAME, State::Fails, found);
+            cause.remedy().into_iter().fold(condition, Condition::with)
+        }
+        (Ok(SharedMemory::ForeignUser(uid)), Ok(())) => Condition::peer(
+            NAME,
+            State::Fails,
+            format!(
+                "the process that can be called there belongs to user {uid}, which may not speak \
+                 for the listener, or stands for users unknown here"
+            ),
+        )
+        .with("Run the server as the user that made its socket, and not as 65534 (\"nobody\")."),
+        (Ok(SharedMemory::TooMany(count)), Ok(())) => Condition::peer(
+            NAME,
+            State::Fails,
+            format!("{count} sockets listen there, and a client calls {MAX_LISTENERS} at most"),
+        )
+        .with("Let fewer sockets share the port (SO_REUSEPORT)."),
         (Ok(SharedMemory::Ready(_)), Ok(())) => Condition::peer(
             NAME,
             State::Holds,

@@ -19,11 +19,12 @@
 
 mod client;
 mod kernel;
+mod names;
 mod owners;
 mod server;
 mod survey;
 
-pub use client::Call;
+pub use client::{Call, MAX_LISTENERS};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};
@@ -177,6 +178,20 @@ fn name_of(cookie: u64) -> Vec<u8> {
 /// The user that stands for all those unknown here is nobody's.
 fn belongs(process: u32, socket: u32) -> bool {
     process != unknown_user() && (process == socket || process == 0)
+}
+
+/// User of this process, if a peer can know it: the one that stands for users unknown to
+/// the kernel pairs with no process (SHM-006).
+///
+/// # Errors
+/// That user.
+pub fn own_user() -> Result<u32, u32> {
+    let uid = rustix::process::geteuid().as_raw();
+    if uid == unknown_user() {
+        Err(uid)
+    } else {
+        Ok(uid)
+    }
 }
 
 /// The user that the kernel names instead of those this user namespace does not know.

@@ -15,7 +15,7 @@ use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
 /// Most listeners of one port that are told.
-const MAX_LISTENERS: usize = 64;
+pub const MAX_LISTENERS: usize = 64;
 /// First pause between two questions to the kernel; they double up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
 
@@ -69,7 +69,9 @@ impl Call {
         patience: Patience,
     ) -> io::Result<Option<Self>> {
         let remote = normal(remote);
-        if !is_here(remote) {
+        //= SHM-006
+        // No server takes a call of a user that it cannot know.
+        if super::own_user().is_err() || !is_here(remote) {
             return Ok(None);
         }
         let kernel = Kernel::open()?;

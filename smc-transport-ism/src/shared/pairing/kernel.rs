@@ -9,18 +9,18 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-const BY_FAMILY: u16 = 20;
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
-const REQUEST: u16 = 0x001;
-const DUMP: u16 = 0x300;
-const HEADER: usize = 16;
+pub(super) const BY_FAMILY: u16 = 20;
+pub(super) const ERROR: u16 = 2;
+pub(super) const DONE: u16 = 3;
+pub(super) const REQUEST: u16 = 0x001;
+pub(super) const DUMP: u16 = 0x300;
+pub(super) const HEADER: usize = 16;
 const MESSAGE: usize = 72;
 const TCP: u8 = 6;
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const ESTABLISHED: u8 = 1;
-const LISTEN: u8 = 10;
+pub(super) const LISTEN: u8 = 10;
 const ATTRIBUTE_V6ONLY: u16 = 11;
 const ENOENT: i32 = 2;
 
@@ -188,18 +188,8 @@ impl Record {
             INET => IpAddr::V4(Ipv4Addr::from(*body.get(8..)?.first_chunk()?)),
             _ => IpAddr::V6(Ipv6Addr::from(*body.get(8..)?.first_chunk()?)).to_canonical(),
         };
-        let mut v6only = false;
-        let mut rest = body.get(MESSAGE..)?;
-        while let [a, b, c, d, ..] = *rest {
-            let (len, kind) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
-            let len = usize::from(len);
-            if kind == ATTRIBUTE_V6ONLY {
-                v6only = rest.get(4) == Some(&1);
-            }
-            rest = rest
-                .get(len.max(4).next_multiple_of(4)..)
-                .unwrap_or_default();
-        }
+        let v6only = attributes(body.get(MESSAGE..)?)
+            .any(|(kind, value)| kind == ATTRIBUTE_V6ONLY && value.first() == Some(&1));
         Some(Self {
             state: *body.get(1)?,
             local_port: port(4)?,
@@ -226,8 +216,19 @@ impl Record {
     }
 }
 
+/// Types and values of attributes.
+pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let [a, b, c, d, ..] = *rest else { return None };
+        let len = usize::from(u16::from_ne_bytes([a, b])).max(4);
+        let value = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([c, d]), value))
+    })
+}
+
 /// Splits an answer's first message off: its type, its body, and the rest.
-fn split(octets: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+pub(super) fn split(octets: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*octets.get(4..)?.first_chunk()?);
     let body = octets.get(HEADER..len)?;

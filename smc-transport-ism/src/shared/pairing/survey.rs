@@ -1,23 +1,27 @@
-//! Who listens at an address, without calling anybody.
+//! Sockets that listen at an address, without a call to any of their processes.
 
 use std::io;
 use std::net::SocketAddr;
 
 use super::client::is_here;
 use super::kernel::Kernel;
-use super::{name_of, normal};
+use super::names::holders;
+use super::{belongs, name_of, normal};
 
-/// Those who may accept a connection to an address.
+/// Sockets that may accept a connection to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listeners {
-    /// How many there are.
+    /// Number of all.
     pub all: usize,
-    /// How many of them answer to their names: only if all do is a client paired.
+    /// Number of those whose names answer: only if all do is a client paired.
     pub named: usize,
+    /// User of a process that answers to the name of one, and must not (SHM-006): it is
+    /// neither the user of the socket nor root, or stands for users unknown here.
+    pub foreign: Option<u32>,
 }
 
-/// Who may accept a connection to an address; `None` if it is not one of this host's, or
-/// one that names no single socket. Nobody is called, and nobody hears of it.
+/// Sockets that may accept a connection to an address; `None` if it is not one of this
+/// host's, or one that names no single socket. No process is called, and none notices.
 ///
 /// # Errors
 /// The operating system's.
@@ -27,15 +31,21 @@ pub fn survey(address: SocketAddr) -> io::Result<Option<Listeners>> {
         return Ok(None);
     }
     let listeners = Kernel::open()?.listeners(address)?;
-    let names = std::fs::read("/proc/net/unix").unwrap_or_default();
-    let is_named = |cookie: u64| {
-        // An abstract name begins with an at sign there, and ends the line.
-        let name = [b"@", name_of(cookie).as_slice()].concat();
-        names
-            .split(|octet| *octet == b'\n')
-            .any(|line| line.ends_with(&name))
+    let holders = holders();
+    let mut found = Listeners {
+        all: listeners.len(),
+        named: 0,
+        foreign: None,
     };
-    let named = listeners.iter().filter(|at| is_named(at.cookie)).count();
-    let all = listeners.len();
-    Ok(Some(Listeners { all, named }))
+    for listener in &listeners {
+        let Some(holder) = holders.get(&name_of(listener.cookie)) else {
+            continue;
+        };
+        found.named += 1;
+        // A kernel that does not name the user is not to be guessed for.
+        found.foreign = holder
+            .filter(|uid| !belongs(*uid, listener.uid))
+            .or(found.foreign);
+    }
+    Ok(Some(found))
 }

@@ -699,7 +699,13 @@ fn a_process_speaks_for_its_own_sockets() {
 fn a_survey_tells_who_listens_and_calls_nobody() {
     let plain = listening("127.0.0.1:0");
     let address = plain.local_addr().unwrap();
-    let told = |all, named| Some(Listeners { all, named });
+    let told = |all, named| {
+        Some(Listeners {
+            all,
+            named,
+            foreign: None,
+        })
+    };
     assert_eq!(survey(address).unwrap(), told(1, 0));
     let mut world = World::new("127.0.0.1:0");
     assert_eq!(survey(world.address()).unwrap(), told(1, 1));
