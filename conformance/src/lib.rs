@@ -11,6 +11,7 @@ pub mod handshake_machine;
 pub mod judge;
 pub mod layout;
 pub mod ledger;
+pub mod linux_urgent;
 pub mod mutants;
 pub mod replay;
 pub mod rig;

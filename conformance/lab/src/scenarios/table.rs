@@ -21,6 +21,41 @@ const SOAK_SERVER: &[Step] = &[
     Step::End,
 ];
 
+/// An urgent octet, and then the peer's stream is read, which moves the consumer cursor.
+const URGENT_AND_READ: &[Step] = &[
+    Step::Send(100),
+    Step::SendUrgent,
+    Step::Receive(300 * KIB),
+    Step::Send(5_000),
+    Step::Shutdown,
+    Step::End,
+];
+const WRITE_AND_URGENT: &[Step] = &[
+    Step::Send(300 * KIB),
+    Step::ReceiveUrgent(100),
+    Step::Receive(5_000),
+    Step::End,
+    Step::Shutdown,
+];
+/// The end of the stream follows an urgent octet that is not read yet.
+const URGENT_AND_SHUTDOWN: &[Step] = &[
+    Step::Send(100),
+    Step::SendUrgent,
+    Step::Shutdown,
+    Step::Receive(5_000),
+    Step::End,
+];
+const LATE_URGENT_AND_ANSWER: &[Step] = &[
+    Step::Pause(1_000),
+    Step::ReceiveUrgent(100),
+    Step::End,
+    Step::Send(5_000),
+    Step::Shutdown,
+];
+/// The end of the connection does.
+const URGENT_AND_CLOSE: &[Step] = &[Step::Send(100), Step::SendUrgent];
+const LATE_URGENT: &[Step] = &[Step::Pause(1_000), Step::ReceiveUrgent(100), Step::End];
+
 pub(super) static CONVERSATIONS: &[Scenario] = &[
     Scenario {
         name: "echo-sizes",
@@ -142,6 +177,46 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
             Step::Shutdown,
             Step::End,
         ],
+        ..USUAL
+    },
+    Scenario {
+        // Before the reader takes the urgent octet, CDC messages without data follow it: for
+        // each window that the writer reads.
+        name: "urgent-then-update-to-server",
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        client: URGENT_AND_READ,
+        server: WRITE_AND_URGENT,
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-then-update-to-client",
+        setting: Setting::Buffers(64 * 1024, 64 * 1024),
+        client: WRITE_AND_URGENT,
+        server: URGENT_AND_READ,
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-then-half-close-to-server",
+        client: URGENT_AND_SHUTDOWN,
+        server: LATE_URGENT_AND_ANSWER,
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-then-half-close-to-client",
+        client: LATE_URGENT_AND_ANSWER,
+        server: URGENT_AND_SHUTDOWN,
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-then-close-to-server",
+        client: URGENT_AND_CLOSE,
+        server: LATE_URGENT,
+        ..USUAL
+    },
+    Scenario {
+        name: "urgent-then-close-to-client",
+        client: LATE_URGENT,
+        server: URGENT_AND_CLOSE,
         ..USUAL
     },
     Scenario {
