@@ -150,7 +150,7 @@ impl Driver {
             match Told::by(data.u64()) {
                 Told::Listener(key) => self.accept(key),
                 Told::Answer(key) => self.go_on(key),
-                Told::Promise(key) => self.hear_promise(key),
+                Told::Promise(key) => self.on_promise_readable(key),
                 Told::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
@@ -236,7 +236,7 @@ impl Driver {
         }
         drop(rendezvous);
         match answer {
-            Some(answer) => self.come(listening, tcp, address, Stage::Asked(answer)),
+            Some(answer) => self.arrive(listening, tcp, address, Stage::Asked(answer)),
             None => {
                 let met = Met {
                     listener: (listening.port(), listening.asked()),
@@ -244,7 +244,7 @@ impl Driver {
                     called: false,
                 };
                 match speaks(&shard, &tcp, address, met) {
-                    Ok(declines) => self.come(listening, tcp, address, Stage::Promised(declines)),
+                    Ok(declines) => self.arrive(listening, tcp, address, Stage::Promised(declines)),
                     Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
                 }
             }

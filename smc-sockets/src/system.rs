@@ -27,8 +27,8 @@ pub(crate) fn set_low_water(socket: impl AsFd, octets: usize) -> io::Result<()> 
     }
 }
 
-/// Whether this process gained rights when it was executed, so that what its environment
-/// says is not to be trusted (`AT_SECURE`, as secure_getenv(3) goes by).
+/// Whether this process gained rights when it was executed, so that its environment is not
+/// to be trusted (`AT_SECURE`, as secure_getenv(3) goes by).
 pub(crate) fn is_secure() -> bool {
     // SAFETY: it looks a number up and touches nothing else.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

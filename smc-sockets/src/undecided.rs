@@ -278,7 +278,7 @@ mod tests {
         let wait = Admission::Wait(begin + YOUNG);
         assert_eq!(undecided.admit(ONE, begin + YOUNG / 2), wait);
         assert_eq!(undecided.admit(ONE, begin + YOUNG), Admission::Evict(first));
-        // Who waits is woken once.
+        // The newcomer that waits is woken once.
         assert!(undecided.remove(first));
         assert!(!undecided.remove(first));
         admitted(&mut undecided, ONE, begin + YOUNG);

@@ -5,6 +5,8 @@
 #[path = "common/children.rs"]
 mod children;
 mod common;
+#[path = "common/peer.rs"]
+mod peer;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,9 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use children::fork;
+use common::rnics::rnics;
 use common::{listener, octets, pair, settings, stack};
 use rustix::event::{PollFd, PollFlags};
-use smc_sockets::{Cause, Side, SmcListener, SmcSocket, SmcStream, Stack};
+use smc_sockets::{Cause, Policy, Side, SmcListener, SmcSocket, SmcStream, Stack};
+use smc_transport_verbs::soft::Fabric;
 
 const ROLE: &str = "SMC_SOCKETS_FORK_ROLE";
 const SOON: Duration = Duration::from_secs(10);
@@ -103,15 +107,15 @@ fn a_child_listens_anew_over_shared_memory() {
     let _alone = alone();
     let opened = stack();
     let (near, far) = pair();
-    let (mut tell, mut told) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut from, mut to) = std::os::unix::net::UnixStream::pair().unwrap();
     let child = fork(|| {
         let listener = SmcListener::bind_on(&opened, "127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        tell.write_all(&address.port().to_ne_bytes()).unwrap();
+        from.write_all(&address.port().to_ne_bytes()).unwrap();
         echo(&listener, 1);
     });
     let mut port = [0; 2];
-    told.read_exact(&mut port).unwrap();
+    to.read_exact(&mut port).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], u16::from_ne_bytes(port)));
     let stream = SmcStream::connect_on(&stack(), address).unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
@@ -222,6 +226,46 @@ fn a_server_that_becomes_a_daemon_serves() {
     }
     asks(TcpStream::connect(address).unwrap());
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+}
+
+/// Its Proposal is sent, and not answered yet.
+//= SHM-061 test
+#[test]
+fn an_attempt_that_a_child_drops_goes_on_in_the_parent() {
+    let _alone = alone();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let mut assuming = settings();
+    assuming.policy = Policy::parse(&format!(
+        "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{}] }}]",
+        address.port()
+    ))
+    .unwrap();
+    let fabric = Fabric::default();
+    let opened = Stack::with_rnics(assuming, rnics(&fabric, 1, 1).alone()).unwrap();
+    let mut connecting = Some(SmcStream::begin_connect(&opened, address).unwrap());
+    let (mut far, _) = server.accept().unwrap();
+    far.set_read_timeout(Some(SOON)).unwrap();
+    let error = connecting.as_ref().unwrap().finish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    let mut proposal = [0; 1000];
+    assert!(far.read(&mut proposal).unwrap() > 0);
+    fork(|| drop(connecting.take())).succeeds();
+    far.write_all(&[&peer::decline()[..], b"octets"].concat())
+        .unwrap();
+    let connecting = connecting.unwrap();
+    let mut stream = loop {
+        match connecting.finish() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
+                rustix::event::poll(&mut polled, None).unwrap();
+            }
+            outcome => break outcome.unwrap(),
+        }
+    };
+    let mut read = [0; 6];
+    stream.read_exact(&mut read).unwrap();
+    assert_eq!(&read, b"octets");
 }
 
 //= SHM-061 test

@@ -141,7 +141,7 @@ fn places_that_cannot_be_read_count_as_empty() {
             command.env("HOME", &home);
         });
         let found = line(&output);
-        // A system that has a policy of its own may say more.
+        // A system that has a policy of its own decides otherwise.
         if !Path::new("/etc/smc/policy.toml").exists() {
             assert_eq!(
                 found,
@@ -250,7 +250,7 @@ fn a_policy_that_is_unusable_permits_nothing_and_why_shows_the_mistake() {
 }
 
 /// Whether this process may make programs that gain rights. Without root the test is skipped,
-/// and fails where `CI=true` says that there is root.
+/// and fails where `CI=true` promises root.
 fn is_root() -> bool {
     if rustix::process::geteuid().is_root() {
         return true;

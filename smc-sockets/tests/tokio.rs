@@ -394,10 +394,12 @@ fn what_a_forked_child_drops_the_parents_tasks_still_wait_for() {
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         client.write_all(b"parent").await.unwrap();
-        assert_eq!(&waits.await.unwrap().unwrap(), b"parent");
+        let waited = timeout(LONG, waits).await.expect("it is never woken");
+        assert_eq!(&waited.unwrap().unwrap(), b"parent");
         let connects =
             tokio::spawn(async move { SmcStream::connect_on(&common::stack(), address).await });
-        let (server, _) = listener.accept().await.unwrap();
+        let accepted = timeout(LONG, listener.accept()).await;
+        let (server, _) = accepted.expect("it is never woken").unwrap();
         assert!(server.carrier().is_smc(), "{}", server.carrier());
         connects.await.unwrap().unwrap();
     });

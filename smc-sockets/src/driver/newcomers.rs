@@ -35,7 +35,7 @@ pub(super) struct Newcomer {
 
 impl Driver {
     /// Counts a connection that was accepted, and goes on with it.
-    pub(super) fn come(
+    pub(super) fn arrive(
         &mut self,
         listening: &Arc<Listening>,
         tcp: TcpStream,

@@ -109,7 +109,7 @@ impl Driver {
     }
 
     /// Something has come.
-    pub(super) fn hear_promise(&mut self, key: u32) {
+    pub(super) fn on_promise_readable(&mut self, key: u32) {
         let Some(promise) = self.promises.remove(key) else {
             return;
         };

@@ -260,3 +260,47 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::time::{Duration, Instant};
+
+    use crate::{SmcListener, SmcStream, Stack};
+
+    /// Whether the peers have to wake the device.
+    fn is_parked(stack: &Stack) -> bool {
+        let state = stack.shard().lock();
+        state.transports.ism.device().is_parked()
+    }
+
+    /// A device that is awake without need is parked by the driver, which its timer wakes: no
+    /// thread of the program has to do anything.
+    #[test]
+    fn a_device_that_falls_idle_is_parked_by_the_driver() {
+        let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+        let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut near = SmcStream::connect_on(&client, address).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        assert!(near.carrier().is_smc(), "{}", near.carrier());
+        near.set_nonblocking(true).unwrap();
+        let mut was_awake = false;
+        for _ in 0..20 {
+            far.write_all(b"there").unwrap();
+            near.write_all(b"and back").unwrap();
+            let mut read = 0;
+            while read < 5 {
+                read += near.read(&mut [0; 5]).unwrap_or(0);
+            }
+            far.read_exact(&mut [0; 8]).unwrap();
+            was_awake |= !is_parked(&client);
+            let end = Instant::now() + Duration::from_secs(2);
+            while !is_parked(&client) {
+                assert!(Instant::now() < end, "it stays awake");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(was_awake, "nothing was to be parked");
+    }
+}

@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     super::super::roles::await_line("go")
 }
 
-/// Calls, connects, and says nothing to whatever the victim answers.
+/// Calls, connects, and sends nothing, whatever the victim answers.
 fn call(address: SocketAddr, gid: u64) -> io::Result<Held> {
     let tcp = neighbour::unconnected(address)?;
     let cookie = rustix::net::sockopt::socket_cookie(&tcp)?;
