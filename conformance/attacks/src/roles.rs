@@ -6,6 +6,7 @@ pub mod victim;
 use std::io::{self, BufRead};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use smc_sockets::{Policy, Settings, Stack};
 
 /// Runs the role that the arguments name: limit of descriptors, limit of a file's bytes
 /// (`-` for none), the role, its arguments.
@@ -24,6 +25,16 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
         "honest" => honest::run(&rest),
         attacker => crate::attackers::run(attacker, &rest),
     }
+}
+
+/// A stack with the policy that the environment names, or the default one.
+///
+/// # Errors
+/// The operating system's, or what is wrong with the policy.
+pub fn stack() -> io::Result<Stack> {
+    let mut settings = Settings::default();
+    settings.policy = Policy::find()?;
+    Stack::with(settings)
 }
 
 /// Waits for a line on standard input; an error if that ends before.

@@ -294,6 +294,8 @@ mod tests {
                 read += near.read(&mut [0; 5]).unwrap_or(0);
             }
             far.read_exact(&mut [0; 8]).unwrap();
+            // A read in vain looks at the device, which stays awake.
+            assert!(near.read(&mut [0; 5]).is_err());
             was_awake |= !is_parked(&client);
             let end = Instant::now() + Duration::from_secs(2);
             while !is_parked(&client) {

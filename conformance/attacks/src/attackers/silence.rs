@@ -13,12 +13,14 @@ use crate::neighbour::{self, Neighbour, kind};
 enum Held {
     /// It has called.
     Called(#[allow(dead_code)] TcpStream, #[allow(dead_code)] OwnedFd),
+    /// It has connected.
+    Connected(#[allow(dead_code)] TcpStream),
     /// It has paired.
     Paired(#[allow(dead_code)] Neighbour),
 }
 
 /// Arguments: the victim's address, how many connections to hold at a time, for how many
-/// milliseconds. Prints `holding` once it holds so many, and `done` with their whole number.
+/// milliseconds, and `pair` or `connect`: what the clients do before they are silent. Prints `holding` once it holds so many, and `done` with their whole number.
 pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     let address = super::address(arguments)?;
     let number = |at: usize| arguments.get(at).and_then(|number| number.parse().ok());
@@ -26,11 +28,13 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let most = usize::try_from(most).map_err(io::Error::other)?;
+    let pairs = arguments.get(3).is_some_and(|how| how == "pair");
     let begin = Instant::now();
     let mut held = VecDeque::new();
     let mut count = 0_u64;
     while begin.elapsed() < Duration::from_millis(time) || held.len() < most {
         let client = match count % 2 {
+            _ if !pairs => Held::Connected(TcpStream::connect(address)?),
             0 => Held::Paired(Neighbour::join(address, 0xa77a_c000 + count)?),
             _ => call(address, count)?,
         };

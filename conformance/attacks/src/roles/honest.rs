@@ -66,7 +66,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let threads: u64 = threads.parse().map_err(io::Error::other)?;
-    let stack = Stack::open()?;
+    let stack = super::stack()?;
     let finished = AtomicBool::new(false);
     let total = Mutex::new(Report::default());
     let (connected, all_connected) = std::sync::mpsc::channel();

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_sockets::{SmcListener, SmcStream};
 
 /// How many connections were accepted, by what carries them.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Served {
 /// # Errors
 /// The operating system's.
 pub fn run() -> io::Result<()> {
-    let stack = Stack::open()?;
+    let stack = super::stack()?;
     let listener = SmcListener::on(&stack, TcpListener::bind("127.0.0.1:0")?)?;
     println!("listening {}", listener.local_addr()?);
     let served = Arc::new(Served::default());

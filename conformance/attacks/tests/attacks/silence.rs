@@ -23,7 +23,7 @@ fn silent_clients_of_one_user_keep_no_other_user_out() {
     let before = victim.possessions();
 
     let honest = world.honest(&address, 3);
-    let mut attacker = world.attacker("silence", &[&address, "350", "4000"]);
+    let mut attacker = world.attacker("silence", &[&address, "350", "4000", "pair"]);
     attacker.line("holding");
     let during = victim.possessions();
     let count: u64 = attacker.line("done").parse().unwrap();
@@ -38,6 +38,47 @@ fn silent_clients_of_one_user_keep_no_other_user_out() {
     assert!(victim.is_alive());
     // What the application has not closed counts, too.
     assert!(during.descriptors < 900, "{during:?}");
+
+    attacker.kill();
+    victim.returns_to(&before, 0, Duration::from_secs(1));
+}
+
+/// Where the policy promises CLC, each connection is waited for: the attacker's, too.
+#[test]
+fn silence_where_smc_is_assumed_resets_no_other_user() {
+    let Some(world) = world() else { return };
+    let policy = world.folder().join("policy.toml");
+    let assume = "assume-smc = [{ peers = [\"127.0.0.1\"], ports = [\"1-65535\"] }]";
+    std::fs::write(&policy, assume).unwrap();
+    let start = |uid, limits, role: &str, arguments: &[&str]| {
+        world.start_with(uid, limits, role, arguments, |command| {
+            command.env("SMC_POLICY", &policy);
+        })
+    };
+    let limits = Limits {
+        descriptors: Some(DESCRIPTORS),
+        ..Limits::default()
+    };
+    let mut victim = start(world.victim_uid(), limits, "victim", &[]);
+    let address = victim.line("listening");
+    let honest = || {
+        let arguments = [&*address, "3"];
+        let mut honest = start(world.honest_uid(), Limits::default(), "honest", &arguments);
+        honest.line("connected");
+        honest
+    };
+    let _ = world.finish(honest());
+    std::thread::sleep(Duration::from_millis(300));
+    let before = victim.possessions();
+
+    let mut attacker = world.attacker("silence", &[&address, "350", "4000", "connect"]);
+    attacker.line("holding");
+    // They come while the attack goes on.
+    let honest = honest();
+    attacker.line("done");
+    let report = world.finish(honest);
+    assert!(report.smc + report.tcp > 20, "{report:?}");
+    assert!(report.slowest < 3000, "{report:?}");
 
     attacker.kill();
     victim.returns_to(&before, 0, Duration::from_secs(1));
