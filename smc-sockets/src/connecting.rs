@@ -149,9 +149,9 @@ impl Attempt {
                 Stage::Calling(mut call, place) => {
                     let greetings = &self.shard.greetings;
                     let number = *self.greeting.get_or_insert_with(|| greetings.begin());
-                    let joined =
-                        |peer: &_| self.shard.lock().transports.ism.device().is_joined(peer);
-                    match call.poll(&self.tcp, joined, Instant::now()) {
+                    let reach =
+                        |peer: &_| self.shard.lock().transports.ism.device_mut().reach(peer);
+                    match call.poll(&self.tcp, reach, Instant::now()) {
                         Ok(Progress::Pending { until }) => {
                             match call.greets() {
                                 Some(peer) => greetings.is_with(number, peer.gid),

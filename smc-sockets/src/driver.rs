@@ -228,8 +228,8 @@ impl Driver {
         let full = (!shard.has_place()).then_some(shard.limit);
         let asks = |_: &&mut _| permitted && full.is_none();
         let answer = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
-            let joined = |peer: &_| shard.lock().transports.ism.device().is_joined(peer);
-            rendezvous.answer(&tcp, joined, &shard.patience)
+            let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
+            rendezvous.answer(&tcp, reach, &shard.patience)
         });
         if rendezvous.as_ref().is_some_and(Rendezvous::is_called) {
             self.sweep.get_or_insert((Instant::now() + SWEEP, SWEEP));

@@ -32,6 +32,9 @@ use crate::device::{Gid128, IsmDevice, IsmError, RemoteDmb, VlanId};
 use buffers::Buffers;
 use control::refusal;
 
+/// Commands that are tried again at a time: a device that is busy costs each poll no more.
+const RETRIES: usize = 16;
+
 /// An ISM device that an engine drives under a number.
 #[derive(Debug)]
 pub struct Binding<D> {
@@ -207,13 +210,14 @@ impl<D: IsmDevice> Binding<D> {
     }
 
     fn try_again(&mut self) -> Option<IsmCompletion> {
-        while let Some(command) = self.deferred.pop_front() {
+        for _ in 0..self.deferred.len().min(RETRIES) {
+            let Some(command) = self.deferred.pop_front() else {
+                break;
+            };
             match self.control(command) {
                 Ok(answer) => self.answers.extend(answer),
-                Err(IsmError::Busy) => {
-                    self.deferred.push_front(command);
-                    break;
-                }
+                // What one peer keeps busy keeps no other waiting.
+                Err(IsmError::Busy) => self.deferred.push_back(command),
                 Err(_) => self.answers.extend(refusal(command)),
             }
         }

@@ -25,6 +25,7 @@ mod arrivals;
 mod channel;
 mod departures;
 mod device;
+mod in_flight;
 mod ism;
 mod message;
 mod offers;

@@ -36,6 +36,21 @@ pub(crate) fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     }
 }
 
+/// How much of what was sent over a Unix socket its peer has not received yet, in bytes as
+/// the kernel counts them against the socket's buffer.
+pub(crate) fn unread_by_peer(socket: impl AsFd) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one `int`, to which the pointer is.
+    unsafe {
+        request(
+            socket.as_fd(),
+            libc::TIOCOUTQ as u32,
+            (&raw mut bytes) as libc::c_ulong,
+        )?
+    };
+    Ok(u32::try_from(bytes).unwrap_or(0))
+}
+
 /// Where a region of a VFIO device lies in its file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Region {

@@ -163,7 +163,9 @@ impl Device {
             return;
         };
         self.note_behind();
-        if self.channel_to(channel.peer).is_ok() {
+        let peer = channel.peer;
+        self.bury(channel.uid, channel.socket);
+        if self.channel_to(peer).is_ok() {
             // What was offered over this one is gone all the same.
             self.end_attached(key, |at| at.is_over(key), || Attached::Vanished);
         } else {
@@ -173,7 +175,7 @@ impl Device {
                 }
             });
             self.reports
-                .push_back(IsmReport::Event(DeviceEvent::vanished(channel.peer)));
+                .push_back(IsmReport::Event(DeviceEvent::vanished(peer)));
         }
     }
 }

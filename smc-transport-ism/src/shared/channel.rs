@@ -17,7 +17,7 @@ use crate::slots::Key;
 /// A channel of which this side has sent its first message.
 #[derive(Debug)]
 pub(super) struct Begun {
-    socket: Socket,
+    pub(super) socket: Socket,
     ours: BellsOf,
 }
 
@@ -25,19 +25,20 @@ impl Begun {
     /// Sends the first message: whose end this is, and its bells.
     pub(super) fn begin(socket: Socket, gid: Gid128) -> io::Result<Self> {
         let (ours, fd) = BellsOf::create()?;
+        socket.set_window()?;
         socket.send(Message::Hello { gid }, Some(fd.as_fd()))?;
         Ok(Self { socket, ours })
     }
 
-    /// Takes the peer's first message; `Err` with nothing if there is a fault.
-    pub(super) fn poll(self) -> Result<Channel, Option<Self>> {
+    /// Takes the peer's first message.
+    pub(super) fn poll(self) -> Result<Channel, NotMade> {
         match self.socket.receive() {
-            Received::Message(Message::Hello { gid }, Some(fd)) => {
-                self.complete(gid, &fd).map_err(|_| None)
-            }
-            Received::Nothing => Err(Some(self)),
+            Received::Message(Message::Hello { gid }, Some(fd)) => self
+                .complete(gid, &fd)
+                .map_err(|(_, socket)| NotMade::Never(socket)),
+            Received::Nothing => Err(NotMade::Yet(self)),
             Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
-                Err(None)
+                Err(NotMade::Never(self.socket))
             }
         }
     }
@@ -45,19 +46,31 @@ impl Begun {
     /// Waits for the peer's first message, at most until `deadline`.
     pub(super) fn finish(self, deadline: Instant) -> io::Result<Channel> {
         match self.socket.receive_by(deadline)? {
-            (Message::Hello { gid }, Some(fd)) => self.complete(gid, &fd),
+            (Message::Hello { gid }, Some(fd)) => {
+                self.complete(gid, &fd).map_err(|(error, _)| error)
+            }
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    fn complete(self, gid: Gid128, fd: &OwnedFd) -> io::Result<Channel> {
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    fn complete(self, gid: Gid128, fd: &OwnedFd) -> Result<Channel, (io::Error, Socket)> {
+        let uid = match crate::sys::peer_uid(&self.socket) {
+            Ok(uid) => uid,
+            Err(error) => return Err((error, self.socket)),
+        };
+        let theirs = match BellsOf::open(fd) {
+            Ok(theirs) => Arc::new(theirs),
+            Err(error) => {
+                let error = io::Error::new(io::ErrorKind::InvalidData, error);
+                return Err((error, self.socket));
+            }
+        };
         Ok(Channel {
-            uid: crate::sys::peer_uid(&self.socket)?,
+            uid,
             socket: self.socket,
             peer: gid,
             ours: self.ours,
-            theirs: Arc::new(BellsOf::open(fd).map_err(invalid)?),
+            theirs,
             at_word: false,
             listener: Listener::new(),
             waker: Waker::default(),
@@ -67,6 +80,14 @@ impl Begun {
             ended: None,
         })
     }
+}
+
+/// Why there is no channel after all.
+pub(super) enum NotMade {
+    /// The peer's first message is still to come.
+    Yet(Begun),
+    /// The peer has sent something else, or nothing, over this socket.
+    Never(Socket),
 }
 
 impl AsFd for Channel {

@@ -11,6 +11,7 @@ use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
 
 use super::alarm::Alarm;
 use super::channel::{Begun, Channel};
+use super::in_flight::InFlight;
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
 use super::spin::SpinBudget;
@@ -33,6 +34,9 @@ pub(super) const ALARM: u64 = u64::MAX;
 pub(super) fn is_stranger(uid: u32) -> bool {
     uid != 0 && uid != rustix::process::geteuid().as_raw()
 }
+
+/// Stands for sockets that are left of channels.
+pub(super) const LEFT: u64 = u64::MAX - 1;
 
 /// What is always waited for.
 pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
@@ -63,6 +67,7 @@ pub struct Device {
     pub(super) turn: u32,
     pub(super) spin: SpinBudget,
     pub(super) alarm: Alarm,
+    pub(super) in_flight: InFlight,
 }
 
 /// A DMB of this device.
@@ -170,6 +175,7 @@ impl Device {
                 Duration::ZERO
             }),
             alarm,
+            in_flight: InFlight::default(),
         })
     }
 
@@ -207,12 +213,14 @@ impl Device {
         // Who takes another's GID would only cut itself off, but in the other's name.
         let taken = |(_, known): (Key, &Channel)| known.peer == peer && known.uid != uid;
         if peer == self.gid || self.channels.iter().any(taken) {
+            self.bury(uid, channel.socket);
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
         //= SHM-033
         let of_theirs = |(_, known): &(Key, &Channel)| known.uid == uid;
         if is_stranger(uid) && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {
+            self.bury(uid, channel.socket);
             return Err(full());
         }
         let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
@@ -237,6 +245,10 @@ impl Device {
     /// to the peer after all. CLC is to be spoken nevertheless, and declined.
     pub fn admit(&mut self, paired: Paired) -> io::Result<Gid128> {
         let peer = paired.peer;
+        self.in_flight.greeted(peer.uid);
+        if let Some(socket) = paired.left {
+            self.bury(peer.uid, socket);
+        }
         if let Some(channel) = paired.channel {
             self.adopt(*channel)?;
         }

@@ -38,7 +38,9 @@ impl IsmDevice for Device {
         }
         // Nothing is made that could not be offered.
         let to = self.channels.at(channel).ok_or(IsmError::Unreachable)?;
+        let uid = to.uid;
         to.outbox.check_room(Instant::now())?;
+        self.check_in_flight(uid)?;
         // A new file each time: it is zero, and who could write an earlier one cannot
         // write this one.
         //= SHM-021

@@ -62,16 +62,20 @@ pub(super) struct Outbox {
     waiting: VecDeque<Waiting>,
     outcomes: Vec<(Key, Result<(), IsmError>)>,
     state: State,
+    /// Descriptors that were sent and that the peer may not have received yet.
+    unread: usize,
     /// The state became [`State::Broken`], and [`Self::take_breakage`] has not reported it yet.
     broke: bool,
 }
 
 impl Outbox {
+    /// A queue behind the first message, which has a descriptor and was sent.
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
             outcomes: Vec::new(),
             state: State::Open,
+            unread: 1,
             broke: false,
         }
     }
@@ -118,6 +122,7 @@ impl Outbox {
             match socket.send(front.message, fd) {
                 Ok(()) => {
                     self.state = State::Open;
+                    self.unread += usize::from(front.offer.is_some());
                     self.finish_front(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -173,6 +178,19 @@ impl Outbox {
     /// Offers that wait for room, each with a descriptor.
     pub(super) fn offers(&self) -> usize {
         self.waiting.iter().filter(|at| at.offer.is_some()).count()
+    }
+
+    /// Descriptors that wait, and that the peer may not have received yet: at most so many.
+    pub(super) fn in_flight(&self) -> usize {
+        self.unread + self.offers()
+    }
+
+    /// Asks the kernel what the peer has received; how many descriptors it may not have.
+    pub(super) fn count_unread(&mut self, socket: &Socket) -> usize {
+        if self.unread > 0 {
+            self.unread = self.unread.min(socket.unread());
+        }
+        self.unread
     }
 
     /// When to call [`Self::handle_timeout`], if time alone may change something.

@@ -35,7 +35,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::channel::{Begun, Channel};
+use super::channel::{Begun, Channel, NotMade};
 use super::socket::Socket;
 use crate::device::Gid128;
 
@@ -102,6 +102,27 @@ pub struct Paired {
     /// Who is at the other end.
     pub peer: Peer,
     pub(super) channel: Option<Box<Channel>>,
+    /// Where no channel was made, over which this side's first message was sent.
+    pub(super) left: Option<Socket>,
+}
+
+/// What a device knows of a peer, and may have to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// There is a channel to it.
+    pub joined: bool,
+    /// A channel may be made.
+    pub may_greet: bool,
+}
+
+impl From<bool> for Reach {
+    /// Joined or not, a channel may be made.
+    fn from(joined: bool) -> Self {
+        Self {
+            joined,
+            may_greet: true,
+        }
+    }
 }
 
 /// Both have decided; what is left is the channel's beginning.
@@ -134,26 +155,25 @@ impl Greeting {
             return Ok(Paired {
                 peer: self.peer,
                 channel: None,
+                left: None,
             });
         };
         match begun.poll() {
-            Ok(channel) => {
-                // Whoever else it claims to be, it is the process that was paired.
-                let channel = Some(channel)
-                    .filter(|at| at.peer == self.peer.gid)
-                    .map(Box::new);
-                Ok(Paired {
-                    peer: self.peer,
-                    channel,
-                })
-            }
-            Err(Some(begun)) if now < self.deadline => {
+            // Whoever else it claims to be, it is the process that was paired.
+            Ok(channel) if channel.peer == self.peer.gid => Ok(Paired {
+                peer: self.peer,
+                channel: Some(Box::new(channel)),
+                left: None,
+            }),
+            Err(NotMade::Yet(begun)) if now < self.deadline => {
                 self.begun = Some(begun);
                 Err(self)
             }
-            Err(_) => Ok(Paired {
+            Ok(Channel { socket, .. })
+            | Err(NotMade::Yet(Begun { socket, .. }) | NotMade::Never(socket)) => Ok(Paired {
                 peer: self.peer,
                 channel: None,
+                left: Some(socket),
             }),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -13,6 +14,9 @@ use rustix::net::{
 };
 
 use super::message::{MESSAGE_LEN, Message};
+
+/// Messages of a channel that its peer may leave unread before further ones wait here.
+pub(super) const WINDOW: usize = 32;
 
 /// One end of a channel: a Unix socket that keeps message boundaries.
 #[derive(Debug)]
@@ -107,6 +111,29 @@ impl Socket {
         }
     }
 
+    /// Bounds the messages that the peer has not received yet to [`WINDOW`]: each may hold
+    /// a descriptor in flight, which counts against this process's user.
+    //= SHM-042
+    pub(super) fn set_window(&self) -> io::Result<()> {
+        // The kernel doubles it.
+        let size = WINDOW * charge() / 2;
+        Ok(rustix::net::sockopt::set_socket_send_buffer_size(
+            &self.0, size,
+        )?)
+    }
+
+    /// Messages that the peer has not received yet; none once it has gone.
+    pub(super) fn unread(&self) -> usize {
+        let bytes = crate::sys::unread_by_peer(&self.0).unwrap_or(0) as usize;
+        bytes.div_ceil(charge())
+    }
+
+    /// Nothing is sent or received any more; what the peer has not received yet it may.
+    pub(super) fn finish(&self) {
+        // It fails only for a socket that is not connected any more.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+
     /// Waits for a message at most until `deadline`.
     pub(super) fn receive_by(&self, deadline: Instant) -> io::Result<(Message, Option<OwnedFd>)> {
         loop {
@@ -139,6 +166,26 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// What the kernel charges a socket's buffer for one message, in bytes.
+fn charge() -> usize {
+    /// More than it has ever been, for a process without a descriptor left to try.
+    const MOST: usize = 2048;
+    static CHARGE: OnceLock<usize> = OnceLock::new();
+    if let Some(charge) = CHARGE.get() {
+        return *charge;
+    }
+    let measure = || {
+        let (one, _two) = Socket::pair()?;
+        one.send(Message::Wake, None)?;
+        crate::sys::unread_by_peer(&one)
+    };
+    match measure() {
+        // The kernel's own answer leaves one byte out.
+        Ok(bytes @ 1..) => *CHARGE.get_or_init(|| (bytes as usize).next_multiple_of(64)),
+        _ => MOST,
     }
 }
 

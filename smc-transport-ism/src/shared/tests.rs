@@ -1,6 +1,7 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
 mod ends;
+mod in_flight;
 mod looking;
 mod offers;
 mod unclaimed;

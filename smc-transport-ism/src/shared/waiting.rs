@@ -9,7 +9,7 @@ use rustix::event::epoll::{Event, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::device::{ALARM, Device, unpack};
+use super::device::{ALARM, Device, LEFT, unpack};
 use super::socket::timespec;
 use crate::device::{IsmDevice, IsmReport};
 
@@ -250,6 +250,10 @@ impl Device {
             let (flags, data) = (event.flags, event.data);
             if data.u64() == ALARM {
                 self.handle_alarm();
+                continue;
+            }
+            if data.u64() == LEFT {
+                self.in_flight.sweep();
                 continue;
             }
             let key = unpack(data.u64());

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SocketAddrUnix};
 
 use super::kernel::{Kernel, Listening};
 use super::server::ends;
-use super::{Greeting, Outcome, Patience, Peer, Progress, belongs, name_of, normal};
+use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, name_of, normal};
 use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -117,15 +117,15 @@ impl Call {
         }))
     }
 
-    /// Goes on, without waiting, once `tcp` is connected. `is_joined` is as for
+    /// Goes on, without waiting, once `tcp` is connected. `reach` is as for
     /// [`Rendezvous::answer`](super::Rendezvous::answer).
     ///
     /// # Errors
     /// The operating system's; the connection is then plain TCP.
-    pub fn poll(
+    pub fn poll<R: Into<Reach>>(
         &mut self,
         tcp: impl AsFd,
-        is_joined: impl Fn(&Peer) -> bool,
+        reach: impl Fn(&Peer) -> R,
         now: Instant,
     ) -> io::Result<Progress> {
         loop {
@@ -136,7 +136,7 @@ impl Call {
                     pause,
                     next,
                 } => {
-                    if let Some(greeting) = self.accepted(&mut asked, &tcp, &is_joined, now)? {
+                    if let Some(greeting) = self.accepted(&mut asked, &tcp, &reach, now)? {
                         self.state = Calling::Greeting(greeting);
                         continue;
                     }
@@ -183,13 +183,13 @@ impl Call {
     ///
     /// # Errors
     /// As [`Self::poll`].
-    pub fn finish(
+    pub fn finish<R: Into<Reach>>(
         mut self,
         tcp: impl AsFd,
-        is_joined: impl Fn(&Peer) -> bool,
+        reach: impl Fn(&Peer) -> R,
     ) -> io::Result<Outcome> {
         loop {
-            match self.poll(&tcp, &is_joined, Instant::now())? {
+            match self.poll(&tcp, &reach, Instant::now())? {
                 Progress::Done(outcome) => return Ok(outcome),
                 Progress::Pending { until } => super::wait(self.sockets(), until)?,
             }
@@ -217,11 +217,11 @@ impl Call {
     }
 
     /// Whether somebody says that it accepted the connection, and rightly so.
-    fn accepted(
+    fn accepted<R: Into<Reach>>(
         &self,
         asked: &mut Vec<Asked>,
         tcp: impl AsFd,
-        is_joined: impl Fn(&Peer) -> bool,
+        reach: impl Fn(&Peer) -> R,
         now: Instant,
     ) -> io::Result<Option<Greeting>> {
         let mut at = 0;
@@ -245,7 +245,10 @@ impl Call {
                     }
                     let peer = Peer { gid, uid };
                     //= SHM-013
-                    let fresh = !(joined && is_joined(&peer));
+                    let reach = reach(&peer).into();
+                    // Without a channel, CLC declines.
+                    //= SHM-042
+                    let fresh = !(joined && reach.joined) && reach.may_greet;
                     //= SHM-010
                     if socket.send(Message::Go { fresh }, None).is_err() {
                         continue;

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::kernel::Kernel;
-use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, belongs, name_of, normal};
+use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, name_of, normal};
 use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -75,12 +75,12 @@ impl Rendezvous {
     /// Whether the client of an accepted connection may be one to pair with. Never
     /// waits; with `None` the connection is plain TCP, at once and for good.
     ///
-    /// `is_joined` tells whether the device has a channel to a peer, see
-    /// [`Device::is_joined`](super::super::Device::is_joined).
-    pub fn answer(
+    /// `reach` is what the device knows of a peer, see
+    /// [`Device::reach`](super::super::Device::reach).
+    pub fn answer<R: Into<Reach>>(
         &mut self,
         accepted: impl AsFd,
-        is_joined: impl FnOnce(&Peer) -> bool,
+        reach: impl FnOnce(&Peer) -> R,
         patience: &Patience,
     ) -> Option<Answer> {
         //= SHM-015
@@ -113,7 +113,11 @@ impl Rendezvous {
             return None;
         }
         let peer = Peer { gid, uid };
-        let joined = is_joined(&peer);
+        //= SHM-042
+        let Reach { joined, may_greet } = reach(&peer).into();
+        if !joined && !may_greet {
+            return None;
+        }
         let cookie = rustix::net::sockopt::socket_cookie(accepted).ok()?;
         socket
             .send(
@@ -130,6 +134,7 @@ impl Rendezvous {
             state: Answering::Asked(socket),
             gid: self.gid,
             peer,
+            may_greet,
             deadline,
         })
     }
@@ -228,6 +233,8 @@ pub struct Answer {
     state: Answering,
     gid: Gid128,
     peer: Peer,
+    /// Whether a channel may be made.
+    may_greet: bool,
     deadline: Instant,
 }
 
@@ -263,6 +270,7 @@ impl Answer {
                     let Received::Message(Message::Go { fresh }, None) = received else {
                         return Progress::Done(Outcome::Plain);
                     };
+                    let fresh = fresh && self.may_greet;
                     let greeting = Greeting::begin(self.peer, fresh, socket, self.gid, now);
                     self.state = Answering::Greeting(greeting);
                 }
@@ -301,25 +309,26 @@ impl Answer {
     /// Ends it now. If the client has sent GO already, both speak CLC, over whatever channel
     /// there was before.
     pub fn give_up(&mut self) -> Outcome {
-        let paired = match core::mem::replace(&mut self.state, Answering::Done) {
+        let left = match core::mem::replace(&mut self.state, Answering::Done) {
             //= SHM-012
             Answering::Asked(socket) => {
                 let mut received = socket.receive();
                 if matches!(received, Received::Nothing) && socket.refuse().is_ok() {
                     received = socket.receive();
                 }
-                matches!(received, Received::Message(Message::Go { .. }, None))
+                if !matches!(received, Received::Message(Message::Go { .. }, None)) {
+                    return Outcome::Plain;
+                }
+                None
             }
-            Answering::Greeting(_) => true,
-            Answering::Done => false,
+            Answering::Greeting(greeting) => greeting.begun.map(|begun| begun.socket),
+            Answering::Done => return Outcome::Plain,
         };
-        match paired {
-            true => Outcome::Paired(Paired {
-                peer: self.peer,
-                channel: None,
-            }),
-            false => Outcome::Plain,
-        }
+        Outcome::Paired(Paired {
+            peer: self.peer,
+            channel: None,
+            left,
+        })
     }
 
     /// What becomes readable when [`Self::poll`] can go on.

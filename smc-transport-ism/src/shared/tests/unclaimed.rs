@@ -13,18 +13,20 @@ use crate::shared::pairing::{Paired, Peer};
 use crate::shared::socket::Socket;
 
 /// A peer of a user, which speaks by hand.
-struct Stranger {
-    peer: Peer,
-    far: Socket,
+pub(super) struct Stranger {
+    pub(super) peer: Peer,
+    pub(super) far: Socket,
     _bells: BellsOf,
 }
 
-fn stranger(number: u32) -> u32 {
+/// A user of this number; 0 is this process's own.
+pub(super) fn stranger(number: u32) -> u32 {
     rustix::process::geteuid().as_raw() + number
 }
 
 impl Stranger {
-    fn join(device: &mut Device, gid: u64, uid: u32) -> Self {
+    /// Its channel's first message is left unread.
+    pub(super) fn join(device: &mut Device, gid: u64, uid: u32) -> Self {
         let gid = Gid128 { gid, ext: 0 };
         let (mut channel, bells, far) = begun_by_hostile(device, gid);
         channel.uid = uid;
@@ -55,8 +57,12 @@ impl Stranger {
 
     /// A TCP connection was paired.
     fn pairs(&self, device: &mut Device) {
-        let (peer, channel) = (self.peer, None);
-        device.admit(Paired { peer, channel }).unwrap();
+        let paired = Paired {
+            peer: self.peer,
+            channel: None,
+            left: None,
+        };
+        device.admit(paired).unwrap();
     }
 
     fn unclaimed(&self, device: &Device) -> usize {
