@@ -2,7 +2,10 @@
 //!
 //! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
 
+mod deaf;
+mod offers;
 mod silence;
+mod starve;
 mod visitor;
 
 use std::io;
@@ -13,7 +16,10 @@ use std::io;
 /// The attack's, or [`io::ErrorKind::NotFound`].
 pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
+        "deaf" => deaf::run(arguments),
+        "offers" => offers::run(arguments),
         "silence" => silence::run(arguments),
+        "starve" => starve::run(arguments),
         "visitor" => visitor::run(arguments),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -26,4 +32,13 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
 pub fn address(arguments: &[String]) -> io::Result<std::net::SocketAddr> {
     let address = arguments.first().and_then(|address| address.parse().ok());
     address.ok_or(io::ErrorKind::InvalidInput.into())
+}
+
+/// The number that is the argument at this place.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if there is none.
+fn number(arguments: &[String], at: usize) -> io::Result<u64> {
+    let number = arguments.get(at).and_then(|number| number.parse().ok());
+    number.ok_or(io::ErrorKind::InvalidInput.into())
 }

@@ -1,6 +1,7 @@
 //! What processes do: each role is a function of its arguments.
 
 pub mod honest;
+pub mod passer;
 pub mod victim;
 
 use std::io::{self, BufRead};
@@ -22,6 +23,7 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
     limit(Resource::Fsize, &file)?;
     match role.as_str() {
         "victim" => victim::run(),
+        "passer" => passer::run(),
         "honest" => honest::run(&rest),
         attacker => crate::attackers::run(attacker, &rest),
     }

@@ -57,13 +57,16 @@ impl Report {
 /// Arguments: the server's address, and how many threads open connection after connection;
 /// as many again keep one each. Prints `connected` once all are, ends at the line
 /// `finish` with the line `report SMC TCP ROUNDS SLOWEST`. The first failure or wrong byte
-/// ends the process with status 1 and a line on standard error.
+/// ends the process with status 1 and a line on standard error; after a third argument
+/// `insistent` only that of a connection which is kept: others are opened anew.
 ///
 /// # Errors
 /// The operating system's.
 pub fn run(arguments: &[String]) -> io::Result<()> {
-    let [address, threads] = arguments else {
-        return Err(io::ErrorKind::InvalidInput.into());
+    let (address, threads, insistent) = match arguments {
+        [address, threads] => (address, threads, false),
+        [address, threads, manner] if manner == "insistent" => (address, threads, true),
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let threads: u64 = threads.parse().map_err(io::Error::other)?;
     let stack = super::stack()?;
@@ -76,9 +79,15 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
             let connected = connected.clone();
             scope.spawn(move || {
                 let task = if thread < threads { come_and_go } else { stay };
-                let report = task(stack, address, thread, finished, &|| {
-                    let _ = connected.send(());
-                });
+                let once = || {
+                    task(stack, address, thread, finished, &|| {
+                        let _ = connected.send(());
+                    })
+                };
+                let mut report = once();
+                while insistent && thread < threads && report.is_err() {
+                    report = once();
+                }
                 match report {
                     Ok(report) => total.lock().expect("no thread panicked").merge(report),
                     Err(error) => {

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod baseline;
+mod channels;
 mod silence;
 
 use smc_attacks::World;
