@@ -1,5 +1,6 @@
 //! The listener's side.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,7 +41,7 @@ pub struct Rendezvous {
 #[derive(Debug)]
 pub(super) struct Caller {
     socket: Socket,
-    uid: u32,
+    pub(super) uid: u32,
     announced: Option<(u64, Gid128)>,
     looks: u8,
 }
@@ -96,22 +97,22 @@ impl Rendezvous {
         let (near, far) = ends(&accepted).ok()?;
         //= SHM-008
         let client = self.kernel.end(far, near).ok()??;
+        // Cookies are no secret: callers of other users may name this one as well.
+        //= SHM-006
+        self.callers
+            .retain(|caller| !caller.names(client.cookie) || belongs(caller.uid, client.uid));
         //= SHM-004
-        let at = self.callers.iter().position(|caller| {
-            caller
-                .announced
-                .is_some_and(|(cookie, _)| cookie == client.cookie)
-        })?;
+        let at = self
+            .callers
+            .iter()
+            .position(|caller| caller.names(client.cookie))?;
         let Caller {
             socket,
             uid,
             announced,
             ..
-        } = self.callers.swap_remove(at);
+        } = self.callers.remove(at);
         let (_, gid) = announced?;
-        if !belongs(uid, client.uid) {
-            return None;
-        }
         let peer = Peer { gid, uid };
         //= SHM-042
         let Reach { joined, may_greet } = reach(&peer).into();
@@ -147,13 +148,13 @@ impl Rendezvous {
             let Ok(socket) = rustix::net::accept_with(&self.socket, Socket::FLAGS) else {
                 break;
             };
-            if self.callers.len() >= MAX_CALLERS {
-                //= SHM-007
-                self.forget(swept);
-                swept = true;
-            }
             let socket = Socket::new(socket);
             if let Ok(uid) = crate::sys::peer_uid(&socket) {
+                if self.callers.len() >= MAX_CALLERS {
+                    //= SHM-007
+                    self.forget(swept, uid);
+                    swept = true;
+                }
                 self.callers.push(Caller {
                     socket,
                     uid,
@@ -190,20 +191,33 @@ impl Rendezvous {
         self.is_called()
     }
 
-    /// Makes room: those that have given up go first, then who called first.
-    fn forget(&mut self, swept: bool) {
+    /// Makes room for a caller of user `uid`: those that have given up go first, then the
+    /// oldest call of the user with the most calls, so that no user crowds another one out.
+    fn forget(&mut self, swept: bool, uid: u32) {
         if !swept {
             self.callers.retain(|caller| {
                 caller.announced.is_none() || matches!(caller.socket.receive(), Received::Nothing)
             });
         }
         if self.callers.len() >= MAX_CALLERS {
-            self.callers.remove(0);
+            let mut calls = BTreeMap::from([(uid, 1_usize)]);
+            for caller in &self.callers {
+                *calls.entry(caller.uid).or_default() += 1;
+            }
+            let most = calls.into_iter().max_by_key(|(_, count)| *count);
+            let of_most = |caller: &Caller| most.is_some_and(|(uid, _)| caller.uid == uid);
+            let oldest = self.callers.iter().position(of_most).unwrap_or_default();
+            self.callers.remove(oldest);
         }
     }
 }
 
 impl Caller {
+    /// Whether it announced the socket with this cookie.
+    fn names(&self, cookie: u64) -> bool {
+        self.announced.is_some_and(|(of, _)| of == cookie)
+    }
+
     /// Takes the announcement in; whether this may still become, or is, one to pair
     /// with.
     fn listen(&mut self) -> bool {

@@ -548,6 +548,74 @@ fn callers_without_end_are_bounded_and_forgotten() {
     assert_eq!(world.rendezvous.callers.len(), 0);
 }
 
+/// A caller at the rendezvous of a world that announces the socket with this cookie.
+fn caller(world: &World, cookie: u64) -> Socket {
+    let name = name_of(sockopt::socket_cookie(&world.listener).unwrap());
+    let caller = Socket::unconnected().unwrap();
+    rustix::net::connect(&caller, &SocketAddrUnix::new_abstract_name(&name).unwrap()).unwrap();
+    let caller = Socket::new(caller);
+    let gid = Gid128 { gid: 1, ext: 2 };
+    caller
+        .send(Message::Announce { cookie, gid }, None)
+        .unwrap();
+    caller
+}
+
+/// Lets the server accept a client that has not called, and so take in all calls.
+fn take_calls(world: &mut World) {
+    let _plain = TcpStream::connect(world.address()).unwrap();
+    assert!(world.accept().1.is_none());
+}
+
+//= SHM-006 test
+#[test]
+fn a_call_of_another_user_for_the_same_socket_keeps_no_client_from_pairing() {
+    let mut world = World::new("127.0.0.1:0");
+    let tcp = socket(world.address());
+    let cookie = sockopt::socket_cookie(&tcp).unwrap();
+    let earlier = caller(&world, cookie);
+    let (to, gid) = (world.address(), world.client.facts().gid);
+    let call = Call::announce(&tcp, to, gid, PATIENT).unwrap().unwrap();
+    let later = caller(&world, cookie);
+    take_calls(&mut world);
+    for stranger in [0, 2] {
+        world.rendezvous.callers[stranger].uid = 4_000_000;
+    }
+    rustix::net::connect(&tcp, &to).unwrap();
+    let (_accepted, answer) = world.accept();
+    let answer = answer.expect("the client has called");
+    let [one, two] = world.settle(&tcp.into(), call, answer);
+    assert_eq!(paired(one).peer.gid, world.server.facts().gid);
+    assert_eq!(paired(two).peer.gid, gid);
+    for liar in [earlier, later] {
+        assert!(matches!(liar.receive(), Received::End), "dropped");
+    }
+    assert!(world.rendezvous.callers.is_empty());
+}
+
+//= SHM-007 test
+#[test]
+fn a_crowd_of_one_user_pushes_no_call_of_another_out() {
+    let mut world = World::new("127.0.0.1:0");
+    let (to, gid) = (world.address(), world.client.facts().gid);
+    let tcp = socket(to);
+    let call = Call::announce(&tcp, to, gid, PATIENT).unwrap().unwrap();
+    take_calls(&mut world);
+    let own = core::mem::replace(&mut world.rendezvous.callers[0].uid, 4_000_000);
+    let mut crowd = Vec::new();
+    for _ in 0..6 {
+        crowd.extend((0..100).map(|_| caller(&world, 0)));
+        take_calls(&mut world);
+        assert!(world.rendezvous.callers.len() <= super::server::MAX_CALLERS);
+    }
+    world.rendezvous.callers[0].uid = own;
+    rustix::net::connect(&tcp, &to).unwrap();
+    let (_accepted, answer) = world.accept();
+    let [one, two] = world.settle(&tcp.into(), call, answer.expect("its call is kept"));
+    paired(one);
+    paired(two);
+}
+
 //= SHM-036 test
 #[test]
 fn who_dies_before_connecting_is_not_kept() {
