@@ -58,7 +58,7 @@ impl Server {
                 }
                 IsmCommand::UnregisterDmb { buffer } => IsmCompletion::DmbUnregistered { buffer },
                 IsmCommand::AttachDmb { buffer, .. } => IsmCompletion::DmbAttached { buffer },
-                IsmCommand::DetachDmb { buffer } => IsmCompletion::DmbDetached { buffer },
+                IsmCommand::DetachDmb { buffer, .. } => IsmCompletion::DmbDetached { buffer },
                 IsmCommand::Signal { .. } => continue,
                 other => panic!("{other:?}"),
             };

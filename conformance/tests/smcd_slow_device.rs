@@ -110,7 +110,7 @@ impl Client {
                 IsmCommand::AllocBuffer { buffer, .. } => {
                     self.reports(IsmCompletion::BufferAllocated { buffer });
                 }
-                IsmCommand::DetachDmb { buffer } => {
+                IsmCommand::DetachDmb { buffer, .. } => {
                     self.reports(IsmCompletion::DmbDetached { buffer });
                 }
                 IsmCommand::AttachDmb {

@@ -294,6 +294,13 @@ impl Connection {
         self.close.cause
     }
 
+    /// Whether the peer's last CDC message (C or A) arrived: it reads nothing of its
+    /// element any more.
+    #[must_use]
+    pub const fn is_peer_finished(&self) -> bool {
+        self.close.peer_finished
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {

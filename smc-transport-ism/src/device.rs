@@ -283,6 +283,15 @@ pub trait IsmDevice {
     /// [`IsmError::Stale`].
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError>;
 
+    /// Ends what [`Self::attach_dmb`] began, of a DMB from which its owner reads nothing
+    /// any more: a device whose memory is charged to its writers gives that back.
+    ///
+    /// # Errors
+    /// [`IsmError::Stale`].
+    fn discard_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        self.detach_dmb(remote)
+    }
+
     /// Whether `peer` can be reached, on `vlan` if there is one.
     fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool;
 

@@ -27,6 +27,7 @@ mod departures;
 mod device;
 mod in_flight;
 mod ism;
+mod kept;
 mod message;
 mod offers;
 mod outbox;

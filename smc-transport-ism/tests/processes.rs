@@ -37,6 +37,7 @@ fn child() {
         "echo" => echo(argument.parse().unwrap()),
         "squat" => squat(argument),
         "serve" => serve(),
+        "small-files" => small_files(),
         _ => panic!("{role}"),
     }
     std::process::exit(0);
@@ -187,6 +188,36 @@ fn serve() {
     std::thread::sleep(LONG);
 }
 
+/// Child: makes DMBs as long as its limit of files permits, and longer ones.
+fn small_files() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    Device::join(&mut one, &mut two).unwrap();
+    let peer = two.facts().gid;
+    let limit = |bytes: u64| {
+        let limit = Rlimit {
+            current: Some(bytes),
+            maximum: None,
+        };
+        setrlimit(Resource::Fsize, limit).unwrap();
+    };
+    let too_big = IsmError::System {
+        errno: rustix::io::Errno::FBIG.raw_os_error(),
+    };
+    limit(65536);
+    assert!(one.register_dmb(65536, peer, None).is_ok());
+    assert_eq!(one.register_dmb(131_072, peer, None), Err(too_big));
+    // Less than bells need.
+    limit(4096);
+    assert_eq!(one.register_dmb(16384, peer, None), Err(too_big));
+    let refused = Device::join(&mut one, &mut two).unwrap_err();
+    assert_eq!(
+        refused.raw_os_error(),
+        Some(rustix::io::Errno::FBIG.raw_os_error())
+    );
+    println!("\nlives");
+}
+
 /// This process as the server.
 struct Server {
     listener: TcpListener,
@@ -261,6 +292,18 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     ALONE
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+//= SHM-050 test
+#[test]
+fn a_limit_of_files_is_an_error_and_no_signal() {
+    let mut child = spawn("small-files", None);
+    let output = child.stdout.take().unwrap();
+    let lived = BufReader::new(output)
+        .lines()
+        .any(|line| line.unwrap() == "lives");
+    let status = child.wait().unwrap();
+    assert!(lived && status.success(), "{status}");
 }
 
 #[test]

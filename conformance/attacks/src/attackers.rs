@@ -3,6 +3,7 @@
 //! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
 
 mod deaf;
+mod hoarder;
 mod offers;
 mod silence;
 mod starve;
@@ -16,6 +17,7 @@ use std::io;
 /// The attack's, or [`io::ErrorKind::NotFound`].
 pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
+        "hoarder" => hoarder::run(arguments),
         "deaf" => deaf::run(arguments),
         "offers" => offers::run(arguments),
         "silence" => silence::run(arguments),

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -123,20 +123,28 @@ pub fn dmb(len: u64) -> io::Result<OwnedFd> {
     sealed(len, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
 }
 
-/// A memory file as doorbells have to be.
+/// A memory file as doorbells have to be: every page is there.
 ///
 /// # Errors
 /// The operating system's.
 pub fn bells() -> io::Result<OwnedFd> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-    sealed(BELLS, seals)
+    let fd = file(BELLS)?;
+    rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, BELLS)?;
+    rustix::fs::fcntl_add_seals(&fd, seals)?;
+    Ok(fd)
 }
 
 fn sealed(len: u64, seals: SealFlags) -> io::Result<OwnedFd> {
+    let fd = file(len)?;
+    rustix::fs::fcntl_add_seals(&fd, seals)?;
+    Ok(fd)
+}
+
+fn file(len: u64) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = rustix::fs::memfd_create("attack", flags)?;
     rustix::fs::ftruncate(&fd, len)?;
-    rustix::fs::fcntl_add_seals(&fd, seals)?;
     Ok(fd)
 }
 

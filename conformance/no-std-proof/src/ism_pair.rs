@@ -352,7 +352,7 @@ impl IsmPair {
                 *end.bound.get_mut(buffer.index() as usize)? = Some((token.0 as usize, map));
                 IsmCompletion::DmbAttached { buffer }
             }
-            IsmCommand::DetachDmb { buffer } => {
+            IsmCommand::DetachDmb { buffer, .. } => {
                 *end.bound.get_mut(buffer.index() as usize)? = None;
                 IsmCompletion::DmbDetached { buffer }
             }
@@ -415,7 +415,7 @@ impl End {
             | IsmCommand::AllocBuffer { buffer, .. }
             | IsmCommand::FreeBuffer { buffer }
             | IsmCommand::AttachDmb { buffer, .. }
-            | IsmCommand::DetachDmb { buffer } => Some(buffer),
+            | IsmCommand::DetachDmb { buffer, .. } => Some(buffer),
             _ => None,
         }
     }

@@ -135,7 +135,7 @@ impl World {
                     false => IsmCompletion::Refused { buffer },
                 }
             }
-            IsmCommand::DetachDmb { buffer } => {
+            IsmCommand::DetachDmb { buffer, .. } => {
                 ism.bound.retain(|(bound, _)| *bound != buffer);
                 IsmCompletion::DmbDetached { buffer }
             }

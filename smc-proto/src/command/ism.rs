@@ -85,6 +85,9 @@ pub enum IsmCommand {
     DetachDmb {
         /// The send buffer.
         buffer: BufferId,
+        /// Whether the peer reads nothing more of the DMB, so that what was written to it
+        /// may be thrown away. Otherwise it must stay readable for the peer.
+        discard: bool,
     },
     /// Write octets of the send buffer to the DMB it is bound to, without a signal.
     Move {

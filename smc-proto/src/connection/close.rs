@@ -96,6 +96,8 @@ pub(super) struct Close {
     pub(super) full: bool,
     /// The peer's C arrived.
     pub(super) peer_closed: bool,
+    /// The peer's C or A arrived, in whatever state: it reads nothing any more.
+    pub(super) peer_finished: bool,
     /// Flags decided, carried by every CDC message from then on.
     pub(super) flags: ConnectionFlags,
     /// Flags that some emitted CDC message carried.
@@ -114,6 +116,7 @@ impl Close {
             pending: Pending::Nothing,
             full: false,
             peer_closed: false,
+            peer_finished: false,
             flags: ConnectionFlags::empty(),
             emitted: ConnectionFlags::empty(),
             cause: None,

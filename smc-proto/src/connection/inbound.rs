@@ -121,6 +121,10 @@ impl Connection {
             self.counts.stale = self.counts.stale.wrapping_add(1);
             return CdcOutcome::Stale;
         }
+        //= D-061
+        self.close.peer_finished |= cdc
+            .connection_flags
+            .intersects(ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE);
         //= ABORT-003
         //= ABORT-017
         if state == CloseState::PeerAbortWait {

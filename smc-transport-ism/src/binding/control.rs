@@ -53,9 +53,11 @@ impl<D: IsmDevice> Binding<D> {
                 self.buffers.attach(buffer, remote, map);
                 Some(IsmCompletion::DmbAttached { buffer })
             }
-            IsmCommand::DetachDmb { buffer } => {
-                if let Some(remote) = self.buffers.detach(buffer) {
-                    self.device.detach_dmb(remote)?;
+            IsmCommand::DetachDmb { buffer, discard } => {
+                match self.buffers.detach(buffer) {
+                    Some(remote) if discard => self.device.discard_dmb(remote)?,
+                    Some(remote) => self.device.detach_dmb(remote)?,
+                    None => {}
                 }
                 Some(IsmCompletion::DmbDetached { buffer })
             }
@@ -90,7 +92,7 @@ pub(super) fn refusal(command: IsmCommand) -> Option<IsmCompletion> {
         | IsmCommand::AllocBuffer { buffer, .. }
         | IsmCommand::FreeBuffer { buffer }
         | IsmCommand::AttachDmb { buffer, .. }
-        | IsmCommand::DetachDmb { buffer } => Some(IsmCompletion::Refused { buffer }),
+        | IsmCommand::DetachDmb { buffer, .. } => Some(IsmCompletion::Refused { buffer }),
         IsmCommand::Move { conn, .. } | IsmCommand::Signal { conn, .. } => {
             Some(IsmCompletion::MoveFailed { conn })
         }

@@ -1,6 +1,8 @@
 //! Two engines, each with a device of one machine, and nothing between them but a
 //! queue of CLC octets.
 
+mod ends;
+
 use smc_proto::command::IsmCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
@@ -14,24 +16,25 @@ use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{Eid, Mac, PeerId};
 
 use super::Binding;
-use crate::device::Gid128;
+use crate::device::{Gid128, IsmDevice};
 use crate::in_process::{Device, Machine};
 
-struct Side {
+struct Side<D> {
     engine: Endpoint<Fixed<4, 4, 2, 2, 8, 8>>,
-    binding: Binding<Device>,
+    binding: Binding<D>,
     conn: Option<ConnId>,
     inbox: Vec<u8>,
     events: Vec<Event>,
     attaches: bool,
+    /// Of each DMB that was detached: whether it was discarded.
+    discarded: Vec<bool>,
 }
 
-impl Side {
-    fn new(machine: &Machine, gid: u64, attaches: bool) -> Self {
+impl<D: IsmDevice> Side<D> {
+    fn new(device: D, gid: u64, attaches: bool) -> Self {
         let mut config = Config::new(PeerId::new(1, Mac::default()));
         config.offers = Offers::SMCD_V2;
         config.v2.ueids.push(Eid::user("TEST").unwrap()).unwrap();
-        let device = machine.add(Gid128 { gid, ext: gid }).unwrap();
         Self {
             engine: Endpoint::new(config, gid, Fixed::new()),
             binding: Binding::new(device, DeviceId(3)),
@@ -39,6 +42,7 @@ impl Side {
             inbox: Vec::new(),
             events: Vec::new(),
             attaches,
+            discarded: Vec::new(),
         }
     }
 
@@ -64,6 +68,9 @@ impl Side {
             if let Some((_, len)) = self.engine.poll_clc(now, &mut octets).unwrap() {
                 sent.extend_from_slice(&octets[..len]);
             } else if let Some(command) = self.engine.poll_ism(now, self.binding.id()) {
+                if let IsmCommand::DetachDmb { discard, .. } = command {
+                    self.discarded.push(discard);
+                }
                 self.binding.execute(command);
             } else if let Some(completion) = self.binding.poll() {
                 self.engine.handle_ism(now, completion);
@@ -106,17 +113,24 @@ impl Side {
     }
 }
 
-struct Pair {
-    sides: [Side; 2],
+struct Pair<D> {
+    sides: [Side<D>; 2],
     now: Instant,
 }
 
-impl Pair {
+impl Pair<Device> {
     fn connected(attaches: bool) -> Self {
         let machine = Machine::new(7);
+        let device = |gid| machine.add(Gid128 { gid, ext: gid }).unwrap();
+        Self::over(device(1), device(2), attaches)
+    }
+}
+
+impl<D: IsmDevice> Pair<D> {
+    fn over(client: D, server: D, attaches: bool) -> Self {
         let now = Instant::from_nanos(1);
-        let mut client = Side::new(&machine, 1, attaches);
-        let mut server = Side::new(&machine, 2, attaches);
+        let mut client = Side::new(client, 1, attaches);
+        let mut server = Side::new(server, 2, attaches);
         let options = ConnOptions::new(Subnets::default());
         let ism = [client.path()];
         let paths = Paths {

@@ -121,7 +121,7 @@ impl Device {
         self.take_rings(key);
         for remote in all {
             if let Some(at) = self.attached.at_mut(remote) {
-                *at = now();
+                at.end(now());
             }
             let remote = RemoteDmb(remote);
             self.reports.push_back(IsmReport::Withdrawn { remote });
@@ -171,7 +171,7 @@ impl Device {
         } else {
             self.attached.for_each(|at| {
                 if at.is_over(key) {
-                    *at = Attached::Vanished;
+                    at.end(Attached::Vanished);
                 }
             });
             self.reports

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::kept::Kept;
 use super::message::Message;
 use super::offers::Offers;
 use super::outbox::Outbox;
@@ -77,6 +78,7 @@ impl Begun {
             outbox: Outbox::new(),
             awaits_room: false,
             offers: Offers::default(),
+            kept: Kept::default(),
             ended: None,
         })
     }
@@ -119,6 +121,7 @@ pub(super) struct Channel {
     /// The device's poller reports room in the socket.
     pub(super) awaits_room: bool,
     pub(super) offers: Offers,
+    pub(super) kept: Kept,
     /// How often the device had been told to look when the end was first seen.
     pub(super) ended: Option<u32>,
 }
@@ -207,6 +210,7 @@ impl Channel {
             Received::Message(Message::Event { code, info }, None) => Arrival::Event { code, info },
             Received::Message(Message::Withdraw { token }, None) => {
                 self.offers.remove(token);
+                self.kept.discard(token);
                 Arrival::Withdrawn(token)
             }
             Received::Message(

@@ -81,6 +81,15 @@ pub(super) struct OwnDmb {
     pub(super) heads: [AtomicU64; 2],
 }
 
+/// Before the mapping goes: the peer keeps the file as long as it likes, and what this side
+/// touched in it would stay charged to this process.
+//= SHM-051
+impl Drop for OwnDmb {
+    fn drop(&mut self) {
+        self.region.discard();
+    }
+}
+
 /// Octets of a cache line of most processors.
 const LINE: u32 = 64;
 
@@ -132,6 +141,14 @@ pub(super) enum Attached {
 }
 
 impl Attached {
+    /// Ends it, as its owner took the DMB back or has gone, and gives its memory back.
+    //= SHM-051
+    pub(super) fn end(&mut self, now: Self) {
+        if let Self::Live { region, .. } = core::mem::replace(self, now) {
+            region.discard();
+        }
+    }
+
     /// Whether it was offered over this channel, and is there.
     pub(super) fn is_over(&self, channel: Key) -> bool {
         matches!(self, Self::Live { channel: of, .. } if *of == channel)

@@ -98,6 +98,7 @@ impl IsmDevice for Device {
             Some(known) => known,
             None => {
                 let channel = self.find_offer(peer, token).ok_or(IsmError::Token)?;
+                self.check_unread(channel)?;
                 let Offer { region, ring, .. } = self.claim(channel, token, len)?;
                 (channel, region, ring)
             }
@@ -121,11 +122,11 @@ impl IsmDevice for Device {
     }
 
     fn detach_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
-        let key = remote.0;
-        self.attached.remove(key).ok_or(IsmError::Stale)?;
-        let told = IsmReport::Withdrawn { remote };
-        self.reports.retain(|report| *report != told);
-        Ok(())
+        self.detach(remote, false)
+    }
+
+    fn discard_dmb(&mut self, remote: RemoteDmb) -> Result<(), IsmError> {
+        self.detach(remote, true)
     }
 
     fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {
@@ -239,6 +240,23 @@ struct Target<'a> {
 }
 
 impl Device {
+    /// Ends an attachment. With `finished` the owner reads nothing more but the head.
+    fn detach(&mut self, remote: RemoteDmb, finished: bool) -> Result<(), IsmError> {
+        let attached = self.attached.remove(remote.0).ok_or(IsmError::Stale)?;
+        let withdrawn = IsmReport::Withdrawn { remote };
+        self.reports.retain(|report| *report != withdrawn);
+        if let Attached::Live {
+            channel,
+            token,
+            region,
+            ..
+        } = attached
+        {
+            self.keep(channel, (token, region), finished);
+        }
+        Ok(())
+    }
+
     fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
         self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }

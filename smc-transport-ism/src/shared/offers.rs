@@ -134,7 +134,7 @@ impl Device {
         if !fits || !room || channel.offers.get(token).is_some() {
             return false;
         }
-        let region = match SharedRegion::open(fd, len, true) {
+        let region = match SharedRegion::open(fd, len) {
             Ok(region) => Arc::new(region),
             // A want of memory here is no fault of the peer's: the token stays unknown.
             Err(IsmError::System { .. }) => return true,

@@ -42,7 +42,7 @@ impl Invariants {
             | IsmCommand::AllocBuffer { buffer, .. }
             | IsmCommand::FreeBuffer { buffer }
             | IsmCommand::AttachDmb { buffer, .. }
-            | IsmCommand::DetachDmb { buffer } => Deed::Control(buffer),
+            | IsmCommand::DetachDmb { buffer, .. } => Deed::Control(buffer),
             IsmCommand::Move { source, offset, .. } => {
                 let length: u64 = source.iter().map(|at| u64::from(at.length)).sum();
                 let begin = u64::from(offset);

@@ -3,6 +3,7 @@
 
 mod baseline;
 mod channels;
+mod hoarding;
 mod silence;
 
 use smc_attacks::World;

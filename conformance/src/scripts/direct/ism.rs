@@ -145,7 +145,7 @@ impl Direct {
                 self.ism.bound.insert(buffer, token.0);
                 IsmCompletion::DmbAttached { buffer }
             }
-            IsmCommand::DetachDmb { buffer } => {
+            IsmCommand::DetachDmb { buffer, .. } => {
                 self.ism.bound.remove(&buffer);
                 IsmCompletion::DmbDetached { buffer }
             }

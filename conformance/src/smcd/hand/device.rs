@@ -85,7 +85,7 @@ impl Hand {
                 assert_eq!(bound, (!map).then_some(None), "bound as it may be");
                 IsmCompletion::DmbAttached { buffer }
             }
-            IsmCommand::DetachDmb { buffer } => {
+            IsmCommand::DetachDmb { buffer, .. } => {
                 let bound = self.sources.remove(&buffer).expect(known);
                 assert!(bound.is_some(), "{known}");
                 if !self.manner.maps {

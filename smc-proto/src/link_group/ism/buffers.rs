@@ -29,6 +29,8 @@ pub(crate) enum IsmBuffer {
         attached: bool,
         /// Whether it is that DMB itself.
         mapped: bool,
+        /// Whether the peer reads nothing more of the DMB it was bound to last.
+        finished: bool,
     },
 }
 
@@ -51,6 +53,7 @@ impl IsmBuffer {
                 target: None,
                 attached: false,
                 mapped,
+                finished: false,
             },
         }
     }
@@ -73,6 +76,8 @@ impl IsmBuffer {
                 target,
                 attached,
                 mapped,
+                // What becomes of memory of the peer's decides nothing here.
+                finished: _,
             } => {
                 let length = target.map(|target| target.length);
                 (1u8, length, attached, mapped).hash(hasher);
@@ -110,6 +115,7 @@ impl Buffer {
             target,
             attached,
             mapped,
+            ..
         } = ism
         else {
             return match self.memory {
@@ -164,7 +170,13 @@ impl Engine<'_> {
                 length: target.length,
                 map: mapped,
             },
-            (IsmBuffer::Source { .. }, Control::Deregister(_)) => IsmCommand::DetachDmb { buffer },
+            (IsmBuffer::Source { finished, .. }, Control::Deregister(_)) => {
+                //= D-061
+                IsmCommand::DetachDmb {
+                    buffer,
+                    discard: finished,
+                }
+            }
             (IsmBuffer::Source { .. }, _) => IsmCommand::FreeBuffer { buffer },
         };
         b.note_under_way(wanted);
@@ -180,10 +192,14 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at_mut(index) else {
             return false;
         };
-        let Some(IsmBuffer::Source { target, .. }) = &mut b.ism else {
+        let Some(IsmBuffer::Source {
+            target, finished, ..
+        }) = &mut b.ism
+        else {
             return false;
         };
         *target = Some(dmb);
+        *finished = false;
         b.waiter = conn;
         self.poke_buffer(index);
         true
@@ -202,12 +218,10 @@ impl Engine<'_> {
     /// write to is not used again.
     //= D-057
     pub(crate) fn take_back_ism(&mut self, conn: u32, index: u32) {
-        let orderly = self
-            .connections
-            .at(conn)
-            .and_then(|record| record.connection.as_ref())
-            .and_then(Connection::cause)
-            == Some(CloseCause::Orderly);
+        let record = self.connections.at(conn);
+        let connection = record.and_then(|record| record.connection.as_ref());
+        let orderly = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
+        let is_finished = connection.is_some_and(Connection::is_peer_finished);
         let keeps = self.planted(PlantedBug::ReuseDmb);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
@@ -218,7 +232,13 @@ impl Engine<'_> {
                 *owner = NONE;
                 b.retired |= !orderly && !keeps;
             }
-            Some(IsmBuffer::Source { target, mapped, .. }) => {
+            Some(IsmBuffer::Source {
+                target,
+                mapped,
+                finished,
+                ..
+            }) => {
+                *finished = is_finished;
                 *target = None;
                 b.retired |= *mapped;
             }

@@ -87,7 +87,8 @@ fn named(name: &str) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = rustix::fs::memfd_create(name, flags).unwrap();
     rustix::fs::ftruncate(&fd, LEN.into()).unwrap();
-    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .unwrap();
     fd
 }
 
@@ -197,10 +198,12 @@ fn an_offer_that_nothing_claims_in_time_is_unmapped() {
     assert_eq!(late, Err(IsmError::Token));
 }
 
-/// What a connection gave up is unmapped, whether or not the peer takes it back.
+/// What a connection gave up stays mapped only until the peer takes it back: without a
+/// mapping its memory could not be given back.
 //= SHM-041 test
+//= SHM-053 test
 #[test]
-fn a_dmb_that_was_detached_is_unmapped() {
+fn a_dmb_that_was_detached_is_unmapped_when_it_is_taken_back() {
     let mut device = Device::open().unwrap();
     let stranger = Stranger::join(&mut device, 7, stranger(1));
     let file = named("smc-d-test-detached");
@@ -210,7 +213,7 @@ fn a_dmb_that_was_detached_is_unmapped() {
         .unwrap();
     assert_eq!(mappings("smc-d-test-detached"), 1);
     device.detach_dmb(remote).unwrap();
-    assert_eq!(mappings("smc-d-test-detached"), 0);
+    assert_eq!(mappings("smc-d-test-detached"), 1);
     let again = device.attach_dmb(stranger.peer.gid, DmbToken(1), LEN);
     assert_eq!(again, Err(IsmError::Token));
     stranger
@@ -218,5 +221,6 @@ fn a_dmb_that_was_detached_is_unmapped() {
         .send(Message::Withdraw { token: DmbToken(1) }, None)
         .unwrap();
     stranger.read(&mut device);
+    assert_eq!(mappings("smc-d-test-detached"), 0);
     assert!(device.query_reach(stranger.peer.gid, None));
 }

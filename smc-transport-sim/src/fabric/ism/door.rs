@@ -34,7 +34,7 @@ fn mistake(binding: &Binding<Struck>, command: &IsmCommand) -> Option<&'static s
         IsmCommand::UnregisterDmb { buffer }
         | IsmCommand::ClearDmb { buffer }
         | IsmCommand::FreeBuffer { buffer }
-        | IsmCommand::DetachDmb { buffer } => (!holds(buffer)).then_some("not there"),
+        | IsmCommand::DetachDmb { buffer, .. } => (!holds(buffer)).then_some("not there"),
         IsmCommand::Move { buffer, .. } | IsmCommand::Signal { buffer, .. } => binding
             .remote(buffer)
             .is_none()

@@ -1,0 +1,42 @@
+//! Memory that an attacker keeps mapped for ever behind the end of its connections.
+
+use std::time::Duration;
+
+use smc_attacks::Limits;
+
+use crate::world;
+
+/// More connections than the victim has memory for, a mebibyte each.
+const CONNECTIONS: &str = "144";
+const LIMITS: Limits = Limits {
+    descriptors: None,
+    file: None,
+    memory: Some(120 << 20),
+};
+
+//= SHM-051 test
+#[test]
+fn memory_of_closed_connections_is_not_charged_to_the_victim() {
+    for end in ["close", "abort"] {
+        let Some(world) = world() else { return };
+        let (mut victim, address) = world.victim(LIMITS);
+        let _ = world.finish(world.honest(&address, 1));
+        std::thread::sleep(Duration::from_millis(300));
+        let before = victim.possessions();
+
+        let honest = world.honest(&address, 1);
+        let mut attacker = world.attacker("hoarder", &[&address, CONNECTIONS, end]);
+        attacker.line("done");
+        let report = world.finish(honest);
+        assert!(report.smc > 0 && report.tcp == 0, "{end}: {report:?}");
+        assert!(victim.is_alive(), "{end}");
+        assert_eq!(victim.killed_for_memory(), 0, "{end}");
+        // The attacker is still there, and so are its mappings: one channel and its bells.
+        let mut allowed = before;
+        allowed.descriptors += 1;
+        allowed.dmb_mappings += 2;
+        victim.returns_to(&allowed, 12 << 10, Duration::from_secs(1));
+        attacker.kill();
+        victim.returns_to(&before, 12 << 10, Duration::from_secs(1));
+    }
+}

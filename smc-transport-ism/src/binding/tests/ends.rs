@@ -1,0 +1,206 @@
+//! Ends of connections over shared memory: a reader gets every byte that was written to it,
+//! also when the writer has let go of its memory before, and the memory is given back only
+//! behind the reader's last word.
+
+use smc_proto::connection::Shutdown;
+use smc_proto::endpoint::TcpEvent;
+use smc_proto::event::{CloseReason, Event};
+use smc_proto::time::Duration;
+
+use super::{Pair, Side, octets};
+use crate::shared::Device;
+
+/// Longer than a connection waits for its peer's last word.
+const LONG: Duration = Duration::from_secs(70);
+
+/// A writer and a reader, connected, and what the writer has written.
+fn written() -> (Pair<Device>, Vec<u8>) {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    Device::join(&mut one, &mut two).unwrap();
+    let mut pair = Pair::over(one, two, true);
+    let message = octets(50_000);
+    assert_eq!(pair.sides[0].write(pair.now, &message), message.len());
+    pair.settle();
+    (pair, message)
+}
+
+/// Lets time pass at one side alone, as where the other process is stopped.
+fn wait_at(pair: &mut Pair<Device>, at: usize, time: Duration) {
+    pair.now = pair.now.after(time);
+    let side = &mut pair.sides[at];
+    side.engine.handle_timeout(pair.now);
+    // What it sends over TCP is of no matter here.
+    let _ = side.turn(pair.now);
+}
+
+fn shut(pair: &mut Pair<Device>, at: usize, how: Shutdown) {
+    let side = &mut pair.sides[at];
+    let mut conn = side.engine.conn(side.conn.unwrap()).unwrap();
+    conn.shutdown(pair.now, how);
+}
+
+fn abort(pair: &mut Pair<Device>, at: usize) {
+    let side = &mut pair.sides[at];
+    let mut conn = side.engine.conn(side.conn.unwrap()).unwrap();
+    conn.abort(pair.now);
+}
+
+/// Reads in small pieces until there is nothing more.
+fn read_all(pair: &mut Pair<Device>) -> Vec<u8> {
+    let mut read = Vec::new();
+    loop {
+        let piece = pair.sides[1].read(pair.now, 1_009);
+        let _ = pair.sides[1].turn(pair.now);
+        if piece.is_empty() {
+            return read;
+        }
+        read.extend(piece);
+    }
+}
+
+fn is_at_end(side: &mut Side<Device>) -> bool {
+    side.engine
+        .conn(side.conn.unwrap())
+        .unwrap()
+        .is_end_of_stream()
+}
+
+fn reason(side: &Side<Device>) -> Option<CloseReason> {
+    side.events.iter().find_map(|event| match event {
+        Event::Closed { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+//= D-061 test
+#[test]
+fn ends_in_order_give_memory_back_at_both_sides() {
+    for first in [Shutdown::Write, Shutdown::Both] {
+        let (mut pair, message) = written();
+        shut(&mut pair, 0, first);
+        pair.settle();
+        assert!(read_all(&mut pair) == message, "{first:?}");
+        assert!(is_at_end(&mut pair.sides[1]));
+        shut(&mut pair, 1, Shutdown::Both);
+        shut(&mut pair, 0, Shutdown::Both);
+        pair.settle();
+        for side in &pair.sides {
+            assert_eq!(
+                reason(side),
+                Some(CloseReason::Normal),
+                "{:?}",
+                pair.sides
+                    .iter()
+                    .map(|s| (&s.events, &s.discarded))
+                    .collect::<Vec<_>>()
+            );
+            assert_eq!(side.discarded, [true], "{first:?}");
+        }
+    }
+}
+
+/// The writer closes, waits for the reader's close as long as it waits for anything, and lets
+/// go of everything. The reader comes after that.
+//= D-061 test
+#[test]
+fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
+    for late_news in [false, true] {
+        let (mut pair, message) = written();
+        shut(&mut pair, 0, Shutdown::Both);
+        if late_news {
+            let _ = pair.sides[0].turn(pair.now);
+        } else {
+            pair.settle();
+        }
+        wait_at(&mut pair, 0, LONG);
+        assert_eq!(
+            pair.sides[0].discarded,
+            [false],
+            "the reader may still read"
+        );
+        let _ = pair.sides[1].turn(pair.now);
+        assert!(read_all(&mut pair) == message, "{late_news}");
+        assert!(is_at_end(&mut pair.sides[1]));
+        shut(&mut pair, 1, Shutdown::Both);
+        let _ = pair.sides[1].turn(pair.now);
+    }
+}
+
+//= D-061 test
+#[test]
+fn an_abort_is_answered_and_gives_memory_back_at_both_sides() {
+    for by in [0, 1] {
+        let (mut pair, _) = written();
+        abort(&mut pair, by);
+        pair.settle();
+        for side in &pair.sides {
+            assert_eq!(side.discarded, [true], "aborted by {by}");
+        }
+        assert_eq!(reason(&pair.sides[1 - by]), Some(CloseReason::PeerAbort));
+    }
+}
+
+/// A reader that is stopped while the writer aborts and lets go finds the writer's last word
+/// where it was written.
+//= D-061 test
+#[test]
+fn an_abort_is_seen_after_the_writer_has_let_go() {
+    for by_tcp in [false, true] {
+        let (mut pair, _) = written();
+        if by_tcp {
+            let [writer, _] = &mut pair.sides;
+            let conn = writer.conn.unwrap();
+            writer
+                .engine
+                .handle_tcp(pair.now, conn, TcpEvent::PeerReset);
+        } else {
+            abort(&mut pair, 0);
+        }
+        let _ = pair.sides[0].turn(pair.now);
+        wait_at(&mut pair, 0, LONG);
+        assert_eq!(
+            pair.sides[0].discarded,
+            [false],
+            "the reader may still read"
+        );
+        let _ = pair.sides[1].turn(pair.now);
+        assert_eq!(reason(&pair.sides[1]), Some(CloseReason::PeerAbort));
+    }
+}
+
+/// A reader that closes with bytes unread reads none of them any more.
+//= D-061 test
+#[test]
+fn a_reader_that_closes_early_gets_no_memory_left() {
+    let (mut pair, _) = written();
+    shut(&mut pair, 1, Shutdown::Both);
+    pair.settle();
+    pair.settle();
+    for side in &pair.sides {
+        assert_eq!(side.discarded, [true], "{:?}", side.events);
+    }
+}
+
+/// The writer's device goes with its process. What it wrote is there until the reader lets go.
+//= D-061 test
+#[test]
+fn a_writer_that_is_gone_leaves_every_byte() {
+    let (mut pair, message) = written();
+    shut(&mut pair, 0, Shutdown::Write);
+    let _ = pair.sides[0].turn(pair.now);
+    *pair.sides[0].binding.device_mut() = Device::open().unwrap();
+    // The end of the stream is rung for before the end of the process.
+    while let Some(completion) = pair.sides[1].binding.poll() {
+        pair.sides[1].engine.handle_ism(pair.now, completion);
+        let ended = reason(&pair.sides[1]).is_some();
+        if !ended && is_at_end_or_readable(&mut pair.sides[1]) {
+            break;
+        }
+    }
+    let [_, reader] = &mut pair.sides;
+    assert!(reader.read(pair.now, 50_000) == message);
+}
+
+fn is_at_end_or_readable(side: &mut Side<Device>) -> bool {
+    side.engine.is_readable(side.conn.unwrap())
+}

@@ -1,0 +1,242 @@
+//! Memory files that a peer keeps: no page that this side touched stays in them for good.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
+use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
+use crate::memory::{BellsOf, SharedRegion};
+use crate::shared::Device;
+use crate::shared::kept::{FINISHED_OF_A_STRANGER, UNREAD_OF_A_STRANGER};
+use crate::shared::message::Message;
+use crate::shared::socket::{Received, Socket};
+
+/// Bytes of a file that there is memory for.
+fn taken(file: &OwnedFd) -> u64 {
+    let blocks = rustix::fs::fstat(file).unwrap().st_blocks;
+    u64::try_from(blocks).unwrap() * 512
+}
+
+fn page() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// Offers a DMB of this length; the file, which the peer keeps.
+fn offered(far: &Socket, token: u64, len: u32) -> OwnedFd {
+    let file = memory(len);
+    let offer = Message::Offer {
+        token: DmbToken(token),
+        len,
+        slot: 1,
+        generation: 1,
+    };
+    far.send(offer, Some(file.as_fd())).unwrap();
+    file
+}
+
+/// A DMB of the peer's, attached and written to its end.
+fn written(device: &mut Device, far: &Socket, token: u64) -> (OwnedFd, RemoteDmb) {
+    let file = offered(far, token, LEN);
+    let remote = device.attach_dmb(HOSTILE, DmbToken(token), LEN).unwrap();
+    device
+        .move_data(remote, 0, 32, &[7; LEN as usize - 32])
+        .unwrap();
+    device.move_cdc(remote, 0, 0, &[9; 32], true).unwrap();
+    assert_eq!(taken(&file), LEN.into());
+    (file, remote)
+}
+
+/// A DMB of the greatest length that this peer offers, attached.
+fn largest(
+    device: &mut Device,
+    peer: Gid128,
+    far: &Socket,
+    token: u64,
+) -> Result<RemoteDmb, IsmError> {
+    offered(far, token, MAX_DMB_LEN);
+    device.attach_dmb(peer, DmbToken(token), MAX_DMB_LEN)
+}
+
+/// What the peer reads of its own file.
+fn read(file: &OwnedFd) -> Vec<u8> {
+    let mut bytes = vec![0; LEN as usize];
+    let region = SharedRegion::open(file, LEN).unwrap();
+    region.copy_out(0, &mut bytes).unwrap();
+    bytes
+}
+
+//= SHM-051 test
+#[test]
+fn an_own_dmb_is_empty_when_it_is_gone_though_the_peer_keeps_it() {
+    for drops_device in [false, true] {
+        let (mut device, far, _bells) = with_hostile();
+        let dmb = device.register_dmb(MAX_DMB_LEN, HOSTILE, None).unwrap();
+        let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
+            panic!("no offer")
+        };
+        // What is only read is taken as well.
+        let mut all = vec![0; MAX_DMB_LEN as usize];
+        device.read(dmb, 0, &mut all).unwrap();
+        assert_eq!(taken(&file), MAX_DMB_LEN.into());
+        if drops_device {
+            drop(device);
+        } else {
+            device.unregister_dmb(dmb).unwrap();
+        }
+        assert_eq!(taken(&file), 0);
+    }
+}
+
+//= SHM-051 test
+#[test]
+fn what_the_peer_may_still_read_stays_until_it_takes_its_dmb_back() {
+    let (mut device, far, _bells) = with_hostile();
+    let (file, remote) = written(&mut device, &far, 1);
+    device.detach_dmb(remote).unwrap();
+    let bytes = read(&file);
+    assert!(bytes[..32] == [9; 32] && bytes[32..].iter().all(|byte| *byte == 7));
+    let token = DmbToken(1);
+    far.send(Message::Withdraw { token }, None).unwrap();
+    device.heed();
+    assert_eq!(device.poll(), None);
+    assert_eq!(taken(&file), 0);
+}
+
+//= SHM-051 test
+#[test]
+fn behind_the_peers_last_word_only_this_sides_last_word_stays() {
+    let (mut device, far, _bells) = with_hostile();
+    let (file, remote) = written(&mut device, &far, 1);
+    device.discard_dmb(remote).unwrap();
+    assert_eq!(taken(&file), page());
+    assert_eq!(read(&file)[..32], [9; 32]);
+    let token = DmbToken(1);
+    far.send(Message::Withdraw { token }, None).unwrap();
+    device.heed();
+    assert_eq!(device.poll(), None);
+    assert_eq!(taken(&file), 0);
+}
+
+/// A peer that keeps all its DMBs to itself costs a page of some, and no mapping of others.
+//= SHM-051 test
+#[test]
+fn last_words_that_nobody_fetches_are_given_up() {
+    let (mut device, far, _bells) = with_hostile();
+    let own = rustix::process::geteuid().as_raw();
+    device.channels.for_each(|channel| channel.uid = own + 1);
+    let files: Vec<_> = (1..=200)
+        .map(|token| {
+            let (file, remote) = written(&mut device, &far, token);
+            device.discard_dmb(remote).unwrap();
+            file
+        })
+        .collect();
+    let kept = files.iter().map(taken).sum::<u64>();
+    assert_eq!(kept, FINISHED_OF_A_STRANGER as u64 * page());
+    assert!(
+        files[..200 - FINISHED_OF_A_STRANGER]
+            .iter()
+            .all(|file| taken(file) == 0)
+    );
+    // What was given up can be taken back, and offered again.
+    let token = DmbToken(1);
+    far.send(Message::Withdraw { token }, None).unwrap();
+    written(&mut device, &far, 1);
+}
+
+//= SHM-051 test
+#[test]
+fn nothing_stays_in_dmbs_of_a_peer_that_has_gone_or_broke_the_rules() {
+    for breach in [false, true] {
+        let (mut device, far, _bells) = with_hostile();
+        let (attached, _) = written(&mut device, &far, 1);
+        let (left, remote) = written(&mut device, &far, 2);
+        device.detach_dmb(remote).unwrap();
+        let (finished, remote) = written(&mut device, &far, 3);
+        device.discard_dmb(remote).unwrap();
+        if breach {
+            far.send(Message::Go { fresh: true }, None).unwrap();
+        } else {
+            drop(far);
+        }
+        device.heed();
+        assert!(device.poll().is_some(), "it has vanished");
+        for file in [attached, left, finished] {
+            assert_eq!(taken(&file), 0, "{breach}");
+        }
+    }
+}
+
+//= SHM-053 test
+#[test]
+fn a_stranger_that_keeps_what_was_written_gets_no_more() {
+    let full = UNREAD_OF_A_STRANGER / MAX_DMB_LEN as usize;
+    for (stranger, refused) in [(1, Some(IsmError::Exhausted)), (0, None)] {
+        let mut device = Device::open().unwrap();
+        let ends = [1, 2].map(|gid| {
+            let gid = Gid128 { gid, ext: 0 };
+            let (mut channel, bells, far) = begun_by_hostile(&device, gid);
+            channel.uid = rustix::process::geteuid().as_raw() + stranger;
+            device.adopt(channel).unwrap();
+            (gid, bells, far)
+        });
+        let [(first, _bells, one), (second, _other_bells, two)] = &ends;
+        let all = (1..=full as u64).map(|token| largest(&mut device, *first, one, token).unwrap());
+        let all: Vec<_> = all.collect();
+        // Those that are in use do not count.
+        let used = largest(&mut device, *second, two, 1).unwrap();
+        for remote in all {
+            device.detach_dmb(remote).unwrap();
+        }
+        assert_eq!(largest(&mut device, *second, two, 2).err(), refused);
+        // A peer that takes one back gets another one.
+        let token = DmbToken(1);
+        one.send(Message::Withdraw { token }, None).unwrap();
+        device.heed();
+        assert_eq!(device.poll(), None);
+        assert_eq!(largest(&mut device, *second, two, 3).err(), None);
+        device.detach_dmb(used).unwrap();
+    }
+}
+
+/// A peer that lets two connections write to one DMB may read what either wrote, and gets
+/// nothing by it.
+//= SHM-051 test
+#[test]
+fn a_dmb_of_two_connections_is_given_back_when_both_are_finished() {
+    for [one_finished, other_finished] in [[true, true], [true, false], [false, true]] {
+        let (mut device, far, _bells) = with_hostile();
+        let (file, one) = written(&mut device, &far, 1);
+        let other = device.attach_dmb(HOSTILE, DmbToken(1), LEN).unwrap();
+        for (remote, finished) in [(one, one_finished), (other, other_finished)] {
+            device.move_data(remote, 0, LEN - 1, &[1]).unwrap();
+            if finished {
+                device.discard_dmb(remote).unwrap();
+            } else {
+                device.detach_dmb(remote).unwrap();
+            }
+        }
+        let both = one_finished && other_finished;
+        assert_eq!(taken(&file), if both { page() } else { LEN.into() });
+        let left = device
+            .channels
+            .iter()
+            .map(|(_, at)| at.kept.unread())
+            .sum::<usize>();
+        assert_eq!(left > 0, !both);
+    }
+}
+
+//= SHM-052 test
+#[test]
+fn a_peer_whose_bells_could_take_memory_gets_no_channel() {
+    use super::Begun;
+    let (near, far) = Socket::pair().unwrap();
+    let (_bells, fd) = BellsOf::create().unwrap();
+    let len = u32::try_from(taken(&fd)).unwrap();
+    let hollow = memory(len);
+    far.send(Message::Hello { gid: HOSTILE }, Some(hollow.as_fd()))
+        .unwrap();
+    let begun = Begun::begin(near, Gid128 { gid: 1, ext: 1 }).unwrap();
+    let refused = begun.finish(std::time::Instant::now()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidData);
+}
