@@ -110,7 +110,8 @@ impl Attempt {
         let room = place.is_some();
         let wish = shard.asking.before_connect(&socket, to, room);
         let gid = shard.lock().transports.ism.device().facts().gid;
-        let called = if shard.pairs && room && wish.permitted.is_ok() {
+        let pairs = shard.pairs && shard.memory_limit().is_none();
+        let called = if pairs && room && wish.permitted.is_ok() {
             let call = Call::announce(&socket, to, gid, shard.patience);
             call.ok().flatten()
         } else {

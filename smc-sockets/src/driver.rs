@@ -357,7 +357,8 @@ fn speaks(
         Err(cause) => {
             let local = tcp.local_addr();
             let near = local.is_ok_and(|at| is_near(at.ip(), client.ip()));
-            let cause = unmet(cause, met.full, met.called, near);
+            let full = met.full.or(shard.memory_limit());
+            let cause = unmet(cause, full, met.called, near);
             Err(blame_own_user(cause, near && shard.pairs))
         }
     }

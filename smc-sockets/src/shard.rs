@@ -38,8 +38,8 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::{Owners, Patience};
+use smc_transport_ism::shared::{Device, file_size_limit};
 
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
@@ -97,6 +97,8 @@ pub(crate) struct Shard {
     pub(crate) locked_each: u64,
     /// Shared memory is used with processes that use this crate.
     pub(crate) pairs: bool,
+    /// Bytes of a connection's DMB, unless its program wishes another.
+    dmb: u64,
 }
 
 /// A place for a connection, until it is given back.
@@ -142,6 +144,7 @@ impl Shard {
         if settings.buffer.is_none() && policy.max_memory.is_none() {
             config.dmb = Some(BufferSize::at_least(MAX_DMB_LEN));
         }
+        let dmb = config.dmb.unwrap_or(config.receive_buffer).octets().into();
         // Shared memory has no send buffers.
         let received = u64::from(config.receive_buffer.octets());
         let locked_each = received + u64::from(config.send_buffer.octets());
@@ -223,7 +226,15 @@ impl Shard {
             asking,
             locked_each,
             pairs,
+            dmb,
         }))
+    }
+
+    /// What keeps this process from sharing memory now.
+    //= SHM-050
+    pub(crate) fn memory_limit(&self) -> Option<Limit> {
+        let most = file_size_limit().filter(|most| *most < self.dmb);
+        most.map(Limit::FileSize)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

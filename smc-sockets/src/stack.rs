@@ -257,7 +257,8 @@ impl Stack {
     /// How processes of this host call it, if shared memory is to be used.
     pub(crate) fn gid(&self) -> Option<Gid128> {
         let gid = || self.shard().lock().transports.ism.device().facts().gid;
-        self.shard().pairs.then(gid)
+        let pairs = self.shard().pairs && self.shard().memory_limit().is_none();
+        pairs.then(gid)
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {

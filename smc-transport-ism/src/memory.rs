@@ -13,6 +13,7 @@
 mod file;
 
 pub(crate) use file::BellsOf;
+pub use file::file_size_limit;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

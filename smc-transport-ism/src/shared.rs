@@ -37,6 +37,7 @@ mod spin;
 mod waiting;
 mod words;
 
+pub use crate::memory::file_size_limit;
 pub use device::Device;
 pub use spin::SpinBudget;
 pub use words::{Call, Words};

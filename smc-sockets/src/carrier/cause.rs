@@ -52,6 +52,8 @@ pub enum Limit {
     LockedMemory(u64),
     /// Clients of a listener that have not decided yet.
     Undecided(usize),
+    /// Bytes of a file of this process (`RLIMIT_FSIZE`), as memory that is shared is one.
+    FileSize(u64),
 }
 
 /// Why SMC's TCP option cannot be set.
@@ -182,7 +184,7 @@ impl Cause {
 }
 
 impl Limit {
-    const fn remedy(self) -> &'static str {
+    pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::Connections(_) => "Raise `Settings::connections`.",
             Self::PolicyMemory(_) => {
@@ -191,6 +193,10 @@ impl Limit {
             Self::LockedMemory(_) => {
                 "Raise the limit of locked memory (`ulimit -l`, or `LimitMEMLOCK=` of the \
                  service), or use smaller buffers or fewer connections."
+            }
+            Self::FileSize(_) => {
+                "Raise the limit of file sizes (`ulimit -f`, or `LimitFSIZE=` of the service), \
+                 or use smaller buffers (`Settings::buffer`)."
             }
             Self::Undecided(_) => "Nothing, if it passes: further clients are asked again.",
         }
@@ -211,6 +217,11 @@ impl fmt::Display for Limit {
                 f,
                 "the process may lock {most} octets of memory (RLIMIT_MEMLOCK), \
                  and an RNIC needs more"
+            ),
+            Self::FileSize(most) => write!(
+                f,
+                "files of the process may have {most} bytes (RLIMIT_FSIZE), \
+                 and shared memory needs more"
             ),
             Self::Undecided(most) => write!(f, "{most} clients have not decided yet"),
         }

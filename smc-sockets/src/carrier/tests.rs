@@ -18,7 +18,7 @@ fn found(cause: Cause) -> WhyTcp {
 }
 
 /// Each kind of cause once.
-const CAUSES: [Cause; 18] = [
+const CAUSES: [Cause; 19] = [
     Cause::Policy(Rule::Disabled),
     Cause::NotOffered,
     Cause::NoOption,
@@ -37,6 +37,7 @@ const CAUSES: [Cause; 18] = [
     Cause::Limit(Limit::PolicyMemory(7)),
     Cause::Limit(Limit::LockedMemory(7)),
     Cause::Limit(Limit::Undecided(7)),
+    Cause::Limit(Limit::FileSize(7)),
 ];
 
 #[test]

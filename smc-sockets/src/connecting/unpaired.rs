@@ -32,6 +32,7 @@ impl Attempt {
                     Cause::NotOffered if self.wish.lacks_room() => Cause::Limit(shard.limit),
                     cause => cause,
                 };
+                let full = full.or(shard.memory_limit());
                 let cause = unmet(cause, full, called, near);
                 return Ok(Err(blame_own_user(cause, near && shard.pairs)));
             }

@@ -102,7 +102,7 @@ impl State {
                 if let Some(entry) = self.entry(conn) {
                     shard.unwatch(&entry.socket);
                 }
-                let known = self.limit_behind(why.code);
+                let known = self.limit_behind(shard, why.code);
                 self.decided(conn, Carrier::fallen_back(why, known), now);
                 // While a Decline may come, it has its place at the engine, too.
                 if self
@@ -137,7 +137,10 @@ impl State {
     }
 
     /// What this side knows of a code that it came to itself.
-    fn limit_behind(&self, code: DiagnosisCode) -> Option<Cause> {
+    fn limit_behind(&self, shard: &Shard, code: DiagnosisCode) -> Option<Cause> {
+        if code == DiagnosisCode::DMB_LIMIT {
+            return shard.memory_limit().map(Cause::Limit);
+        }
         let verbs = self.transports.verbs.as_ref();
         let limit = verbs
             .filter(|_| code == DiagnosisCode::MEMORY)?

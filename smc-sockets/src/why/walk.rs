@@ -166,6 +166,9 @@ fn shared_memory_is_used(shard: &Shard) -> Result<(), Condition> {
     if !shard.pairs {
         return Err(fails("this stack does not use it".to_owned()));
     }
+    if let Some(limit) = shard.memory_limit() {
+        return Err(fails(limit.to_string()).with(limit.remedy()));
+    }
     Ok(())
 }
 

@@ -27,7 +27,9 @@ const BLOCK: u64 = 512;
 const PAGE: u32 = 4096;
 
 /// Most bytes that a file of this process may have (`RLIMIT_FSIZE`), if there is a limit.
-pub(crate) fn file_size_limit() -> Option<u64> {
+/// DMBs are such files: longer ones cannot be registered.
+#[must_use]
+pub fn file_size_limit() -> Option<u64> {
     rustix::process::getrlimit(Resource::Fsize).current
 }
 
