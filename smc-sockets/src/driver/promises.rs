@@ -1,7 +1,7 @@
 //! Connections whose clients have promised CLC, until they have sent a message of it: they cost
 //! a descriptor, and no place at the engine.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(super) struct Promise {
     peer: Option<Gid128>,
     /// Bytes that wake the driver.
     low_water: usize,
+    /// When its time is up.
+    until: Instant,
 }
 
 impl Promise {
@@ -47,6 +49,7 @@ impl Promise {
             declines,
             peer,
             low_water: 1,
+            until: Instant::now() + patience(),
         }
     }
 
@@ -62,24 +65,25 @@ impl Promise {
 #[derive(Default)]
 pub(super) struct Promises {
     all: HashMap<u32, Promise>,
-    /// When their time is up; some may be kept already.
-    deadlines: VecDeque<(Instant, u32)>,
+    /// When their time is up.
+    deadlines: BTreeSet<(Instant, u32)>,
 }
 
 impl Promises {
     /// When the next one's time is up.
-    pub(super) fn next(&mut self) -> Option<Instant> {
-        while let Some((until, key)) = self.deadlines.front() {
-            if self.all.contains_key(key) {
-                return Some(*until);
-            }
-            self.deadlines.pop_front();
-        }
-        None
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(until, _)| *until)
+    }
+
+    fn insert(&mut self, key: u32, promise: Promise) {
+        self.deadlines.insert((promise.until, key));
+        self.all.insert(key, promise);
     }
 
     pub(super) fn remove(&mut self, key: u32) -> Option<Promise> {
-        self.all.remove(&key)
+        let promise = self.all.remove(&key)?;
+        self.deadlines.remove(&(promise.until, key));
+        Some(promise)
     }
 }
 
@@ -103,9 +107,7 @@ impl Driver {
         let data = Token::Promise(key).data();
         // Without it, the connection is reset when its time is up.
         let _ = epoll::add(&self.shard.poller, &promise.tcp, data, flags);
-        let until = Instant::now() + patience();
-        self.promises.deadlines.push_back((until, key));
-        self.promises.all.insert(key, promise);
+        self.promises.insert(key, promise);
     }
 
     /// Something has come.
@@ -114,15 +116,18 @@ impl Driver {
             return;
         };
         if let Some(promise) = self.look_at_promise(promise) {
-            self.promises.all.insert(key, promise);
+            self.promises.insert(key, promise);
         }
     }
 
     /// Resets connections whose clients have let their time pass.
     pub(super) fn promises_due(&mut self, now: Instant) {
-        while self.promises.next().is_some_and(|until| until <= now) {
-            let due = self.promises.deadlines.pop_front();
-            if let Some(promise) = due.and_then(|(_, key)| self.promises.remove(key)) {
+        while let Some((until, key)) = self.promises.deadlines.pop_first() {
+            if until > now {
+                self.promises.deadlines.insert((until, key));
+                return;
+            }
+            if let Some(promise) = self.promises.all.remove(&key) {
                 let _ = rustix::net::connect_unspec(&promise.tcp);
             }
         }
