@@ -13,7 +13,7 @@ use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, Subnets};
-use smc_proto::wire::types::{DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs};
+use smc_proto::wire::types::{Chid, DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs};
 use smc_transport_sim::capture::follow::{Content, Follower};
 use smc_transport_sim::capture::reader::CaptureReader;
 
@@ -200,4 +200,77 @@ fn our_client_is_served_by_the_server_of_the_capture() {
         established(&mut ours, conn, number == 0);
     }
     assert_eq!(ours.usage().groups, 1);
+}
+
+/// Whether these octets are a random UUID (RFC 9562: version 4 in octet 6, variant in 8).
+fn is_random_uuid(first: [u8; 8], second: [u8; 8]) -> bool {
+    first[6] >> 4 == 4 && second[0] >> 6 == 2
+}
+
+#[test]
+fn the_halves_of_a_kernels_uuid_are_two_numbers_in_network_order() {
+    //= D-001 test
+    // Linux 6.12 copies the UUID into two numbers of its machine, which was little-endian,
+    // and sends each in network order. (From 6.18 on they are big-endian halves.)
+    let all = captured();
+    for one in &all {
+        let (ClcMessage::Proposal(proposal), _) = ClcMessage::parse(&one.proposal).unwrap() else {
+            panic!("another message");
+        };
+        let offered: Vec<IsmGid> = proposal.ism_gids().collect();
+        let [device] = offered[..] else {
+            panic!("{offered:?}");
+        };
+        assert!(device.chid.is_emulated());
+        assert!(is_random_uuid(
+            device.gid.to_le_bytes(),
+            device.gid_ext.to_le_bytes()
+        ));
+        assert!(!is_random_uuid(
+            device.gid.to_be_bytes(),
+            device.gid_ext.to_be_bytes()
+        ));
+        // One kernel: Accept and Confirm name the same device, in the same order of octets.
+        assert_eq!(one.accept.1.device(), device);
+        assert_eq!(one.confirm.1.device(), device);
+        let halves = [device.gid, device.gid_ext].map(u64::to_be_bytes);
+        for octets in [&one.proposal, &one.accept.0, &one.confirm.0] {
+            for half in halves {
+                let found = octets.windows(8).any(|window| window == half);
+                assert!(found, "{half:02x?} in {octets:02x?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_loopback_of_a_kernel_is_not_taken_for_our_device_with_the_same_channel() {
+    //= D-030 test
+    let all = captured();
+    let mut ours = endpoint(&all);
+    let conn = ours
+        .listen(NOW, ConnOptions::new(Subnets::default()))
+        .unwrap();
+    assert_eq!(feed(&mut ours, conn, &all[0].proposal), Next::Clc);
+    let theirs = ours.proposal(conn).unwrap().ism_gids().next().unwrap();
+    assert_eq!(theirs.chid, Chid::LOOPBACK);
+    // A device of ours has that channel, too, and reaches none but itself.
+    let ism = [path(IsmGid {
+        gid: !theirs.gid,
+        ..theirs
+    })];
+    let paths = Paths {
+        rnics: &[],
+        ism: &ism,
+    };
+    ours.accept(NOW, conn, paths).unwrap();
+    assert!(ours.poll_ism(NOW, DEVICE).is_none());
+    let mut octets = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
+    let said = ClcMessage::parse(&octets[..length]).unwrap().0;
+    let ClcMessage::Decline(decline) = said else {
+        panic!("{said}");
+    };
+    assert!(!decline.out_of_sync, "{decline:?}");
+    assert_eq!(ours.usage().groups, 0);
 }

@@ -89,6 +89,9 @@ pub enum Setting {
     RoceBlocked,
     /// Kernels test links that are idle for so many seconds.
     TestLink(u32),
+    /// Kernels have room for so many SENDs and receives of a link (`smcr_max_send_wr`,
+    /// `smcr_max_recv_wr`).
+    WorkRequests(u32, u32),
     /// The addresses are in subnets of different lengths.
     OtherSubnet,
     /// Of this end, which is ours, the policy permits no memory.

@@ -123,6 +123,39 @@ fn devices_ports_and_gids_are_listed_in_order() {
 }
 
 #[test]
+fn native_ipv6_gids_are_listed_and_serve_no_version_by_themselves() {
+    //= V2-028 test
+    const NATIVE: &str = "fd00:0010:0000:0000:0000:0000:0000:0001";
+    let root = Root::new("native");
+    root.put("class/infiniband/mlx5_0/node_type", "1: CA");
+    root.put("class/infiniband_verbs/uverbs0/ibdev", "mlx5_0");
+    root.port("mlx5_0", 1, "4: ACTIVE", &[(0, NATIVE, "RoCE v2", "eth0")]);
+    let both = [
+        (0, NATIVE, "RoCE v2", "eth0"),
+        (1, MAPPED, "RoCE v2", "eth0"),
+    ];
+    root.port("mlx5_0", 2, "4: ACTIVE", &both);
+    let all = list(&root.0, &network()).unwrap();
+    let [alone, beside] = &all[0].ports[..] else {
+        panic!("{all:?}");
+    };
+    let native: Ipv6Addr = "fd00:10::1".parse().unwrap();
+    for port in [alone, beside] {
+        assert_eq!(port.port.gids[0].gid.0, native.octets());
+    }
+    assert_eq!(
+        all[0].usable(alone, &network()),
+        Err(vec![Obstacle::NoGid]),
+        "no peer of today takes it"
+    );
+    let versions = Versions {
+        v1: false,
+        v2: true,
+    };
+    assert_eq!(all[0].usable(beside, &network()), Ok(versions));
+}
+
+#[test]
 fn everything_that_is_in_the_way_is_told() {
     let root = Root::new("obstacles");
     root.put("class/infiniband/hfi1_0/node_type", "2: switch");

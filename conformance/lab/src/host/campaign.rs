@@ -104,12 +104,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
     write("table.txt", report::table(&rows))?;
     write("junit.xml", report::junit(&rows))?;
     let failures = rows.iter().filter(|row| row.result.is_err()).count();
+    let skipped = rows.iter().filter(|row| row.skipped).count();
     say(out, &format!("\n{}\n", report::table(&rows)))?;
     say(
         out,
         &format!(
-            "{} passed, {failures} failed; captures and transcripts: {}",
-            rows.len() - failures,
+            "{} passed, {failures} failed, {skipped} skipped; captures and transcripts: {}",
+            rows.len() - failures - skipped,
             results.display()
         ),
     )?;
@@ -179,10 +180,18 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
         false => Ok(()),
     };
     let mut order = String::new();
+    let mut smc = Vec::new();
     for (name, octets) in modules::collect(&software.modules, software.relaxed.as_deref())? {
         image.file(&format!("modules/{name}"), &octets);
         order.push_str(&name);
         order.push('\n');
+        if name == "smc.ko" {
+            smc = octets;
+        }
+    }
+    if smc.is_empty() {
+        let release = &software.release;
+        return Err(Trouble::Unable(format!("Linux {release} has no SMC")));
     }
     image.file("modules/order", order.as_bytes());
     let path = directory.join("image.cpio");
@@ -194,6 +203,7 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
         image: path,
         share,
         sockets: PathBuf::new(),
+        smc,
     };
     Ok((blueprint, peer, scripts))
 }

@@ -34,6 +34,8 @@ pub(crate) struct Blueprint {
     pub(crate) share: PathBuf,
     /// Where sockets are made; a short path.
     pub(crate) sockets: PathBuf,
+    /// The kernel's module of SMC.
+    pub(crate) smc: Vec<u8>,
 }
 
 /// A running guest.

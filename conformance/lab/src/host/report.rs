@@ -16,8 +16,20 @@ pub struct Row {
     pub version: String,
     /// What carried it and how fast, or the first difference.
     pub result: Result<String, String>,
+    /// It was not tried, and the result is why.
+    pub skipped: bool,
     /// How long it took.
     pub took: Duration,
+}
+
+impl Row {
+    fn verdict(&self) -> (&'static str, &String) {
+        match &self.result {
+            Ok(why) if self.skipped => ("skip", why),
+            Ok(details) => ("pass", details),
+            Err(difference) => ("FAIL", difference),
+        }
+    }
 }
 
 /// The table.
@@ -27,10 +39,7 @@ pub fn table(rows: &[Row]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["scenario", "direction", "version", "result", "seconds", ""]);
     for row in rows {
-        let (result, details) = match &row.result {
-            Ok(details) => ("pass", details),
-            Err(difference) => ("FAIL", difference),
-        };
+        let (result, details) = row.verdict();
         let seconds = format!("{:.1}", row.took.as_secs_f64());
         table.add_row([
             row.scenario,
@@ -47,10 +56,7 @@ pub fn table(rows: &[Row]) -> String {
 /// One result in a line.
 #[must_use]
 pub fn line(row: &Row) -> String {
-    let (result, details) = match &row.result {
-        Ok(details) => ("pass", details),
-        Err(difference) => ("FAIL", difference),
-    };
+    let (result, details) = row.verdict();
     let seconds = row.took.as_secs_f64();
     format!(
         "{result}  {:32} {:14} {} {seconds:7.1} s  {details}",
@@ -62,11 +68,12 @@ pub fn line(row: &Row) -> String {
 #[must_use]
 pub fn junit(rows: &[Row]) -> String {
     let failures = rows.iter().filter(|row| row.result.is_err()).count();
+    let skipped = rows.iter().filter(|row| row.skipped).count();
     let seconds: f64 = rows.iter().map(|row| row.took.as_secs_f64()).sum();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         xml,
-        "<testsuite name=\"smc-lab\" tests=\"{}\" failures=\"{failures}\" time=\"{seconds:.3}\">",
+        "<testsuite name=\"smc-lab\" tests=\"{}\" failures=\"{failures}\" skipped=\"{skipped}\" time=\"{seconds:.3}\">",
         rows.len()
     );
     for row in rows {
@@ -78,6 +85,9 @@ pub fn junit(rows: &[Row]) -> String {
             row.took.as_secs_f64(),
         );
         let _ = match &row.result {
+            Ok(why) if row.skipped => {
+                writeln!(xml, "><skipped message=\"{}\"/></testcase>", escaped(why))
+            }
             Ok(_) => writeln!(xml, "/>"),
             Err(difference) => writeln!(
                 xml,
@@ -114,18 +124,25 @@ mod tests {
 
     #[test]
     fn a_difference_is_in_the_table_and_well_formed_in_the_xml() {
-        let row = |result| Row {
+        let row = |result, skipped| Row {
             scenario: "echo",
             direction: "kernel to kernel".into(),
             version: "v2".into(),
             result,
+            skipped,
             took: Duration::from_millis(1_500),
         };
-        let rows = [row(Ok("SMC-R".into())), row(Err("1 < 2 & \"3\"\n".into()))];
+        let rows = [
+            row(Ok("SMC-R".into()), false),
+            row(Err("1 < 2 & \"3\"\n".into()), false),
+            row(Ok("no sysctl".into()), true),
+        ];
         let text = table(&rows);
         assert!(text.contains("pass") && text.contains("FAIL") && text.contains("1 < 2"));
+        assert!(text.contains("skip") && text.contains("no sysctl"));
         let xml = junit(&rows);
-        assert!(xml.contains("tests=\"2\" failures=\"1\" time=\"3.000\""));
+        assert!(xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\" time=\"4.500\""));
+        assert!(xml.contains("<skipped message=\"no sysctl\"/>"));
         assert!(xml.contains("message=\"1 &lt; 2 &amp; &quot;3&quot; \""));
     }
 }

@@ -88,6 +88,26 @@ pub(super) const FAULTS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
+        // More SENDs at once than we have receives: what finds none is tried again.
+        name: "work-requests-2048-sends",
+        setting: Setting::WorkRequests(2048, 2048),
+        own_guests: true,
+        connections: Connections::AtOnce(100),
+        client: GREETING,
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
+        // Fewer receives than we have SENDs: what finds none is tried again.
+        name: "work-requests-2-receives",
+        setting: Setting::WorkRequests(16, 2),
+        own_guests: true,
+        connections: Connections::AtOnce(100),
+        client: GREETING,
+        server: ECHO,
+        ..USUAL
+    },
+    Scenario {
         name: "memory-limit-at-client",
         setting: Setting::Unprivileged(Role::Client),
         needs_ours: Some(Role::Client),

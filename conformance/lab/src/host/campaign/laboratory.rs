@@ -105,6 +105,7 @@ impl Laboratory {
             direction: direction.to_owned(),
             version: version.to_owned(),
             result,
+            skipped: false,
             took: began.elapsed(),
         })
     }
@@ -117,6 +118,17 @@ impl Laboratory {
         direction: Direction,
         round: u32,
     ) -> Result<Row, Trouble> {
+        let software = &self.blueprint.software;
+        if let Some(name) = settings::lacking(scenario.setting, &self.blueprint.smc) {
+            return Ok(Row {
+                scenario: scenario.name,
+                direction: direction.to_string(),
+                version: version(self.v1).to_owned(),
+                result: Ok(format!("Linux {} has no {name}", software.release)),
+                skipped: true,
+                took: Duration::ZERO,
+            });
+        }
         let (row, alarm) = self.try_once(scenario, direction, round)?;
         let Some(alarm) = alarm.filter(Alarm::is_the_emulators) else {
             return Ok(row);
@@ -167,6 +179,7 @@ impl Laboratory {
             direction: direction.to_string(),
             version: version.to_owned(),
             result,
+            skipped: false,
             took: began.elapsed(),
         };
         Ok((row, alarm))
@@ -192,6 +205,7 @@ impl Laboratory {
             direction: "both".into(),
             version: version(self.v1).to_owned(),
             result,
+            skipped: false,
             took: began.elapsed(),
         });
         Ok(())

@@ -14,6 +14,21 @@ const OTHER_SUBNETS: [(Ipv4Addr, u8); 2] = [
     (Ipv4Addr::new(10, 85, 0, 2), 16),
 ];
 
+/// Sizes of a link's queues, in SENDs and receives, which kernels before 6.18 do not have.
+pub(super) const WORK_REQUESTS: [&str; 2] = ["smcr_max_send_wr", "smcr_max_recv_wr"];
+
+/// The sysctl that a scenario needs and the SMC of the guests does not have.
+pub(super) fn lacking(setting: Setting, smc: &[u8]) -> Option<&'static str> {
+    let has = |name: &str| {
+        smc.windows(name.len())
+            .any(|octets| octets == name.as_bytes())
+    };
+    match setting {
+        Setting::WorkRequests(..) => WORK_REQUESTS.into_iter().find(|name| !has(name)),
+        _ => None,
+    }
+}
+
 /// The addresses of the client and the server.
 pub(super) fn addresses(setting: Setting) -> (Ipv4Addr, Ipv4Addr) {
     match setting {
@@ -53,6 +68,15 @@ pub(super) fn apply(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
             }
             Ok(())
         }
+        Setting::WorkRequests(sends, receives) => {
+            for guest in [&mut pair.client, &mut pair.server] {
+                for (name, value) in WORK_REQUESTS.into_iter().zip([sends, receives]) {
+                    let path = format!("net/smc/{name}");
+                    guest.adjust(Adjustment::Sysctl(path, value.to_string()))?;
+                }
+            }
+            Ok(())
+        }
         Setting::OtherSubnet => {
             let [(client, one), (server, other)] = OTHER_SUBNETS;
             let address =
@@ -88,7 +112,10 @@ pub(super) fn undo(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
         | Setting::Unprivileged(_)
         | Setting::ByHand(_) => Ok(()),
         // The guests go.
-        Setting::RoceBlocked | Setting::TestLink(_) | Setting::TwoDevices => Ok(()),
+        Setting::RoceBlocked
+        | Setting::TestLink(_)
+        | Setting::WorkRequests(..)
+        | Setting::TwoDevices => Ok(()),
         Setting::OtherSubnet => {
             let [(client, one), (server, other)] = OTHER_SUBNETS;
             let address =
@@ -104,5 +131,21 @@ pub(super) fn undo(pair: &mut Pair, setting: Setting) -> Result<(), Trouble> {
             pair.server.adjust(Adjustment::FlushUeids)?;
             pair.server.adjust(Adjustment::AddUeid(UEID.into()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lacking;
+    use crate::scenarios::Setting;
+
+    #[test]
+    fn a_kernel_without_a_sysctl_is_known_before_it_boots() {
+        let old = b"\0smcr_testlink_time\0smcr_max_links_per_lgr\0";
+        let new = b"\0smcr_max_send_wr\0smcr_max_recv_wr\0";
+        let setting = Setting::WorkRequests(2048, 48);
+        assert_eq!(lacking(setting, old), Some("smcr_max_send_wr"));
+        assert_eq!(lacking(setting, new), None);
+        assert_eq!(lacking(Setting::Usual, old), None);
     }
 }
