@@ -18,8 +18,10 @@ pub use outcome::{DeviceEvent, PostError, RnicError, Status, WorkCompletion};
 /// Work requests that may wait on the send side of a queue pair: the 16 SENDs that
 /// the engine has under way on a link, with two WRITEs each, and some more.
 pub const SEND_DEPTH: u32 = 64;
-/// Receives that are kept posted on a queue pair; peers have at most 16 SENDs under way
-/// before each other's answers, Linux posts 48.
+/// Receives that are kept posted on a queue pair. Peers have at most 16 SENDs in flight by
+/// default; Linux may be configured for 2,048 (`smcr_max_send_wr`). A SEND that finds no
+/// receive is repeated by its RNIC, by ours without limit (`rnr_retry` 7). Linux posts 48
+/// receives, or as few as 2 (`smcr_max_recv_wr`).
 pub const RECEIVE_DEPTH: u32 = 64;
 /// Most requests posted at once: two WRITEs and the SEND that announces them.
 pub const MAX_CHAIN: usize = 3;

@@ -1,6 +1,7 @@
 //! Devices read from a file system made for it.
 
 use std::fs;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use super::*;
