@@ -297,6 +297,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 //= SHM-050 test
 #[test]
 fn a_limit_of_files_is_an_error_and_no_signal() {
+    let _alone = alone();
     let mut child = spawn("small-files", None);
     let output = child.stdout.take().unwrap();
     let lived = BufReader::new(output)
@@ -490,6 +491,7 @@ fn can_be_others() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+//= SHM-054 test
 #[test]
 fn a_name_squatted_by_another_user_is_not_trusted() {
     let _alone = alone();
@@ -507,10 +509,12 @@ fn a_name_squatted_by_another_user_is_not_trusted() {
     let gid = Gid128 { gid: 1, ext: 1 };
     let to = listener.local_addr().unwrap();
     assert!(Call::announce(&tcp, to, gid, PATIENT).unwrap().is_none());
-    assert!(
-        Rendezvous::open(&listener, gid).is_err(),
-        "and the listener is plain"
-    );
+    // The listener has a spare name, which no other user can take in advance.
+    let rendezvous = Rendezvous::open(&listener, gid).unwrap();
+    let call = Call::announce(&tcp, to, gid, PATIENT).unwrap();
+    assert!(call.is_some(), "called by its spare name");
+    drop((call, rendezvous));
+    assert!(Call::announce(&tcp, to, gid, PATIENT).unwrap().is_none());
     child.kill().unwrap();
     child.wait().unwrap();
     // Its own user's it is trusted for.

@@ -22,6 +22,7 @@ mod kernel;
 mod names;
 mod owners;
 mod server;
+mod spare;
 mod survey;
 
 pub use client::{Call, MAX_LISTENERS};

@@ -5,11 +5,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, SocketAddrUnix};
+use rustix::net::RecvFlags;
 
 use super::kernel::{Kernel, Listening};
 use super::server::ends;
-use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, name_of, normal};
+use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, normal, spare};
 use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -295,15 +295,9 @@ impl Call {
 impl Asked {
     /// Calls a listener's process by the listener's name.
     fn call(listener: &Listening) -> Option<Self> {
-        let name = SocketAddrUnix::new_abstract_name(&name_of(listener.cookie)).ok()?;
-        let socket = Socket::unconnected().ok()?;
-        rustix::net::connect(&socket, &name).ok()?;
-        let uid = crate::sys::peer_uid(&socket).ok()?;
-        //= SHM-006
-        belongs(uid, listener.uid).then(|| Self {
-            socket: Socket::new(socket),
-            uid,
-        })
+        let (socket, uid) = spare::call(listener)?;
+        let socket = Socket::new(socket);
+        Some(Self { socket, uid })
     }
 }
 

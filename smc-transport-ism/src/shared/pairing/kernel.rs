@@ -22,6 +22,13 @@ const INET6: u8 = 10;
 const ESTABLISHED: u8 = 1;
 pub(super) const LISTEN: u8 = 10;
 const ATTRIBUTE_V6ONLY: u16 = 11;
+const ATTRIBUTE_OPTIONS: u16 = 22;
+/// `IP_MULTICAST_LOOP` in the first byte of that attribute, a field of bits.
+const MULTICAST_LOOP: u8 = if cfg!(target_endian = "big") {
+    1 << 3
+} else {
+    1 << 4
+};
 const ENOENT: i32 = 2;
 
 /// A socket that listens.
@@ -34,6 +41,8 @@ pub(super) struct Listening {
     confined: bool,
     pub(super) cookie: u64,
     pub(super) uid: u32,
+    /// Whether its rendezvous may have a spare name (SHM-054).
+    pub(super) has_spare: bool,
 }
 
 /// An end of a connection.
@@ -170,6 +179,7 @@ struct Record {
     uid: u32,
     inode: u32,
     v6only: bool,
+    has_spare: bool,
 }
 
 impl Record {
@@ -188,8 +198,13 @@ impl Record {
             INET => IpAddr::V4(Ipv4Addr::from(*body.get(8..)?.first_chunk()?)),
             _ => IpAddr::V6(Ipv6Addr::from(*body.get(8..)?.first_chunk()?)).to_canonical(),
         };
-        let v6only = attributes(body.get(MESSAGE..)?)
-            .any(|(kind, value)| kind == ATTRIBUTE_V6ONLY && value.first() == Some(&1));
+        let first_byte = |wanted| {
+            let mut all = attributes(body.get(MESSAGE..).unwrap_or_default());
+            all.find_map(|(kind, value)| value.first().copied().filter(|_| kind == wanted))
+        };
+        let v6only = first_byte(ATTRIBUTE_V6ONLY) == Some(1);
+        let has_spare =
+            first_byte(ATTRIBUTE_OPTIONS).is_some_and(|bits| bits & MULTICAST_LOOP == 0);
         Some(Self {
             state: *body.get(1)?,
             local_port: port(4)?,
@@ -200,6 +215,7 @@ impl Record {
             uid: word(64)?,
             inode: word(68)?,
             v6only,
+            has_spare,
         })
     }
 
@@ -212,6 +228,7 @@ impl Record {
             confined,
             cookie: self.cookie,
             uid: self.uid,
+            has_spare: self.has_spare,
         }
     }
 }
@@ -350,6 +367,7 @@ mod tests {
             both: false,
             confined: false,
             cookie,
+            has_spare: false,
             uid: 0,
         };
         let all = vec![

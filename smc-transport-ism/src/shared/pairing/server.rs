@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{SocketAddrAny, SocketAddrUnix};
+use rustix::net::SocketAddrAny;
 
 use super::kernel::Kernel;
-use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, name_of, normal};
+use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, normal, spare};
 use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -53,15 +53,11 @@ impl Rendezvous {
     /// before an octet is read from it or written to it.
     ///
     /// # Errors
-    /// The operating system's; [`io::ErrorKind::AddrInUse`] if somebody has taken the
+    /// The operating system's; [`io::ErrorKind::AddrInUse`] if a process of this user has the
     /// name. The listener then serves plain TCP.
     pub fn open(listener: impl AsFd, gid: Gid128) -> io::Result<Self> {
-        let cookie = rustix::net::sockopt::socket_cookie(listener)?;
         let socket = Socket::unconnected()?;
-        rustix::net::bind(
-            &socket,
-            &SocketAddrUnix::new_abstract_name(&name_of(cookie))?,
-        )?;
+        spare::bind(&socket, listener)?;
         rustix::net::listen(&socket, BACKLOG)?;
         let (callers, process) = (Vec::new(), std::process::id());
         Ok(Self {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::client::is_here;
 use super::kernel::Kernel;
 use super::names::holders;
+use super::spare::spares;
 use super::{belongs, name_of, normal};
 
 /// Sockets that may accept a connection to an address.
@@ -38,6 +39,10 @@ pub fn survey(address: SocketAddr) -> io::Result<Option<Listeners>> {
         foreign: None,
     };
     for listener in &listeners {
+        if spares(listener, &holders).next().is_some() {
+            found.named += 1;
+            continue;
+        }
         let Some(holder) = holders.get(&name_of(listener.cookie)) else {
             continue;
         };

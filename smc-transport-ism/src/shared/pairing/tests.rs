@@ -677,6 +677,49 @@ fn a_name_ends_with_its_holder() {
     Rendezvous::open(&listener, server.facts().gid).unwrap();
 }
 
+/// A squatter holds the name and answers nothing, as a process of another user may do from before the listener
+/// was made.
+//= SHM-054 test
+#[test]
+fn a_name_that_was_taken_in_advance_keeps_no_listener_from_pairing() {
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+        let listener = listening(address);
+        let name = name_of(sockopt::socket_cookie(&listener).unwrap());
+        let squatter = Socket::unconnected().unwrap();
+        rustix::net::bind(
+            &squatter,
+            &SocketAddrUnix::new_abstract_name(&name).unwrap(),
+        )
+        .unwrap();
+        let (server, client) = (Device::open().unwrap(), Device::open().unwrap());
+        let rendezvous = Rendezvous::open(&listener, server.facts().gid).unwrap();
+        let mut world = World {
+            listener,
+            rendezvous,
+            server,
+            client,
+        };
+        let near = world.address().ip();
+        let loopback: std::net::IpAddr = match near.is_ipv4() {
+            true => std::net::Ipv4Addr::LOCALHOST.into(),
+            false => std::net::Ipv6Addr::LOCALHOST.into(),
+        };
+        let to = SocketAddr::new(loopback, world.address().port());
+        let surveyed = survey(to).unwrap().unwrap();
+        assert_eq!((surveyed.all, surveyed.named), (1, 1), "{address}");
+        let (tcp, call) = connect(to, world.client.facts().gid, PATIENT);
+        let (_accepted, answer) = world.accept();
+        let call = call.unwrap_or_else(|| panic!("{address}: not called"));
+        let [one, two] = world.settle(&tcp, call, answer.expect("it has called"));
+        paired(one);
+        paired(two);
+        // Names like that of a listener that has none are not looked for.
+        let World { rendezvous, .. } = world;
+        drop(rendezvous);
+        drop(squatter);
+    }
+}
+
 /// Both ends write what they came to, and read the same, whatever the order of
 /// things: clients that call or not, servers that answer or not, and hurry.
 //= SHM-001 test
