@@ -6,6 +6,7 @@ mod deaf;
 mod hoarder;
 mod offers;
 mod silence;
+mod squatter;
 mod starve;
 mod visitor;
 
@@ -21,6 +22,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "deaf" => deaf::run(arguments),
         "offers" => offers::run(arguments),
         "silence" => silence::run(arguments),
+        "squatter" => squatter::run(arguments),
         "starve" => starve::run(arguments),
         "visitor" => visitor::run(arguments),
         _ => Err(io::ErrorKind::NotFound.into()),

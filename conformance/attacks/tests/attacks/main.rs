@@ -4,6 +4,7 @@
 mod baseline;
 mod channels;
 mod hoarding;
+mod names;
 mod silence;
 
 use smc_attacks::World;
