@@ -142,13 +142,20 @@ impl Device {
                 let Some(ring) = self.channels.at_mut(key).and_then(|at| at.heard(SLOTS)) else {
                     break;
                 };
-                let of = self.signalled(key, ring);
-                let told = |at: &IsmReport| of.is_some_and(|of| is_same_signal(at, &of));
-                // It tells the head as it will be then.
-                if !self.reports.iter().any(told) {
-                    self.reports.extend(of);
-                }
+                let signal = self.signalled(key, ring);
+                self.queue_signal(signal);
             }
+        }
+    }
+
+    /// Queues the report of a signal, unless one of the same DMB is queued: that has the
+    /// head as it is when it is taken.
+    pub(super) fn queue_signal(&mut self, signal: Option<IsmReport>) {
+        if let Some(IsmReport::Signalled { dmb, .. }) = signal
+            && let Some(own) = self.dmbs.at_mut(dmb.0)
+            && !std::mem::replace(&mut own.is_queued, true)
+        {
+            self.reports.extend(signal);
         }
     }
 
@@ -177,15 +184,5 @@ impl Device {
             self.reports
                 .push_back(IsmReport::Event(DeviceEvent::vanished(peer)));
         }
-    }
-}
-
-/// Whether two reports are of signals to one DMB.
-fn is_same_signal(one: &IsmReport, other: &IsmReport) -> bool {
-    match (one, other) {
-        (IsmReport::Signalled { dmb: one, .. }, IsmReport::Signalled { dmb: other, .. }) => {
-            one == other
-        }
-        _ => false,
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct OwnDmb {
     pub(super) region: SharedRegion,
     /// Behind what was read last: what comes next most likely lies there.
     pub(super) next: AtomicU32,
+    /// A report of a signal to it waits to be taken.
+    pub(super) is_queued: bool,
     /// The units of the head that say anything, as they were when last read.
     pub(super) heads: [AtomicU64; 2],
 }

@@ -51,6 +51,7 @@ impl IsmDevice for Device {
             token,
             region,
             next: AtomicU32::new(CDC_LEN as u32),
+            is_queued: false,
             heads: Default::default(),
         };
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;

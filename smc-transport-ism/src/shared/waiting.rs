@@ -146,7 +146,7 @@ impl Device {
         // What rang before the peer could see that this side sleeps wakes nobody.
         if self.reports.is_empty() {
             let heard = self.hear();
-            self.reports.extend(heard);
+            self.queue_signal(heard);
         }
         let asleep = self.reports.is_empty();
         if !asleep {
@@ -269,8 +269,9 @@ impl Device {
     fn next_waiting(&mut self) -> Option<IsmReport> {
         let mut report = self.reports.pop_front()?;
         if let IsmReport::Signalled { dmb, cdc, .. } = &mut report
-            && let Some(own) = self.dmbs.at(dmb.0)
+            && let Some(own) = self.dmbs.at_mut(dmb.0)
         {
+            own.is_queued = false;
             own.read_head(cdc);
         }
         Some(report)

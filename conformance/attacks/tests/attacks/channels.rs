@@ -122,3 +122,19 @@ fn a_full_table_of_descriptors_ends_no_established_connection() {
     victim.returns_to(&before, 0, Duration::from_secs(1));
     println!("honest clients: {report:?}");
 }
+
+/// As many connections of one user at once as a busy program makes: the bounds that hold
+/// attackers off do not meet it.
+//= SHM-041 test
+//= SHM-042 test
+#[test]
+fn a_crowd_of_another_user_is_served_over_smc() {
+    let Some(world) = world() else { return };
+    let (victim, address, before) = victim(&world, Limits::default());
+    let crowd = world.honest(&address, 100);
+    std::thread::sleep(Duration::from_secs(2));
+    let report = world.finish(crowd);
+    assert!(report.smc > 10 * report.tcp, "{report:?}");
+    victim.returns_to(&before, 0, Duration::from_secs(1));
+    println!("crowd: {report:?}");
+}

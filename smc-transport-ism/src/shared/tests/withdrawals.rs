@@ -10,7 +10,7 @@ use crate::device::{Dmb, DmbToken, IsmDevice, IsmError, IsmReport, RemoteDmb};
 use crate::doorbell::SLOTS;
 use crate::shared::Device;
 use crate::shared::message::Message;
-use crate::shared::socket::Socket;
+use crate::shared::socket::{Received, Socket};
 use crate::shared::waiting::REPORTS;
 
 /// A DMB that a hostile peer offers, attached.
@@ -93,4 +93,55 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
         }
     }
     assert_eq!(told, lost, "each is told, in their order");
+}
+
+/// All DMBs of a peer are rung for, again and again, before each withdrawal: each is in the
+/// queue once, however long that is, and again after it was taken.
+//= SHM-035 test
+#[test]
+fn a_signal_is_queued_once_until_it_is_taken() {
+    let (mut device, far, bells) = with_hostile();
+    let own: Vec<_> = (0..500)
+        .map(|at| {
+            device.register_dmb(LEN, HOSTILE, None).unwrap();
+            if at % 16 == 0 {
+                while let Received::Message(..) = far.receive() {}
+            }
+            let Some(IsmReport::DmbRegistered { dmb, .. }) = device.poll() else {
+                panic!()
+            };
+            dmb
+        })
+        .collect();
+    for round in 0..3 {
+        let lost = [1, 2].map(|at| offered(&mut device, &far, 2 * round + at));
+        for at in [1, 2] {
+            own.iter()
+                .for_each(|dmb| bells.bells().ring(ring_for(*dmb)));
+            let token = DmbToken(2 * round + at);
+            far.send(Message::Withdraw { token }, None).unwrap();
+            // The withdrawal is read, not only the rings before it.
+            assert_eq!(
+                device.attach_dmb(HOSTILE, DmbToken(0), LEN),
+                Err(IsmError::Token)
+            );
+        }
+        assert_eq!(device.reports.len(), own.len() + 2);
+        let mut signalled = Vec::new();
+        let mut withdrawn = Vec::new();
+        for _ in 0..own.len() + 2 {
+            match device.poll() {
+                Some(IsmReport::Signalled { dmb, .. }) => signalled.push(dmb),
+                Some(IsmReport::Withdrawn { remote }) => withdrawn.push(remote),
+                other => panic!("{other:?}"),
+            }
+        }
+        signalled.sort_unstable();
+        signalled.dedup();
+        assert_eq!((signalled.len(), &withdrawn[..]), (own.len(), &lost[..]));
+        for remote in lost {
+            device.detach_dmb(remote).unwrap();
+        }
+        assert_eq!(device.poll(), None);
+    }
 }
