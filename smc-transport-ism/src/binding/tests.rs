@@ -8,12 +8,14 @@ use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::{CloseReason, Event};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::Fixed;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{Eid, Mac, PeerId};
+
+mod busy;
 
 use super::Binding;
 use crate::device::{Gid128, IsmDevice};
@@ -25,6 +27,8 @@ struct Side<D> {
     conn: Option<ConnId>,
     inbox: Vec<u8>,
     events: Vec<Event>,
+    /// Buffers that the engine has had memory for.
+    buffers: Vec<BufferId>,
     attaches: bool,
     /// Of each DMB that was detached: whether it was discarded.
     discarded: Vec<bool>,
@@ -41,6 +45,7 @@ impl<D: IsmDevice> Side<D> {
             conn: None,
             inbox: Vec::new(),
             events: Vec::new(),
+            buffers: Vec::new(),
             attaches,
             discarded: Vec::new(),
         }
@@ -70,6 +75,11 @@ impl<D: IsmDevice> Side<D> {
             } else if let Some(command) = self.engine.poll_ism(now, self.binding.id()) {
                 if let IsmCommand::DetachDmb { discard, .. } = command {
                     self.discarded.push(discard);
+                }
+                if let IsmCommand::RegisterDmb { buffer, .. }
+                | IsmCommand::AttachDmb { buffer, .. } = command
+                {
+                    self.buffers.push(buffer);
                 }
                 self.binding.execute(command);
             } else if let Some(completion) = self.binding.poll() {
