@@ -35,7 +35,11 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     while begin.elapsed() < Duration::from_millis(time) || held.len() < most {
         let client = match count % 2 {
             _ if !pairs => Held::Connected(TcpStream::connect(address)?),
-            0 => Held::Paired(Neighbour::join(address, 0xa77a_c000 + count)?),
+            // A victim that makes no further channel with this user takes the client for TCP.
+            0 => match Neighbour::join(address, 0xa77a_c000 + count) {
+                Ok(neighbour) => Held::Paired(neighbour),
+                Err(_) => Held::Connected(TcpStream::connect(address)?),
+            },
             _ => call(address, count)?,
         };
         held.push_back(client);
