@@ -29,7 +29,7 @@ mod process;
 pub mod roles;
 mod world;
 
-pub use possessions::Possessions;
+pub use possessions::{LAG, Possessions};
 pub use process::Process;
 pub use roles::honest::Report;
 pub use world::{Limits, World};

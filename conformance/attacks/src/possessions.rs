@@ -3,6 +3,10 @@
 use std::fs;
 use std::io;
 
+/// Bytes by which the kernel's count of a cgroup's memory may lag behind: it sums what each
+/// processor has counted only now and then.
+pub const LAG: u64 = 64 << 10;
+
 /// Things of a process that a peer might make it keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possessions {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use smc_attacks::Limits;
+use smc_attacks::{LAG, Limits};
 
 use crate::world;
 
@@ -22,7 +22,7 @@ fn honest_clients_of_another_user_use_smc_and_leave_nothing() {
     let report = world.finish(honest);
     assert!(report.smc > 3 && report.tcp == 0, "{report:?}");
     assert!(report.rounds > 10, "{report:?}");
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, LAG, Duration::from_secs(1));
     assert!(victim.is_alive());
 }
 
@@ -39,5 +39,5 @@ fn a_neighbour_by_hand_is_taken_for_a_device() {
     attacker.line("done");
     let report = world.finish(honest);
     assert!(report.smc > 0 && report.tcp == 0, "{report:?}");
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, LAG, Duration::from_secs(1));
 }
