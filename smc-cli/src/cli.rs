@@ -159,7 +159,8 @@ pub enum Command {
     /// Connect, and copy the standard streams to and from there.
     ///
     /// Like netcat: when the standard input ends, that direction of the connection is
-    /// ended; when the peer has ended the other one, the command ends.
+    /// ended; when the peer has ended the other one, too, the command ends. What is typed on
+    /// a terminal is not waited for then.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx connect localhost 5000 < file           send a file\n  \

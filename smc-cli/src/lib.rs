@@ -72,27 +72,36 @@ where
         Some(Command::Perf(arguments)) => net::perf::run(&arguments, stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
-    match outcome.and_then(|()| stdout.flush().map_err(Failure::from)) {
-        Ok(()) => 0,
-        // The reader of a pipe has seen enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(failure) => {
-            let _ = stdout.flush();
-            let _ = writeln!(stderr, "smcx: {failure}");
-            failure.status()
-        }
+    let outcome = outcome.and_then(|()| stdout.flush().map_err(Failure::from));
+    if outcome.is_err() {
+        // What was shown before it comes first.
+        let _ = stdout.flush();
     }
+    ended(outcome, stderr)
 }
 
 /// Help, the version and complaints about arguments.
 fn usage(error: &clap::Error, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8 {
     let text = error.render();
-    let _ = if error.use_stderr() {
-        write!(stderr, "{text}")
-    } else {
-        write!(stdout, "{text}").and_then(|()| stdout.flush())
-    };
-    u8::try_from(error.exit_code()).unwrap_or(2)
+    if error.use_stderr() {
+        let _ = write!(stderr, "{text}");
+        return u8::try_from(error.exit_code()).unwrap_or(2);
+    }
+    let shown = write!(stdout, "{text}").and_then(|()| stdout.flush());
+    ended(shown.map_err(Failure::from), stderr)
+}
+
+/// The exit status of an outcome, which is shown if it is a failure.
+fn ended(outcome: Result<(), Failure>, stderr: &mut dyn Write) -> u8 {
+    match outcome {
+        Ok(()) => 0,
+        // The reader of a pipe has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(failure) => {
+            let _ = writeln!(stderr, "smcx: {failure}");
+            failure.status()
+        }
+    }
 }
 
 fn completions(

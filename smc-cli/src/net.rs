@@ -14,7 +14,7 @@ use std::thread;
 
 use crate::cli::{ConnectArguments, ListenArguments};
 use crate::output::{Failure, grouped, reason};
-use copy::copy;
+use copy::{Broken, copy};
 use keyboard::{Keyboard, Turn};
 pub(crate) use means::Means;
 use places::Places;
@@ -26,11 +26,21 @@ struct Ended {
     carrier: String,
     sent: u64,
     received: u64,
-    error: Option<io::Error>,
+    error: Option<Trouble>,
+}
+
+/// Why a connection did not end as it should.
+enum Trouble {
+    /// The connection broke.
+    Connection(io::Error),
+    /// The standard input cannot be read.
+    Input(io::Error),
+    /// The standard output cannot be written.
+    Output(io::Error),
 }
 
 impl Ended {
-    fn tell(&self, stderr: &mut dyn Write) -> Result<(), Failure> {
+    fn tell(self, stderr: &mut dyn Write) -> Result<(), Failure> {
         // Nobody may listen there.
         let _ = writeln!(
             stderr,
@@ -40,9 +50,11 @@ impl Ended {
             grouped(self.sent),
             grouped(self.received),
         );
-        match &self.error {
+        match self.error {
             None => Ok(()),
-            Some(error) => Err(problem(&self.peer, error)),
+            Some(Trouble::Connection(error)) => Err(problem(&self.peer, &error)),
+            Some(Trouble::Input(error)) => Err(problem("standard input", &error)),
+            Some(Trouble::Output(error)) => Err(Failure::Output(error)),
         }
     }
 }
@@ -67,7 +79,10 @@ pub fn connect(
         .resolve()
         .and_then(|all| Stream::connect(&means, &*all));
     let stream = stream.map_err(|error| problem(&address, &error))?;
-    talk(&stream, stdout, Source::Input).tell(stderr)
+    // What is typed is not waited for when the peer has ended.
+    let keyboard = io::stdin().is_terminal().then(Keyboard::default);
+    let from = keyboard.map_or(Source::Input, |keyboard| Source::Keyboard(keyboard.turn()));
+    talk(&stream, stdout, from).tell(stderr)
 }
 
 /// `smcx listen`.
@@ -105,11 +120,12 @@ pub fn listen(
             None => Source::Input,
         };
         let told = talk(&stream, stdout, from).tell(stderr);
-        if !arguments.keep_open {
-            return told;
-        }
-        if let Err(failure) = told {
-            let _ = writeln!(stderr, "smcx: {failure}");
+        match told {
+            // Without an output there is nothing to listen for.
+            told if !arguments.keep_open => return told,
+            Err(failure @ Failure::Output(_)) => return Err(failure),
+            Err(failure) => drop(writeln!(stderr, "smcx: {failure}")),
+            Ok(()) => {}
         }
     }
 }
@@ -135,9 +151,21 @@ fn talk(stream: &Stream, stdout: &mut dyn Write, from: Source) -> Ended {
             Source::Input => copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent),
             Source::Keyboard(mut turn) => copy(&mut turn, &mut &writing, &writing.0.sent),
         };
-        sent.and_then(|()| writing.end())
+        let sent = sent.map_err(|broken| match broken {
+            Broken::From(error) => {
+                // The peer may wait for the rest, which never comes.
+                let _ = writing.end_both();
+                Trouble::Input(error)
+            }
+            Broken::To(error) => Trouble::Connection(error),
+        });
+        sent.and_then(|()| writing.end().map_err(Trouble::Connection))
     });
-    let mut outcome = copy(&mut &*stream, stdout, &stream.0.received);
+    let received = copy(&mut &*stream, stdout, &stream.0.received);
+    let mut outcome = received.map_err(|broken| match broken {
+        Broken::From(error) => Trouble::Connection(error),
+        Broken::To(error) => Trouble::Output(error),
+    });
     match turn {
         Some(turn) => turn.end(),
         None if outcome.is_ok() => outcome = sending.join().unwrap_or(Ok(())),
@@ -209,9 +237,12 @@ fn serve(stream: &Stream, command: &str) -> Ended {
         let copied = stdout.map_or(Ok(()), |mut stdout| {
             copy(&mut stdout, &mut &*stream, &stream.0.sent)
         });
+        let copied = copied.map_err(|broken| match broken {
+            Broken::From(error) | Broken::To(error) => error,
+        });
         let outcome = copied.and_then(|()| stream.end());
         // However it ends, nobody else waits for the command.
         child.wait().and(outcome)
     });
-    stream.ended(outcome)
+    stream.ended(outcome.map_err(Trouble::Connection))
 }

@@ -207,19 +207,28 @@ impl Write for Failing {
 #[test]
 fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
     let capture = vector(CAPTURES[0]);
-    let run = |kind| {
-        let mut stderr = Vec::new();
-        let arguments: [OsString; 3] = ["smcx".into(), "decode".into(), capture.clone().into()];
-        let status = smcx::run(arguments, &mut Failing(500, kind), &mut stderr);
-        (status, String::from_utf8(stderr).unwrap())
-    };
-    assert_eq!(run(io::ErrorKind::BrokenPipe), (0, String::new()));
-    let (status, stderr) = run(io::ErrorKind::StorageFull);
-    assert_eq!(status, 1);
-    assert!(
-        stderr.starts_with("smcx: cannot write the output: "),
-        "{stderr}"
-    );
+    let arguments: [&[OsString]; 4] = [
+        &["decode".into(), capture.into()],
+        &["check".into(), "--rules".into()],
+        &["completions".into(), "bash".into()],
+        // The shortest of the texts that are shown in place of a command.
+        &["decode".into(), "--help".into()],
+    ];
+    for arguments in arguments {
+        let run = |kind| {
+            let mut stderr = Vec::new();
+            let all = [&["smcx".into()], arguments].concat();
+            let status = smcx::run(all, &mut Failing(500, kind), &mut stderr);
+            (status, String::from_utf8(stderr).unwrap())
+        };
+        assert_eq!(run(io::ErrorKind::BrokenPipe), (0, String::new()));
+        let (status, stderr) = run(io::ErrorKind::StorageFull);
+        assert_eq!(status, 1, "{arguments:?}");
+        assert!(
+            stderr.starts_with("smcx: cannot write the output: "),
+            "{stderr}"
+        );
+    }
 }
 
 #[test]

@@ -287,6 +287,86 @@ fn what_cannot_be_done_is_told_in_one_line() {
     );
 }
 
+/// Kills a process that does not end by itself, so that its test fails and does not hang.
+fn limit(child: &Child) {
+    let id = rustix::process::Pid::from_child(child);
+    std::thread::spawn(move || {
+        sleep(Duration::from_secs(30));
+        rustix::process::kill_process(id, rustix::process::Signal::KILL)
+    });
+}
+
+/// What is wrong with the standard streams is not the connection's fault.
+#[test]
+fn standard_streams_that_fail_are_named() {
+    let open = |name: &str| {
+        std::fs::File::options()
+            .write(name == "/dev/full")
+            .read(true)
+            .open(name)
+    };
+    for closed in [false, true] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
+        command.args(["listen", "127.0.0.1:0", "--verbose", "--keep-open"]);
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        match closed {
+            true => command.stdout(Stdio::piped()),
+            false => command.stdout(open("/dev/full").unwrap()),
+        };
+        let mut listener = command.spawn().unwrap();
+        limit(&listener);
+        drop(listener.stdout.take());
+        let mut told = BufReader::new(listener.stderr.take().unwrap());
+        let port = line(&mut told).rsplit(':').next().unwrap().to_owned();
+        // Whether the client still sees that depends on when.
+        connect(&port, b"octets", &[]);
+        assert!(is_carrier(&line(&mut told)));
+        // A pipe whose reader has gone is no problem; a full device is.
+        let last = match closed {
+            true => "",
+            false => "smcx: cannot write the output: no space left on device",
+        };
+        assert_eq!(line(&mut told), last);
+        assert_eq!(listener.wait().unwrap().success(), closed);
+    }
+    let (mut listener, port, _told) = listen(&["--exec", "cat"]);
+    let client = Command::new(env!("CARGO_BIN_EXE_smcx"))
+        .args(["connect", "127.0.0.1", &port])
+        .stdin(open("/").unwrap())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    limit(&client);
+    let output = client.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.ends_with("\nsmcx: standard input: is a directory\n"),
+        "{stderr}"
+    );
+    listener.wait().unwrap();
+}
+
+#[test]
+fn on_a_terminal_a_client_ends_with_its_peer() {
+    let (_typed, seen) = terminal();
+    let (mut listener, port, _told) = listen(&["--exec", "echo octets"]);
+    let client = Command::new(env!("CARGO_BIN_EXE_smcx"))
+        .args(["connect", "127.0.0.1", &port])
+        .stdin(seen)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    limit(&client);
+    let output = client.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "it waits for what is typed: {output:?}"
+    );
+    assert_eq!(output.stdout, b"octets\n");
+    listener.wait().unwrap();
+}
+
 #[test]
 fn a_port_alone_is_one_of_both_families() {
     for transport in ["auto", "tcp"] {

@@ -5,10 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+mod times;
+
 use super::Means;
 use super::stream::{Listener, Stream};
 use crate::cli::{HostPort, PerfArguments, Transport};
 use crate::output::{Failure, Fields, reason};
+use times::Times;
 
 /// What the first octet of a connection asks of the server.
 const STREAM: u8 = b's';
@@ -27,7 +30,7 @@ struct Figures {
     /// Octets of a message.
     message_octets: u32,
     /// Messages there and back.
-    round_trips: usize,
+    round_trips: u64,
     /// Time of half of them, and of the slowest in a hundred, in nanoseconds.
     round_trip_p50_ns: u64,
     round_trip_p99_ns: u64,
@@ -112,14 +115,14 @@ fn measure(transport: Transport, means: &Means, arguments: &PerfArguments) -> io
     let server = Server::start(transport, arguments)?;
     let time = Duration::from_secs_f64(arguments.seconds);
     let (carrier, stream_octets_per_s) = stream(means, &server.address, time)?;
-    let mut times = echo(means, &server.address, time, arguments.size)?;
-    times.sort_unstable();
-    let share = |percent: usize| times.get(times.len() * percent / 100).copied();
+    let times = echo(means, &server.address, time, arguments.size)?;
+    let (round_trips, sorted) = (times.count, times.sorted());
+    let share = |percent: usize| sorted.get(sorted.len() * percent / 100).copied();
     Ok(Figures {
         carrier,
         stream_octets_per_s,
         message_octets: arguments.size,
-        round_trips: times.len(),
+        round_trips,
         round_trip_p50_ns: share(50).unwrap_or_default(),
         round_trip_p99_ns: share(99).unwrap_or_default(),
         connections_per_s: connections(means, &server.address, time)?,
@@ -177,19 +180,19 @@ fn stream(means: &Means, to: &str, time: Duration) -> io::Result<(String, f64)> 
     Ok((stream.carrier(), octets as f64 / seconds))
 }
 
-/// Nanoseconds of each message there and back.
-fn echo(means: &Means, to: &str, time: Duration, size: u32) -> io::Result<Vec<u64>> {
+/// Measures the time of each message there and back.
+fn echo(means: &Means, to: &str, time: Duration, size: u32) -> io::Result<Times> {
     let stream = Stream::connect(means, to)?;
     let mut message = vec![0x5a; size as usize];
     (&stream).write_all(&[ECHO])?;
-    let mut times = Vec::with_capacity(1 << 20);
+    let mut times = Times::default();
     let begin = Instant::now();
     let mut last = begin;
     while last - begin < time {
         (&stream).write_all(&message)?;
         (&stream).read_exact(&mut message)?;
         let now = Instant::now();
-        times.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
+        times.add(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
         last = now;
     }
     Ok(times)

@@ -10,7 +10,7 @@ use smc_sockets::{SmcListener, SmcSocket, SmcStream};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::{Ended, Means};
+use super::{Ended, Means, Trouble};
 use crate::cli::{HostPort, canonical};
 
 /// A connection that threads share.
@@ -64,6 +64,11 @@ impl Stream {
         self.shut(Shutdown::Write)
     }
 
+    /// Ends both directions.
+    pub(super) fn end_both(&self) -> io::Result<()> {
+        self.shut(Shutdown::Both)
+    }
+
     fn shut(&self, how: Shutdown) -> io::Result<()> {
         match &self.0.kind {
             Kind::Smc(stream) => stream.shutdown(how),
@@ -80,7 +85,7 @@ impl Stream {
     }
 
     /// Ends it, also for threads that still hold it.
-    pub(super) fn ended(&self, outcome: io::Result<()>) -> Ended {
+    pub(super) fn ended(&self, outcome: Result<(), Trouble>) -> Ended {
         // It may have ended already.
         let _ = self.shut(Shutdown::Both);
         Ended {
