@@ -224,7 +224,7 @@ fn a_key_deleted_while_in_use_ends_its_connections() {
 }
 
 #[test]
-fn the_same_key_announced_again_is_the_same_rmb_at_another_address_it_is_refused() {
+fn a_key_announced_again_is_the_same_rmb_and_at_another_address_another_one() {
     //= RMB-008 test
     //= RMB-010 test
     let mut s = Script::client();
@@ -237,9 +237,12 @@ fn the_same_key_announced_again_is_the_same_rmb_at_another_address_it_is_refused
     let LlcMessage::ConfirmRkey(mut other) = Peer::confirm_rkey(4) else {
         unreachable!()
     };
-    other.rtoken.address += 1;
-    s.send(LlcMessage::ConfirmRkey(other));
-    check!(s, s.expect_confirm_rkey_reply().flags, RkeyFlags::NEGATIVE);
+    other.rtoken.address += 0x1000;
+    for _ in 0..3 {
+        s.send(LlcMessage::ConfirmRkey(other.clone()));
+        check!(s, s.expect_confirm_rkey_reply().flags, RkeyFlags::empty());
+        check!(s, s.endpoint.usage().remote_rmbs, 3);
+    }
     s.end();
 }
 

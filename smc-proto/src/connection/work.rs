@@ -283,6 +283,20 @@ impl Connection {
         self.rx.published = self.rx.consumed.total;
     }
 
+    /// Whether this side's C is out: it has delivered all its data, and writes no more.
+    pub(crate) const fn has_closed(&self) -> bool {
+        self.close.close_emitted()
+    }
+
+    /// Whether the peer may still write data for the application of this side.
+    pub(crate) fn awaits_data(&self) -> bool {
+        match self.close.state {
+            CloseState::Active => true,
+            CloseState::PeerCloseWait1 => !self.has_closed(),
+            _ => false,
+        }
+    }
+
     /// Whether this side's last message is out.
     pub(crate) const fn said_last(&self) -> bool {
         self.close.final_emitted()

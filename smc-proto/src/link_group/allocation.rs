@@ -5,7 +5,7 @@ use super::remote_rmb::{self, RemoteRmb};
 use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
-use crate::connection::FatalCause;
+use crate::connection::{Connection, FatalCause};
 use crate::connection_record::Element;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -198,6 +198,7 @@ impl Engine<'_> {
         let Some(buffer) = self.buffers.at(index) else {
             return;
         };
+        let links = self.active_links(buffer.group);
         let Some(group) = self.groups.at_mut(buffer.group) else {
             return;
         };
@@ -208,7 +209,10 @@ impl Engine<'_> {
             // A binding that is under way is still one to the DMB of before.
             && buffer.ism.is_none_or(|ism| ism.is_free() && !buffer.is_busy())
             && match buffer.kind {
-                BufferKind::Rmb => buffer.agreement == Agreement::Confirmed,
+                BufferKind::Rmb => {
+                    buffer.agreement == Agreement::Confirmed
+                        && (buffer.ism.is_some() || buffer.is_announced_on(links))
+                }
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
@@ -325,16 +329,11 @@ impl Engine<'_> {
             &mut self.remote_rmbs,
             &g.remote_rmbs,
             position,
-            rtoken.rkey,
+            rtoken,
             &mut self.core.steps,
         );
         if known != NONE {
-            let same = self
-                .remote_rmbs
-                .at(known)
-                .and_then(|rmb| rmb.rtoken(position))
-                == Some(rtoken);
-            return same.then_some(known);
+            return Some(known);
         }
         // A peer may announce RMBs ahead of need (RMB-031), but not use up the
         // table of all peers (reliability H15, H22).
@@ -351,7 +350,8 @@ impl Engine<'_> {
     }
 
     /// Forgets an RMB of the peer; connections that write to it are aborted
-    /// without another write (AMB-50). Whether it was known.
+    /// without another write (AMB-50). Whether it was known. Of several RMBs with this
+    /// key the peer withdraws one that no connection uses (RMB-028).
     pub(crate) fn forget_rkey(
         &mut self,
         group: u32,
@@ -361,13 +361,20 @@ impl Engine<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return false;
         };
-        let index = remote_rmb::find(
-            &mut self.remote_rmbs,
-            &g.remote_rmbs,
-            position,
-            rkey,
-            &mut self.core.steps,
-        );
+        let list = g.remote_rmbs;
+        let find = |engine: &mut Self, holds: fn(&RemoteRmb) -> bool| {
+            let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
+            let matches = |rmb: &RemoteRmb| rmb.has_key(position, rkey) && holds(rmb);
+            remote_rmb::find_behind(pool, &list, None, steps, matches)
+        };
+        let mut index = find(self, |_| true);
+        if self.remote_rmbs.at(index).is_some_and(RemoteRmb::is_in_use) {
+            self.leave_finished_elements(group);
+            index = match find(self, |rmb| !rmb.is_in_use()) {
+                NONE => index,
+                unused => unused,
+            };
+        }
         if index == NONE {
             return false;
         }
@@ -385,6 +392,33 @@ impl Engine<'_> {
         self.remove_remote_rmb(group, index);
         self.offer_group(group);
         true
+    }
+
+    /// Gives up the peer's elements of connections that have closed in order as far as
+    /// this side is concerned: they write no more. The peer's own close, over another
+    /// link, may arrive behind what it does with the element then.
+    //= RMB-021
+    fn leave_finished_elements(&mut self, group: u32) {
+        self.each_member(group, |engine, conn| {
+            engine.leave_finished_element(conn);
+        });
+    }
+
+    /// Gives up the peer's element of a connection that will not write any more.
+    fn leave_finished_element(&mut self, conn: u32) {
+        let Some(record) = self.connections.at_mut(conn) else {
+            return;
+        };
+        if record
+            .connection
+            .as_ref()
+            .is_some_and(Connection::has_closed)
+        {
+            let remote = record.leave_remote();
+            if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {
+                rmb.elements().remove(remote.index);
+            }
+        }
     }
 
     pub(crate) fn remove_remote_rmb(&mut self, group: u32, index: u32) {
@@ -409,7 +443,8 @@ impl Engine<'_> {
     //= RMB-027
     pub(crate) fn abort_user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) {
         let user = self.user_of(group, rmb, index, except);
-        if user != NONE {
+        self.leave_finished_element(user);
+        if self.user_of(group, rmb, index, except) != NONE {
             self.cut_off(user, FatalCause::RmbeConflict);
         }
     }

@@ -146,6 +146,11 @@ impl Buffer {
         self.rtokens.get(position)
     }
 
+    /// Whether the peer knows it on each of these links.
+    pub(crate) const fn is_announced_on(&self, links: LinkSet) -> bool {
+        links.without(self.announced).is_empty()
+    }
+
     /// Whether the peer was told of it.
     pub(crate) const fn is_announced(&self) -> bool {
         !self.announced.is_empty()

@@ -1,7 +1,7 @@
 //! The last of a link: it leaves its group, and its slot becomes free.
 
-use super::QpGoal;
 use super::standing::LinkTold;
+use super::{Flow, QpGoal};
 use crate::engine::Engine;
 use crate::id::NONE;
 
@@ -49,6 +49,7 @@ impl Engine<'_> {
             .filter(|slot| **slot == link);
         if let Some(slot) = member {
             *slot = NONE;
+            self.leave_exchange(group, position);
             self.each_buffer(group, |engine, index| {
                 if let Some(buffer) = engine.buffers.at_mut(index) {
                     buffer.forget_registration(position);
@@ -57,6 +58,18 @@ impl Engine<'_> {
             self.forget_rtokens(group, position, remembered);
         }
         self.try_free_group(group);
+    }
+
+    /// The exchange about an RMB that is under way is not about a link any more: another
+    /// one may take its position before the answer comes.
+    //= LLC-066
+    fn leave_exchange(&mut self, group: u32, position: u8) {
+        if let Some(g) = self.groups.at_mut(group)
+            && let Flow::ConfirmRkey { links, left, .. } = &mut g.flow
+        {
+            links.remove(position);
+            left.remove(position);
+        }
     }
 
     /// Forgets what the peer told of its RMBs on a link that is gone; with `keep`

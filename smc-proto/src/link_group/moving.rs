@@ -1,6 +1,7 @@
 //! Connections that move to another link.
 
-use crate::connection::FatalCause;
+use super::Agreement;
+use crate::connection::{Connection, FatalCause};
 use crate::connection_record::{Phase, Target};
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -97,6 +98,27 @@ impl Engine<'_> {
         });
         self.release(conn);
     }
+
+    /// Ends a connection whose peer still has data for it, but knows its RMB on no link
+    /// any more. One that this side has closed awaits no more than a message.
+    //= FAILOVER-025
+    //= ABORT-015
+    pub(super) fn strand_reader(&mut self, conn: u32) {
+        let stranded = self.connections.at(conn).is_some_and(|record| {
+            let rmb = self.buffers.at(record.rmb.buffer);
+            let connection = record.connection.as_ref();
+            record.phase == Phase::Active
+                && rmb.is_some_and(|b| b.ism.is_none() && b.agreement == Agreement::None)
+                && connection.is_some_and(Connection::awaits_data)
+        });
+        if stranded {
+            self.with_connection(conn, |connection, now, config| {
+                connection.on_fatal(now, &config.connection, FatalCause::MemoryOutOfReach);
+            });
+            self.release(conn);
+        }
+    }
+
     /// No link is left that reaches the memory of both sides. Messages need none: as
     /// long as there is any link the peer is told, and its element is kept for what it
     /// still writes.

@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::rtokens::{LinkSet, RTokens};
 use crate::id::NONE;
-use crate::slots::{Linked, Links, Pool};
+use crate::slots::{Linked, Links, List, Pool};
 use crate::wire::types::{RKey, RToken};
 
 /// An RMB of the peer as the tables hold it. Opaque.
@@ -40,6 +40,23 @@ impl RemoteRmb {
         self.rtokens.links()
     }
 
+    /// Whether it has this key on the link at this position.
+    pub(crate) fn has_key(&self, position: u8, rkey: RKey) -> bool {
+        self.rtoken(position)
+            .is_some_and(|rtoken| rtoken.rkey == rkey)
+    }
+
+    /// Whether connections write to it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.elements.is_empty()
+    }
+
+    /// Whether this RToken would move memory that connections write to.
+    //= RMB-010
+    pub(crate) fn is_moved_by(&self, position: u8, rtoken: RToken) -> bool {
+        self.is_in_use() && self.rtoken(position).is_some_and(|known| known != rtoken)
+    }
+
     pub(crate) fn set_rtoken(&mut self, position: u8, rtoken: RToken) {
         self.rtokens.set(position, rtoken);
     }
@@ -61,22 +78,51 @@ impl Linked<0> for RemoteRmb {
     }
 }
 
-/// Finds an RMB of the list by its key on one link. At most 255 steps.
+/// Finds an RMB of the list by its key and address on one link: a peer may have several
+/// RMBs in one registration, with one key. At most 255 steps.
 pub(crate) fn find(
     pool: &mut Pool<'_, RemoteRmb>,
-    list: &crate::slots::List<0>,
+    list: &List<0>,
+    position: u8,
+    rtoken: RToken,
+    steps: &mut u32,
+) -> u32 {
+    let same = |rmb: &RemoteRmb| rmb.rtoken(position) == Some(rtoken);
+    find_behind(pool, list, None, steps, same)
+}
+
+/// Finds the RMB of a key on one link where messages name no address; `None` if there is
+/// no such RMB, or more than one. At most 255 steps.
+pub(crate) fn find_only(
+    pool: &mut Pool<'_, RemoteRmb>,
+    list: &List<0>,
     position: u8,
     rkey: RKey,
     steps: &mut u32,
+) -> Option<u32> {
+    let first = find_behind(pool, list, None, steps, |rmb| rmb.has_key(position, rkey));
+    let more = find_behind(pool, list, Some(first), steps, |rmb| {
+        rmb.has_key(position, rkey)
+    });
+    (first != NONE && more == NONE).then_some(first)
+}
+
+/// Finds the next RMB of the list of which this holds, from the beginning or behind
+/// another one; [`NONE`] if there is none. At most 255 steps.
+pub(crate) fn find_behind(
+    pool: &mut Pool<'_, RemoteRmb>,
+    list: &List<0>,
+    behind: Option<u32>,
+    steps: &mut u32,
+    holds: impl Fn(&RemoteRmb) -> bool,
 ) -> u32 {
-    let mut next = list.first();
+    let mut next = match behind {
+        Some(index) => list.next(pool, index),
+        None => list.first(),
+    };
     while let Some(index) = next {
         *steps = steps.wrapping_add(1);
-        let matches = pool
-            .at(index)
-            .and_then(|rmb| rmb.rtoken(position))
-            .is_some_and(|t| t.rkey == rkey);
-        if matches {
+        if pool.at(index).is_some_and(&holds) {
             return index;
         }
         next = list.next(pool, index);

@@ -127,6 +127,7 @@ impl Engine<'_> {
                 l.in_flight.clear();
             }
             self.move_connections(link);
+            self.announce_lost_rmbs(group);
             // No answer comes on it any more, however it came to an end.
             self.restart_carried(group, link);
             self.poke_link(link);

@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::command::BufferKind;
+use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
@@ -47,6 +48,11 @@ impl Engine<'_> {
             {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
+            // Or it is not true any more: a link came up that does not know the RMB yet, or
+            // none is left that does.
+            State::Accepting | State::Confirming if h.smcd.is_none() => {
+                self.review_word(handshake, conn, role);
+            }
             // Or the server took the DMB back.
             //= D-059
             State::Confirming if h.smcd.is_some() => {
@@ -87,6 +93,51 @@ impl Engine<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Takes Accept or Confirm back that did not leave yet if what it promises does not
+    /// hold any more; it waits until that is restored, or becomes Decline.
+    //= RENDEZVOUS-056
+    fn review_word(&mut self, handshake: u32, conn: u32, role: Role) {
+        if matches!(self.prepared(conn, role), Prepared::Yes) {
+            return;
+        }
+        let wait = self
+            .core
+            .now
+            .after(self.core.config.timeouts.control_command);
+        self.core.clc_out.remove(&mut self.handshakes, handshake);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.state = State::Preparing;
+            h.deadline = Some(wait);
+        }
+        self.arm_handshake(handshake);
+        self.advance_preparing(handshake, conn, role);
+    }
+
+    /// Declines a rendezvous that waits for its RMB to be known on all links, as the peer
+    /// does not want it on one of them.
+    //= RENDEZVOUS-056
+    //= CLC-054
+    pub(crate) fn decline_incomplete(&mut self, conn: u32, buffer: u32) {
+        let Some(record) = self.connections.at(conn) else {
+            return;
+        };
+        if let Phase::Rendezvous(handshake) = record.phase
+            && record.rmb.buffer == buffer
+            && self
+                .handshakes
+                .at(handshake)
+                .is_some_and(|h| h.state == State::Preparing)
+        {
+            self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false);
+        }
+    }
+
+    /// The links of a group changed, or what the peer knows of its RMBs: rendezvous look
+    /// whether they can go on.
+    pub(crate) fn wake_rendezvous(&mut self, group: u32) {
+        self.each_member(group, |engine, conn| engine.wake(conn));
     }
 
     /// Whether Accept or Confirm is to be sent next.
@@ -282,7 +333,7 @@ impl Engine<'_> {
             (true, Role::Server) => link.state >= QpState::Init,
             //= RENDEZVOUS-016
             (true, Role::Client) => link.state >= QpState::Rtr,
-            (false, _) => rmb.agreement == Agreement::Confirmed,
+            (false, _) => rmb.agreement == Agreement::Confirmed && rmb.is_announced_on(links),
         };
         if buffers && path_up {
             Prepared::Yes

@@ -42,6 +42,9 @@ impl Engine<'_> {
             self.announce_rmb(group, index);
         }
         self.list_spare(index);
+        if waiter == NONE {
+            self.wake_rendezvous(group);
+        }
         self.wake(waiter);
     }
 
@@ -69,10 +72,12 @@ impl Engine<'_> {
     pub(crate) fn review_buffers(&mut self, group: u32) {
         self.each_buffer(group, |engine, index| {
             engine.poke_buffer(index);
+            engine.list_spare(index);
             if engine.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
                 engine.on_buffer_changed(group, index);
             }
         });
+        self.wake_rendezvous(group);
         self.on_addition_progress(group);
     }
 
@@ -126,6 +131,7 @@ impl Engine<'_> {
         }
         self.list_spare(index);
         // The waiter leaves first, so that its element comes back.
+        self.wake_rendezvous(group);
         self.wake(waiter);
         self.run_wakes();
         self.withdraw_if_due(index);

@@ -149,7 +149,7 @@ impl Engine<'_> {
             return;
         };
         self.each_buffer(group, |engine, index| {
-            if index != NONE && engine.is_announced_rmb(index) {
+            if index != NONE && engine.is_announced_rmb(group, index, addition.carrier) {
                 act(engine, index, carrier, new);
             }
         });

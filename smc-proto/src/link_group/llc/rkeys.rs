@@ -4,7 +4,7 @@ mod exchange;
 mod peer;
 mod withdrawing;
 
-use super::super::Agreement;
+use super::super::{Agreement, LinkSet, QpGoal};
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -18,12 +18,6 @@ impl Engine<'_> {
             return;
         };
         if b.kind != BufferKind::Rmb || b.retired || !b.is_registered_on(active) {
-            return;
-        }
-        if b.agreement == Agreement::Confirmed && !active.without(b.announced).is_empty() {
-            //= RMB-010
-            // It waited to be registered on a new link.
-            self.queue_agreement(group, buffer);
             return;
         }
         if b.agreement != Agreement::None {
@@ -87,11 +81,55 @@ impl Engine<'_> {
     pub(super) fn announce_missing_links(&mut self, group: u32) {
         let active = self.active_links(group);
         self.each_buffer(group, |engine, index| {
-            let missing = engine.buffers.at(index).is_some_and(|b| {
-                b.agreement == Agreement::Confirmed && !active.without(b.announced).is_empty()
-            });
+            let missing = engine
+                .buffers
+                .at(index)
+                .is_some_and(|b| b.agreement == Agreement::Confirmed && !b.is_announced_on(active));
             if missing && let Some(g) = engine.groups.at_mut(group) {
                 g.agreements.push_back(&mut engine.buffers, index);
+                engine.list_spare(index);
+            }
+        });
+    }
+
+    /// No byte of a link is in flight any more: RMBs that the peer knows on no other link
+    /// are out of its reach, as it was told of them while the others were being added.
+    /// Connections that it still writes to end; what is left of the RMBs is announced
+    /// anew, as nothing tells the peer which ones they were.
+    //= RMB-009
+    //= RMB-010
+    //= FAILOVER-025
+    pub(in super::super) fn announce_lost_rmbs(&mut self, group: u32) {
+        let mut alive = LinkSet::EMPTY;
+        for (_, link) in self.select_links(group, |l| l.is_known() && l.goal != QpGoal::Gone) {
+            alive.insert(link.position);
+        }
+        let mut any = false;
+        self.each_buffer(group, |engine, index| {
+            if let Some(b) = engine.buffers.at_mut(index)
+                && b.ism.is_none()
+                && b.kind == BufferKind::Rmb
+                && b.agreement == Agreement::Confirmed
+                && b.announced.and(alive).is_empty()
+            {
+                b.agreement = Agreement::None;
+                b.announced = LinkSet::EMPTY;
+                any = true;
+                engine.list_spare(index);
+            }
+        });
+        if !any {
+            return;
+        }
+        self.each_member(group, Self::strand_reader);
+        self.each_buffer(group, |engine, index| {
+            if engine
+                .buffers
+                .at(index)
+                .is_some_and(|b| !b.registered().is_empty())
+            {
+                engine.announce_rmb(group, index);
+                engine.poke_buffer(index);
             }
         });
     }

@@ -8,6 +8,7 @@ use crate::command::QpAddress;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::id::NONE;
 use crate::link_group::{Standing, find_remote_rmb};
 use crate::rendezvous::{FormerLink, PeerEnd};
 
@@ -88,18 +89,14 @@ impl Engine<'_> {
         let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return false;
         };
-        let rkey = confirm.rtoken.rkey;
-        let steps = &mut self.core.steps;
-        let rmb = find_remote_rmb(&mut self.remote_rmbs, &list, position, rkey, steps);
-        let same = self
-            .remote_rmbs
-            .at(rmb)
-            .is_some_and(|known| known.rtoken(position) == Some(confirm.rtoken));
+        let (rtoken, steps) = (confirm.rtoken, &mut self.core.steps);
+        let rmb = find_remote_rmb(&mut self.remote_rmbs, &list, position, rtoken, steps);
+        let known = rmb != NONE;
         let generation = self.remote_rmbs.generation(rmb);
         if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.remote_rmb = same.then_some((rmb, generation));
+            h.remote_rmb = known.then_some((rmb, generation));
         }
-        same
+        known
     }
 
     /// A link leaves its group: rendezvous whose Confirm is on its way remember it.

@@ -8,7 +8,7 @@ use crate::command::BufferKind;
 use crate::config::{CONTINUATION_ROUNDS, RMBS_PER_GROUP};
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::link_group::remote_rmb;
+use crate::link_group::{Flow, remote_rmb};
 use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
 use crate::wire::types::RKey;
 
@@ -27,13 +27,16 @@ impl Engine<'_> {
         self.send_continuation(group);
     }
 
-    /// Counts the RMBs the peer knows: those are to be told of (LLC-040).
+    /// Counts the RMBs that the peer knows on the carrier (LLC-040). From here on none
+    /// comes or goes: CONFIRM RKEY and DELETE RKEY of this side wait for the end of the
+    /// addition, but for one that crossed ADD LINK.
     //= LLC-040
     pub(super) fn count_own_rmbs(&mut self, group: u32) {
         let first = self.groups.at(group).and_then(|g| g.buffers.first());
+        let carrier = self.addition(group).carrier;
         let mut left = 0u8;
         self.each_buffer(group, |engine, index| {
-            if engine.is_announced_rmb(index) {
+            if engine.is_announced_rmb(group, index, carrier) {
                 left = left.saturating_add(1);
             }
         });
@@ -45,13 +48,22 @@ impl Engine<'_> {
         self.set_addition(group, addition);
     }
 
-    pub(in super::super) fn is_announced_rmb(&self, index: u32) -> bool {
-        self.buffers
-            .at(index)
-            .is_some_and(|b| b.kind == BufferKind::Rmb && b.is_announced() && !b.retired)
+    /// Whether a buffer is an RMB that the peer knows by its key on this link, and that
+    /// is not being withdrawn.
+    //= RMB-010
+    pub(in super::super) fn is_announced_rmb(&self, group: u32, index: u32, link: u32) -> bool {
+        let withdrawn = self
+            .groups
+            .at(group)
+            .is_some_and(|g| matches!(g.flow, Flow::DeleteRkey { buffer, .. } if buffer == index));
+        let (Some(b), Some(l)) = (self.buffers.at(index), self.links.at(link)) else {
+            return false;
+        };
+        b.kind == BufferKind::Rmb && b.announced.contains(l.position) && !b.retired && !withdrawn
     }
 
-    /// The next message of this side, with up to two of its RMBs.
+    /// The next message of this side, with up to two of its RMBs; `None` if one that was
+    /// counted is gone, so that no message could be true.
     //= LLC-034
     //= LLC-035
     //= LLC-036
@@ -59,7 +71,8 @@ impl Engine<'_> {
     //= LLC-039
     fn next_continuation(&mut self, group: u32, reply: bool) -> Option<LlcMessage> {
         let mut addition = self.addition(group);
-        let carrier = self.links.at(addition.carrier)?.position;
+        let over = addition.carrier;
+        let carrier = self.links.at(over)?.position;
         let (position, number) = self
             .links
             .at(addition.link)
@@ -70,24 +83,18 @@ impl Engine<'_> {
         while addition.left > 0 && !pairs.is_full() {
             let index = addition.next_rmb;
             if index == NONE {
-                // One was deleted meanwhile; the peer is told no more of it.
-                addition.left = 0;
-                break;
+                return None;
             }
             self.step();
             addition.next_rmb = list.next(&mut self.buffers, index).unwrap_or(NONE);
-            if !self.is_announced_rmb(index) {
+            if !self.is_announced_rmb(group, index, over) {
                 continue;
             }
-            let Some(buffer) = self.buffers.at_mut(index) else {
-                continue;
-            };
-            if let (Some(reference), Some(new)) = (buffer.rtoken(carrier), buffer.rtoken(position))
-            {
-                let reference = reference.rkey;
-                let _ = pairs.push(RTokenPair { reference, new });
-                buffer.announced.insert(position);
-            }
+            let buffer = self.buffers.at_mut(index)?;
+            let (reference, new) = (buffer.rtoken(carrier)?, buffer.rtoken(position)?);
+            let reference = reference.rkey;
+            let _ = pairs.push(RTokenPair { reference, new });
+            buffer.announced.insert(position);
             addition.left = addition.left.saturating_sub(1);
         }
         self.set_addition(group, addition);
@@ -101,7 +108,8 @@ impl Engine<'_> {
 
     fn send_continuation(&mut self, group: u32) {
         let Some(message) = self.next_continuation(group, false) else {
-            return;
+            //= LLC-041
+            return self.abandon_addition(group, true);
         };
         let carrier = self.addition(group).carrier;
         let stage = AddingStage::AwaitingContinuationReply;
@@ -165,8 +173,14 @@ impl Engine<'_> {
             }
             return;
         }
+        // Counted anew: an RMB whose exchange had crossed ADD LINK may be known by now, or
+        // gone.
+        if addition.rounds == 0 {
+            self.count_own_rmbs(group);
+        }
         let Some(reply) = self.next_continuation(group, true) else {
-            return;
+            //= LLC-041
+            return self.abandon_addition(group, true);
         };
         let done = self.addition(group).left == 0 && peer_left == 0;
         let timeouts = self.core.config.timeouts;
@@ -197,14 +211,16 @@ impl Engine<'_> {
             if pair.reference == RKey(0) && pair.new.rkey == RKey(0) {
                 continue;
             }
-            let known = remote_rmb::find(
+            // Of two RMBs with one key nothing tells which is meant. They stay on the
+            // links that they are known on.
+            let known = remote_rmb::find_only(
                 &mut self.remote_rmbs,
                 &g.remote_rmbs,
                 carrier,
                 pair.reference,
                 &mut self.core.steps,
             );
-            if let Some(rmb) = self.remote_rmbs.at_mut(known) {
+            if let Some(rmb) = known.and_then(|rmb| self.remote_rmbs.at_mut(rmb)) {
                 rmb.set_rtoken(new, pair.new);
             }
         }

@@ -71,6 +71,7 @@ impl Engine<'_> {
                 link.new_until = until;
             }
             self.tell_links(group);
+            self.wake_rendezvous(group);
         }
     }
 

@@ -109,7 +109,8 @@ impl Engine<'_> {
         }
         let carrier = self.rkey_carrier(group, buffer);
         let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
-            // No link to say it on: the group ends.
+            // Every link that it is known on has failed. Once nothing is in flight on
+            // these it is announced as a new one.
             return;
         };
         //= LLC-066
@@ -208,9 +209,8 @@ impl Engine<'_> {
             });
             self.request(carrier, &message);
         } else if !flags.contains(RkeyFlags::NEGATIVE) {
-            let present = self.active_links(group);
             if let Some(b) = self.buffers.at_mut(buffer) {
-                b.announced = b.announced.or(links).and(present);
+                b.announced = b.announced.or(links);
             }
             self.settle_agreement(buffer, Agreement::Confirmed);
             self.announce_missing_links(group);
@@ -241,7 +241,12 @@ impl Engine<'_> {
             return;
         };
         if b.is_announced() {
+            let group = b.group;
             self.settle_agreement(buffer, Agreement::Confirmed);
+            //= RENDEZVOUS-056
+            self.each_member(group, |engine, conn| {
+                engine.decline_incomplete(conn, buffer);
+            });
             return;
         }
         b.retired = true;
@@ -253,9 +258,13 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };
+        let group = b.group;
         b.agreement = agreement;
-        let waiter = core::mem::replace(&mut b.waiter, NONE);
-        self.wake(waiter);
+        match core::mem::replace(&mut b.waiter, NONE) {
+            // It was given out before, and became incomplete: any number may wait.
+            NONE => self.wake_rendezvous(group),
+            waiter => self.wake(waiter),
+        }
         self.withdraw_if_due(buffer);
         self.list_spare(buffer);
     }

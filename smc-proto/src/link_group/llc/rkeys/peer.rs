@@ -4,6 +4,7 @@ use super::super::super::{IncomingRkey, Link, LinkSet, Role, Standing, remote_rm
 use super::super::Flow;
 use super::super::form::emit_short;
 use crate::engine::Engine;
+use crate::id::NONE;
 use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
 use crate::wire::llc::{
     ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
@@ -25,6 +26,10 @@ impl Engine<'_> {
         mut message: ConfirmRkey,
     ) {
         message.reply = true;
+        // It begins anew, whatever becomes of it.
+        if let Some(g) = self.groups.at_mut(group) {
+            g.incoming_rkey = None;
+        }
         if self.links_change(group) {
             //= LLCSER-012
             //= LLCSER-015
@@ -38,11 +43,15 @@ impl Engine<'_> {
         //= RMB-031
         let rmb = self
             .learned_before(group, link, &message)
-            .or_else(|| self.learn_rtoken(group, position, message.rtoken));
+            .or_else(|| self.learn_rtoken(group, position, message.rtoken))
+            .filter(|rmb| !self.is_moved(group, link, *rmb, &message.others));
         let left = message
             .other_links
             .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
         if let Some(rmb) = rmb {
+            if let Some(remote) = self.remote_rmbs.at_mut(rmb) {
+                remote.set_rtoken(position, message.rtoken);
+            }
             self.learn_entries(group, link, rmb, &message.others);
             let incoming = IncomingRkey {
                 rmb,
@@ -73,8 +82,18 @@ impl Engine<'_> {
     ) {
         message.reply = true;
         let incoming = self.groups.at(group).and_then(|g| g.incoming_rkey);
-        let Some(incoming) = incoming.filter(|i| i.carrier == link && i.left >= message.remaining)
-        else {
+        let fits = |i: &IncomingRkey| {
+            i.carrier == link
+                && i.left >= message.remaining
+                && !self.is_moved(group, link, i.rmb, &message.others)
+        };
+        let Some(incoming) = incoming.filter(fits) else {
+            //= LLC-065
+            if let Some(g) = self.groups.at_mut(group)
+                && incoming.is_some_and(|i| i.carrier == link)
+            {
+                g.incoming_rkey = None;
+            }
             message.flags |= RkeyFlags::NEGATIVE;
             self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
             return;
@@ -116,6 +135,19 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether an announcement contradicts what connections go by that write to this RMB:
+    /// their bytes would go to a wrong address on the link of such an entry.
+    //= RMB-010
+    fn is_moved(&self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) -> bool {
+        let Some(rmb) = self.remote_rmbs.at(rmb) else {
+            return false;
+        };
+        entries.iter().any(|entry| {
+            self.entry_position(group, carrier, entry)
+                .is_some_and(|position| rmb.is_moved_by(position, entry.rtoken))
+        })
+    }
+
     /// Where the link stands that an entry is for, if it is a known one and another
     /// than the one that carries the message. One that is being added counts: the
     /// client uses it when it has answered CONFIRM LINK, and what it tells then on
@@ -138,9 +170,8 @@ impl Engine<'_> {
         let list = self.groups.at(group)?.remote_rmbs;
         let known = |engine: &mut Self, position, rtoken: RToken| {
             let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
-            let rmb = remote_rmb::find(pool, &list, position, rtoken.rkey, steps);
-            let same = engine.remote_rmbs.at(rmb)?.rtoken(position) == Some(rtoken);
-            same.then_some(rmb)
+            let rmb = remote_rmb::find(pool, &list, position, rtoken, steps);
+            (rmb != NONE).then_some(rmb)
         };
         if known(self, over, message.rtoken).is_some() {
             return None;
@@ -150,10 +181,8 @@ impl Engine<'_> {
                 continue;
             };
             if let Some(rmb) = known(self, position, entry.rtoken)
-                && let Some(remote) = self.remote_rmbs.at_mut(rmb)
-                && remote.rtoken(over).is_none()
+                && self.remote_rmbs.at(rmb)?.rtoken(over).is_none()
             {
-                remote.set_rtoken(over, message.rtoken);
                 return Some(rmb);
             }
         }
