@@ -140,3 +140,18 @@ fn an_element_is_free_again_when_both_are_done_with_it_or_the_wait_is_over() {
     check!(s, third.rtoken, accept.rtoken);
     s.end();
 }
+
+#[test]
+fn one_link_at_most_is_less_than_a_peer_of_version_1_can_ask_for() {
+    //= LINK-012 test
+    //= LINK-016 test
+    for limit in [1, 0, 2] {
+        let mut s = Script::server().rnics(2);
+        let (conn, _) = s.server_asks_to_confirm();
+        s.send(Peer::confirms_with(1, 1, |m| m.max_links = limit));
+        s.expect_add_link();
+        s.peer_joins(1, 2, 2, &[1]);
+        s.expect_established(conn);
+        s.end();
+    }
+}

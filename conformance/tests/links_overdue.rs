@@ -3,7 +3,7 @@
 //! link that is to go.
 
 use conformance::check;
-use conformance::script::{Peer, Script};
+use conformance::script::{Kind, Peer, Script};
 use smc_proto::time::Duration;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 use smc_proto::wire::types::DeleteLinkReason;
@@ -220,4 +220,64 @@ fn a_server_that_knows_no_such_link_any_more_says_so_at_once() {
     s.write(conn, 5);
     s.over(1).expect_cdc();
     s.end();
+}
+
+#[test]
+fn a_carrier_that_leaves_while_it_is_tested_is_lost_without_an_answer() {
+    //= TIMER-027 test
+    //= LLC-080 test
+    let (mut s, conn, _) = Script::many_link_server(3);
+    s.break_link(3);
+    check!(s, s.over(1).expect_delete_link().link.0, 3);
+    s.wait_exactly(2 * SECOND);
+    s.over(1).expect_test_link();
+    // The client wants link 1 gone, too, in order: nothing watches it any more.
+    let reason = DeleteLinkReason::PROGRAM;
+    s.over(2).send(Peer::delete_because(1, reason));
+    s.skip();
+    s.pass(9 * SECOND, &[2]);
+    s.expect_silence();
+    s.pass(SECOND, &[2]);
+    let gone = s.over(2).expect_delete_link();
+    s.agree(2, gone);
+    let other = s.over(2).expect_delete_link();
+    check!(s, gone.link.0 + other.link.0, 4);
+    s.agree(2, other);
+    s.skip();
+    s.write(conn, 5);
+    s.over(2).expect_cdc();
+    s.end();
+}
+
+#[test]
+fn a_link_that_both_sides_gave_up_is_cut_off_if_it_does_not_become_idle() {
+    //= LLC-049 test
+    for client in [true, false] {
+        let (mut s, conn, _) = match client {
+            true => Script::two_link_client(),
+            false => Script::two_link_server(),
+        };
+        // An answer on link 1 is in flight for ever.
+        s.adapter.hold = Some(Kind::Send);
+        s.adapter.hold_link = Some(s.link_no(1));
+        s.over(1).send(Peer::test_link(7, false));
+        s.over(1).expect_test_link_reply();
+        let link = s.link_no(1);
+        s.endpoint.delete_link(s.now, link);
+        s.pump();
+        let own = s.over(2).expect_delete_link();
+        match client {
+            true => {
+                s.over(2).send(Peer::delete_link(1));
+                s.over(2).expect_delete_link_reply();
+            }
+            false => s.agree(2, own),
+        }
+        s.skip();
+        s.wait_exactly(2 * SECOND);
+        s.expect_link_down(1);
+        s.write(conn, 5);
+        s.over(2).expect_cdc();
+        s.end();
+    }
 }

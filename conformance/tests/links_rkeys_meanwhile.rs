@@ -64,6 +64,7 @@ fn confirm_third_without(s: &mut Script, own: &ConfirmRkey) -> LlcMessage {
 
 #[test]
 fn a_connection_whose_rmb_the_peer_knows_on_no_link_any_more_ends() {
+    //= CASE-D23 test
     //= RMB-010 test
     //= FAILOVER-025 test
     //= ABORT-015 test
@@ -235,6 +236,7 @@ fn expect_one_pair(s: &mut Script) {
 
 #[test]
 fn an_rmb_that_is_withdrawn_is_not_counted_before_the_answer() {
+    //= CASE-D27 test
     //= LLC-036 test
     //= LLC-040 test
     let (mut s, first, own) = client_withdrawing_while_a_link_is_added();

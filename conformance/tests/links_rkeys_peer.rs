@@ -54,6 +54,7 @@ fn target(s: &mut Script, conn: ConnId) -> RToken {
 
 #[test]
 fn an_rmb_in_use_is_not_moved_by_another_announcement() {
+    //= CASE-D24 test
     //= RMB-010 test
     //= FAILOVER-021 test
     for client in [true, false] {
@@ -155,6 +156,7 @@ fn joins_beside(s: &mut Script) -> (ConnId, AlertToken) {
 
 #[test]
 fn rmbs_with_one_key_are_told_apart_by_their_addresses() {
+    //= CASE-D26 test
     //= RMB-008 test
     //= RMB-012 test
     let (mut s, first, _) = Script::two_link_client();
@@ -250,6 +252,7 @@ fn closed_here(client: bool) -> (Script, ConnId, AlertToken) {
 
 #[test]
 fn an_rmb_may_be_withdrawn_before_the_peers_close_is_here() {
+    //= CASE-D25 test
     //= RMB-028 test
     //= CLOSE-028 test
     for client in [true, false] {

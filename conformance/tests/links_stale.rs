@@ -100,9 +100,9 @@ fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
     let own = LlcMessage::ConfirmRkey(s.over(2).expect_confirm_rkey());
     s.over(2).send(Peer::offer(3, 1));
     s.over(2).expect_add_link_reply();
+    s.peer_asks_continuations(2, 3, &[1]);
     s.over(2).send(Peer::reply_to(&own));
     s.expect_confirm(conn);
-    s.peer_asks_continuations(2, 3, &[1]);
     s.over(3).send(Peer::asks(3, 1));
     s.over(3).expect_confirm_link_reply();
     s.skip_hints();

@@ -3,7 +3,7 @@
 use conformance::rig::Rig;
 use conformance::rig::linux::{QPN, add_link, confirm_link, extended, half, octets, proposal, rmb};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::event::Event;
+use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
@@ -217,4 +217,32 @@ fn keys_are_not_refused_while_links_change() {
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     assert_eq!(rig.endpoint.usage().remote_rmbs, 3);
     assert_eq!(rig.qps.len(), 2, "nothing was lost by it");
+}
+
+#[test]
+fn a_confirm_of_version_1_behind_an_accept_of_version_2_ends_the_connection() {
+    //= CLC-008 test
+    let reason = CloseReason::PeerMisbehaved;
+    for first in [true, false] {
+        let mut rig = Rig::new(1, |_| {});
+        if !first {
+            let _ = rig.server_up();
+        }
+        let (conn, accept) = rig.server_accepts(&proposal());
+        assert_eq!((accept.first_contact, accept.v2.is_some()), (first, true));
+        let rtoken = if first { half().rtoken } else { rmb(2) };
+        let confirm = AcceptConfirm {
+            first_contact: first,
+            rtoken,
+            v2: None,
+            ..half()
+        };
+        rig.hear(conn, &ClcMessage::Confirm(confirm));
+        assert!(rig.happened(|event| *event == Event::Closed { conn, reason }));
+        assert!(
+            !rig.happened(
+                |event| matches!(event, Event::Established { conn: of, .. } if *of == conn)
+            )
+        );
+    }
 }

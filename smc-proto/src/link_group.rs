@@ -53,6 +53,7 @@ mod link;
 mod llc;
 mod matching;
 mod moving;
+mod peer_rmbs;
 mod ports;
 mod remote_rmb;
 mod room;

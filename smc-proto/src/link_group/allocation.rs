@@ -1,11 +1,8 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
 use super::ism::IsmBuffer;
-use super::remote_rmb::{self, RemoteRmb};
 use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
-use crate::config::RMBS_PER_GROUP;
-use crate::connection::{Connection, FatalCause};
 use crate::connection_record::Element;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -13,7 +10,7 @@ use crate::path::LocalPath;
 use crate::planted::PlantedBug;
 use crate::version::Terms;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
-use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn, RToken};
+use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn};
 
 impl Engine<'_> {
     /// A new group with its first link, whose queue pair is asked for at once.
@@ -319,148 +316,6 @@ impl Engine<'_> {
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.list_spare(index);
-    }
-
-    /// Stores an RToken of the peer unless it is known: its RMB, or `None` if the
-    /// table is full (RMB-001, reliability H15).
-    pub(crate) fn learn_rtoken(&mut self, group: u32, position: u8, rtoken: RToken) -> Option<u32> {
-        let g = self.groups.at_mut(group)?;
-        let known = remote_rmb::find(
-            &mut self.remote_rmbs,
-            &g.remote_rmbs,
-            position,
-            rtoken,
-            &mut self.core.steps,
-        );
-        if known != NONE {
-            return Some(known);
-        }
-        // A peer may announce RMBs ahead of need (RMB-031), but not use up the
-        // table of all peers (reliability H15, H22).
-        let scarce = self.remote_rmbs.used() > self.remote_rmbs.capacity() >> 1;
-        let needed = g.connection_count.saturating_mul(2).saturating_add(8);
-        if g.remote_rmb_count >= RMBS_PER_GROUP || (scarce && g.remote_rmb_count >= needed) {
-            return None;
-        }
-        let (index, _) = self.remote_rmbs.insert(RemoteRmb::new(position, rtoken))?;
-        g.remote_rmbs.push_back(&mut self.remote_rmbs, index);
-        g.remote_rmb_count = g.remote_rmb_count.saturating_add(1);
-        self.offer_group(group);
-        Some(index)
-    }
-
-    /// Forgets an RMB of the peer; connections that write to it are aborted
-    /// without another write (AMB-50). Whether it was known. Of several RMBs with this
-    /// key the peer withdraws one that no connection uses (RMB-028).
-    pub(crate) fn forget_rkey(
-        &mut self,
-        group: u32,
-        position: u8,
-        rkey: crate::wire::types::RKey,
-    ) -> bool {
-        let Some(g) = self.groups.at_mut(group) else {
-            return false;
-        };
-        let list = g.remote_rmbs;
-        let find = |engine: &mut Self, holds: fn(&RemoteRmb) -> bool| {
-            let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
-            let matches = |rmb: &RemoteRmb| rmb.has_key(position, rkey) && holds(rmb);
-            remote_rmb::find_behind(pool, &list, None, steps, matches)
-        };
-        let mut index = find(self, |_| true);
-        if self.remote_rmbs.at(index).is_some_and(RemoteRmb::is_in_use) {
-            self.leave_finished_elements(group);
-            index = match find(self, |rmb| !rmb.is_in_use()) {
-                NONE => index,
-                unused => unused,
-            };
-        }
-        if index == NONE {
-            return false;
-        }
-        while self
-            .remote_rmbs
-            .at_mut(index)
-            .is_some_and(|rmb| !rmb.elements().is_empty())
-        {
-            let user = self.user_of(group, index, 0, NONE);
-            if user == NONE {
-                break;
-            }
-            self.cut_off(user, FatalCause::RmbeConflict);
-        }
-        self.remove_remote_rmb(group, index);
-        self.offer_group(group);
-        true
-    }
-
-    /// Gives up the peer's elements of connections that have closed in order as far as
-    /// this side is concerned: they write no more. The peer's own close, over another
-    /// link, may arrive behind what it does with the element then.
-    //= RMB-021
-    fn leave_finished_elements(&mut self, group: u32) {
-        self.each_member(group, |engine, conn| {
-            engine.leave_finished_element(conn);
-        });
-    }
-
-    /// Gives up the peer's element of a connection that will not write any more.
-    fn leave_finished_element(&mut self, conn: u32) {
-        let Some(record) = self.connections.at_mut(conn) else {
-            return;
-        };
-        if record
-            .connection
-            .as_ref()
-            .is_some_and(Connection::has_closed)
-        {
-            let remote = record.leave_remote();
-            if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {
-                rmb.elements().remove(remote.index);
-            }
-        }
-    }
-
-    pub(crate) fn remove_remote_rmb(&mut self, group: u32, index: u32) {
-        if let Some(g) = self.groups.at_mut(group) {
-            g.remote_rmbs.remove(&mut self.remote_rmbs, index);
-            g.remote_rmb_count = g.remote_rmb_count.saturating_sub(1);
-            // A CONTINUATION must not reach whoever gets the slot next.
-            if g.incoming_rkey
-                .is_some_and(|incoming| incoming.rmb == index)
-            {
-                g.incoming_rkey = None;
-            }
-        }
-        self.remote_rmbs.remove(index);
-    }
-
-    /// Aborts the connection that used an element the peer gave to another one.
-    //= RMB-023
-    //= RMB-024
-    //= RMB-025
-    //= RMB-026
-    //= RMB-027
-    pub(crate) fn abort_user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) {
-        let user = self.user_of(group, rmb, index, except);
-        self.leave_finished_element(user);
-        if self.user_of(group, rmb, index, except) != NONE {
-            self.cut_off(user, FatalCause::RmbeConflict);
-        }
-    }
-
-    /// Ends a connection whose remote element must not be written any more.
-    fn cut_off(&mut self, conn: u32, cause: FatalCause) {
-        let remote = match self.connections.at_mut(conn) {
-            Some(record) => record.leave_remote(),
-            None => return,
-        };
-        if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {
-            rmb.elements().remove(remote.index);
-        }
-        self.with_connection(conn, |connection, now, config| {
-            connection.on_fatal(now, &config.connection, cause);
-        });
     }
 
     /// Takes a buffer that is no longer memory out of the tables.

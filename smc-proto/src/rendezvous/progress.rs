@@ -99,7 +99,11 @@ impl Engine<'_> {
     /// hold any more; it waits until that is restored, or becomes Decline.
     //= RENDEZVOUS-056
     fn review_word(&mut self, handshake: u32, conn: u32, role: Role) {
-        if matches!(self.prepared(conn, role), Prepared::Yes) {
+        let first_contact = self
+            .connections
+            .at(conn)
+            .is_some_and(|record| record.first_contact);
+        if first_contact || matches!(self.prepared(conn, role), Prepared::Yes) {
             return;
         }
         let wait = self
@@ -137,7 +141,10 @@ impl Engine<'_> {
     /// The links of a group changed, or what the peer knows of its RMBs: rendezvous look
     /// whether they can go on.
     pub(crate) fn wake_rendezvous(&mut self, group: u32) {
-        self.each_member(group, |engine, conn| engine.wake(conn));
+        // The first contact does not wait for further links.
+        if self.groups.at(group).is_some_and(|g| g.is_active()) {
+            self.each_member(group, |engine, conn| engine.wake(conn));
+        }
     }
 
     /// Whether Accept or Confirm is to be sent next.

@@ -1,6 +1,6 @@
 //! Links: how they come to be, what they carry, how they end.
 
-use smc_proto::wire::llc::DeleteLinkFlags;
+use smc_proto::wire::llc::{DeleteLinkFlags, RTokenPair};
 use smc_proto::wire::types::LinkNumber;
 
 use crate::deviation;
@@ -357,13 +357,15 @@ fn round_rmbs(view: &LlcView<'_>) -> Judgement {
     for (place, pair) in pairs.iter().enumerate() {
         let key = pair.reference;
         let Some(rmb) = view.group.rmb(view.from, view.index, key) else {
-            return Judgement::Known(
-                &deviation::CONTINUATION_OF_CONNECTIONS,
-                format!(
-                    "a pair of key {key}, which is no RMB's on {}",
-                    view.link.name()
-                ),
+            let sentence = format!(
+                "a pair of key {key}, which is no RMB's on {}",
+                view.link.name()
             );
+            // What Linux fills up with, and nothing else.
+            if *pair != RTokenPair::default() {
+                return wrong!("{sentence}");
+            }
+            return Judgement::Known(&deviation::CONTINUATION_OF_CONNECTIONS, sentence);
         };
         let told = addition.map(|a| a.told.of(view.from));
         let again = pairs

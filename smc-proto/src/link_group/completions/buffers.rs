@@ -70,9 +70,13 @@ impl Engine<'_> {
 
     /// The links of a group changed: buffers may have work, or need less of it.
     pub(crate) fn review_buffers(&mut self, group: u32) {
+        let active = self.groups.at(group).is_some_and(|g| g.is_active());
         self.each_buffer(group, |engine, index| {
             engine.poke_buffer(index);
-            engine.list_spare(index);
+            // One that lacked but a link that is gone can be given out again.
+            if active {
+                engine.list_spare(index);
+            }
             if engine.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
                 engine.on_buffer_changed(group, index);
             }
