@@ -18,8 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::device::{Gid128, IsmDevice};
-use smc_transport_ism::shared::pairing::{Call, Outcome, Progress};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Peer, Progress};
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
@@ -84,7 +83,7 @@ enum Stage {
     /// Who accepted it is to say so.
     Calling(Call, Place),
     /// Channels that the server may have are to be taken in, up to this number.
-    Paired(Place, Gid128, u64),
+    Paired(Place, Peer, u64),
     /// The engine finds out what carries it.
     Deciding(Arc<Socket>, ConnId),
     /// This side has declined.
@@ -109,10 +108,10 @@ impl Attempt {
         };
         let room = place.is_some();
         let wish = shard.asking.before_connect(&socket, to, room);
-        let gid = shard.lock().transports.ism.device().facts().gid;
+        let gids = shard.lock().transports.ism.device().gids();
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let called = if pairs && room && wish.permitted.is_ok() {
-            let call = Call::announce(&socket, to, gid, shard.patience);
+            let call = Call::announce(&socket, to, gids, shard.patience);
             call.ok().flatten()
         } else {
             None
@@ -155,14 +154,14 @@ impl Attempt {
                     match call.poll(&self.tcp, reach, Instant::now()) {
                         Ok(Progress::Pending { until }) => {
                             match call.greets() {
-                                Some(peer) => greetings.is_with(number, peer.gid),
+                                Some(peer) => greetings.is_with(number, peer),
                                 None => self.end_greeting(),
                             }
                             self.stage = Stage::Calling(call, place);
                             return Ok(Step::Wait(Some(until)));
                         }
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
-                            let peer = paired.peer.gid;
+                            let peer = paired.peer;
                             // Without a channel to it, the server declines.
                             let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
                             self.end_greeting();
@@ -238,13 +237,13 @@ impl Attempt {
     }
 
     /// Lets the engine decide what carries a connection whose server will speak CLC.
-    fn propose(&self, place: Place, peer: Option<Gid128>) -> io::Result<Stage> {
+    fn propose(&self, place: Place, peer: Option<Peer>) -> io::Result<Stage> {
         let shard = &self.shard;
         let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
         let local = self.tcp.local_addr()?.ip();
-        let offered = state.transports.client(peer.is_some(), local, self.to);
+        let offered = state.transports.client(peer, local, self.to);
         if offered.has_rnics() {
             // The last thing that is said is not said over TCP.
             socket.teller()?;

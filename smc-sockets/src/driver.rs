@@ -15,8 +15,7 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
-use smc_transport_ism::device::Gid128;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Progress, Rendezvous};
+use smc_transport_ism::shared::pairing::{Answer, Outcome, Peer, Progress, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::{NotAsked, blame_own_user, is_near, unmet};
@@ -292,7 +291,7 @@ impl Driver {
         let shard = &self.shard;
         match outcome {
             Outcome::Paired(paired) => {
-                let peer = paired.peer.gid;
+                let peer = paired.peer;
                 // Without a channel to it, the engine declines.
                 let _ = shard.lock().transports.ism.device_mut().admit(paired);
                 Some(Promise::new(tcp, arrival, None, Some(peer)))
@@ -372,7 +371,7 @@ fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
 }
 
 /// Lets the engine decide what carries a connection whose client speaks CLC.
-fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, peer: Option<Gid128>) {
+fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, peer: Option<Peer>) {
     let mut state = shard.lock();
     let socket = Arc::new(Socket::new(tcp, None, shard.spin));
     socket.status().place = Some(place);

@@ -77,8 +77,8 @@ impl SmcListener {
             .asking
             .policy
             .listening(listener.local_addr()?.port());
-        let gid = stack.gid().filter(|_| permitted.is_ok());
-        let listening = Arc::new(Listening::new(listener, gid, asked)?);
+        let gids = stack.gids().filter(|_| permitted.is_ok());
+        let listening = Arc::new(Listening::new(listener, gids, asked)?);
         stack.shard().enlist(&listening)?;
         Ok(Self {
             stack: stack.clone(),

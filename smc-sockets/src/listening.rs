@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::EventfdFlags;
-use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::Rendezvous;
 
 use crate::discovery::NotAsked;
@@ -58,12 +58,12 @@ struct Queue {
 impl Listening {
     pub(crate) fn new(
         tcp: TcpListener,
-        gid: Option<Gid128>,
+        gids: Option<Gids>,
         asked: Result<(), NotAsked>,
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let port = tcp.local_addr()?.port();
-        let rendezvous = gid.and_then(|gid| Rendezvous::open(&tcp, gid).ok());
+        let rendezvous = gids.and_then(|gids| Rendezvous::open(&tcp, gids).ok());
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             tcp,

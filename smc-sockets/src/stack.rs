@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use smc_transport_ism::device::{Gid128, IsmDevice};
+use smc_transport_ism::shared::Gids;
 
 use smc_transport_ism::shared::pairing::Patience;
 
@@ -255,10 +255,10 @@ impl Stack {
     }
 
     /// How processes of this host call it, if shared memory is to be used.
-    pub(crate) fn gid(&self) -> Option<Gid128> {
-        let gid = || self.shard().lock().transports.ism.device().facts().gid;
+    pub(crate) fn gids(&self) -> Option<Gids> {
+        let gids = || self.shard().lock().transports.ism.device().gids();
         let pairs = self.shard().pairs && self.shard().memory_limit().is_none();
-        pairs.then(gid)
+        pairs.then(gids)
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {

@@ -123,6 +123,12 @@ impl<D: IsmDevice> Binding<D> {
         self.name_of(self.device.facts().gid)
     }
 
+    /// How peers name a device that has this GID.
+    #[must_use]
+    pub fn named(&self, gid: Gid128) -> IsmGid {
+        self.name_of(gid)
+    }
+
     /// Whether a peer's device can be reached, as a server tells the engine in
     /// [`IsmPath::reaches`](smc_proto::path::IsmPath::reaches).
     pub fn reaches(&mut self, peer: IsmGid) -> bool {

@@ -25,6 +25,7 @@ mod arrivals;
 mod channel;
 mod departures;
 mod device;
+mod gids;
 mod in_flight;
 mod ism;
 mod kept;
@@ -39,6 +40,7 @@ mod words;
 
 pub use crate::memory::file_size_limit;
 pub use device::Device;
+pub use gids::Gids;
 pub use spin::SpinBudget;
 pub use words::{Call, Words};
 

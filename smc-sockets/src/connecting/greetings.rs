@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Peer;
 
 /// Attempts that have told their server to go on, and have not taken its channel in.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Greetings(Mutex<Under>);
 struct Under {
     last: u64,
     /// By their numbers; the peer, as far as it is known.
-    way: Vec<(u64, Option<Gid128>)>,
+    way: Vec<(u64, Option<Peer>)>,
 }
 
 impl Greetings {
@@ -34,7 +34,7 @@ impl Greetings {
     }
 
     /// Its peer is known.
-    pub(super) fn is_with(&self, number: u64, peer: Gid128) {
+    pub(super) fn is_with(&self, number: u64, peer: Peer) {
         let mut under = self.under();
         let way = under.way.iter_mut().find(|(of, _)| *of == number);
         if let Some((_, of)) = way {
@@ -53,20 +53,22 @@ impl Greetings {
     }
 
     /// Whether all up to this number that may be with a peer are over.
-    pub(super) fn are_over(&self, last: u64, peer: Gid128) -> bool {
-        let concerns = |(number, of): &(u64, Option<Gid128>)| {
-            *number <= last && of.is_none_or(|of| of == peer)
-        };
+    pub(super) fn are_over(&self, last: u64, peer: Peer) -> bool {
+        let concerns =
+            |(number, of): &(u64, Option<Peer>)| *number <= last && of.is_none_or(|of| of == peer);
         !self.under().way.iter().any(concerns)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Gid128, Greetings};
+    use super::{Greetings, Peer};
+    use smc_transport_ism::device::Gid128;
 
-    const ONE: Gid128 = Gid128 { gid: 1, ext: 1 };
-    const TWO: Gid128 = Gid128 { gid: 2, ext: 2 };
+    const GID: Gid128 = Gid128 { gid: 1, ext: 1 };
+    const ONE: Peer = Peer { gid: GID, uid: 1 };
+    /// Another user may claim the same GID.
+    const TWO: Peer = Peer { gid: GID, uid: 2 };
 
     #[test]
     fn only_earlier_greetings_of_the_same_peer_are_waited_for() {

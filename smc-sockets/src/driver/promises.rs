@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use smc_proto::config::Timeouts;
-use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Peer;
 
 use super::{Driver, Token, serve};
 use crate::carrier::Cause;
@@ -29,7 +29,7 @@ pub(super) struct Promise {
     /// Why this side declines it.
     declines: Option<Cause>,
     /// Paired with this side: the device at the other end.
-    peer: Option<Gid128>,
+    peer: Option<Peer>,
     /// Bytes that wake the driver.
     low_water: usize,
     /// When its time is up.
@@ -41,7 +41,7 @@ impl Promise {
         tcp: TcpStream,
         arrival: Arrival,
         declines: Option<Cause>,
-        peer: Option<Gid128>,
+        peer: Option<Peer>,
     ) -> Self {
         Self {
             tcp,

@@ -244,7 +244,7 @@ impl State {
             gid: peer.gid,
             ext: peer.gid_ext,
         };
-        let theirs = |entry: &&Entry| entry.peer == Some(peer);
+        let theirs = |entry: &&Entry| entry.peer.is_some_and(|of| of.gid == peer);
         let conns: Vec<_> = self.sockets.iter().flatten().filter(theirs).collect();
         let conns: Vec<_> = conns.into_iter().map(|entry| entry.conn).collect();
         // Octets behind an urgent one are saved, too.

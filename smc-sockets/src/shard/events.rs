@@ -165,7 +165,8 @@ impl State {
             return;
         };
         let proposed = self.engine.proposal(conn);
-        let offered = self.transports.server(local.ip(), proposed);
+        let peer = self.entry(conn).and_then(|entry| entry.peer);
+        let offered = self.transports.server(peer, local.ip(), proposed);
         // Who no longer waits for an answer has ended.
         let _ = self.engine.accept(now, conn, offered.paths());
     }

@@ -9,7 +9,8 @@ use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::types::BufferSize;
-use smc_transport_ism::device::{Gid128, MAX_DMB_LEN};
+use smc_transport_ism::device::MAX_DMB_LEN;
+use smc_transport_ism::shared::pairing::Peer;
 
 use super::attention::Attention;
 use super::transports::Transports;
@@ -41,7 +42,7 @@ pub(super) struct Entry {
     pub(super) conn: ConnId,
     pub(super) socket: Arc<Socket>,
     /// Paired with this side: the device at the other end.
-    pub(super) peer: Option<Gid128>,
+    pub(super) peer: Option<Peer>,
     /// Where it is handed out once it is known what carries it.
     pub(super) arrival: Option<Arrival>,
     /// Whatever happens to it is to be heard at once, and by the driver.
@@ -86,7 +87,7 @@ impl State {
         &mut self,
         conn: ConnId,
         socket: Arc<Socket>,
-        peer: Option<Gid128>,
+        peer: Option<Peer>,
         arrival: Option<Arrival>,
     ) {
         socket.entered(conn);

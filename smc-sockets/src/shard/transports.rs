@@ -26,6 +26,7 @@ use smc_proto::time::Instant;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
 use smc_transport_ism::shared::Device;
+use smc_transport_ism::shared::pairing::Peer;
 
 pub(crate) use verbs::{Rnics, Verbs};
 
@@ -164,20 +165,34 @@ impl Transports {
     }
 
     /// What a client proposes: shared memory if it is paired with the server.
-    pub(crate) fn client(&mut self, paired: bool, local: IpAddr, peer: SocketAddr) -> Offered {
+    pub(crate) fn client(
+        &mut self,
+        paired: Option<Peer>,
+        local: IpAddr,
+        peer: SocketAddr,
+    ) -> Offered {
         let rnics = self.verbs.as_mut().map(|verbs| verbs.client(local, peer));
         Offered {
-            ism: paired.then(|| self.path()),
+            ism: paired.map(|paired| self.path(Some(paired))),
             rnics: rnics.unwrap_or_default(),
         }
     }
 
     /// What a server with this address has for a Proposal.
-    pub(crate) fn server(&mut self, local: IpAddr, proposed: Option<Proposed>) -> Offered {
-        let mut path = self.path();
+    pub(crate) fn server(
+        &mut self,
+        paired: Option<Peer>,
+        local: IpAddr,
+        proposed: Option<Proposed>,
+    ) -> Offered {
+        let mut path = self.path(paired);
         let mut rnics = Vec::new();
         if let Some(proposed) = proposed {
-            path.reaches = proposed.ism_gids().find(|gid| self.ism.reaches(*gid));
+            // Only the process that was paired is reached, whatever else is proposed.
+            //= SHM-055
+            let joined = paired.filter(|peer| self.ism.device().is_joined(peer));
+            let wanted = joined.map(|peer| self.ism.named(peer.gid));
+            path.reaches = proposed.ism_gids().find(|gid| Some(*gid) == wanted);
             if let Some(verbs) = &mut self.verbs {
                 rnics = verbs.server(local, &proposed);
             }
@@ -186,11 +201,14 @@ impl Transports {
         Offered { ism, rnics }
     }
 
-    fn path(&self) -> IsmPath {
+    fn path(&self, paired: Option<Peer>) -> IsmPath {
+        let device = self.ism.device();
+        let toward = |peer: Peer| self.ism.named(device.gids().toward(peer.uid));
+        let gid = paired.map_or(self.ism.gid(), toward);
         IsmPath {
-            v2: self.ism.device().facts().version_2,
+            v2: device.facts().version_2,
             attaches: true,
-            ..IsmPath::new(self.ism.id(), self.ism.gid())
+            ..IsmPath::new(self.ism.id(), gid)
         }
     }
 }

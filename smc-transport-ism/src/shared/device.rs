@@ -11,6 +11,7 @@ use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
 
 use super::alarm::Alarm;
 use super::channel::{Begun, Channel};
+use super::gids::Gids;
 use super::in_flight::InFlight;
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
@@ -44,6 +45,7 @@ pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 /// An ISM device of this process, joined to devices of other processes by channels.
 pub struct Device {
     pub(super) gid: Gid128,
+    gids: Gids,
     pub(super) poller: OwnedFd,
     pub(super) channels: Slots<Channel>,
     pub(super) dmbs: Slots<OwnDmb>,
@@ -169,6 +171,7 @@ impl Device {
         let data = EventData::new_u64(ALARM);
         rustix::event::epoll::add(&poller, &alarm, data, EventFlags::IN)?;
         Ok(Self {
+            gids: Gids::secret()?,
             gid: Gid128 {
                 gid: super::random()?,
                 ext: super::random()?,
@@ -226,12 +229,20 @@ impl Device {
         Ok(peer)
     }
 
+    /// The GIDs that peers learn by [`pairing`](super::pairing), one for each user of
+    /// peers.
+    #[must_use]
+    pub fn gids(&self) -> Gids {
+        self.gids.clone()
+    }
+
     /// Takes a channel over.
     pub(super) fn adopt(&mut self, channel: Channel) -> io::Result<()> {
         let (peer, uid) = (channel.peer, channel.uid);
         // Who takes another's GID would only cut itself off, but in the other's name.
         let taken = |(_, known): (Key, &Channel)| known.peer == peer && known.uid != uid;
-        if peer == self.gid || self.channels.iter().any(taken) {
+        let is_own = peer == self.gid || peer == self.gids.toward(uid);
+        if is_own || self.channels.iter().any(taken) {
             self.bury(uid, channel.socket);
             return Err(io::ErrorKind::AddrInUse.into());
         }

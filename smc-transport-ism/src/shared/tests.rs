@@ -17,6 +17,7 @@ use super::Device;
 use super::channel::{Begun, Channel};
 use super::device::OF_A_STRANGER;
 use super::message::Message;
+use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{
     DeviceEvent, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
@@ -146,6 +147,24 @@ fn a_stranger_cannot_take_all_channels() {
     for gid in 2000..2000 + 2 * OF_A_STRANGER {
         assert_eq!(join(&mut device, gid, own), Ok(()));
     }
+}
+
+/// A process that has learned the GID of another one, and claims it first.
+//= SHM-055 test
+#[test]
+fn a_gid_that_another_user_has_learned_keeps_its_owner_from_nothing() {
+    let (mut device, owner) = (Device::open().unwrap(), Device::open().unwrap());
+    let own = rustix::process::geteuid().as_raw();
+    let [honest, attacker] = [own + 1, own + 2];
+    let mut join = |gid, uid| {
+        let (mut channel, bells, far) = begun_by_hostile(&device, gid);
+        channel.uid = uid;
+        device.adopt(channel).unwrap();
+        assert!(device.is_joined(&Peer { gid, uid }));
+        (bells, far)
+    };
+    let _claimed = join(owner.gids().toward(attacker), attacker);
+    let _joined = join(owner.gids().toward(own), honest);
 }
 
 fn offer(token: u64) -> Message {

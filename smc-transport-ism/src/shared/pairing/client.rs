@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 use super::kernel::{Kernel, Listening};
 use super::server::ends;
 use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, normal, spare};
-use crate::device::Gid128;
+use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
@@ -23,7 +23,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from
 #[derive(Debug)]
 pub struct Call {
     kernel: Kernel,
-    gid: Gid128,
+    gids: Gids,
     patience: Patience,
     state: Calling,
 }
@@ -65,7 +65,7 @@ impl Call {
     pub fn announce(
         tcp: impl AsFd,
         remote: SocketAddr,
-        gid: Gid128,
+        gids: impl Into<Gids>,
         patience: Patience,
     ) -> io::Result<Option<Self>> {
         let remote = normal(remote);
@@ -88,7 +88,7 @@ impl Call {
             return Ok(None);
         }
         let cookie = rustix::net::sockopt::socket_cookie(tcp)?;
-        let announce = Message::Announce { cookie, gid };
+        let gids = gids.into();
         let mut first = Some(first);
         let mut asked = Vec::new();
         for listener in listeners {
@@ -100,7 +100,8 @@ impl Call {
             // One that does not answer to its name may accept the connection and
             // speak plain TCP.
             let Some(one) = called else { return Ok(None) };
-            one.socket.send(announce, None)?;
+            let gid = gids.toward(one.uid);
+            one.socket.send(Message::Announce { cookie, gid }, None)?;
             asked.push(one);
         }
         let state = Calling::Announced {
@@ -111,7 +112,7 @@ impl Call {
         };
         Ok(Some(Self {
             kernel,
-            gid,
+            gids,
             patience,
             state,
         }))
@@ -253,7 +254,13 @@ impl Call {
                     if socket.send(Message::Go { fresh }, None).is_err() {
                         continue;
                     }
-                    return Ok(Some(Greeting::begin(peer, fresh, socket, self.gid, now)));
+                    return Ok(Some(Greeting::begin(
+                        peer,
+                        fresh,
+                        socket,
+                        self.gids.toward(uid),
+                        now,
+                    )));
                 }
                 Received::Message(..)
                 | Received::Stripped(_)

@@ -12,6 +12,7 @@ use rustix::net::SocketAddrAny;
 use super::kernel::Kernel;
 use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, normal, spare};
 use crate::device::Gid128;
+use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
@@ -32,7 +33,7 @@ const BACKLOG: i32 = 128;
 pub struct Rendezvous {
     socket: OwnedFd,
     kernel: Kernel,
-    gid: Gid128,
+    gids: Gids,
     pub(super) callers: Vec<Caller>,
     pub(super) process: u32,
 }
@@ -55,7 +56,7 @@ impl Rendezvous {
     /// # Errors
     /// The operating system's; [`io::ErrorKind::AddrInUse`] if a process of this user has the
     /// name. The listener then serves plain TCP.
-    pub fn open(listener: impl AsFd, gid: Gid128) -> io::Result<Self> {
+    pub fn open(listener: impl AsFd, gids: impl Into<Gids>) -> io::Result<Self> {
         let socket = Socket::unconnected()?;
         spare::bind(&socket, listener)?;
         rustix::net::listen(&socket, BACKLOG)?;
@@ -63,7 +64,7 @@ impl Rendezvous {
         Ok(Self {
             socket,
             kernel: Kernel::open()?,
-            gid,
+            gids: gids.into(),
             callers,
             process,
         })
@@ -120,7 +121,7 @@ impl Rendezvous {
             .send(
                 Message::Mine {
                     cookie,
-                    gid: self.gid,
+                    gid: self.gids.toward(uid),
                     joined,
                 },
                 None,
@@ -129,7 +130,7 @@ impl Rendezvous {
         let deadline = Instant::now() + patience.go.min(LONGEST);
         Some(Answer {
             state: Answering::Asked(socket),
-            gid: self.gid,
+            gid: self.gids.toward(uid),
             peer,
             may_greet,
             deadline,
