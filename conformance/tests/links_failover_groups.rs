@@ -128,7 +128,6 @@ fn a_server_that_hears_of_a_failure_moves_its_own_side_too() {
 
 #[test]
 fn a_connection_whose_rmb_the_other_link_does_not_reach_ends_and_others_go_on() {
-    //= FAILOVER-021 test
     //= RMB-010 test
     //= ABORT-015 test
     // The second connection's RMB was never announced for link 2.
@@ -226,7 +225,6 @@ fn more_connections_than_send_slots_move_at_once() {
 #[test]
 fn a_connection_survives_one_failure_after_another() {
     //= FAILOVER-002 test
-    //= FAILOVER-021 test
     //= LINK-042 test
     let (mut s, conn, _) = Script::two_link_server();
     let (mut now, mut link) = (1, 2);

@@ -57,7 +57,6 @@ fn reversed_roles_are_another_group() {
 #[test]
 fn a_link_is_one_queue_pair_between_one_port_here_and_one_there() {
     //= LINK-001 test
-    //= LINK-006 test
     let (s, _, _) = Script::many_link_server(3);
     let ends: Vec<_> = s.adapter.connected.iter().map(|(peer, _)| peer).collect();
     check!(s, ends.len(), 3);

@@ -58,7 +58,6 @@ fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
 #[test]
 fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_yet() {
     //= CASE-D09 test
-    //= FAILOVER-021 test
     //= ABORT-015 test
     //= RMB-021 test
     // D8, D9: it came while the link was added, and the RNIC is slow. Over the link

@@ -2,8 +2,8 @@
 
 use conformance::check;
 use conformance::script::{Peer, Script};
-use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
-use smc_proto::wire::clc::AcceptConfirm;
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, Qpn, RmbeIndex};
 
 #[test]
@@ -13,7 +13,6 @@ fn the_first_contact_of_a_client_is_told_in_order() {
     //= RENDEZVOUS-024 test
     //= CLC-028 test
     //= CLC-040 test
-    //= CLC-043 test
     let mut s = Script::client();
     let conn = s.connect();
     let proposal = s.expect_proposal(conn);
@@ -285,6 +284,75 @@ fn data_that_overtakes_add_link_is_held() {
     check!(s, s.readable(conn), 50);
     s.expect_story(&["ADD LINK reply", "Established", "Readable"]);
     s.end();
+}
+
+#[test]
+fn an_urgent_octet_that_overtakes_add_link_is_urgent_whatever_follows() {
+    //= CDC-033 test
+    let mut s = Script::client();
+    let (conn, confirm) = s.client_confirms_link();
+    let link = s.link();
+    let urgent = Cdc {
+        producer_flags: ProducerFlags::URGENT_PENDING | ProducerFlags::URGENT_PRESENT,
+        ..Peer::cdc(confirm.alert_token, 1, 20, 0)
+    };
+    s.send_cdc(link, urgent);
+    s.send_cdc(link, Peer::cdc(confirm.alert_token, 2, 50, 0));
+    s.send(s.peer.add_link());
+    s.expect_add_link_rejection();
+    // 19 octets are before it.
+    let ahead = s.on(conn, |c, _| c.urgent().map(|(ahead, _)| ahead));
+    check!(s, ahead, Some(19));
+    s.expect_story(&["ADD LINK reply", "Established", "Urgent"]);
+    s.end();
+}
+
+#[test]
+fn an_older_message_that_overtakes_add_link_does_not_replace_a_newer_one() {
+    //= CDC-033 test
+    let mut s = Script::client();
+    let (conn, confirm) = s.client_confirms_link();
+    let link = s.link();
+    s.send_cdc(link, Peer::cdc(confirm.alert_token, 2, 50, 0));
+    s.send_cdc(link, Peer::cdc(confirm.alert_token, 1, 20, 0));
+    s.send(s.peer.add_link());
+    s.expect_add_link_rejection();
+    check!(s, s.readable(conn), 50);
+    s.expect_story(&["ADD LINK reply", "Established", "Readable"]);
+    s.end();
+}
+
+#[test]
+fn a_confirm_has_the_layout_of_an_accept_and_the_clients_values() {
+    //= CLC-043 test
+    let mut s = Script::client();
+    let (_, confirm) = s.client_confirms();
+    check!(s, confirm.gid, s.paths[0].gid);
+    check!(s, confirm.mac, s.paths[0].mac);
+    check!(s, confirm.peer_id == s.peer.id, false);
+    let octets = Peer::octets(&ClcMessage::Confirm(confirm));
+    let mut accept = Peer::octets(&ClcMessage::Accept(confirm));
+    check!(s, (accept[4], octets[4], octets.len()), (2, 3, 68));
+    accept[4] = 3;
+    check!(s, octets.clone(), accept);
+    // RFC 7609 figure 12, from the queue pair on.
+    let rtoken = confirm.rtoken;
+    let expected = [
+        &confirm.gid.0[..],
+        &confirm.mac.0,
+        &confirm.qpn.octets(),
+        &rtoken.rkey.0.to_be_bytes(),
+        &[confirm.rmbe_index.0],
+        &confirm.alert_token.0.to_be_bytes(),
+    ];
+    check!(s, octets[16..50].to_vec(), expected.concat());
+    check!(
+        s,
+        octets[52..60].to_vec(),
+        rtoken.address.to_be_bytes().to_vec()
+    );
+    check!(s, octets[61..64].to_vec(), confirm.psn.octets().to_vec());
+    s.give_up();
 }
 
 #[test]

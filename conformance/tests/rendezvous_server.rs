@@ -20,6 +20,28 @@ fn propose(s: &mut Script) -> ConnId {
 }
 
 #[test]
+fn a_confirm_is_taken_with_and_without_the_bit_that_is_reserved_in_it() {
+    //= CLC-043 test
+    for first_contact in [true, false] {
+        let mut s = Script::server();
+        let (conn, _) = s.server_accepts();
+        let confirm = AcceptConfirm {
+            first_contact,
+            ..s.peer.accept(1)
+        };
+        s.confirm(conn, confirm);
+        s.expect_confirm_link();
+        s.send(s.peer.confirm_link_reply());
+        s.expect_add_link();
+        s.send(s.peer.add_link_rejection());
+        check!(s, s.expect_established(conn), true);
+        let (to, _) = s.adapter.connected[0];
+        check!(s, (to.qpn, to.gid), (confirm.qpn, confirm.gid));
+        s.end();
+    }
+}
+
+#[test]
 fn the_first_contact_of_a_server_is_told_in_order() {
     //= RENDEZVOUS-009 test
     //= RENDEZVOUS-020 test

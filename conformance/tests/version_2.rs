@@ -191,7 +191,6 @@ fn connections_survive_the_loss_of_a_link_in_version_2() {
 
 #[test]
 fn memory_that_an_offered_link_refuses_costs_the_offer_only() {
-    //= FAILOVER-021 test
     // The server registers its memory on the second link before it offers that, since
     // the offer tells of the RMBs: first the RMB, then the send buffer.
     for registration in [3, 4] {

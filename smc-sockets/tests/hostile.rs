@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Random, listener, octets, stack};
 use peer::{Door, Peer, decline, with_another_dmb};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use smc_proto::event::CloseReason;
 use smc_proto::wire::clc::ClcMessage;
 use smc_sockets::{Carrier, SmcListener, SmcStream};
 
@@ -45,6 +46,20 @@ fn no_proposals() -> Vec<(&'static str, Vec<u8>)> {
         ("a Decline", decline()),
         ("an eye catcher only", b"\xe2\xd4\xc3\xc4".to_vec()),
     ]
+}
+
+#[test]
+fn a_connection_decided_when_nothing_accepts_any_more_is_aborted() {
+    let (listener, address) = listener();
+    let mut client = Peer::connect(address);
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.hear();
+    client.tell(&accept);
+    let confirm = client.next();
+    drop(listener);
+    client.send(&confirm);
+    assert_eq!(client.end(), CloseReason::PeerAbort);
 }
 
 #[test]

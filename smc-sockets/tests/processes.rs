@@ -22,8 +22,10 @@ fn child() {
         return;
     };
     let (name, address) = role.split_once(' ').unwrap();
-    if name == "serve" {
-        return serve();
+    match name {
+        "serve" => return serve(),
+        "mark" => return serve_mark(),
+        _ => {}
     }
     let mut stream = SmcStream::connect_on(&stack(), address).unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
@@ -125,6 +127,52 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
     assert!(received == octets(LEN));
+}
+
+/// The urgent octet and its end reach the server at once, which has slept.
+#[test]
+fn the_urgent_octet_of_a_peer_that_is_gone_is_there() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture"])
+        .env(ROLE, "mark here")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find(|line| line.starts_with("127.")).unwrap();
+    let mut client = peer::Peer::connect(address.parse().unwrap());
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.hear();
+    client.tell(&accept);
+    let confirm = client.next();
+    client.send(&confirm);
+    lines.find(|line| line == "accepted").unwrap();
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    client.write_urgent(b"abc!");
+    drop(client);
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    // The driver has seen to both before the program asks for anything.
+    std::thread::sleep(Duration::from_millis(200));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// Serves one connection; it is to bring `abc` and an urgent `!`.
+fn serve_mark() {
+    let (listener, address) = listener();
+    println!("\n{address}");
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    println!("accepted");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(stream.receive_urgent().unwrap(), b'!');
+    let mut octets = [0; 3];
+    stream.read_exact(&mut octets).unwrap();
+    assert_eq!(&octets, b"abc");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use smc_proto::command::IsmCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::event::Event;
+use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
@@ -189,6 +189,37 @@ impl Peer {
         while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
             self.binding.execute(command);
         }
+    }
+
+    /// Writes octets of which the last is urgent, once SMC has begun.
+    pub(crate) fn write_urgent(&mut self, octets: &[u8]) {
+        let conn = self.conn.unwrap();
+        let mut open = self.engine.conn(conn).unwrap();
+        let space = open.send_space().unwrap();
+        let len = self.binding.fill(&space, octets).unwrap();
+        assert_eq!(len as usize, octets.len());
+        open.commit_urgent(NOW, len).unwrap();
+        while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
+            self.binding.execute(command);
+        }
+    }
+
+    /// Why the connection ends, for which engine and device work.
+    pub(crate) fn end(&mut self) -> CloseReason {
+        let end = Clock::now() + LONG;
+        while Clock::now() < end {
+            if let Some(Event::Closed { reason, .. }) = self.engine.poll_event() {
+                return reason;
+            }
+            while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
+                self.binding.execute(command);
+            }
+            match self.binding.poll() {
+                Some(completion) => self.engine.handle_ism(NOW, completion),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        panic!("no end");
     }
 
     /// Takes its DMBs back, on which the other side relies.

@@ -84,6 +84,27 @@ pub(crate) fn unknown_tokens_are_refused<L: Lab>() {
     assert_eq!(octets(&owner, dmb, 16384), vec![0; 16384]);
 }
 
+/// A DMB of 16384 octets is not attached as one of more; where attaching is not known, a
+/// move beyond its end is refused.
+#[track_caller]
+fn longer_than_it_is(mover: &mut impl IsmDevice, owner: Gid128, token: DmbToken) {
+    // Devices that know no attaching take a token that is nowhere, too.
+    let nowhere = mover.attach_dmb(owner, DmbToken(token.0 ^ 1 << 63), 16384);
+    if let Ok(remote) = nowhere {
+        mover.detach_dmb(remote).unwrap();
+    }
+    for len in [16384 + 4096, 32768, MAX_DMB_LEN] {
+        match mover.attach_dmb(owner, token, len) {
+            Ok(remote) if nowhere.is_ok() => {
+                assert!(mover.move_data(remote, 0, 16380, &[1; 8]).is_err(), "{len}");
+                assert!(mover.move_cdc(remote, 0, 16384, &cdc(1), true).is_err());
+                mover.detach_dmb(remote).unwrap();
+            }
+            refused => assert_eq!(refused, Err(IsmError::Length), "{len}"),
+        }
+    }
+}
+
 pub(crate) fn lengths_are_as_the_peer_says_or_less<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, token) = registered(&mut owner, &mover, 16384);
@@ -92,7 +113,10 @@ pub(crate) fn lengths_are_as_the_peer_says_or_less<L: Lab>() {
         let attached = mover.attach_dmb(from, token, len);
         assert_eq!(attached, Err(IsmError::Length), "{len}");
     }
+    longer_than_it_is(&mut mover, from, token);
     let remote = mover.attach_dmb(from, token, 8192).unwrap();
+    // Nor once it is attached, and known.
+    longer_than_it_is(&mut mover, from, token);
     assert_eq!(
         mover.move_data(remote, 0, 8190, &[1; 3]),
         Err(IsmError::Bounds)
