@@ -35,16 +35,15 @@ fn rnics_in_software_keep_the_contract() {
     }
 }
 
-/// On a machine with an RNIC that has an IPv4 GID: with it.
+/// RNICs of this machine that have an IPv4 GID. The laboratory holds those of its guests to
+/// the contract; a test run without any has nothing to show here, and counts it as ignored.
 #[cfg(all(target_os = "linux", feature = "rdma"))]
 #[test]
+#[ignore = "needs an RNIC with an IPv4 GID"]
 fn rnics_of_this_machine_keep_the_contract() {
-    match smc_contract::rnics() {
-        Ok(rnics) => {
-            for rnic in rnics {
-                holds(&rnic.name, &|| rnic.open().unwrap());
-            }
-        }
-        Err(why) => eprintln!("SKIPPED: {why}"),
+    let rnics = smc_contract::rnics().expect("RNICs");
+    assert!(!rnics.is_empty(), "no RNIC has an IPv4 GID");
+    for rnic in rnics {
+        holds(&rnic.name, &|| rnic.open().unwrap());
     }
 }
