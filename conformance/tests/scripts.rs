@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use conformance::scripts::{
     self, Act, Direct, Outcome, Problem, Step, Story, play, script, shape, write_capture,
@@ -100,7 +101,11 @@ fn a_script_that_asks_for_less_than_the_engine_says_fails() {
 
 /// Plays lines behind those that bring a server up, and tells how they fail.
 fn told(lines: &str) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("told");
+    // Each run of the tests, and each script, has a folder of its own.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = format!("told-{}-{next}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let (lib, chapter) = (folder.join("lib"), folder.join("told"));
     for folder in [&lib, &chapter] {
         fs::create_dir_all(folder).expect("a folder");
@@ -109,9 +114,11 @@ fn told(lines: &str) -> String {
         let from = scripts::folder().join(format!("lib/{name}.smc"));
         fs::copy(from, lib.join(format!("{name}.smc"))).expect("a copy");
     }
-    let path = chapter.join(format!("{}.smc", lines.len()));
+    let path = chapter.join("x.smc");
     fs::write(&path, format!("# A story.\ninclude server_up\n{lines}")).expect("a file");
-    match scripts::run("told/x", &path).problem {
+    let problem = scripts::run("told/x", &path).problem;
+    fs::remove_dir_all(&folder).expect("the folder");
+    match problem {
         None => "passed".to_owned(),
         Some(Problem::Unclear(unclear)) => unclear.to_string(),
         Some(Problem::Failed(failure)) => format!("{}, not {}", failure.expected, failure.came),
