@@ -2,6 +2,7 @@
 
 pub(crate) mod close_machine;
 pub(crate) mod cursors;
+pub(crate) mod drawn;
 pub(crate) mod exhaustion;
 pub(crate) mod fuzz;
 pub(crate) mod handshake_machine;

@@ -56,6 +56,11 @@ enum Command {
     /// Needs cargo-mutants; conformance/mutants/decisions installs that and calls this.
     /// The exit status is 1 if a change was not noticed.
     Mutants(command::mutants::Mutants),
+    /// Small changes drawn with a fixed seed from whole areas, each of which some test must
+    /// notice.
+    ///
+    /// The exit status is 1 if a change was not noticed.
+    Drawn(command::drawn::Drawing),
     /// Plays the scripts of conformance/scripts, each a conversation between the engine
     /// and a peer that is played by hand.
     ///
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         Command::HandshakeMachine(machine) => machine.run(),
         Command::Exhaustion(exhaustion) => exhaustion.run(),
         Command::Mutants(mutants) => mutants.run(),
+        Command::Drawn(drawing) => drawing.run(),
         Command::Scripts(scripts) => scripts.run().unwrap_or_else(|error| {
             eprintln!("conformance: {error}");
             ExitCode::from(2)

@@ -6,10 +6,20 @@
 //! (`own`). The list has an order, so that "every seventh" means the same everywhere.
 //!
 //! Almost all of them are compiled at once, and chosen when a test runs (`choices`).
+//!
+//! Beside these, changes are drawn from whole areas (`draw`), found in the syntax (`sites`)
+//! and compiled with a switch each (`switches`); any test may notice them (`drawn`).
 
 mod choices;
+mod draw;
+mod drawn;
+mod errors;
 mod own;
 mod programs;
+mod sites;
+mod suites;
+mod survey;
+mod switches;
 mod tree;
 mod trial;
 
@@ -22,7 +32,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::ledger::Ledger;
-pub use tree::Tree;
+pub use draw::{AREAS, Area, Drawn, OF_AREA, ranked};
+pub use drawn::{Campaign, Outcome};
+pub use tree::{Tree, files};
 pub use trial::{Trial, Verdict};
 
 /// Why there is no answer.
@@ -82,6 +94,16 @@ pub enum Program {
     Suite(String, String),
     /// The scripts.
     Scripts,
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.program {
+            Program::Units(package) => write!(f, "{package} {}", self.name),
+            Program::Suite(package, suite) => write!(f, "{package} {suite} {}", self.name),
+            Program::Scripts => write!(f, "script {}", self.name),
+        }
+    }
 }
 
 impl Program {

@@ -51,7 +51,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
 pub use waiting::Waiting;
 
 /// Compares what was found with what was expected; if they differ, fails with
@@ -407,6 +407,11 @@ impl Script {
                 let parsed = ClcMessage::parse(&buffer[..length]);
                 let (message, _) = parsed.expect("what is emitted can be read");
                 self.note(format_args!("{conn} -> {message}"));
+                if let ClcMessage::Decline(decline) = &message {
+                    // The peer gives up its link group for it.
+                    let lost = decline.diagnosis == DiagnosisCode::OUT_OF_SYNC;
+                    self.expect_eq(decline.out_of_sync, lost);
+                }
                 self.clc.push_back((conn, message));
             } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
                 self.note(format_args!("{conn} TCP {command:?}"));

@@ -5,6 +5,7 @@ use conformance::script::{Kind, LIMITS, Peer, Script};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, LinkId};
+use smc_proto::storage::Limits;
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, Qpn};
@@ -248,6 +249,23 @@ fn a_peer_that_fills_its_group_leaves_room_for_others() {
     s.skip();
     check!(s, s.endpoint.usage().remote_rmbs, 256);
     works(&mut s, other);
+    s.end();
+}
+
+#[test]
+fn a_group_with_few_connections_has_few_rmbs_while_the_table_is_short() {
+    let limits = Limits {
+        remote_rmbs: 16,
+        ..LIMITS
+    };
+    let mut s = Script::limited(limits, |_| {});
+    s.server_first_contact();
+    for rmb in 2..=16 {
+        s.send(Peer::confirm_rkey(rmb));
+    }
+    s.skip();
+    // Two for its only connection, and eight ahead of need.
+    check!(s, s.endpoint.usage().remote_rmbs, 10);
     s.end();
 }
 

@@ -237,6 +237,19 @@ fn a_server_with_nothing_else_to_offer_does_not_ask_again() {
 }
 
 #[test]
+fn a_server_with_two_links_offers_no_port_that_has_one() {
+    let mut s = Script::with(|config| config.max_links = 3).rnics(2);
+    let (conn, _) = s.server_asks_to_confirm();
+    s.send(Peer::confirms_with(1, 1, |m| m.max_links = 3));
+    s.expect_add_link();
+    s.peer_joins(1, 2, 2, &[1]);
+    s.expect_established(conn);
+    s.over(1).send(Peer::hint(3));
+    s.expect_silence();
+    s.end();
+}
+
+#[test]
 fn links_that_are_lost_as_fast_as_they_are_added_are_not_added_at_once_for_ever() {
     //= LINK-049 test
     let (mut s, _, _) = Script::two_link_server();

@@ -100,8 +100,10 @@ fn nothing_left_is_a_decline() {
         panic!("a Decline");
     };
     assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
+    assert!(!decline.out_of_sync);
     let ClcMessage::Decline(decline) = says_without(&[ISM, BOTH, OLD]) else {
         panic!("a Decline");
     };
     assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCR_DEVICE);
+    assert!(!decline.out_of_sync);
 }

@@ -2,12 +2,14 @@
 //! tests is run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::errors::{Errors, messages};
 use super::{Problem, Program, Test, Tree};
 
 /// KiB of memory that a test may have: a loop without an end must not take it all.
@@ -36,15 +38,6 @@ struct Built {
     names: Vec<String>,
 }
 
-/// Why there are none.
-#[derive(Debug, Default)]
-pub(super) struct Errors {
-    /// The file and the line of each error.
-    pub(super) places: Vec<(String, usize)>,
-    /// What the compiler said.
-    pub(super) text: String,
-}
-
 /// What a test told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
@@ -63,19 +56,10 @@ impl Programs {
         let mut built = BTreeMap::new();
         for arguments in commands(wanted) {
             let said = cargo(tree.root(), &arguments)?;
-            let messages = said.stdout.split(|octet| *octet == b'\n');
-            let messages = messages.filter_map(|line| serde_json::from_slice(line).ok());
-            let messages: Vec<Value> = messages.collect();
             if !said.status.success() {
-                let mut errors = Errors::default();
-                messages.iter().for_each(|message| errors.add(message));
-                if errors.places.is_empty() {
-                    let why = String::from_utf8_lossy(&said.stderr);
-                    return Err(Problem::new(format_args!("cargo: {}{why}", errors.text)));
-                }
-                return Ok(Err(errors));
+                return Errors::of(&said).map(Err);
             }
-            for message in &messages {
+            for message in &messages(&said) {
                 if let Some((program, path)) = artifact(tree.root(), message)
                     && wanted.contains(&program)
                 {
@@ -90,6 +74,66 @@ impl Programs {
         }
     }
 
+    /// Finds those that were built last; whether of these sources, the caller must know.
+    pub(super) fn built(tree: &Tree, wanted: &BTreeSet<Program>) -> Result<Self, Problem> {
+        let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let folder = folder.unwrap_or_else(|| tree.root().join("target"));
+        let mut newest = BTreeMap::new();
+        for entry in fs::read_dir(folder.join("debug/deps")).map_err(Problem::new)? {
+            let path = entry.map_err(Problem::new)?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.and_then(|name| name.rsplit_once('-'));
+            let Some((name, _)) = name.filter(|(_, hash)| !hash.contains('.')) else {
+                continue;
+            };
+            let changed = path.metadata().and_then(|of| of.modified());
+            let changed = changed.map_err(Problem::new)?;
+            let last = newest
+                .entry(name.to_owned())
+                .or_insert((changed, path.clone()));
+            if last.0 <= changed {
+                *last = (changed, path);
+            }
+        }
+        let mut built = BTreeMap::new();
+        for program in wanted {
+            let name = match program {
+                Program::Units(package) => package.replace('-', "_"),
+                Program::Suite(_, suite) => suite.clone(),
+                Program::Scripts => "conformance".to_owned(),
+            };
+            let Some((_, path)) = newest.get(&name) else {
+                return Err(Problem::new(format_args!("{program:?} was not built")));
+            };
+            let of_program = Built::of(tree.root(), program, path.clone())?;
+            built.insert(program.clone(), of_program);
+        }
+        Ok(Self(built))
+    }
+
+    /// Compiles packages without linking anything; the errors, if there are any.
+    pub(super) fn check(tree: &Tree, packages: &BTreeSet<&str>) -> Result<Option<Errors>, Problem> {
+        let mut arguments = vec!["check".to_owned(), "--lib".to_owned()];
+        arguments.extend(packages.iter().flat_map(|package| of("-p", package)));
+        arguments.extend(features(packages.contains("smc-sockets")));
+        let output = cargo(tree.root(), &arguments)?;
+        match output.status.success() {
+            true => Ok(None),
+            false => Errors::of(&output).map(Some),
+        }
+    }
+
+    /// All tests of the programs, with the modules they are in.
+    pub(super) fn tests(&self) -> Vec<Test> {
+        let each = self.0.iter().flat_map(|(program, built)| {
+            built.names.iter().map(|name| Test {
+                program: program.clone(),
+                name: name.clone(),
+            })
+        });
+        each.collect()
+    }
+
     /// Runs a test with a change, for some time at most.
     pub(super) fn run(
         &self,
@@ -97,22 +141,63 @@ impl Programs {
         change: usize,
         patience: Duration,
     ) -> Result<Told, Problem> {
+        self.start(test, change, (patience, None), None)
+    }
+
+    /// Runs a test with a change, for some time and some time of a processor at most.
+    pub(super) fn probe(
+        &self,
+        test: &Test,
+        change: usize,
+        (time, processor): (Duration, Duration),
+    ) -> Result<Told, Problem> {
+        self.start(test, change, (time, Some(processor)), None)
+    }
+
+    /// Runs a test without a change; the numbers of the changes that it reaches are appended
+    /// to a file.
+    pub(super) fn trace(
+        &self,
+        test: &Test,
+        (time, processor): (Duration, Duration),
+        reached: &Path,
+    ) -> Result<Told, Problem> {
+        self.start(test, 0, (time, Some(processor)), Some(reached))
+    }
+
+    fn start(
+        &self,
+        test: &Test,
+        change: usize,
+        (time, processor): (Duration, Option<Duration>),
+        reached: Option<&Path>,
+    ) -> Result<Told, Problem> {
         let unknown = || Problem::new(format_args!("{test:?} is not there"));
         let built = self.0.get(&test.program).ok_or_else(unknown)?;
         let mut arguments = vec!["--exact"];
         if test.program == Program::Scripts {
             arguments = vec!["scripts", &test.name];
         } else {
-            let last = |name: &&String| name.rsplit("::").next() == Some(&test.name);
+            let whole = built.names.contains(&test.name);
+            let last = |name: &&String| match whole {
+                true => **name == test.name,
+                false => name.rsplit("::").next() == Some(&test.name),
+            };
             let names = built.names.iter().filter(last);
             arguments.extend(names.map(String::as_str));
             if arguments.len() == 1 {
                 return Err(unknown());
             }
         }
-        let script = format!("ulimit -v {MEMORY}; exec timeout --kill-after=9 \"$@\"");
-        let said = Command::new("sh")
-            .args(["-c", &script, "sh", &patience.as_secs().to_string()])
+        let processor = processor.map(|limit| format!("ulimit -t {}; ", limit.as_secs()));
+        let processor = processor.unwrap_or_default();
+        let script = format!("ulimit -v {MEMORY}; {processor}exec timeout --kill-after=9 \"$@\"");
+        let mut command = Command::new("sh");
+        if let Some(reached) = reached {
+            command.env("SMC_REACHED", reached);
+        }
+        let said = command
+            .args(["-c", &script, "sh", &time.as_secs().to_string()])
             .arg(&built.path)
             .args(arguments)
             .env("SMC_CHANGE", change.to_string())
@@ -171,33 +256,6 @@ impl Built {
     }
 }
 
-impl Errors {
-    /// What cargo says of the compiler, if it is an error.
-    fn add(&mut self, message: &Value) {
-        let message = &message["message"];
-        if message["level"] != "error" {
-            return;
-        }
-        self.text += message["rendered"].as_str().unwrap_or_default();
-        let spans = message["spans"].as_array().map(Vec::as_slice);
-        for span in spans.unwrap_or_default() {
-            if span["is_primary"] == true {
-                self.places.extend(place(span));
-            }
-        }
-    }
-}
-
-/// Where an error is, or where the macro was called that it is in.
-fn place(span: &Value) -> Option<(String, usize)> {
-    let mut span = span;
-    while span["expansion"]["span"].is_object() {
-        span = &span["expansion"]["span"];
-    }
-    let line = usize::try_from(span["line_start"].as_u64()?).ok()?;
-    Some((span["file_name"].as_str()?.to_owned(), line))
-}
-
 /// The program that cargo says it has built.
 fn artifact(root: &Path, message: &Value) -> Option<(Program, PathBuf)> {
     let path = PathBuf::from(message["executable"].as_str()?);
@@ -231,9 +289,18 @@ fn commands(wanted: &BTreeSet<&Program>) -> Vec<Vec<String>> {
             }
         }
     }
+    let sockets = tests.contains(&of("-p", "smc-sockets"));
     let tests: Vec<String> = tests.into_iter().flatten().collect();
-    let tests = (!tests.is_empty()).then(|| [of("test", "--no-run"), tests].concat());
+    let tests = (!tests.is_empty()).then(|| {
+        let features = features(sockets).into_iter().collect();
+        [of("test", "--no-run"), tests, features].concat()
+    });
     tests.into_iter().chain(scripts).collect()
+}
+
+/// What cargo is asked for if the sockets are among the packages: all of their suites.
+fn features(sockets: bool) -> Option<String> {
+    sockets.then(|| "--features=smc-sockets/tokio".to_owned())
 }
 
 fn of(option: &str, value: &str) -> Vec<String> {
@@ -286,29 +353,6 @@ mod tests {
         // Time is over, and a signal for want of memory.
         assert_eq!(said(suite("llc"), exit(124), ""), Told::Nothing);
         assert_eq!(said(suite("llc"), 6, ""), Told::Nothing);
-    }
-
-    #[test]
-    fn an_error_is_where_its_macro_is_called() {
-        let span = |file: &str, line: u32, primary: bool| json!({ "file_name": file, "line_start": line, "is_primary": primary });
-        let mut inside = span("library/matches.rs", 9, true);
-        inside["expansion"] = json!({ "span": span("a/src/b.rs", 7, true) });
-        let spans = [
-            span("a/src/c.rs", 3, true),
-            span("a/src/c.rs", 1, false),
-            inside,
-        ];
-        let told = |level: &str| {
-            let message = json!({ "level": level, "rendered": "why", "spans": spans });
-            let mut errors = Errors::default();
-            errors.add(&json!({ "reason": "compiler-message", "message": message }));
-            errors
-        };
-        let errors = told("error");
-        let places = [("a/src/c.rs".to_owned(), 3), ("a/src/b.rs".to_owned(), 7)];
-        assert_eq!(errors.places, places);
-        assert_eq!(errors.text, "why");
-        assert!(told("warning").places.is_empty());
     }
 
     #[test]

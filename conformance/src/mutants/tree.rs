@@ -10,6 +10,31 @@ use super::{Change, Problem};
 #[derive(Debug)]
 pub struct Tree {
     root: PathBuf,
+    /// What was copied. An earlier copy may have left other files behind.
+    files: Vec<String>,
+}
+
+/// The files of a repository: those git knows of, and new ones.
+///
+/// # Errors
+/// No git.
+pub fn files(root: &Path) -> Result<Vec<String>, Problem> {
+    let list = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()
+        .map_err(|error| Problem::new(format_args!("git: {error}")))?;
+    let list = String::from_utf8(list.stdout).map_err(Problem::new)?;
+    let names = list.split('\0').filter(|name| !name.is_empty());
+    // A file that is removed, but not from the index yet, is none.
+    let names = names.filter(|name| root.join(name).is_file());
+    Ok(names.map(str::to_owned).collect())
 }
 
 impl Tree {
@@ -18,19 +43,8 @@ impl Tree {
     /// # Errors
     /// No git, or files that cannot be copied.
     pub fn copy(from: &Path, to: &Path) -> Result<Self, Problem> {
-        let list = Command::new("git")
-            .args([
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ])
-            .current_dir(from)
-            .output()
-            .map_err(|error| Problem::new(format_args!("git: {error}")))?;
-        let list = String::from_utf8(list.stdout).map_err(Problem::new)?;
-        for name in list.split('\0').filter(|name| !name.is_empty()) {
+        let files = files(from)?;
+        for name in &files {
             let (source, target) = (from.join(name), to.join(name));
             let Ok(octets) = fs::read(&source) else {
                 continue; // Removed, but git has not been told.
@@ -46,13 +60,19 @@ impl Tree {
         }
         // As cargo tells of it.
         let root = to.canonicalize().map_err(Problem::new)?;
-        Ok(Self { root })
+        Ok(Self { root, files })
     }
 
     /// Where it is.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The files that were copied.
+    #[must_use]
+    pub fn files(&self) -> &[String] {
+        &self.files
     }
 
     /// What stands in a file.

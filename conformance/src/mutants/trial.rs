@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::choices::Choices;
-use super::programs::{Errors, Programs, Told};
+use super::errors::Errors;
+use super::programs::{Programs, Told};
 use super::{Decision, Problem, Program, Test, Tree};
 
 /// How long a test may take without a change.
@@ -19,7 +20,7 @@ const MORE: (Duration, u32) = (Duration::from_secs(20), 10);
 /// How many tests run at the same time.
 const ABREAST: usize = 2;
 /// What chooses a change, in the copy of a package.
-const CHOSEN: &str = include_str!("chosen.rs");
+pub(super) const CHOSEN: &str = include_str!("chosen.rs");
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +115,7 @@ impl<'a> Trial<'a> {
             (told, begun.elapsed())
         };
         let mut times = BTreeMap::new();
-        abreast(&tests, &|| true, &run, |test, (told, time)| {
+        abreast(ABREAST, &tests, &|| true, &run, |test, (told, time)| {
             if told? != Told::Held {
                 failed.push(*test);
             }
@@ -140,7 +141,7 @@ impl<'a> Trial<'a> {
             let decision = self.decisions[number - 1];
             self.verdict(&self.programs, decision, *number)
         };
-        abreast(&numbers, &more, &run, |number, verdict| {
+        abreast(ABREAST, &numbers, &more, &run, |number, verdict| {
             told(self.decisions[number - 1], verdict?)
         })
     }
@@ -262,7 +263,8 @@ fn blamed(choices: &BTreeMap<String, Choices>, errors: &Errors) -> BTreeSet<usiz
 
 /// Does something with each, several at the same time, as long as more may begin, and tells
 /// what came of it.
-fn abreast<T: Sync, R: Send>(
+pub(super) fn abreast<T: Sync, R: Send>(
+    most: usize,
     jobs: &[T],
     more: &(impl Fn() -> bool + Sync),
     work: &(impl Fn(&T) -> R + Sync),
@@ -272,7 +274,7 @@ fn abreast<T: Sync, R: Send>(
     let next = || jobs.get(next.fetch_add(1, Ordering::Relaxed));
     let (done, results) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..ABREAST {
+        for _ in 0..most {
             let (done, next) = (done.clone(), &next);
             scope.spawn(move || {
                 while let Some(job) = more().then(next).flatten() {
@@ -327,7 +329,7 @@ mod tests {
     fn each_is_done_once_and_told() {
         let mut told = Vec::new();
         let jobs: Vec<u32> = (0..50).collect();
-        let done = abreast(&jobs, &|| true, &|job| job * 2, |job, twice| {
+        let done = abreast(ABREAST, &jobs, &|| true, &|job| job * 2, |job, twice| {
             told.push((*job, twice));
             Ok(())
         });
@@ -345,9 +347,9 @@ mod tests {
         let work = |_: &u32| done.fetch_add(1, Ordering::Relaxed);
         let jobs: Vec<u32> = (0..50).collect();
         let enough = |_: &u32, _| Err(Problem::new("enough"));
-        assert!(abreast(&jobs, &|| true, &work, enough).is_err());
+        assert!(abreast(ABREAST, &jobs, &|| true, &work, enough).is_err());
         let so_far = done.load(Ordering::Relaxed);
-        assert!(abreast(&jobs, &|| false, &work, |_, _| Ok(())).is_ok());
+        assert!(abreast(ABREAST, &jobs, &|| false, &work, |_, _| Ok(())).is_ok());
         assert_eq!(done.load(Ordering::Relaxed), so_far);
     }
 }
