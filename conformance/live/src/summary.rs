@@ -21,6 +21,15 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether a run is one to rely on: something was played, nothing failed, and at most a
+    /// tenth of it passed only with longer pauses. More of these are no busy machine, but an
+    /// engine that is late.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        let played = self.passed + self.failed;
+        played > 0 && self.failed == 0 && self.again * 10 <= played
+    }
+
     /// Of a run.
     #[must_use]
     pub fn of(outcomes: &[Outcome]) -> Self {
@@ -64,5 +73,24 @@ impl fmt::Display for Summary {
             f,
             "\n{left_out} lines about what no application sees were left out"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Summary;
+
+    #[test]
+    fn a_run_with_failures_or_many_second_attempts_is_not_well() {
+        let of = |passed, again, failed| Summary {
+            passed,
+            again,
+            failed,
+            ..Summary::default()
+        };
+        assert!(of(100, 0, 0).is_well() && of(100, 10, 0).is_well());
+        assert!(!of(100, 11, 0).is_well());
+        assert!(!of(100, 0, 1).is_well());
+        assert!(!of(0, 0, 0).is_well());
     }
 }
