@@ -1,7 +1,7 @@
 //! Laws of cursor arithmetic, proven for every ring and every position by an SMT solver.
 //!
 //! `smc-proto/src/connection/cursor.rs` and `spans.rs` are read as source text and translated
-//! into terms over integers ([`translate`]); the laws ([`laws`]) are Rust functions that
+//! into terms over integers (`translate`); the laws (`laws`) are Rust functions that
 //! call those functions and are translated together with them. A solver must find no
 //! arguments for which a law fails.
 //!
@@ -11,9 +11,9 @@
 //!   an item or expression that the translator does not know is an error, never left out;
 //! * the same files are compiled into this crate, too, and each function and law is run at
 //!   many points: a formula that differs from the compiled code anywhere there is an error
-//!   ([`points`]);
+//!   (`points`);
 //! * each law must have arguments to which it applies: none holds vacuously;
-//! * every small change of `cursor.rs` ([`changes`]) must make some law fail.
+//! * every small change of `cursor.rs` (`changes`) must make some law fail.
 
 mod changes;
 mod laws;
