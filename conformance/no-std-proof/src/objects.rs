@@ -3,7 +3,8 @@
 use smc_proto::command::{BufferKind, DataTurn, QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{
-    Config, ConnectionConfig, Offers, OnSilence, ProposalVersion, Timeouts, UserEids, V2Config,
+    Config, ConnectionConfig, Offers, OnSilence, ProposalVersion, Timeouts, UrgentFlags, UserEids,
+    V2Config,
 };
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{
@@ -338,9 +339,11 @@ fn settings(input: &mut Input, sink: &mut Sink) {
     config.confirm_link_timeout = input.one_of(&[OnSilence::Interoperate, OnSilence::Reset]);
     config.timeouts.keepalive = Duration::from_nanos(input.u64());
     config.connection.coalesce_limit = input.u32();
+    config.connection.urgent_flags = input.one_of(&[UrgentFlags::Interoperate, UrgentFlags::Keep]);
     sink.value(&config, &config);
     sink.value(&config.proposal_version, &ProposalVersion::V1);
     sink.value(&config.confirm_link_timeout, &OnSilence::Reset);
+    sink.value(&config.connection.urgent_flags, &UrgentFlags::Keep);
     sink.value(&config.timeouts, &Timeouts::DEFAULT);
     sink.value(&config.connection, &ConnectionConfig::DEFAULT);
     let mut eids = UserEids::NONE;
