@@ -11,6 +11,10 @@
 //! acquired before the copies, so a peer that keeps SMC-D's rules is never raced.
 
 mod file;
+mod reaper;
+mod system_calls;
+
+pub(crate) use reaper::Reaper;
 
 pub(crate) use file::BellsOf;
 pub use file::file_size_limit;
@@ -42,6 +46,8 @@ const LOOKS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct SharedRegion {
     map: MmapRaw,
+    /// Who gives its pages back, if another user has the file.
+    reaper: Option<Reaper>,
 }
 
 impl SharedRegion {
@@ -49,6 +55,7 @@ impl SharedRegion {
     pub(crate) fn anonymous(len: u32) -> io::Result<Self> {
         Ok(Self {
             map: memmap2::MmapMut::map_anon(len as usize)?.into(),
+            reaper: None,
         })
     }
 

@@ -13,6 +13,7 @@ use memmap2::{MmapOptions, UncheckedAdvice};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::Resource;
 
+use super::reaper::{Mapping, Reaper};
 use super::{SharedRegion, system};
 use crate::device::IsmError;
 use crate::doorbell::Bells;
@@ -53,7 +54,7 @@ impl SharedRegion {
             .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
         rustix::fs::ftruncate(&fd, u64::from(len))?;
         let map = MmapOptions::new().len(len as usize).map_raw(&fd)?;
-        let region = Self { map };
+        let region = Self { map, reaper: None };
         let mut seals = Self::SEALS;
         if own_writes_only {
             // No page can be taken out of such a file, so the reader wants all of them there.
@@ -89,7 +90,7 @@ impl SharedRegion {
         }
         let map = MmapOptions::new().len(len as usize).map_raw(fd);
         let map = map.map_err(|error| system(&error))?;
-        Ok(Self { map })
+        Ok(Self { map, reaper: None })
     }
 
     /// Maps memory that only the peer writes, if it is what [`Self::create`] makes.
@@ -105,7 +106,7 @@ impl SharedRegion {
             .len(len as usize)
             .map_raw_read_only(fd)
             .map_err(|error| system(&error))?;
-        Ok(Self { map })
+        Ok(Self { map, reaper: None })
     }
 
     /// Gives all pages back, whichever process they are charged to. Every later read, by
@@ -121,8 +122,23 @@ impl SharedRegion {
         self.discard_from(rustix::param::page_size().min(self.len()));
     }
 
+    /// Lets a thread of its own give pages back: a stranger has the file.
+    //= SHM-056
+    pub(crate) fn discard_by(&mut self, reaper: Reaper) {
+        self.reaper = Some(reaper);
+    }
+
     /// Gives pages back, from an offset on which is that of a page.
     fn discard_from(&self, at: usize) {
+        if let Some(reaper) = &self.reaper {
+            if at < self.len() {
+                // SAFETY: the rest of this mapping, which is shared, from a page on.
+                let again = unsafe { Mapping::again(self.address().add(at), self.len() - at) };
+                // Without room for a mapping the pages stay, which is better than to wait.
+                again.into_iter().for_each(|mapping| reaper.submit(mapping));
+            }
+            return;
+        }
         let (map, len) = (&self.map, self.len() - at);
         // SAFETY: no references to the mapped memory exist but to atomics, for which this
         // is a change as a peer may make it at any time. The mapping stays as it is.

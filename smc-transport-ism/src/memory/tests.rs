@@ -1,10 +1,12 @@
 //! Memory that two sides map, and files that are not mapped.
 
 use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use super::{AtomicU64, BellsOf, Ordering, SharedRegion, UNKNOWN, take_back};
+use super::{AtomicU64, BellsOf, Ordering, Reaper, SharedRegion, UNKNOWN, take_back};
 use crate::device::{CDC_LEN, IsmError};
 
 /// Gives pages back, for tests that see whether zeroes come again.
@@ -252,4 +254,93 @@ fn a_peers_bells_cannot_be_written() {
     assert!(BellsOf::open(&fd).is_ok());
     assert!(memmap2::MmapOptions::new().map_raw(&fd).is_err());
     assert_eq!(rustix::io::write(&fd, b"x"), Err(rustix::io::Errno::PERM));
+}
+
+/// A page that is never there: whoever touches it waits until this is dropped.
+struct Missing {
+    uffd: OwnedFd,
+    page: *mut libc::c_void,
+}
+
+impl Missing {
+    /// `None` without the right to have such a page.
+    fn page() -> Option<Self> {
+        const API: u64 = 0xc018_aa3f;
+        const REGISTER: u64 = 0xc020_aa00;
+        // SAFETY: a number only; the descriptor is new.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
+        if fd < 0 {
+            assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"));
+            eprintln!("SKIPPED: userfaultfd needs root");
+            return None;
+        }
+        // SAFETY: the descriptor is new.
+        let uffd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let (access, map) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: the kernel chooses where.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, map, -1, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        let mut api = [0xaa_u64, 0, 0];
+        let mut register = [page.expose_provenance() as u64, 4096, 1, 0];
+        // SAFETY: both requests read and write structures of these lengths.
+        unsafe {
+            assert_eq!(libc::ioctl(uffd.as_raw_fd(), API, api.as_mut_ptr()), 0);
+            assert_eq!(
+                libc::ioctl(uffd.as_raw_fd(), REGISTER, register.as_mut_ptr()),
+                0
+            );
+        }
+        Some(Self { uffd, page })
+    }
+}
+
+#[test]
+fn a_stranger_that_locks_its_file_holds_up_one_thread_and_no_other() {
+    //= SHM-056 test
+    let Some(missing) = Missing::page() else {
+        return;
+    };
+    let (mut region, fd) = SharedRegion::create(1 << 20, false).unwrap();
+    region.copy_in(0, &vec![7; 1 << 20]).unwrap();
+    let reaper = Reaper::default();
+    region.discard_by(reaper.clone());
+    // The kernel holds the lock of the file while the write waits for its source.
+    let (file, source) = (fd.try_clone().unwrap(), missing.page.expose_provenance());
+    let locking = std::thread::spawn(move || {
+        let source = std::ptr::with_exposed_provenance(source);
+        // SAFETY: one byte of a page that is mapped.
+        unsafe { libc::write(file.as_raw_fd(), source, 1) }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let begin = Instant::now();
+    for _ in 0..16 {
+        region.discard();
+    }
+    assert!(
+        begin.elapsed() < Duration::from_secs(1),
+        "no call has waited"
+    );
+    while !reaper.is_behind() {
+        let waited = begin.elapsed();
+        assert!(
+            waited < Duration::from_secs(10),
+            "strangers get no further memory"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut byte = [0];
+    region.copy_out(1, &mut byte).unwrap();
+    assert_eq!(byte, [7], "the file is locked");
+
+    drop(missing.uffd);
+    locking.join().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while reaper.is_behind() || byte != [0] {
+        assert!(Instant::now() < end, "the pages are given back");
+        std::thread::sleep(Duration::from_millis(1));
+        region.copy_out(1, &mut byte).unwrap();
+    }
 }

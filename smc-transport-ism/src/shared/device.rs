@@ -18,7 +18,7 @@ use super::socket::Socket;
 use super::spin::SpinBudget;
 use crate::device::{Cdc, DmbToken, Gid128, IsmError, IsmReport};
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{PRODUCER, SharedRegion};
+use crate::memory::{PRODUCER, Reaper, SharedRegion};
 use crate::slots::{Key, Slots};
 
 /// Peers a device can have.
@@ -70,6 +70,8 @@ pub struct Device {
     pub(super) spin: SpinBudget,
     pub(super) alarm: Alarm,
     pub(super) in_flight: InFlight,
+    /// Gives pages of files back that strangers have.
+    pub(super) reaper: Reaper,
 }
 
 /// A DMB of this device.
@@ -198,6 +200,7 @@ impl Device {
             }),
             alarm,
             in_flight: InFlight::default(),
+            reaper: Reaper::default(),
         })
     }
 

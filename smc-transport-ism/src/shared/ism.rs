@@ -44,7 +44,10 @@ impl IsmDevice for Device {
         // A new file each time: it is zero, and who could write an earlier one cannot
         // write this one.
         //= SHM-021
-        let (region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
+        let (mut region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
+        if let Some(reaper) = self.reaper_toward(channel)? {
+            region.discard_by(reaper);
+        }
         let token = DmbToken(super::random().map_err(|error| system(&error))?);
         let own = OwnDmb {
             channel,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::channel::Channel;
 use super::device::{Device, is_stranger};
 use crate::device::{DmbToken, IsmError};
-use crate::memory::SharedRegion;
+use crate::memory::{Reaper, SharedRegion};
 use crate::slots::Key;
 
 /// Bytes of DMBs that a user other than root and this process's own may keep unread.
@@ -112,6 +112,23 @@ impl Device {
         }
     }
 
+    /// What gives pages of files back that a channel's peer has, if its user is neither root
+    /// nor this process's own.
+    ///
+    /// # Errors
+    /// [`IsmError::Exhausted`] if that is held up, as such a user can bring about.
+    //= SHM-056
+    pub(super) fn reaper_toward(&self, channel: Key) -> Result<Option<Reaper>, IsmError> {
+        let uid = self.channels.at(channel).map(|channel| channel.uid);
+        if !uid.is_some_and(is_stranger) {
+            return Ok(None);
+        }
+        if self.reaper.is_behind() {
+            return Err(IsmError::Exhausted);
+        }
+        Ok(Some(self.reaper.clone()))
+    }
+
     /// Whether the user of a channel's peer may have further memory of this side's: what it
     /// keeps of connections that have ended is charged to this process.
     ///
@@ -123,6 +140,9 @@ impl Device {
         let Some(uid) = stranger.filter(|uid| is_stranger(*uid)) else {
             return Ok(());
         };
+        if self.reaper.is_behind() {
+            return Err(IsmError::Exhausted);
+        }
         let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);
         let unread = |of: (Key, &Channel)| of.1.kept.unread();
         if of_user.map(unread).sum::<usize>() >= UNREAD_OF_A_STRANGER {

@@ -135,7 +135,12 @@ impl Device {
             return false;
         }
         let region = match SharedRegion::open(fd, len) {
-            Ok(region) => Arc::new(region),
+            Ok(mut region) => {
+                if is_stranger(channel.uid) {
+                    region.discard_by(self.reaper.clone());
+                }
+                Arc::new(region)
+            }
             // A want of memory here is no fault of the peer's: the token stays unknown.
             Err(IsmError::System { .. }) => return true,
             Err(_) => return false,
