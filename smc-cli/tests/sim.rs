@@ -99,6 +99,15 @@ fn conversations_are_judged_if_not_declined() {
     }
 }
 
+#[test]
+fn a_link_that_a_client_has_asked_to_delete_needs_no_rkey_of_a_new_connection() {
+    //= RENDEZVOUS-056 test
+    for seeds in ["16501..16502", "18661..18662"] {
+        let outcome = smcx(["sim", "--seeds", seeds, "--quiet"]);
+        assert_eq!(outcome.status, 0, "{}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
 fn failing() -> Findings {
     let failed = |seed, what: &[&str]| Failed {
         seed,

@@ -217,7 +217,9 @@ fn on_all_links(view: &ClcView<'_>) -> Judgement {
     let Some(rmb) = group.rmb(side, link, message.rtoken.rkey) else {
         return Judgement::Fine;
     };
-    let missing = group.up().find(|(index, _)| rmb.on(*index).is_none());
+    // The side that asks for a link's deletion, or is asked, need not announce RMBs there.
+    let mut lasting = group.up().filter(|(_, link)| !link.doubtful);
+    let missing = lasting.find(|(index, _)| rmb.on(*index).is_none());
     match missing {
         Some((_, link)) => wrong!("the RMB of {side} has no RToken on {}", link.name()),
         None => Judgement::Fine,
