@@ -227,7 +227,7 @@ fn client_withdrawing_while_a_link_is_added() -> (Script, ConnId, LlcMessage) {
     (s, first, own)
 }
 
-/// The client tells of its one RMB, and of nothing else.
+/// The client announces its one RMB, and nothing else.
 fn expect_one_pair(s: &mut Script) {
     s.over(1).send(Peer::continuation(1, 3, &[1], false));
     let told = s.over(1).expect_continuation_reply();

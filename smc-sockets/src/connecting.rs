@@ -86,7 +86,7 @@ enum Stage {
     Paired(Place, Peer, u64),
     /// The engine finds out what carries it.
     Deciding(Arc<Socket>, ConnId),
-    /// This side has declined.
+    /// Declined by this side.
     Declined(Arc<Socket>),
     Done,
 }

@@ -332,9 +332,9 @@ impl Pairing {
 struct Met {
     /// Port of the listener, and whether it asked for SMC's TCP option.
     listener: (u16, Result<(), NotAsked>),
-    /// It was not asked, because of this limit.
+    /// Not asked, because of this limit.
     full: Option<Limit>,
-    /// It called, and did not go on.
+    /// Called, and did not go on.
     called: bool,
 }
 

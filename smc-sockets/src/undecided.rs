@@ -16,7 +16,7 @@ use crate::shard::Shard;
 /// place. Until then the newcomer waits: a crowd of clients needs a moment to propose.
 const YOUNG: Duration = Duration::from_millis(100);
 
-/// The same of connections that the engine negotiates. They can only be reset.
+/// How long a connection that the engine negotiates is left alone: it can only be reset.
 const NEGOTIATING: Duration = Duration::from_secs(1);
 
 /// Where a connection comes from.

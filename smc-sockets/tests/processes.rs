@@ -122,7 +122,7 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
     let (mut stream, _) = listener.accept().unwrap();
     assert!(stream.carrier().is_smc());
     assert!(!child.wait().unwrap().success());
-    // Everybody else has long heard that the peer is gone.
+    // Every other thread has long observed that the peer is gone.
     std::thread::sleep(Duration::from_millis(100));
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();

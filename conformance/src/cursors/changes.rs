@@ -1,5 +1,5 @@
 //! Changes of `cursor.rs`, each of which some law must notice: every operator, method,
-//! number and verdict by itself, and mistakes that somebody might make.
+//! number and verdict by itself, and plausible mistakes.
 
 use std::ops::Range;
 

@@ -93,7 +93,7 @@ impl Kernel {
         self.link.push_back(Item::Message(cdc, completed));
     }
 
-    /// Writes what the peer's window has room for, and tells the peer.
+    /// Writes what the peer's window has room for, and notifies the peer.
     pub(super) fn transmit(&mut self) {
         if self.out.prepared() == 0 || self.out.window() == 0 {
             return;

@@ -60,7 +60,7 @@ impl SmcStream {
 /// Sometimes it says so without need. Nothing must be read from it or written to it.
 ///
 /// Without descriptors left to make one, it is another one of the stream that is always
-/// ready, so that nobody waits in vain; [`SmcStream::try_as_fd`] fails then. So it is in a
+/// ready, so that no caller waits in vain; [`SmcStream::try_as_fd`] fails then. So it is in a
 /// child that has inherited the stream.
 impl AsFd for SmcStream {
     fn as_fd(&self) -> BorrowedFd<'_> {

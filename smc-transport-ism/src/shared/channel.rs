@@ -152,7 +152,7 @@ pub(super) enum Arrival {
 }
 
 impl Channel {
-    /// Offers the peer a DMB. The outbox tells what becomes of it.
+    /// Offers the peer a DMB. The outbox reports the outcome.
     ///
     /// # Errors
     /// As [`Outbox::check_room`]; nothing is sent then.

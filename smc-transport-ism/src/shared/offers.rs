@@ -117,7 +117,7 @@ impl Offers {
 impl Device {
     /// Maps a DMB that a peer offers; whether the offer keeps to the rules of the channel.
     ///
-    /// It is mapped at once: descriptors that were kept could be made to run out sooner.
+    /// Mapping happens at once: descriptors that were kept could be made to run out sooner.
     //= SHM-022
     pub(super) fn take_offer(
         &mut self,

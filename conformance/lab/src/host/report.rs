@@ -16,7 +16,7 @@ pub struct Row {
     pub version: String,
     /// What carried it and how fast, or the first difference.
     pub result: Result<String, String>,
-    /// It was not tried, and the result is why.
+    /// Not tried, for the reason in the result.
     pub skipped: bool,
     /// How long it took.
     pub took: Duration,

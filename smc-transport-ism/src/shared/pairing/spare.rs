@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Cookies can be guessed, 64 random bits cannot. That there is a spare name is shown by an
-//! option of the listening socket, which the kernel tells together with its cookie:
+//! option of the listening socket, which the kernel reports together with its cookie:
 //! `IP_MULTICAST_LOOP`, which means nothing to TCP, and which only a process that has the
 //! socket can change. So no other user can hide a spare name, and clients of other listeners
 //! need not look for one.
