@@ -21,6 +21,8 @@ pub const LISTENING: &str = "listening";
 pub const SCRIPTS_FOLDER: &str = "/scripts";
 /// The command line, beside it.
 pub const SMCX: &str = "/bin/smcx";
+/// The limit of locked memory by name, as a connection that meets it reports it.
+pub const LOCKED_MEMORY: &str = "RLIMIT_MEMLOCK";
 /// Before each line of a transcript that `smcx why` said.
 pub const SMCX_WHY: &str = "smcx why: ";
 /// The name of the serial port that carries both.

@@ -3,14 +3,14 @@
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_lab::conversation;
 use smc_lab::netlink::smc::{Carried, SocketView};
-use smc_lab::orders::{Answer, Engagement, Held, Role};
+use smc_lab::orders::{Answer, Engagement, Held, LOCKED_MEMORY, Role};
 use smc_lab::scenarios::Connections;
 use smc_sockets::why::{State, Why};
 use smc_sockets::{SmcListener, SmcSocket, Stack};
@@ -27,6 +27,9 @@ const AFTERMATH: Duration = Duration::from_millis(300);
 /// With so many connections one after another, what the process holds is looked at.
 const MANY: u32 = 1_000;
 
+/// Most processes of `smcx why` in one scenario.
+const QUESTIONS: u32 = 8;
+
 /// Reads what to do, does it, and tells how it went.
 pub(crate) fn hold() -> io::Result<()> {
     let mut line = String::new();
@@ -41,7 +44,7 @@ pub(crate) fn hold() -> io::Result<()> {
     let party = Party {
         stack: &stack,
         engagement: &engagement,
-        asked: AtomicBool::new(false),
+        questions: AtomicU32::new(QUESTIONS),
     };
     let held = match engagement.role {
         Role::Client => party.connect_all(),
@@ -68,8 +71,8 @@ fn say(answer: &Answer) -> io::Result<()> {
 struct Party<'a> {
     stack: &'a Stack,
     engagement: &'a Engagement,
-    /// The command line was asked why.
-    asked: AtomicBool,
+    /// How many more connections may run `smcx why`: none after one answer named the limit.
+    questions: AtomicU32,
 }
 
 impl Party<'_> {
@@ -220,9 +223,19 @@ impl Party<'_> {
         let mut lines: Vec<_> = fail
             .map(|at| format!("why: {}: {}", at.name, at.found))
             .collect();
-        // A process for each would be many.
-        if !self.asked.swap(true, Ordering::Relaxed) {
-            lines.extend(asking::smcx(peer));
+        // Memory that another connection gives back meanwhile is free again for a moment, so
+        // that one answer may not name the limit. A process for each connection would be many.
+        let asks = self
+            .questions
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        if asks.is_ok() {
+            let answer = asking::smcx(peer);
+            if answer.iter().any(|line| line.contains(LOCKED_MEMORY)) {
+                self.questions.store(0, Ordering::Relaxed);
+            }
+            lines.extend(answer);
         }
         lines
     }

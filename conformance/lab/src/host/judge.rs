@@ -1,7 +1,7 @@
 //! Whether what both ends tell is what was expected.
 
 use crate::netlink::smc::Carried;
-use crate::orders::{Held, Role, SMCX_WHY};
+use crate::orders::{Held, LOCKED_MEMORY, Role, SMCX_WHY};
 use crate::scenarios::{Expected, Scenario, reason};
 
 /// The first difference, if there is one.
@@ -74,22 +74,27 @@ fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<St
         [one, other] if one != other => Some(format!("the ends differ: {one:?}, {other:?}")),
         [(0, _), _] => Some("no connection over SMC-R".to_owned()),
         [(_, 0), _] => Some("no connection met the limit".to_owned()),
-        _ if !lines.clone().any(|line| line.contains(LIMIT)) => {
-            Some(format!("nobody names {LIMIT}"))
+        _ if !lines.clone().any(|line| line.contains(LOCKED_MEMORY)) => {
+            Some(format!("no connection names {LOCKED_MEMORY}"))
         }
         _ => [WHY, SMCX_WHY]
             .into_iter()
             .find(|who| {
                 !lines
                     .clone()
-                    .any(|line| line.starts_with(who) && line.contains(LIMIT))
+                    .any(|line| line.starts_with(who) && line.contains(LOCKED_MEMORY))
             })
-            .map(|who| format!("nobody asked says \"{who}\" and names {LIMIT}")),
+            .map(|who| {
+                let answers = lines.clone().filter(|line| line.starts_with(who));
+                let answers: Vec<_> = answers.map(String::as_str).collect();
+                format!(
+                    "no line \"{who}\" names {LOCKED_MEMORY}: {}",
+                    answers.join(" | ")
+                )
+            }),
     }
 }
 
-/// What a connection that finds too little memory to lock names.
-const LIMIT: &str = "RLIMIT_MEMLOCK";
 /// Before what the walk through all conditions says of it, in that process.
 const WHY: &str = "why: ";
 
