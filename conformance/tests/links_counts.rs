@@ -144,3 +144,16 @@ fn a_continuation_for_another_link_or_over_another_one_is_out_of_turn() {
     check!(s, s.endpoint.usage().groups, 0);
     s.end();
 }
+
+#[test]
+fn a_request_of_the_client_is_no_answer_to_a_servers_continuation() {
+    //= LLC-033 test
+    //= LLC-079 test
+    let (mut s, _, _) = Script::server_offers_second();
+    s.over(1).send(Peer::takes(2, 2));
+    s.over(1).expect_continuation();
+    s.over(1).send(Peer::continuation(1, 2, &[1], false));
+    check!(s, s.endpoint.statistics().violations > 0, true);
+    check!(s, s.endpoint.usage().groups, 0);
+    s.end();
+}

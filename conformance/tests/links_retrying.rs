@@ -297,3 +297,29 @@ fn more_links_may_follow_symmetric_redundancy() {
     s.expect_silence();
     s.end();
 }
+
+#[test]
+fn a_link_that_is_lost_soon_is_replaced_at_once_one_time_and_then_after_a_pause() {
+    //= LINK-049 test
+    let (mut s, _, _) = Script::two_link_server();
+    // The first one was there for long.
+    s.pass(31 * SECOND, &[1, 2]);
+    let loses = |s: &mut Script, link: u8| {
+        s.over(1).send(Peer::lost_link(link));
+        let request = s.over(1).expect_delete_link();
+        s.over(1)
+            .send(Peer::delete_link_with(request.flags, link, true));
+    };
+    for link in 2..=3 {
+        loses(&mut s, link);
+        check!(s, s.over(1).expect_add_link().link.0, link + 1);
+        s.peer_joins(1, link + 1, 2, &[1]);
+    }
+    loses(&mut s, 4);
+    s.expect_silence();
+    s.pass(59 * SECOND, &[1]);
+    s.expect_silence();
+    s.pass(SECOND, &[1]);
+    check!(s, s.over(1).expect_add_link().link.0, 5);
+    s.end();
+}

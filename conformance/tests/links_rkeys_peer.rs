@@ -110,6 +110,21 @@ fn an_rmb_that_no_connection_uses_may_be_registered_anew() {
 }
 
 #[test]
+fn an_rmb_whose_connection_was_aborted_may_be_registered_anew() {
+    //= RMB-010 test
+    //= RMB-021 test
+    let (mut s, _, _) = Script::two_link_client();
+    check!(s, announce(&mut s, 7, &[2]), RkeyFlags::empty());
+    let (conn, token) = s.client_joins(7);
+    s.over(1)
+        .send_cdc(Peer::cdc_flags(token, 1, ConnectionFlags::ABNORMAL_CLOSE));
+    s.expect_reset(conn, CloseReason::PeerAbort);
+    s.skip();
+    check!(s, announce_moved(&mut s, 7), RkeyFlags::empty());
+    s.end();
+}
+
+#[test]
 fn an_announcement_that_begins_ends_the_one_before() {
     //= LLC-063 test
     //= LLC-065 test
@@ -127,6 +142,24 @@ fn an_announcement_that_begins_ends_the_one_before() {
         check!(s, reply.flags, RkeyFlags::NEGATIVE);
     }
     s.end();
+}
+
+#[test]
+fn an_announcement_goes_on_until_all_links_are_named() {
+    //= LLC-063 test
+    for links in 2..=8 {
+        let (mut s, _, _) = Script::many_link_client(links);
+        let others: Vec<u8> = (2..=links).collect();
+        check!(s, announce(&mut s, 7, &others), RkeyFlags::empty());
+        let mut left = others.get(2..).unwrap_or_default();
+        while !left.is_empty() {
+            s.over(1).send(Peer::rkey_continuation(7, left));
+            let reply = s.over(1).expect_rkey_continuation_reply();
+            check!(s, reply.flags, RkeyFlags::empty());
+            left = left.get(3..).unwrap_or_default();
+        }
+        s.end();
+    }
 }
 
 // ---- Several RMBs with one key -----------------------------------------------------

@@ -347,3 +347,24 @@ fn rmbs_are_marked_if_that_is_wanted_and_send_buffers_never() {
         assert_eq!(kinds.len(), 2, "{kinds:?}");
     }
 }
+
+#[test]
+fn an_rmb_that_nobody_needs_any_more_is_kept_while_its_announcement_is_unanswered() {
+    //= RMB-028 test
+    let mut s = Script::with(|config| config.timeouts.rmb_idle = Duration::from_secs(1));
+    s.client_first_contact();
+    let conn = s.client_wants_rmb(2);
+    let own = s.expect_confirm_rkey();
+    s.on(conn, |c, now| c.abort(now));
+    s.skip();
+    let registered = |s: &Script| s.adapter.registrations().count();
+    let before = registered(&s);
+    s.wait(Duration::from_millis(1500));
+    check!(s, registered(&s), before - 1);
+    s.send(Peer::reply_to(&LlcMessage::ConfirmRkey(own)));
+    s.wait(Duration::from_secs(1));
+    let request = s.expect_delete_rkey();
+    s.send(Peer::reply_to(&LlcMessage::DeleteRkey(request)));
+    check!(s, registered(&s), before - 2);
+    s.end();
+}

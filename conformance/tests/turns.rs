@@ -2,7 +2,9 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
+use conformance::check;
 use conformance::direct::{DEVICE, Pair};
+use conformance::script::Script;
 use proptest::prelude::*;
 use smc_proto::command::{DataTurn, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
@@ -13,7 +15,7 @@ use smc_proto::id::ConnId;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
-use smc_proto::wire::types::BufferSize;
+use smc_proto::wire::types::{BufferSize, PeerId, Qpn};
 
 /// What the application of a side does with a connection.
 #[derive(Clone, Copy, Debug)]
@@ -199,4 +201,28 @@ fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
     assert_eq!(host.usage().connections, 1);
     host.handle_rdma(now, RdmaCompletion::Sent { link, wr_id });
     assert_eq!(host.usage().connections, 0);
+}
+
+#[test]
+fn each_connection_of_a_link_has_a_turn_before_another_link_has_one() {
+    let (mut s, [(many, first, _), (few, other, _)]) = Script::two_groups();
+    // The peer of the first group.
+    s.peer.id = PeerId::new(0, s.peer.mac);
+    s.peer.qpn = Qpn::new(0x100);
+    let mut conns = vec![first];
+    conns.extend([2, 3].map(|rmb| s.client_joins(rmb).0));
+    conns.push(other);
+    for _ in 0..2 {
+        for conn in &conns {
+            let mut conn = s.endpoint.conn(*conn).expect("a connection");
+            conn.commit(s.now, 1).expect("room");
+        }
+        s.pump();
+        check!(
+            s,
+            [(); 4].map(|()| s.expect_cdc().0),
+            [many, many, many, few]
+        );
+    }
+    s.end();
 }

@@ -1,6 +1,6 @@
 //! Version 2, where it differs from RFC 7609 by a number or a word (docs/smc-v2.md).
 
-use conformance::rig::Rig;
+use conformance::rig::{Rig, gid};
 use conformance::rig::linux::{QPN, add_link, confirm_link, extended, half, octets, proposal, rmb};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::{CloseReason, Event};
@@ -57,6 +57,20 @@ fn the_accept_tells_the_servers_mtu_and_the_confirm_the_lower_one() {
             let (_, _, confirm) = rig.client_confirms(accept);
             assert_eq!(confirm.mtu, mtu(own.min(theirs)), "{own} and {theirs}");
         }
+    }
+}
+
+#[test]
+fn the_confirm_names_the_gid_of_another_rnic_for_a_second_link_if_it_is_another_gid() {
+    //= V2-053 test
+    for (second, named) in [
+        (gid(1, 1), &[gid(1, 0), gid(1, 1)][..]),
+        (gid(1, 0), &[gid(1, 0)]),
+    ] {
+        let mut rig = Rig::new(2, |_| {});
+        rig.paths[1].gid = second;
+        let (_, _, confirm) = rig.client_confirms(half());
+        assert_eq!(confirm.v2.unwrap().gids.as_slice(), named);
     }
 }
 

@@ -271,4 +271,18 @@ mod tests {
         assert_eq!(tokens(1), tokens(1));
         assert_ne!(tokens(1), tokens(2));
     }
+
+    #[test]
+    fn a_device_keeps_as_many_events_as_the_queue_of_a_function_has() {
+        let machine = Machine::new(1);
+        let [mut one, mut two] = GIDS.map(|gid| machine.add(gid).unwrap());
+        for _ in 0..2 {
+            for info in 0..15 {
+                assert_eq!(one.signal_event(GIDS[1], None, 1, info), Ok(()));
+            }
+            let more = one.signal_event(GIDS[1], None, 1, 15);
+            assert_eq!(more, Err(IsmError::Busy));
+            assert_eq!(core::iter::from_fn(|| two.poll()).count(), 15);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod ends;
 
 use smc_proto::command::IsmCommand;
+use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
@@ -267,4 +268,27 @@ fn the_peer_is_not_told_of_octets_whose_move_failed() {
         };
         assert!(side.told(reset), "{:?}", side.events);
     }
+}
+
+#[test]
+fn a_signal_that_fails_is_reported_to_the_engine() {
+    //= D-053 test
+    let mut pair = Pair::connected(true);
+    let now = pair.now;
+    let [writer, _] = &mut pair.sides;
+    let conn = writer.conn.unwrap();
+    assert_eq!(writer.write(now, b"there"), 5);
+    let command = writer.engine.poll_ism(now, writer.binding.id());
+    let Some(IsmCommand::Signal { cdc, .. }) = command else {
+        panic!("{command:?}");
+    };
+    let own = |buffer: &&BufferId| writer.binding.buffers.dmb(**buffer).is_some();
+    // Nothing of the peer's is attached to it.
+    let buffer = *writer.buffers.iter().find(own).unwrap();
+    writer
+        .binding
+        .execute(IsmCommand::Signal { conn, buffer, cdc });
+    let failed = IsmCompletion::MoveFailed { conn };
+    assert_eq!(writer.binding.poll(), Some(failed));
+    assert_eq!(writer.binding.poll(), None);
 }

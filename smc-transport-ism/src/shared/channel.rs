@@ -152,18 +152,9 @@ pub(super) enum Arrival {
 }
 
 impl Channel {
-    /// Offers the peer a DMB. The outbox reports the outcome.
-    ///
-    /// # Errors
-    /// As [`Outbox::check_room`]; nothing is sent then.
-    pub(super) fn offer(
-        &mut self,
-        dmb: Key,
-        token: DmbToken,
-        len: u32,
-        fd: OwnedFd,
-    ) -> Result<(), IsmError> {
-        self.outbox.check_room(Instant::now())?;
+    /// Offers the peer a DMB; the caller has checked [`Outbox::check_room`]. The outbox
+    /// reports the outcome.
+    pub(super) fn offer(&mut self, dmb: Key, token: DmbToken, len: u32, fd: OwnedFd) {
         let Ring { slot, generation } = ring_of(dmb);
         let message = Message::Offer {
             token,
@@ -173,7 +164,6 @@ impl Channel {
         };
         self.outbox.push(message, Some((dmb, fd)));
         self.outbox.flush(&self.socket);
-        Ok(())
     }
 
     /// Announces to the peer that a DMB is no more; never refused.

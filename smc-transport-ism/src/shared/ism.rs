@@ -60,10 +60,7 @@ impl IsmDevice for Device {
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
         self.slots = self.slots.max(key.0 + 1);
         let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
-        if let Err(error) = to.offer(key, token, len, fd) {
-            self.dmbs.remove(key);
-            return Err(error);
-        }
+        to.offer(key, token, len, fd);
         self.after_send(channel);
         if let Some(error) = self.take_failure(Dmb(key)) {
             return Err(error);

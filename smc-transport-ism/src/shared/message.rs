@@ -166,6 +166,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_message_does_not_need_is_zero() {
+        let (token, gid) = (DmbToken(u64::MAX), Gid128 { gid: 1, ext: 2 });
+        for (message, fields) in [
+            (Message::Hello { gid }, 2),
+            (
+                Message::Offer {
+                    token,
+                    len: 3,
+                    slot: 4,
+                    generation: 5,
+                },
+                4,
+            ),
+            (Message::Withdraw { token }, 1),
+            (Message::Event { code: 1, info: 2 }, 2),
+            (Message::Wake, 0),
+            (Message::Announce { cookie: 1, gid }, 3),
+            (
+                Message::Mine {
+                    cookie: 1,
+                    gid,
+                    joined: true,
+                },
+                4,
+            ),
+            (Message::Go { fresh: true }, 1),
+        ] {
+            let octets = message.emit();
+            let (used, rest) = octets.split_at(8 + 8 * fields);
+            assert!(used.chunks(8).all(|word| word != [0; 8]), "{message:?}");
+            assert!(rest.iter().all(|octet| *octet == 0), "{message:?}");
+        }
+    }
+
+    #[test]
     fn anything_else_is_none() {
         let good = Message::Go { fresh: true }.emit();
         for len in 0..MESSAGE_LEN {

@@ -1,11 +1,13 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
 mod charges;
+mod crowds;
 mod ends;
 mod in_flight;
 mod looking;
 mod offers;
 mod unclaimed;
+mod waits;
 mod withdrawals;
 
 use std::os::fd::AsFd;

@@ -1,6 +1,6 @@
 //! What a signal promises.
 
-use smc_transport_ism::device::{IsmDevice, IsmReport};
+use smc_transport_ism::device::{CDC_LEN, IsmDevice, IsmReport};
 
 use crate::lab::{Lab, cdc, joined, next, number, octets, quiet, registered};
 
@@ -131,5 +131,20 @@ pub(crate) fn many_dmbs_are_all_heard<L: Lab>() {
             expected.swap_remove(at);
         }
         quiet(&mut owner);
+    }
+}
+
+pub(crate) fn a_look_gives_the_head_and_only_once<L: Lab>() {
+    let [mut mover, mut owner] = L::devices();
+    let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
+    for round in 1..=3 {
+        mover.move_cdc(remote, 0, 0, &cdc(round), true).unwrap();
+        let mut head = [0xff; CDC_LEN];
+        // Some backends have nowhere to look at: they report everything.
+        if owner.look(dmb, &mut head) {
+            assert_eq!(head, cdc(round));
+        }
+        assert!(!owner.look(dmb, &mut head), "nothing was moved since");
+        assert!(matches!(next(&mut owner), IsmReport::Signalled { .. }));
     }
 }

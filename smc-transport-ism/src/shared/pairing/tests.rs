@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::{
-    Answer, Call, Listeners, Outcome, Paired, Patience, Progress, Rendezvous, name_of, survey,
+    Answer, Call, Listeners, Outcome, Paired, Patience, Peer, Progress, Reach, Rendezvous, name_of,
+    survey,
 };
 use crate::device::{Gid128, IsmDevice, IsmReport};
 use crate::shared::Device;
@@ -840,6 +841,51 @@ fn a_survey_tells_who_listens_and_calls_nobody() {
             survey(elsewhere.parse().unwrap()).unwrap(),
             None,
             "{elsewhere}"
+        );
+    }
+}
+
+/// What the server says of its channels and what the client has decide together.
+//= SHM-010 test
+//= SHM-013 test
+//= SHM-042 test
+#[test]
+fn a_channel_is_made_unless_both_have_one_already_or_there_may_be_none() {
+    let listener = listening("127.0.0.1:0");
+    let to = listener.local_addr().unwrap();
+    let name = name_of(sockopt::socket_cookie(&listener).unwrap());
+    let server = Socket::unconnected().unwrap();
+    rustix::net::bind(&server, &SocketAddrUnix::new_abstract_name(&name).unwrap()).unwrap();
+    rustix::net::listen(&server, 8).unwrap();
+    let gid = Gid128 { gid: 1, ext: 2 };
+    for case in 0..8 {
+        let [theirs, ours, may_greet] = [1, 2, 4].map(|bit| case & bit != 0);
+        let (tcp, call) = connect(to, gid, PATIENT);
+        let mut call = call.unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let caller = Socket::new(rustix::net::accept_with(&server, Socket::FLAGS).unwrap());
+        assert!(matches!(
+            caller.receive(),
+            Received::Message(Message::Announce { .. }, None)
+        ));
+        let mine = Message::Mine {
+            cookie: sockopt::socket_cookie(&accepted).unwrap(),
+            gid,
+            joined: theirs,
+        };
+        caller.send(mine, None).unwrap();
+        let reach = |_: &Peer| Reach {
+            joined: ours,
+            may_greet,
+        };
+        let _ = call.poll(&tcp, reach, Instant::now()).unwrap();
+        let Received::Message(Message::Go { fresh }, None) = caller.receive() else {
+            panic!("{theirs} {ours} {may_greet}");
+        };
+        assert_eq!(
+            fresh,
+            may_greet && !(theirs && ours),
+            "{theirs} {ours} {may_greet}"
         );
     }
 }

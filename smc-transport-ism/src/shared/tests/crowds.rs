@@ -1,0 +1,84 @@
+//! Crowds of rings and of peers, and who wakes whom.
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::{HOSTILE, attached, begun_by_hostile, join_hostile, joined};
+use crate::device::{Gid128, IsmDevice, IsmReport};
+use crate::doorbell::{Bed, Waker};
+use crate::memory::BellsOf;
+use crate::shared::Device;
+use crate::shared::message::Message;
+use crate::shared::socket::Received;
+
+/// Most words that a thread can sleep at, less its own.
+const MOST_WORDS: u64 = 127;
+
+fn is_readable(device: &Device) -> bool {
+    let polled = &mut [PollFd::new(device, PollFlags::IN)];
+    rustix::event::poll(polled, Some(&Default::default())).unwrap() == 1
+}
+
+#[test]
+fn several_rings_between_two_polls_are_a_crowd_and_one_is_none() {
+    let (mut one, mut two) = joined();
+    let (_, first) = attached(&mut one, &mut two);
+    let (_, second) = attached(&mut one, &mut two);
+    for (rings, crowded) in [(&[first][..], false), (&[first, second], true)] {
+        for remote in rings {
+            one.move_cdc(*remote, 0, 0, &[1; 32], true).unwrap();
+        }
+        for _ in rings {
+            assert!(matches!(two.poll(), Some(IsmReport::Signalled { .. })));
+            assert_eq!(two.crowded, crowded, "{} rings", rings.len());
+        }
+    }
+    one.move_cdc(first, 0, 0, &[2; 32], true).unwrap();
+    assert!(matches!(two.poll(), Some(IsmReport::Signalled { .. })));
+    assert!(!two.crowded, "the crowd is over");
+}
+
+//= SHM-026 test
+#[test]
+fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
+    let mut device = Device::open().unwrap();
+    assert!(device.park());
+    let (channel, _bells, far) = begun_by_hostile(&device, HOSTILE);
+    device.adopt(channel).unwrap();
+    let Received::Message(Message::Hello { .. }, Some(fd)) = far.receive() else {
+        panic!("no greeting");
+    };
+    let bells = BellsOf::open(&fd).unwrap();
+    assert_eq!(
+        Waker::default().must_wake(bells.bells()),
+        Some(Bed::Socket)
+    );
+    assert_eq!(device.poll(), None);
+    assert_eq!(Waker::default().must_wake(bells.bells()), None, "awake");
+}
+
+//= SHM-032 test
+#[test]
+fn while_a_thread_sleeps_at_words_peers_wake_it_there() {
+    let (mut one, mut two) = joined();
+    let (_, remote) = attached(&mut one, &mut two);
+    for at_words in [true, false] {
+        while two.poll().is_some() {}
+        let words = at_words.then(|| two.words().expect("one peer"));
+        assert!(two.park());
+        one.move_cdc(remote, 0, 0, &[3; 32], true).unwrap();
+        assert_eq!(is_readable(&two), words.is_none());
+        assert!(matches!(two.poll(), Some(IsmReport::Signalled { .. })));
+        two.forget_words();
+    }
+}
+
+#[test]
+fn a_thread_can_sleep_at_the_words_of_so_many_peers_and_no_more() {
+    let mut device = Device::open().unwrap();
+    let mut ends = Vec::new();
+    for gid in 1..=MOST_WORDS + 1 {
+        assert!(device.words().is_some(), "{} peers", gid - 1);
+        ends.push(join_hostile(&mut device, Gid128 { gid, ext: 0 }));
+    }
+    assert!(device.words().is_none());
+}
