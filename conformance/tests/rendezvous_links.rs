@@ -305,3 +305,36 @@ fn a_confirm_may_overtake_the_answer_that_makes_its_link_usable() {
     check!(s, s.endpoint.statistics().violations, 0);
     s.end();
 }
+
+#[test]
+fn such_a_confirm_goes_on_over_a_link_that_reaches_its_rmb() {
+    //= RENDEZVOUS-042 test
+    //= RENDEZVOUS-043 test
+    let mut s = Script::with(|config| config.max_links = 3);
+    let (first, _) = s.server_asks_to_confirm();
+    s.send(Peer::confirms_with(1, 1, |m| m.max_links = 3));
+    s.expect_add_link();
+    s.over(1).send(Peer::rejects(2));
+    s.expect_established(first);
+    s.over(1).send(Peer::confirm_rkey(2));
+    s.over(1).expect_confirm_rkey_reply();
+    // The client leaves RMB 2 out of link 3, which the server's Accept names.
+    s.port_up(2);
+    s.over(1).expect_add_link();
+    s.peer_joins(1, 3, 2, &[1]);
+    let (conn, accept) = s.server_accepts();
+    check!(s, names(&s, &accept, 3), true);
+    s.port_up(3);
+    s.over(1).expect_add_link();
+    s.over(1).send(Peer::takes(4, 4));
+    s.peer_answers_continuations(1, 4, &[1, 2]);
+    s.over(4).expect_confirm_link();
+    let confirm = confirm_over(&s, 4, 2);
+    s.confirm(conn, confirm);
+    s.expect_established(conn);
+    s.writes.clear();
+    s.write(conn, 10);
+    s.over(1).expect_cdc();
+    check!(s, s.writes[0].0, Peer::rtoken_on(1, 2).rkey.0);
+    s.end();
+}
