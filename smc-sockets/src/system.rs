@@ -61,8 +61,9 @@ pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::set_low_water;
+    use super::{are_buffers_set, set_low_water};
     use rustix::event::{PollFd, PollFlags};
+    use rustix::net::sockopt;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
@@ -88,5 +89,17 @@ mod tests {
         assert!(!is_readable(50));
         drop(client);
         assert!(is_readable(900));
+    }
+
+    #[test]
+    fn sizes_of_buffers_that_were_set_are_told_apart() {
+        let socket = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let (none, receive, send) = (socket(), socket(), socket());
+        sockopt::set_socket_recv_buffer_size(&receive, 1 << 16).unwrap();
+        sockopt::set_socket_send_buffer_size(&send, 1 << 16).unwrap();
+        assert_eq!(
+            [&none, &receive, &send].map(are_buffers_set),
+            [(false, false), (true, false), (false, true)]
+        );
     }
 }

@@ -320,3 +320,21 @@ fn a_machine_without_rnics_says_so_and_goes_on() {
         assert!(why.to_lowercase().contains("rdma"), "{why}");
     }
 }
+
+/// Ports tell of their carrier, though no link has failed.
+#[test]
+fn a_port_that_goes_takes_its_link_along_and_one_that_comes_brings_one() {
+    let hosts = Hosts::with(2, Settings::default());
+    let (mut client, mut server) = hosts.pair();
+    let links = |count: usize| settles(LONG, || hosts.fabric.usage().1 == 2 * count);
+    assert!(links(2));
+    for _ in 0..2 {
+        // The second ones of both hosts.
+        [1, 3].map(|rnic| hosts.fabric.set_carrier(rnic, false));
+        assert!(links(1));
+        client.write_all(b"first").unwrap();
+        server.read_exact(&mut [0; 5]).unwrap();
+        [1, 3].map(|rnic| hosts.fabric.set_carrier(rnic, true));
+        assert!(links(2));
+    }
+}

@@ -15,7 +15,7 @@ use std::time::Duration;
 use common::{many_descriptors, octets, settings, stack};
 use smc_sockets::Stack;
 use smc_sockets::tokio::{SmcListener, SmcStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -50,6 +50,7 @@ on_both! {
     plain_tcp_peers_are_served
     looking_and_trying_take_no_more_than_there_is
     a_reset_is_told
+    slices_are_written_in_one_call
 }
 
 async fn listener() -> (SmcListener, SocketAddr) {
@@ -403,4 +404,14 @@ fn what_a_forked_child_drops_the_parents_tasks_still_wait_for() {
         assert!(server.carrier().is_smc(), "{}", server.carrier());
         connects.await.unwrap().unwrap();
     });
+}
+
+async fn slices_are_written_in_one_call() {
+    let (mut client, mut server) = pair().await;
+    assert!(client.is_write_vectored(), "who writes is to use them");
+    let slices = [&b"one "[..], b"", b"call"].map(std::io::IoSlice::new);
+    assert_eq!(client.write_vectored(&slices).await.unwrap(), 8);
+    let mut text = [0; 8];
+    server.read_exact(&mut text).await.unwrap();
+    assert_eq!(&text, b"one call");
 }

@@ -35,9 +35,19 @@ pub(super) fn read(path: &Path) -> Result<String, ReadError> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)
         .map_err(ReadError::None)?;
+    contents(file)
+}
+
+/// The text of a file that is open: another one may be at its path by now.
+fn contents(file: File) -> Result<String, ReadError> {
     regular(&file.metadata().map_err(ReadError::None)?)?;
+    text(file)
+}
+
+/// The text of at most [`MOST`] bytes that there is.
+fn text(from: impl Read) -> Result<String, ReadError> {
     let mut bytes = Vec::new();
-    file.take(MOST + 1)
+    from.take(MOST + 1)
         .read_to_end(&mut bytes)
         .map_err(ReadError::None)?;
     // Files of pseudo file systems have no size before they are read.
@@ -65,4 +75,30 @@ fn regular(metadata: &Metadata) -> Result<(), ReadError> {
 fn too_large() -> ReadError {
     let what = "the file is larger than 1 MiB";
     ReadError::Wrong(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(outcome: Result<String, ReadError>) -> io::ErrorKind {
+        outcome.unwrap_err().into_io().kind()
+    }
+
+    #[test]
+    fn what_was_opened_is_checked_and_not_only_what_was_there_before() {
+        for other in ["/dev/zero", "/"] {
+            let file = File::open(other).unwrap();
+            assert_eq!(kind(contents(file)), io::ErrorKind::InvalidInput, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_bounded_wherever_it_comes_from() {
+        let letters = |count| io::repeat(b'a').take(count);
+        assert_eq!(text(letters(MOST)).unwrap().len() as u64, MOST);
+        assert_eq!(kind(text(letters(MOST + 1))), io::ErrorKind::InvalidData);
+        assert_eq!(kind(text(io::repeat(b'a'))), io::ErrorKind::InvalidData);
+        assert_eq!(kind(text(&[0xff][..])), io::ErrorKind::InvalidData);
+    }
 }

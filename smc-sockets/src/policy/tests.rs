@@ -113,6 +113,10 @@ fn memory_limits_the_number_of_connections() {
         let policy = Policy::parse(&format!("max-memory = {text}")).unwrap();
         assert_eq!(policy.connections(256 << 10), expected, "{text}");
     }
+    let policy = Policy::parse("max-memory = 5").unwrap();
+    for (each, expected) in [(6, 0), (5, 1), (2, 2), (1, 5), (0, 5)] {
+        assert_eq!(policy.connections(each), expected, "{each}");
+    }
 }
 
 #[test]

@@ -305,4 +305,44 @@ mod tests {
         }
         assert!(was_awake, "nothing was to be parked");
     }
+
+    /// While a connection is negotiated everything that happens to it is awaited at once; from
+    /// then on, what its stream asks for.
+    #[test]
+    fn nothing_is_urgent_once_a_connection_is_decided() {
+        let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+        let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let near = SmcStream::connect_on(&client, address).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert!(near.carrier().is_smc() && far.carrier().is_smc());
+        for stack in [&server, &client] {
+            let state = stack.shard().lock();
+            assert_eq!(state.attention.urgent, 0);
+        }
+    }
+
+    /// An idle link group ends after a while: nothing but the timer can wake the driver for
+    /// that.
+    #[test]
+    fn the_timer_of_an_idle_driver_is_set_for_the_engines_next_deadline() {
+        let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+        let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let near = SmcStream::connect_on(&client, address).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert!(near.carrier().is_smc() && far.carrier().is_smc());
+        drop((near, far));
+        let is_set = |stack: &Stack| {
+            let mut state = stack.shard().lock();
+            let deadline = state.engine.poll_timeout();
+            let parked = state.transports.ism.device().is_parked();
+            parked && deadline.is_some_and(|at| state.armed.is_some_and(|armed| armed <= at))
+        };
+        let end = Instant::now() + Duration::from_secs(5);
+        while !is_set(&server) || !is_set(&client) {
+            assert!(Instant::now() < end, "no timer for the deadline");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

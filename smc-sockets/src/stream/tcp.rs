@@ -148,3 +148,36 @@ impl SmcStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use smc_proto::wire::types::{DiagnosisCode, PeerId};
+
+    use crate::carrier::Cause;
+    use crate::opening::{Opening, decline};
+    use crate::{SmcStream, Stack};
+
+    /// A client that was declined sends what it had promised before the application's bytes,
+    /// which may be read one by one.
+    #[test]
+    fn not_one_byte_of_what_a_declined_client_promised_is_the_applications() {
+        let stack = Stack::open().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (tcp, _) = listener.accept().unwrap();
+        let shard = stack.shard();
+        let socket = shard.decline(tcp, Cause::NotOffered, Opening::Promised);
+        let mut stream = SmcStream::new(stack.clone(), socket);
+        let promised = decline(PeerId::default(), DiagnosisCode::MEMORY).unwrap();
+        client.write_all(&promised).unwrap();
+        client.write_all(b"ab").unwrap();
+        for expected in *b"ab" {
+            let mut byte = [0];
+            assert_eq!(stream.read(&mut byte).unwrap(), 1);
+            assert_eq!(byte, [expected]);
+        }
+    }
+}
