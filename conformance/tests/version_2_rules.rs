@@ -1,7 +1,7 @@
 //! Version 2, where it differs from RFC 7609 by a number or a word (docs/smc-v2.md).
 
-use conformance::rig::{Rig, gid};
 use conformance::rig::linux::{QPN, add_link, confirm_link, extended, half, octets, proposal, rmb};
+use conformance::rig::{Rig, gid};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;

@@ -33,6 +33,9 @@ pub struct World {
     first_uid: u32,
 }
 
+/// What processes keep of the environment: of the change that `conformance drawn` tries.
+const KEPT: [&str; 3] = ["SMC_CHANGE", "SMC_REACHED", "RUST_MIN_STACK"];
+
 impl World {
     /// Makes a world whose processes are the program at `role`
     /// (`env!("CARGO_BIN_EXE_smc-attack-role")`); nothing without root.
@@ -132,6 +135,10 @@ impl World {
                 .arg(role)
                 .args(arguments)
                 .env_clear()
+                .envs(
+                    KEPT.iter()
+                        .filter_map(|name| Some((name, std::env::var_os(name)?))),
+                )
                 .env("RUST_BACKTRACE", "1")
                 .current_dir("/")
                 .stdin(Stdio::piped())

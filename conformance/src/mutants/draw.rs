@@ -26,7 +26,7 @@ pub struct Area {
     pub package: &'static str,
     /// Files that belong to it: below this folder, and this folder's module.
     folder: &'static str,
-    /// Packages whose suites test it.
+    /// Folders of the packages whose suites test it.
     pub suites: &'static [&'static str],
     /// Packages whose unit tests test it.
     pub units: &'static [&'static str],
@@ -52,14 +52,14 @@ pub const AREAS: [Area; 4] = [
         name: "smc-transport-ism",
         package: "smc-transport-ism",
         folder: "smc-transport-ism/src",
-        suites: &["smc-transport-ism", "smc-sockets"],
+        suites: &["smc-transport-ism", "smc-sockets", "conformance/attacks"],
         units: &["smc-transport-ism", "smc-sockets"],
     },
     Area {
         name: "smc-sockets",
         package: "smc-sockets",
         folder: "smc-sockets/src",
-        suites: &["smc-sockets"],
+        suites: &["smc-sockets", "conformance/attacks"],
         units: &["smc-sockets"],
     },
 ];

@@ -279,8 +279,8 @@ fn commands(wanted: &BTreeSet<&Program>) -> Vec<Vec<String>> {
     for program in wanted {
         match program {
             Program::Units(package) => tests.extend([of("-p", package), vec!["--lib".to_owned()]]),
-            Program::Suite(package, suite) => {
-                tests.extend([of("-p", package), of("--test", suite)]);
+            Program::Suite(folder, suite) => {
+                tests.extend([of("-p", package_in(folder)), of("--test", suite)]);
             }
             Program::Scripts => {
                 let bin = of("--bin", "conformance");
@@ -301,6 +301,14 @@ fn commands(wanted: &BTreeSet<&Program>) -> Vec<Vec<String>> {
 /// What cargo is asked for if the sockets are among the packages: all of their suites.
 fn features(sockets: bool) -> Option<String> {
     sockets.then(|| "--features=smc-sockets/tokio".to_owned())
+}
+
+/// The name of the package in a folder of the workspace.
+fn package_in(folder: &str) -> &str {
+    match folder {
+        "conformance/attacks" => "smc-attacks",
+        _ => folder,
+    }
 }
 
 fn of(option: &str, value: &str) -> Vec<String> {
@@ -372,6 +380,9 @@ mod tests {
             ]
         );
         assert_eq!(commands(&BTreeSet::from([&Program::Scripts])).len(), 1);
+        let attacks = Program::Suite("conformance/attacks".into(), "attacks".into());
+        let line = commands(&BTreeSet::from([&attacks])).concat().join(" ");
+        assert_eq!(line, "test --no-run --test attacks -p smc-attacks");
         let root = Path::new("/copy");
         let built = |kind: &str, test: bool| {
             let message = json!({

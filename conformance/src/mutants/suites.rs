@@ -45,7 +45,11 @@ pub(super) fn some(
     let packages = areas.iter().flat_map(|area| area.suites);
     let suite = |name: &String| {
         let folder = |package: &&&str| tree.root().join(package).join("tests");
-        let has = |package: &&&str| folder(package).join(format!("{name}.rs")).is_file();
+        let has = |package: &&&str| {
+            let folder = folder(package);
+            let files = [format!("{name}.rs"), format!("{name}/main.rs")];
+            files.iter().any(|file| folder.join(file).is_file())
+        };
         let package = packages.clone().find(has);
         let package = package.ok_or_else(|| Problem::new(format_args!("{name}: no such suite")))?;
         Ok(Program::Suite((*package).to_owned(), name.clone()))
@@ -90,6 +94,8 @@ mod tests {
         let (together, alone) = of("smc-transport-ism");
         assert!(alone.contains("contract"), "a folder");
         assert!(alone.contains("processes") && !together.contains("processes"));
+        let (together, alone) = of("conformance/attacks");
+        assert!(together.is_empty() && alone.contains("attacks"));
         let (together, alone) = of("smc-sockets");
         assert!(together.contains("tokio") && !alone.contains("common"));
     }

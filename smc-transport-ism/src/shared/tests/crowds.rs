@@ -48,10 +48,7 @@ fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
         panic!("no greeting");
     };
     let bells = BellsOf::open(&fd).unwrap();
-    assert_eq!(
-        Waker::default().must_wake(bells.bells()),
-        Some(Bed::Socket)
-    );
+    assert_eq!(Waker::default().must_wake(bells.bells()), Some(Bed::Socket));
     assert_eq!(device.poll(), None);
     assert_eq!(Waker::default().must_wake(bells.bells()), None, "awake");
 }
