@@ -318,7 +318,7 @@ fn such_a_confirm_goes_on_over_a_link_that_reaches_its_rmb() {
     s.expect_established(first);
     s.over(1).send(Peer::confirm_rkey(2));
     s.over(1).expect_confirm_rkey_reply();
-    // The client leaves RMB 2 out of link 3, which the server's Accept names.
+    // The client omits RMB 2 for link 3, which the server's Accept names.
     s.port_up(2);
     s.over(1).expect_add_link();
     s.peer_joins(1, 3, 2, &[1]);

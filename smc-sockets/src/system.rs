@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_buffers_that_were_set_are_told_apart() {
+    fn the_kernel_knows_which_sizes_of_buffers_were_set() {
         let socket = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (none, receive, send) = (socket(), socket(), socket());
         sockopt::set_socket_recv_buffer_size(&receive, 1 << 16).unwrap();

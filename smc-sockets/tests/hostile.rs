@@ -297,7 +297,7 @@ fn half_a_decline(resets: bool) -> (std::io::Result<usize>, Vec<u8>) {
         });
         let mut stream = SmcStream::connect_on(&stack(), address).unwrap();
         assert!(!stream.carrier().is_smc());
-        // Who wants nothing has it at once, whatever comes.
+        // A read of no bytes does not wait for any.
         assert_eq!(stream.read(&mut []).unwrap(), 0);
         let mut read = Vec::new();
         let outcome = stream.read_to_end(&mut read);

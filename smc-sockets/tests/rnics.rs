@@ -321,9 +321,9 @@ fn a_machine_without_rnics_says_so_and_goes_on() {
     }
 }
 
-/// Ports tell of their carrier, though no link has failed.
+/// A port reports its carrier though no link has failed.
 #[test]
-fn a_port_that_goes_takes_its_link_along_and_one_that_comes_brings_one() {
+fn a_port_without_carrier_has_no_link_and_one_with_carrier_gets_one() {
     let hosts = Hosts::with(2, Settings::default());
     let (mut client, mut server) = hosts.pair();
     let links = |count: usize| settles(LONG, || hosts.fabric.usage().1 == 2 * count);

@@ -408,7 +408,7 @@ fn what_a_forked_child_drops_the_parents_tasks_still_wait_for() {
 
 async fn slices_are_written_in_one_call() {
     let (mut client, mut server) = pair().await;
-    assert!(client.is_write_vectored(), "who writes is to use them");
+    assert!(client.is_write_vectored(), "writers are to use them");
     let slices = [&b"one "[..], b"", b"call"].map(std::io::IoSlice::new);
     assert_eq!(client.write_vectored(&slices).await.unwrap(), 8);
     let mut text = [0; 8];

@@ -193,10 +193,10 @@ mod tests {
             ),
             (Message::Go { fresh: true }, 1),
         ] {
-            let octets = message.emit();
-            let (used, rest) = octets.split_at(8 + 8 * fields);
-            assert!(used.chunks(8).all(|word| word != [0; 8]), "{message:?}");
-            assert!(rest.iter().all(|octet| *octet == 0), "{message:?}");
+            let bytes = message.emit();
+            let (used, rest) = bytes.split_at(8 + 8 * fields);
+            assert!(used.chunks(8).all(|field| field != [0; 8]), "{message:?}");
+            assert!(rest.iter().all(|byte| *byte == 0), "{message:?}");
         }
     }
 

@@ -26,7 +26,7 @@ macro_rules! contract {
                 signals: who_is_signalled_sees_what_was_moved, signals_are_told_once_or_more,
                     no_signal_without_asking, elements_are_told_apart,
                     bug_smcd_a_dmb_taken_away_is_silent, cve_2026_74513_moves_in_flight_harm_no_later_dmb,
-                    many_dmbs_are_all_heard, a_look_gives_the_head_and_only_once;
+                    many_dmbs_are_all_heard, a_head_is_new_only_once;
                 events: events_arrive_in_order, a_flood_of_events_is_refused_not_lost,
                     cve_2026_74690_exit_is_told_after_all_before_it, exit_with_moves_in_flight,
                     nobody_is_there;

@@ -134,13 +134,13 @@ pub(crate) fn many_dmbs_are_all_heard<L: Lab>() {
     }
 }
 
-pub(crate) fn a_look_gives_the_head_and_only_once<L: Lab>() {
+pub(crate) fn a_head_is_new_only_once<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for round in 1..=3 {
         mover.move_cdc(remote, 0, 0, &cdc(round), true).unwrap();
         let mut head = [0xff; CDC_LEN];
-        // Some backends have nowhere to look at: they report everything.
+        // Some backends only report.
         if owner.look(dmb, &mut head) {
             assert_eq!(head, cdc(round));
         }

@@ -845,7 +845,7 @@ fn a_survey_tells_who_listens_and_calls_nobody() {
     }
 }
 
-/// What the server says of its channels and what the client has decide together.
+/// The channels of both sides, and the client's bounds, decide about another one.
 //= SHM-010 test
 //= SHM-013 test
 //= SHM-042 test

@@ -1,4 +1,4 @@
-//! Crowds of rings and of peers, and who wakes whom.
+//! Several rings at a time, many peers, and how a parked device is woken.
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -10,8 +10,8 @@ use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::Received;
 
-/// Most words that a thread can sleep at, less its own.
-const MOST_WORDS: u64 = 127;
+/// Most peers at whose futexes one thread can sleep.
+const MOST_PEERS: u64 = 127;
 
 fn is_readable(device: &Device) -> bool {
     let polled = &mut [PollFd::new(device, PollFlags::IN)];
@@ -55,12 +55,12 @@ fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
 
 //= SHM-032 test
 #[test]
-fn while_a_thread_sleeps_at_words_peers_wake_it_there() {
+fn while_a_thread_sleeps_at_futexes_peers_do_not_wake_the_descriptor() {
     let (mut one, mut two) = joined();
     let (_, remote) = attached(&mut one, &mut two);
-    for at_words in [true, false] {
+    for at_futexes in [true, false] {
         while two.poll().is_some() {}
-        let words = at_words.then(|| two.words().expect("one peer"));
+        let words = at_futexes.then(|| two.words().expect("one peer"));
         assert!(two.park());
         one.move_cdc(remote, 0, 0, &[3; 32], true).unwrap();
         assert_eq!(is_readable(&two), words.is_none());
@@ -70,10 +70,10 @@ fn while_a_thread_sleeps_at_words_peers_wake_it_there() {
 }
 
 #[test]
-fn a_thread_can_sleep_at_the_words_of_so_many_peers_and_no_more() {
+fn a_thread_can_sleep_at_the_futexes_of_so_many_peers_and_no_more() {
     let mut device = Device::open().unwrap();
     let mut ends = Vec::new();
-    for gid in 1..=MOST_WORDS + 1 {
+    for gid in 1..=MOST_PEERS + 1 {
         assert!(device.words().is_some(), "{} peers", gid - 1);
         ends.push(join_hostile(&mut device, Gid128 { gid, ext: 0 }));
     }

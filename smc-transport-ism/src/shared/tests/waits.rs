@@ -42,8 +42,8 @@ fn an_offer_fails_when_the_peer_has_taken_nothing_for_so_long_and_not_before() {
     assert_eq!(outbox.timeout(), None);
 }
 
-/// A message that wakes and says nothing is no report, and what is behind it is looked for
-/// where the device was woken, and not in a while.
+/// A message that only wakes is no report. What follows it is received at once, as the socket
+/// woke the device, and not by one of the rare polls of all sockets.
 #[test]
 fn a_wait_without_end_ends_with_a_report() {
     let (mut device, far, _bells) = with_hostile();
@@ -56,7 +56,7 @@ fn a_wait_without_end_ends_with_a_report() {
 }
 
 #[test]
-fn the_sockets_are_looked_at_once_for_each_time_that_they_may_be_readable() {
+fn sockets_are_polled_once_for_each_notification_that_they_may_be_readable() {
     let (mut device, _far, _bells) = with_hostile();
     device.is_heard();
     device.heed();
