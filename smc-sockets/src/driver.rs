@@ -1,6 +1,7 @@
 //! The thread of an endpoint that waits for what nobody else waits for: completions of
 //! the device, timers, new connections, and TCP.
 
+mod calls;
 mod newcomers;
 mod promises;
 
@@ -8,30 +9,26 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Peer, Progress, Rendezvous};
+use smc_transport_ism::shared::pairing::{Answer, Outcome, Peer, Progress};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::{NotAsked, blame_own_user, is_near, unmet};
 use crate::listening::{Arrival, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
+use calls::Calls;
 use newcomers::{Newcomer, Stage};
 use promises::{Promise, Promises};
 
 /// Connections accepted from one listener before others have their turn.
 const AT_ONCE: usize = 16;
-
-/// How soon to look first whether those who called and did not connect have gone, and at
-/// the latest.
-const SWEEP: Duration = Duration::from_millis(250);
-const SWEEP_AT_MOST: Duration = Duration::from_secs(60);
 
 /// What the driver's poller tells of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +38,7 @@ pub(crate) enum Token {
     Timer,
     Bell,
     Listener(u32),
+    Rendezvous(u32),
     Answer(u32),
     Promise(u32),
     Conn(ConnId),
@@ -53,6 +51,7 @@ enum Told {
     Rnics,
     Timer,
     Listener(u32),
+    Rendezvous(u32),
     Answer(u32),
     Promise(u32),
     Conn { index: u32, generation: u32 },
@@ -62,6 +61,9 @@ const CONN: u64 = 1 << 63;
 const LISTENER: u64 = 1 << 32;
 const ANSWER: u64 = 2 << 32;
 const PROMISE: u64 = 4 << 32;
+const RENDEZVOUS: u64 = 8 << 32;
+/// All of these.
+const KINDS: u64 = LISTENER | ANSWER | PROMISE | RENDEZVOUS;
 
 impl Token {
     pub(crate) fn data(self) -> EventData {
@@ -71,6 +73,7 @@ impl Token {
             Self::Bell => 2,
             Self::Rnics => 3,
             Self::Listener(key) => LISTENER | u64::from(key),
+            Self::Rendezvous(key) => RENDEZVOUS | u64::from(key),
             Self::Answer(key) => ANSWER | u64::from(key),
             Self::Promise(key) => PROMISE | u64::from(key),
             Self::Conn(conn) => CONN | u64::from(conn.index()) << 32 | u64::from(conn.generation()),
@@ -87,8 +90,9 @@ impl Told {
                 generation: low,
             };
         }
-        match (data & (LISTENER | ANSWER | PROMISE), low) {
+        match (data & KINDS, low) {
             (LISTENER, key) => Self::Listener(key),
+            (RENDEZVOUS, key) => Self::Rendezvous(key),
             (ANSWER, key) => Self::Answer(key),
             (PROMISE, key) => Self::Promise(key),
             (_, 0) => Self::Device,
@@ -106,7 +110,7 @@ pub(crate) fn run(shard: &Arc<Shard>) {
         answers: HashMap::new(),
         promises: Promises::default(),
         held: VecDeque::new(),
-        sweep: None,
+        calls: Calls::default(),
     };
     while driver.turn().is_ok_and(|goes_on| goes_on) {}
 }
@@ -119,8 +123,7 @@ struct Driver {
     promises: Promises,
     /// Newcomers that wait until others are decided, one of each listener at most.
     held: VecDeque<Newcomer>,
-    /// When to look for callers that have gone, and how long that was put off.
-    sweep: Option<(Instant, Duration)>,
+    calls: Calls,
 }
 
 /// A client that was asked to go on.
@@ -148,6 +151,7 @@ impl Driver {
             let data = event.data;
             match Told::by(data.u64()) {
                 Told::Listener(key) => self.accept(key),
+                Told::Rendezvous(key) => self.take_calls(key),
                 Told::Answer(key) => self.go_on(key),
                 Told::Promise(key) => self.on_promise_readable(key),
                 Told::Conn { index, generation } => {
@@ -173,10 +177,7 @@ impl Driver {
         late.into_iter().for_each(|key| self.go_on(key));
         self.promises_due(now);
         let held = self.admit_held(now);
-        if let Some((_, wait)) = self.sweep.filter(|(at, _)| *at <= now) {
-            let wait = (wait * 2).min(SWEEP_AT_MOST);
-            self.sweep = shard.sweep_calls().then_some((now + wait, wait));
-        }
+        let calls = self.calls_due(now);
         let mut state = shard.lock();
         let now = shard.now();
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
@@ -184,8 +185,7 @@ impl Driver {
         }
         state.rest(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
-        let sweep = self.sweep.map(|(at, _)| at);
-        let others = sweep.into_iter().chain(held).chain(self.promises.next());
+        let others = calls.into_iter().chain(held).chain(self.promises.next());
         if let Some(until) = answers.chain(others).min() {
             state.wake_at(&shard, shard.at(until), now);
         }
@@ -220,8 +220,7 @@ impl Driver {
     /// Asks the client of a connection to go on, if it is one to pair with.
     fn begin(&mut self, listening: &Arc<Listening>, tcp: TcpStream, address: SocketAddr) {
         let shard = self.shard.clone();
-        let rendezvous = listening.rendezvous.lock();
-        let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
+        let mut rendezvous = listening.rendezvous();
         let policy = &shard.asking.policy;
         let permitted = policy.accepting(listening.port(), address.ip()).is_ok();
         let full = (!shard.has_place()).then_some(shard.limit);
@@ -230,10 +229,8 @@ impl Driver {
             let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
             rendezvous.answer(&tcp, reach, &shard.patience)
         });
-        if rendezvous.as_ref().is_some_and(Rendezvous::is_called) {
-            self.sweep.get_or_insert((Instant::now() + SWEEP, SWEEP));
-        }
         drop(rendezvous);
+        self.calls_taken();
         match answer {
             Some(answer) => self.arrive(listening, tcp, address, Stage::Asked(answer)),
             None => {

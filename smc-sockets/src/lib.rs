@@ -88,7 +88,6 @@ mod listener;
 mod listening;
 mod opening;
 pub mod policy;
-mod process;
 mod readiness;
 mod rnics;
 mod shard;
@@ -104,6 +103,8 @@ pub mod tokio;
 mod undecided;
 mod waiting;
 pub mod why;
+
+use smc_transport_ism::process;
 
 pub use building::SmcSocket;
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};

@@ -78,7 +78,12 @@ impl SmcListener {
             .policy
             .listening(listener.local_addr()?.port());
         let gids = stack.gids().filter(|_| permitted.is_ok());
-        let listening = Arc::new(Listening::new(listener, gids, asked)?);
+        let listening = Arc::new(Listening::new(
+            listener,
+            gids,
+            asked,
+            &stack.shard().callers,
+        )?);
         stack.shard().enlist(&listening)?;
         Ok(Self {
             stack: stack.clone(),

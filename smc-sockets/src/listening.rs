@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::EventfdFlags;
 use smc_transport_ism::shared::Gids;
-use smc_transport_ism::shared::pairing::Rendezvous;
+use smc_transport_ism::shared::pairing::{Callers, Rendezvous};
 
 use crate::discovery::NotAsked;
 use crate::process::{self, Process};
@@ -28,7 +28,7 @@ pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
 pub(crate) struct Listening {
     tcp: TcpListener,
     /// None if this process cannot be called: all connections are plain TCP.
-    pub(crate) rendezvous: Mutex<Option<Rendezvous>>,
+    rendezvous: Mutex<Option<Rendezvous>>,
     queue: Mutex<Queue>,
     /// Readable while there is something to accept.
     ready: OwnedFd,
@@ -60,10 +60,12 @@ impl Listening {
         tcp: TcpListener,
         gids: Option<Gids>,
         asked: Result<(), NotAsked>,
+        callers: &Callers,
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let port = tcp.local_addr()?.port();
-        let rendezvous = gids.and_then(|gids| Rendezvous::open(&tcp, gids).ok());
+        let open = |gids| Rendezvous::open_in(&tcp, gids, callers).ok();
+        let rendezvous = gids.and_then(open);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             tcp,
@@ -92,6 +94,13 @@ impl Listening {
         if let Ok(mut rendezvous) = self.rendezvous.try_lock() {
             *rendezvous = None;
         }
+    }
+
+    /// Where clients call, in the process that made the listener.
+    pub(crate) fn rendezvous(&self) -> MutexGuard<'_, Option<Rendezvous>> {
+        self.rendezvous
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The port it listens at.
@@ -159,20 +168,31 @@ impl Listening {
         if !queue.wanted {
             queue.wanted = true;
             self.open_or_pause(&mut queue, shard);
+            shard.await_calls(self);
         }
     }
 
     /// Lets the driver accept ahead, or not: whether it does.
     fn open_or_pause(&self, queue: &mut Queue, shard: &Shard) -> bool {
         let failed = queue.ready.back().is_some_and(Result::is_err);
-        // A program that forks before it accepts lets its children accept.
-        let is_childrens = !queue.wanted && process::forks() != self.forks;
-        let pause = failed || is_childrens || queue.held || queue.ready.len() >= AHEAD;
+        let pause = failed || self.is_childrens(queue) || queue.held || queue.ready.len() >= AHEAD;
         if queue.paused != pause {
             queue.paused = pause;
             shard.pause(self, pause);
         }
         !pause
+    }
+
+    /// Whether its connections are accepted by children: of a program that forks before it
+    /// accepts.
+    fn is_childrens(&self, queue: &Queue) -> bool {
+        !queue.wanted && process::forks() != self.forks
+    }
+
+    /// Whether clients are to find their calls taken in: where children accept, the calls stay
+    /// in the kernel's queue.
+    pub(crate) fn takes_calls(&self) -> bool {
+        !self.is_childrens(&self.queue())
     }
 
     /// Whether the driver is to accept one more; if not, it is not asked again until

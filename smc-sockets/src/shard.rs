@@ -38,7 +38,7 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::pairing::{Owners, Patience};
+use smc_transport_ism::shared::pairing::{Callers, Owners, Patience};
 use smc_transport_ism::shared::{Device, file_size_limit};
 
 use crate::asking::Asking;
@@ -50,7 +50,7 @@ use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
-use crate::undecided::{Undecided, most_undecided};
+use crate::undecided::{Undecided, most_callers, most_undecided};
 use transports::Transports;
 
 /// By this EID processes that use this crate know that they belong together. Who can name
@@ -89,6 +89,8 @@ pub(crate) struct Shard {
     pub(crate) owners: Option<Owners>,
     /// Accepted connections of which it is not decided yet what carries them.
     pub(crate) undecided: Mutex<Undecided>,
+    /// Calls of clients whose connections were not accepted yet, at all listeners.
+    pub(crate) callers: Callers,
     pub(crate) greetings: Greetings,
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
@@ -219,6 +221,7 @@ impl Shard {
             peer_id,
             owners: Owners::open().ok(),
             undecided: Mutex::new(Undecided::new(most_undecided(descriptors))),
+            callers: Callers::new(most_callers(descriptors)),
             limit,
             listeners: Mutex::default(),
             greetings: Greetings::default(),

@@ -9,6 +9,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use smc_proto::id::ConnId;
+use smc_transport_ism::shared::pairing::MAX_CALLERS;
 
 use crate::shard::Shard;
 
@@ -213,6 +214,12 @@ pub(crate) fn most_undecided(descriptors: Option<u64>) -> usize {
         .clamp(64, 1024)
 }
 
+/// Calls, before their connections are accepted, for a process that may have so many
+/// descriptors: each costs one.
+pub(crate) fn most_callers(descriptors: Option<u64>) -> usize {
+    most_undecided(descriptors).min(MAX_CALLERS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,5 +320,7 @@ mod tests {
         assert_eq!(most_undecided(Some(20)), 64);
         assert_eq!(most_undecided(Some(1 << 20)), 1024);
         assert_eq!(most_undecided(None), 1024);
+        assert_eq!(most_callers(Some(600)), 150);
+        assert_eq!(most_callers(None), 256);
     }
 }

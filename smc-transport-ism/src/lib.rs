@@ -29,7 +29,8 @@
 //! commands and says what the device reports in the engine's words.
 //!
 //! Code that is not safe Rust is in `memory.rs`, which copies to and from memory that a
-//! peer writes, and in `sys.rs`, which makes system calls. Nowhere is there a
+//! peer writes, in `process.rs`, which keeps a number in a page that a fork empties, and in
+//! `sys.rs`, which makes system calls. Nowhere is there a
 //! reference to octets that somebody else may change.
 #![deny(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -47,6 +48,9 @@ pub mod in_process;
 mod memory;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod pci;
+#[cfg(all(target_os = "linux", not(loom)))]
+#[allow(unsafe_code)]
+pub mod process;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared;
 // The backends for Linux use more of it.

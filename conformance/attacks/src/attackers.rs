@@ -2,6 +2,7 @@
 //!
 //! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
 
+mod caller;
 mod deaf;
 mod hoarder;
 mod offers;
@@ -19,6 +20,7 @@ use std::io;
 pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
         "hoarder" => hoarder::run(arguments),
+        "caller" => caller::run(arguments),
         "deaf" => deaf::run(arguments),
         "offers" => offers::run(arguments),
         "silence" => silence::run(arguments),

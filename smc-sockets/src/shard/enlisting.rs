@@ -5,11 +5,13 @@ use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use rustix::event::epoll::{self, EventFlags};
-use smc_transport_ism::shared::pairing::Rendezvous;
 
 use super::Shard;
 use crate::driver::Token;
 use crate::listening::Listening;
+
+/// How the driver waits for calls: once, until they were taken in.
+const CALLS: EventFlags = EventFlags::IN.union(EventFlags::ONESHOT);
 
 /// What the driver accepts from, by number.
 #[derive(Default)]
@@ -29,7 +31,21 @@ impl Shard {
         epoll::add(&self.poller, listening, data, EventFlags::IN)?;
         listening.entered(key);
         listeners.all.insert(key, Arc::downgrade(listening));
+        if let Some(rendezvous) = &*listening.rendezvous() {
+            // Without it, calls are taken in when the next connection is accepted.
+            let data = Token::Rendezvous(key).data();
+            let _ = epoll::add(&self.poller, rendezvous, data, CALLS);
+        }
         Ok(())
+    }
+
+    /// Wakes the driver when the next client calls.
+    pub(crate) fn await_calls(&self, listening: &Listening) {
+        if let Some(rendezvous) = &*listening.rendezvous() {
+            // It fails only for what was never added, or is no more.
+            let data = Token::Rendezvous(listening.key()).data();
+            let _ = epoll::modify(&self.poller, rendezvous, data, CALLS);
+        }
     }
 
     pub(crate) fn listener(&self, key: u32) -> Option<Arc<Listening>> {
@@ -40,8 +56,11 @@ impl Shard {
     /// anybody has it, a child that was forked for one.
     pub(crate) fn delist(&self, listening: &Listening) {
         self.listeners().all.remove(&listening.key());
-        // It fails only for what was never added.
+        // Both fail only for what was never added.
         let _ = epoll::delete(&self.poller, listening);
+        if let Some(rendezvous) = &*listening.rendezvous() {
+            let _ = epoll::delete(&self.poller, rendezvous);
+        }
     }
 
     /// Accepts from a listener, or not for the time being.
@@ -55,19 +74,6 @@ impl Shard {
         // It fails only for what was never added, or is no more.
         let data = Token::Listener(listening.key()).data();
         let _ = epoll::modify(&self.poller, listening, data, flags);
-    }
-
-    /// Forgets who called a listener and has gone; whether other callers are left.
-    //= SHM-036
-    pub(crate) fn sweep_calls(&self) -> bool {
-        let all: Vec<_> = self.listeners().all.values().cloned().collect();
-        let mut left = false;
-        for listening in all.iter().filter_map(Weak::upgrade) {
-            let rendezvous = listening.rendezvous.lock();
-            let mut rendezvous = rendezvous.unwrap_or_else(PoisonError::into_inner);
-            left |= rendezvous.as_mut().is_some_and(Rendezvous::sweep);
-        }
-        left
     }
 
     fn listeners(&self) -> MutexGuard<'_, Listeners> {

@@ -17,6 +17,7 @@
 //! Whatever else happens, the connection is plain TCP. The statements cited here
 //! (`SHM-…`) are those of `docs/shared-memory.md`.
 
+mod callers;
 mod client;
 mod kernel;
 mod names;
@@ -25,6 +26,7 @@ mod server;
 mod spare;
 mod survey;
 
+pub use callers::{Callers, MAX_CALLERS};
 pub use client::{Call, MAX_LISTENERS};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};

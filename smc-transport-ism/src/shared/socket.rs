@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -173,9 +173,12 @@ impl AsFd for Socket {
 fn charge() -> usize {
     /// More than it has ever been, for a process without a descriptor left to try.
     const MOST: usize = 2048;
-    static CHARGE: OnceLock<usize> = OnceLock::new();
-    if let Some(charge) = CHARGE.get() {
-        return *charge;
+    /// 0 before it is known. No lock: a thread that held it at a fork would leave it to the
+    /// child.
+    static CHARGE: AtomicUsize = AtomicUsize::new(0);
+    match CHARGE.load(Ordering::Relaxed) {
+        0 => {}
+        known => return known,
     }
     let measure = || {
         let (one, _two) = Socket::pair()?;
@@ -183,8 +186,12 @@ fn charge() -> usize {
         crate::sys::unread_by_peer(&one)
     };
     match measure() {
-        // The kernel's own answer leaves one byte out.
-        Ok(bytes @ 1..) => *CHARGE.get_or_init(|| (bytes as usize).next_multiple_of(64)),
+        // The kernel's own answer excludes one byte.
+        Ok(bytes @ 1..) => {
+            let charge = (bytes as usize).next_multiple_of(64);
+            CHARGE.store(charge, Ordering::Relaxed);
+            charge
+        }
         _ => MOST,
     }
 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod baseline;
+mod calls;
 mod channels;
 mod hoarding;
 mod names;

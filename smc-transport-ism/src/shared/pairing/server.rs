@@ -1,29 +1,27 @@
 //! The listener's side.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 
+use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
 use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, normal, spare};
 use crate::device::Gid128;
+use crate::process::Process;
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
-/// Clients that may have announced themselves and not been accepted yet.
-pub(super) const MAX_CALLERS: usize = 256;
-/// Times a caller is looked at that says nothing: once for each connection that others
-/// make meanwhile, and they may be many.
-const LOOKS: u8 = u8::MAX;
+/// Calls taken in at a time, so that others of the driver have their turn.
+const AT_ONCE: usize = 16;
 /// Longer than any wait: a time after which no clock has a number is no deadline.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Clients the kernel keeps beside those.
+/// Calls that the kernel keeps until they are taken in.
 const BACKLOG: i32 = 128;
 
 /// Where clients of one TCP listener announce themselves.
@@ -34,39 +32,47 @@ pub struct Rendezvous {
     socket: OwnedFd,
     kernel: Kernel,
     gids: Gids,
-    pub(super) callers: Vec<Caller>,
-    pub(super) process: u32,
-}
-
-/// A client that has called.
-#[derive(Debug)]
-pub(super) struct Caller {
-    socket: Socket,
-    pub(super) uid: u32,
-    announced: Option<(u64, Gid128)>,
-    looks: u8,
+    /// Shared with other rendezvous, in which this one has a number.
+    pub(super) callers: Callers,
+    number: u64,
+    /// The one that opened it.
+    process: Process,
 }
 
 impl Rendezvous {
-    /// Lets clients announce themselves to `listener`, on behalf of the device `gid`.
+    /// Lets clients announce themselves to `listener`, on behalf of the device `gid`. Calls are
+    /// kept in a table of its own, with [`MAX_CALLERS`](super::MAX_CALLERS) at most.
     ///
     /// Every connection it accepts from now on must be given to [`Self::answer`]
-    /// before an octet is read from it or written to it.
+    /// before a byte is read from it or written to it.
     ///
     /// # Errors
     /// The operating system's; [`io::ErrorKind::AddrInUse`] if a process of this user has the
     /// name. The listener then serves plain TCP.
     pub fn open(listener: impl AsFd, gids: impl Into<Gids>) -> io::Result<Self> {
+        Self::open_in(listener, gids, &Callers::default())
+    }
+
+    /// Opens a rendezvous as [`Self::open`] does, whose calls are kept in `callers`, together
+    /// with those of other rendezvous.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_in(
+        listener: impl AsFd,
+        gids: impl Into<Gids>,
+        callers: &Callers,
+    ) -> io::Result<Self> {
         let socket = Socket::unconnected()?;
         spare::bind(&socket, listener)?;
         rustix::net::listen(&socket, BACKLOG)?;
-        let (callers, process) = (Vec::new(), std::process::id());
         Ok(Self {
             socket,
             kernel: Kernel::open()?,
             gids: gids.into(),
-            callers,
-            process,
+            number: callers.rendezvous(),
+            callers: callers.clone(),
+            process: Process::current(),
         })
     }
 
@@ -82,33 +88,39 @@ impl Rendezvous {
         patience: &Patience,
     ) -> Option<Answer> {
         //= SHM-015
-        // A child that shares the listener must not take what its parent was told.
-        if self.process != std::process::id() {
+        // A child that shares the listener must not take the calls of its parent.
+        if !self.process.is_current() {
             return None;
         }
-        self.take_calls();
-        //= SHM-002
-        if self.callers.is_empty() {
-            return None;
+        // If it fails, the call of this client may be missing: the connection is plain TCP.
+        let _ = self.accept_calls(MAX_CALLERS);
+        {
+            let mut callers = self.callers.lock();
+            callers.receive(self.number);
+            //= SHM-002
+            if !callers.has(self.number) {
+                return None;
+            }
         }
         let (near, far) = ends(&accepted).ok()?;
         //= SHM-008
         let client = self.kernel.end(far, near).ok()??;
         // Cookies are no secret: callers of other users may name this one as well.
         //= SHM-006
-        self.callers
-            .retain(|caller| !caller.names(client.cookie) || belongs(caller.uid, client.uid));
-        //= SHM-004
-        let at = self
-            .callers
-            .iter()
-            .position(|caller| caller.names(client.cookie))?;
+        let caller = {
+            let mut callers = self.callers.lock();
+            callers
+                .all
+                .retain(|caller| !caller.names(client.cookie) || belongs(caller.uid, client.uid));
+            //= SHM-004
+            callers.take(self.number, client.cookie)?
+        };
         let Caller {
             socket,
             uid,
             announced,
             ..
-        } = self.callers.remove(at);
+        } = caller;
         let (_, gid) = announced?;
         let peer = Peer { gid, uid };
         //= SHM-042
@@ -137,103 +149,56 @@ impl Rendezvous {
         })
     }
 
-    /// Takes in who has called, and what they announce.
-    fn take_calls(&mut self) {
-        // What comes in all at once is looked through once only.
+    /// Takes in calls that have come, some of them at a time: the descriptor of [`AsFd`] stays
+    /// readable while there are more. Calls that are not taken in fill the kernel's queue, in
+    /// which one user keeps all others out.
+    ///
+    /// # Errors
+    /// The operating system's: no descriptor is left, for one. The calls stay where they are.
+    pub fn take_calls(&mut self) -> io::Result<()> {
+        //= SHM-015
+        if !self.process.is_current() {
+            return Ok(());
+        }
+        self.accept_calls(AT_ONCE)
+    }
+
+    fn accept_calls(&mut self, most: usize) -> io::Result<()> {
+        // Of what comes in all at once, closed calls are dropped once.
         let mut swept = false;
-        for _ in 0..MAX_CALLERS {
-            let Ok(socket) = rustix::net::accept_with(&self.socket, Socket::FLAGS) else {
-                break;
+        for _ in 0..most {
+            let socket = match rustix::net::accept_with(&self.socket, Socket::FLAGS) {
+                Ok(socket) => Socket::new(socket),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => return Err(error.into()),
             };
-            let socket = Socket::new(socket);
             if let Ok(uid) = crate::sys::peer_uid(&socket) {
-                if self.callers.len() >= MAX_CALLERS {
-                    //= SHM-007
-                    self.forget(swept, uid);
-                    swept = true;
-                }
-                self.callers.push(Caller {
-                    socket,
-                    uid,
-                    announced: None,
-                    looks: 0,
-                });
+                let caller = Caller::new(socket, uid, self.number);
+                self.callers.add(caller, &mut swept);
             }
         }
-        self.callers.retain_mut(Caller::listen);
-        self.sweep();
-    }
-
-    /// Whether somebody has called whose connection was not accepted yet.
-    #[must_use]
-    pub fn is_called(&self) -> bool {
-        !self.callers.is_empty()
-    }
-
-    /// Forgets those who have gone since they called: a process that dies before it
-    /// connects is not kept. Whether others are left.
-    //= SHM-036
-    pub fn sweep(&mut self) -> bool {
-        let sockets = self.callers.iter().map(|caller| &caller.socket);
-        // Without being asked for, the kernel tells of those that have ended.
-        let mut polled: Vec<_> = sockets
-            .map(|socket| PollFd::new(socket, PollFlags::empty()))
-            .collect();
-        let now = rustix::time::Timespec::default();
-        if !polled.is_empty() && rustix::event::poll(&mut polled, Some(&now)).is_ok() {
-            let gone: Vec<_> = polled.iter().map(|at| !at.revents().is_empty()).collect();
-            let mut gone = gone.into_iter();
-            self.callers.retain(|_| gone.next() != Some(true));
-        }
-        self.is_called()
-    }
-
-    /// Makes room for a caller of user `uid`: those that have given up go first, then the
-    /// oldest call of the user with the most calls, so that no user crowds another one out.
-    fn forget(&mut self, swept: bool, uid: u32) {
-        if !swept {
-            self.callers.retain(|caller| {
-                caller.announced.is_none() || matches!(caller.socket.receive(), Received::Nothing)
-            });
-        }
-        if self.callers.len() >= MAX_CALLERS {
-            let mut calls = BTreeMap::from([(uid, 1_usize)]);
-            for caller in &self.callers {
-                *calls.entry(caller.uid).or_default() += 1;
-            }
-            let most = calls.into_iter().max_by_key(|(_, count)| *count);
-            let of_most = |caller: &Caller| most.is_some_and(|(uid, _)| caller.uid == uid);
-            let oldest = self.callers.iter().position(of_most).unwrap_or_default();
-            self.callers.remove(oldest);
-        }
+        Ok(())
     }
 }
 
-impl Caller {
-    /// Whether it announced the socket with this cookie.
-    fn names(&self, cookie: u64) -> bool {
-        self.announced.is_some_and(|(of, _)| of == cookie)
+/// Readable while there are calls to be taken in.
+impl AsFd for Rendezvous {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
+}
 
-    /// Takes the announcement in; whether this may still become, or is, one to pair
-    /// with.
-    fn listen(&mut self) -> bool {
-        if self.announced.is_some() {
-            return true;
-        }
-        match self.socket.receive() {
-            Received::Message(Message::Announce { cookie, gid }, None) => {
-                self.announced = Some((cookie, gid));
-                true
-            }
-            // A client asks the kernel once more, then announces itself.
-            Received::Nothing => {
-                self.looks += 1;
-                self.looks < LOOKS
-            }
-            Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
-                false
-            }
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        let callers = match self.process.is_current() {
+            true => Some(self.callers.lock()),
+            // A thread of the parent may have held the lock at the fork: the copies stay then.
+            false => self.callers.try_lock(),
+        };
+        if let Some(mut callers) = callers {
+            let number = self.number;
+            callers.all.retain(|caller| caller.rendezvous != number);
         }
     }
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::{
-    Answer, Call, Listeners, Outcome, Paired, Patience, Peer, Progress, Reach, Rendezvous, name_of,
-    survey,
+    Answer, Call, Callers, Listeners, MAX_CALLERS, Outcome, Paired, Patience, Peer, Progress,
+    Reach, Rendezvous, name_of, survey,
 };
 use crate::device::{Gid128, IsmDevice, IsmReport};
+use crate::process::tests::in_a_child;
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -61,9 +62,13 @@ struct World {
 
 impl World {
     fn new(address: &str) -> Self {
+        Self::new_in(address, &Callers::default())
+    }
+
+    fn new_in(address: &str, callers: &Callers) -> Self {
         let (server, client) = (Device::open().unwrap(), Device::open().unwrap());
         let listener = listening(address);
-        let rendezvous = Rendezvous::open(&listener, server.facts().gid).unwrap();
+        let rendezvous = Rendezvous::open_in(&listener, server.facts().gid, callers).unwrap();
         Self {
             listener,
             rendezvous,
@@ -486,16 +491,34 @@ fn a_claim_must_name_the_very_socket() {
 fn a_child_leaves_the_rendezvous_to_its_parent() {
     let mut world = World::new("127.0.0.1:0");
     let (tcp, call) = world.connect(PATIENT);
-    world.rendezvous.process += 1;
-    let (accepted, answer) = world.accept();
-    assert!(answer.is_none());
+    let accepted = world.listener.accept().unwrap().0;
+    assert!(in_a_child(|| {
+        world.rendezvous.take_calls().unwrap();
+        let joined = |peer: &_| world.server.is_joined(peer);
+        let answer = world.rendezvous.answer(&accepted, joined, &PATIENT);
+        answer.is_none() && world.rendezvous.callers.is_empty()
+    }));
     // What the child did not take is still there for the parent.
-    world.rendezvous.process -= 1;
     let joined = |peer: &_| world.server.is_joined(peer);
     let answer = world.rendezvous.answer(&accepted, joined, &PATIENT);
     let [one, two] = world.settle(&tcp, call.unwrap(), answer.unwrap());
     paired(one);
     paired(two);
+}
+
+/// A thread of the parent holds the lock of all calls at the fork.
+//= SHM-061 test
+#[test]
+fn a_child_waits_for_no_lock_of_its_parent_to_drop_a_rendezvous() {
+    let world = World::new("127.0.0.1:0");
+    let callers = world.rendezvous.callers.clone();
+    let mut rendezvous = Some(world.rendezvous);
+    let held = callers.lock();
+    assert!(in_a_child(|| {
+        drop(rendezvous.take());
+        true
+    }));
+    drop(held);
 }
 
 //= SHM-008 test
@@ -540,13 +563,13 @@ fn callers_without_end_are_bounded_and_forgotten() {
         }
         let _plain = TcpStream::connect(world.address()).unwrap();
         assert!(world.accept().1.is_none());
-        assert!(world.rendezvous.callers.len() <= super::server::MAX_CALLERS);
+        assert!(calls(&world) <= MAX_CALLERS);
     }
     world.pair();
     silent.clear();
     let _plain = TcpStream::connect(world.address()).unwrap();
     assert!(world.accept().1.is_none());
-    assert_eq!(world.rendezvous.callers.len(), 0);
+    assert_eq!(calls(&world), 0);
 }
 
 /// A caller at the rendezvous of a world that announces the socket with this cookie.
@@ -560,6 +583,11 @@ fn caller(world: &World, cookie: u64) -> Socket {
         .send(Message::Announce { cookie, gid }, None)
         .unwrap();
     caller
+}
+
+/// How many calls its rendezvous keeps.
+fn calls(world: &World) -> usize {
+    world.rendezvous.callers.lock().all.len()
 }
 
 /// Lets the server accept a client that has not called, and so take in all calls.
@@ -580,7 +608,7 @@ fn a_call_of_another_user_for_the_same_socket_keeps_no_client_from_pairing() {
     let later = caller(&world, cookie);
     take_calls(&mut world);
     for stranger in [0, 2] {
-        world.rendezvous.callers[stranger].uid = 4_000_000;
+        world.rendezvous.callers.lock().all[stranger].uid = 4_000_000;
     }
     rustix::net::connect(&tcp, &to).unwrap();
     let (_accepted, answer) = world.accept();
@@ -602,19 +630,55 @@ fn a_crowd_of_one_user_pushes_no_call_of_another_out() {
     let tcp = socket(to);
     let call = Call::announce(&tcp, to, gid, PATIENT).unwrap().unwrap();
     take_calls(&mut world);
-    let own = core::mem::replace(&mut world.rendezvous.callers[0].uid, 4_000_000);
+    let own = core::mem::replace(&mut world.rendezvous.callers.lock().all[0].uid, 4_000_000);
     let mut crowd = Vec::new();
     for _ in 0..6 {
         crowd.extend((0..100).map(|_| caller(&world, 0)));
         take_calls(&mut world);
-        assert!(world.rendezvous.callers.len() <= super::server::MAX_CALLERS);
+        assert!(calls(&world) <= MAX_CALLERS);
     }
-    world.rendezvous.callers[0].uid = own;
+    world.rendezvous.callers.lock().all[0].uid = own;
     rustix::net::connect(&tcp, &to).unwrap();
     let (_accepted, answer) = world.accept();
     let [one, two] = world.settle(&tcp.into(), call, answer.expect("its call is kept"));
     paired(one);
     paired(two);
+}
+
+/// One user calls at two listeners of a stack; another one has called at the first before.
+//= SHM-007 test
+#[test]
+fn calls_are_bounded_for_all_listeners_together() {
+    let callers = Callers::new(100);
+    let mut worlds = ["127.0.0.1:0"; 2].map(|address| World::new_in(address, &callers));
+    let (to, gid) = (worlds[0].address(), worlds[0].client.facts().gid);
+    let tcp = socket(to);
+    let call = Call::announce(&tcp, to, gid, PATIENT).unwrap().unwrap();
+    take_calls(&mut worlds[0]);
+    let own = core::mem::replace(&mut callers.lock().all[0].uid, 4_000_000);
+    let mut crowd = Vec::new();
+    for _ in 0..4 {
+        for world in &mut worlds {
+            crowd.extend((0..60).map(|_| caller(world, 0)));
+            take_calls(world);
+            assert!(callers.lock().all.len() <= 100);
+        }
+    }
+    // Those of the crowd that are left called last, at either listener.
+    let left = |caller: &Socket| matches!(caller.receive(), Received::Nothing);
+    assert_eq!(crowd.iter().filter(|caller| left(caller)).count(), 99);
+    assert!(crowd[crowd.len() - 99..].iter().all(left));
+    callers.lock().all[0].uid = own;
+    rustix::net::connect(&tcp, &to).unwrap();
+    let (_accepted, answer) = worlds[0].accept();
+    let [one, two] = worlds[0].settle(&tcp.into(), call, answer.expect("its call is kept"));
+    paired(one);
+    paired(two);
+    // A rendezvous that is dropped takes its calls along.
+    let [_, second] = worlds;
+    drop(second);
+    drop(crowd);
+    assert!(!callers.sweep());
 }
 
 //= SHM-036 test
@@ -633,11 +697,11 @@ fn who_dies_before_connecting_is_not_kept() {
     let _plain = TcpStream::connect(world.address()).unwrap();
     let (_, answer) = world.accept();
     assert!(answer.is_none());
-    assert_eq!(world.rendezvous.callers.len(), 1);
-    assert!(world.rendezvous.sweep());
+    assert_eq!(calls(&world), 1);
+    assert!(world.rendezvous.callers.sweep());
     drop(lives);
-    assert!(!world.rendezvous.sweep());
-    assert_eq!(world.rendezvous.callers.len(), 0);
+    assert!(!world.rendezvous.callers.sweep());
+    assert_eq!(calls(&world), 0);
 }
 
 //= SHM-013 test

@@ -1,5 +1,5 @@
-//! Which process this is, for the cost of a load: what a process made before a fork is not the
-//! child's to use.
+//! Identity of this process for the cost of a load: what a process made before a fork is not
+//! the child's to use.
 //!
 //! ```text
 //!   parent   page: 1 ──► objects of process 1
@@ -9,8 +9,6 @@
 //!
 //! Numbers grow from parent to child, so that no ancestor of a process has its number. A
 //! process ID would not do: it costs a system call, and is given again.
-#![allow(unsafe_code)]
-#![deny(clippy::undocumented_unsafe_blocks)]
 
 use std::io;
 use std::ptr;
@@ -18,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Number of a process among its ancestors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Process(u64);
+pub struct Process(u64);
 
 /// The number of this process, or 0 before it has one. It lies in a page that is empty in a
 /// child, or at [`FALLBACK`].
@@ -33,7 +31,8 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 impl Process {
     /// This process.
     #[inline]
-    pub(crate) fn current() -> Self {
+    #[must_use]
+    pub fn current() -> Self {
         let page = page();
         match page.load(Ordering::Relaxed) {
             0 => Self(number(page)),
@@ -44,7 +43,8 @@ impl Process {
     /// Whether it is this one, and not the one that this one was forked from.
     //= SHM-061
     #[inline]
-    pub(crate) fn is_current(self) -> bool {
+    #[must_use]
+    pub fn is_current(self) -> bool {
         self == Self::current()
     }
 
@@ -53,7 +53,7 @@ impl Process {
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] in a child.
     #[inline]
-    pub(crate) fn check(self) -> io::Result<()> {
+    pub fn check(self) -> io::Result<()> {
         match self.is_current() {
             true => Ok(()),
             false => Err(inherited()),
@@ -61,8 +61,9 @@ impl Process {
     }
 }
 
-/// Number of children that were made so far.
-pub(crate) fn forks() -> u64 {
+/// Number of children that `fork(3)` has made of this process and its ancestors so far.
+#[must_use]
+pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
@@ -145,18 +146,21 @@ extern "C" fn in_child() {
     FALLBACK.store(0, Ordering::Relaxed);
 }
 
-/// A value that each process makes for itself. The one of the parent stays where it is in
-/// the child, untouched.
+/// A value that each process makes for itself. In a child, the parent's value stays where it
+/// is, untouched.
 #[derive(Debug)]
-pub(crate) struct PerProcess<T>(AtomicPtr<(Process, T)>);
+pub struct PerProcess<T>(AtomicPtr<(Process, T)>);
 
 impl<T> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
+    /// A place without a value.
+    #[must_use]
+    pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// The value of this process, if it has made one.
-    pub(crate) fn get(&self) -> Option<&T> {
+    #[must_use]
+    pub fn get(&self) -> Option<&T> {
         // SAFETY: a value is freed with `self` only, and replaced only in another process.
         let made = unsafe { self.0.load(Ordering::Acquire).as_ref() };
         made.filter(|(of, _)| of.is_current())
@@ -167,7 +171,7 @@ impl<T> PerProcess<T> {
     ///
     /// # Errors
     /// Those of `make`.
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<&T> {
+    pub fn get_or_make(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<&T> {
         let known = self.0.load(Ordering::Acquire);
         if let Some(value) = self.get() {
             return Ok(value);
@@ -190,6 +194,12 @@ impl<T> PerProcess<T> {
     }
 }
 
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         if self.get().is_some() {
@@ -205,16 +215,22 @@ unsafe impl<T: Send> Send for PerProcess<T> {}
 unsafe impl<T: Send + Sync> Sync for PerProcess<T> {}
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// Longest life of a child, in seconds: one that hangs is ended by a signal.
+    const LIFE: u32 = 20;
+
     /// Whether a child of this process finds it so.
-    fn in_a_child(so: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child calls nothing but `so`, which takes no lock, and ends.
+    pub(crate) fn in_a_child(so: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child calls nothing but `so`, and ends.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            let status = i32::from(!so());
+            // SAFETY: it takes a number.
+            unsafe { libc::alarm(LIFE) };
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(so));
+            let status = i32::from(!outcome.unwrap_or(false));
             // SAFETY: it ends this process, whatever its state.
             unsafe { libc::_exit(status) };
         }

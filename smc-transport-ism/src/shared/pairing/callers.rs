@@ -1,0 +1,204 @@
+//! Calls of clients whose connections were not accepted yet.
+//!
+//! One table has the calls at all rendezvous of a stack. It is bounded, and counts by the
+//! client's user: a call that finds it full takes the place of the oldest call of the user with
+//! the most calls, so that no user keeps another one out, at however many listeners it calls.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::device::Gid128;
+use crate::shared::message::Message;
+use crate::shared::socket::{Received, Socket};
+
+/// Most calls that a table has unless its owner chooses another number.
+pub const MAX_CALLERS: usize = 256;
+/// Times an announcement is looked for: once for each connection that others make meanwhile,
+/// and they may be many.
+const LOOKS: u8 = u8::MAX;
+
+/// The calls at all rendezvous of a stack, each of which costs a descriptor. A clone is the
+/// same table.
+#[derive(Clone, Debug)]
+pub struct Callers {
+    most: usize,
+    table: Arc<Mutex<Table>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// By age, the oldest first.
+    pub(super) all: Vec<Caller>,
+    /// Number of the last rendezvous.
+    rendezvous: u64,
+}
+
+/// A client that has called.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) socket: Socket,
+    pub(super) uid: u32,
+    pub(super) announced: Option<(u64, Gid128)>,
+    /// Number of the rendezvous that it called.
+    pub(super) rendezvous: u64,
+    looks: u8,
+}
+
+impl Default for Callers {
+    fn default() -> Self {
+        Self::new(MAX_CALLERS)
+    }
+}
+
+impl Callers {
+    /// A table for so many calls, at least one.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            most: most.max(1),
+            table: Arc::default(),
+        }
+    }
+
+    /// Whether there are no calls.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().all.is_empty()
+    }
+
+    /// Drops the calls whose clients have closed them: a process that ends before it connects
+    /// is not kept. Returns whether others are left.
+    //= SHM-036
+    pub fn sweep(&self) -> bool {
+        let mut table = self.lock();
+        table.sweep();
+        !table.all.is_empty()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The table in a child, unless a thread of the parent held its lock at the fork.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Table>> {
+        match self.table.try_lock() {
+            Ok(table) => Some(table),
+            Err(TryLockError::Poisoned(table)) => Some(table.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// A number for one more rendezvous.
+    pub(super) fn rendezvous(&self) -> u64 {
+        let mut table = self.lock();
+        table.rendezvous += 1;
+        table.rendezvous
+    }
+
+    /// Adds a call, for which another one may have to go. `swept` is whether calls that were
+    /// closed were dropped already.
+    pub(super) fn add(&self, caller: Caller, swept: &mut bool) {
+        let mut table = self.lock();
+        if table.all.len() >= self.most && !std::mem::replace(swept, true) {
+            table.sweep();
+        }
+        while table.all.len() >= self.most {
+            table.evict(caller.uid);
+        }
+        table.all.push(caller);
+    }
+}
+
+impl Table {
+    fn sweep(&mut self) {
+        let sockets = self.all.iter().map(|caller| &caller.socket);
+        // Without being asked for, the kernel reports those that have ended.
+        let mut polled: Vec<_> = sockets
+            .map(|socket| PollFd::new(socket, PollFlags::empty()))
+            .collect();
+        let now = rustix::time::Timespec::default();
+        if !polled.is_empty() && rustix::event::poll(&mut polled, Some(&now)).is_ok() {
+            let gone: Vec<_> = polled.iter().map(|at| !at.revents().is_empty()).collect();
+            let mut gone = gone.into_iter();
+            self.all.retain(|_| gone.next() != Some(true));
+        }
+    }
+
+    /// Drops the oldest call of the user that would have the most calls if user `uid` had one
+    /// more. Of several such users, `uid` is the one.
+    //= SHM-007
+    fn evict(&mut self, uid: u32) {
+        let mut calls = BTreeMap::from([(uid, 1_usize)]);
+        for caller in &self.all {
+            *calls.entry(caller.uid).or_default() += 1;
+        }
+        let most = calls.values().copied().max();
+        let of_most = |caller: &Caller| match calls.get(&uid).copied() == most {
+            true => caller.uid == uid,
+            false => calls.get(&caller.uid).copied() == most,
+        };
+        let oldest = self.all.iter().position(of_most).unwrap_or_default();
+        self.all.remove(oldest);
+    }
+
+    /// Takes in what the callers of a rendezvous have announced, and drops those that have
+    /// closed their calls, or sent something else.
+    pub(super) fn receive(&mut self, rendezvous: u64) {
+        self.all
+            .retain_mut(|caller| caller.rendezvous != rendezvous || caller.receive());
+        self.sweep();
+    }
+
+    /// Whether there are calls at a rendezvous.
+    pub(super) fn has(&self, rendezvous: u64) -> bool {
+        let mut all = self.all.iter();
+        all.any(|caller| caller.rendezvous == rendezvous)
+    }
+
+    /// The call at a rendezvous that announced the socket with this cookie, taken out.
+    pub(super) fn take(&mut self, rendezvous: u64, cookie: u64) -> Option<Caller> {
+        let is_it = |caller: &Caller| caller.rendezvous == rendezvous && caller.names(cookie);
+        let at = self.all.iter().position(is_it)?;
+        Some(self.all.remove(at))
+    }
+}
+
+impl Caller {
+    pub(super) fn new(socket: Socket, uid: u32, rendezvous: u64) -> Self {
+        Self {
+            socket,
+            uid,
+            announced: None,
+            rendezvous,
+            looks: 0,
+        }
+    }
+
+    /// Whether it announced the socket with this cookie.
+    pub(super) fn names(&self, cookie: u64) -> bool {
+        self.announced.is_some_and(|(of, _)| of == cookie)
+    }
+
+    /// Takes the announcement in; whether this is, or may still become, one to pair with.
+    fn receive(&mut self) -> bool {
+        if self.announced.is_some() {
+            return true;
+        }
+        match self.socket.receive() {
+            Received::Message(Message::Announce { cookie, gid }, None) => {
+                self.announced = Some((cookie, gid));
+                true
+            }
+            // A client asks the kernel once more, then announces itself.
+            Received::Nothing => {
+                self.looks += 1;
+                self.looks < LOOKS
+            }
+            Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
+                false
+            }
+        }
+    }
+}
