@@ -2,6 +2,7 @@
 //! the device, timers, new connections, and TCP.
 
 mod calls;
+mod draining;
 mod newcomers;
 mod promises;
 
@@ -24,6 +25,7 @@ use crate::listening::{Arrival, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
 use calls::Calls;
+use draining::Draining;
 use newcomers::{Newcomer, Stage};
 use promises::{Promise, Promises};
 
@@ -41,6 +43,7 @@ pub(crate) enum Token {
     Rendezvous(u32),
     Answer(u32),
     Promise(u32),
+    Draining(u32),
     Conn(ConnId),
 }
 
@@ -54,6 +57,7 @@ enum Told {
     Rendezvous(u32),
     Answer(u32),
     Promise(u32),
+    Draining(u32),
     Conn { index: u32, generation: u32 },
 }
 
@@ -62,8 +66,9 @@ const LISTENER: u64 = 1 << 32;
 const ANSWER: u64 = 2 << 32;
 const PROMISE: u64 = 4 << 32;
 const RENDEZVOUS: u64 = 8 << 32;
+const DRAINING: u64 = 16 << 32;
 /// All of these.
-const KINDS: u64 = LISTENER | ANSWER | PROMISE | RENDEZVOUS;
+const KINDS: u64 = LISTENER | ANSWER | PROMISE | RENDEZVOUS | DRAINING;
 
 impl Token {
     pub(crate) fn data(self) -> EventData {
@@ -76,6 +81,7 @@ impl Token {
             Self::Rendezvous(key) => RENDEZVOUS | u64::from(key),
             Self::Answer(key) => ANSWER | u64::from(key),
             Self::Promise(key) => PROMISE | u64::from(key),
+            Self::Draining(key) => DRAINING | u64::from(key),
             Self::Conn(conn) => CONN | u64::from(conn.index()) << 32 | u64::from(conn.generation()),
         })
     }
@@ -95,6 +101,7 @@ impl Told {
             (RENDEZVOUS, key) => Self::Rendezvous(key),
             (ANSWER, key) => Self::Answer(key),
             (PROMISE, key) => Self::Promise(key),
+            (DRAINING, key) => Self::Draining(key),
             (_, 0) => Self::Device,
             (_, 1) => Self::Timer,
             (_, 3) => Self::Rnics,
@@ -105,13 +112,7 @@ impl Told {
 
 /// Drives an endpoint until it has neither handles nor connections.
 pub(crate) fn run(shard: &Arc<Shard>) {
-    let mut driver = Driver {
-        shard: shard.clone(),
-        answers: HashMap::new(),
-        promises: Promises::default(),
-        held: VecDeque::new(),
-        calls: Calls::default(),
-    };
+    let mut driver = Driver::new(shard);
     while driver.turn().is_ok_and(|goes_on| goes_on) {}
 }
 
@@ -124,6 +125,7 @@ struct Driver {
     /// Newcomers that wait until others are decided, one of each listener at most.
     held: VecDeque<Newcomer>,
     calls: Calls,
+    draining: Draining,
 }
 
 /// A client that was asked to go on.
@@ -137,6 +139,17 @@ struct Pairing {
 }
 
 impl Driver {
+    fn new(shard: &Arc<Shard>) -> Self {
+        Self {
+            shard: shard.clone(),
+            answers: HashMap::new(),
+            promises: Promises::default(),
+            held: VecDeque::new(),
+            calls: Calls::default(),
+            draining: Draining::new(shard.most_draining),
+        }
+    }
+
     /// Waits for something and sees to it; whether there is more to wait for.
     fn turn(&mut self) -> io::Result<bool> {
         let mut events = [MaybeUninit::<Event>::uninit(); 64];
@@ -154,6 +167,7 @@ impl Driver {
                 Told::Rendezvous(key) => self.take_calls(key),
                 Told::Answer(key) => self.go_on(key),
                 Told::Promise(key) => self.on_promise_readable(key),
+                Told::Draining(key) => self.on_draining_readable(key),
                 Told::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
@@ -177,6 +191,7 @@ impl Driver {
         late.into_iter().for_each(|key| self.go_on(key));
         self.promises_due(now);
         let held = self.admit_held(now);
+        self.draining_due(now);
         let calls = self.calls_due(now);
         let mut state = shard.lock();
         let now = shard.now();
@@ -186,10 +201,15 @@ impl Driver {
         state.rest(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
         let others = calls.into_iter().chain(held).chain(self.promises.next());
+        let others = others.chain(self.draining.next());
         if let Some(until) = answers.chain(others).min() {
             state.wake_at(&shard, shard.at(until), now);
         }
-        Ok(!state.is_over(&shard, now))
+        let is_over = state.is_over(&shard, now);
+        drop(state);
+        // No stream is dropped after the last handle of the stack.
+        let drains = self.drain_dropped(Instant::now());
+        Ok(!is_over || drains)
     }
 
     /// Takes new connections in.
@@ -390,3 +410,6 @@ fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, pee
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

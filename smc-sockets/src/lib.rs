@@ -106,6 +106,11 @@ pub mod why;
 
 use smc_transport_ism::process;
 
+#[cfg(test)]
+#[path = "../tests/common/children.rs"]
+#[allow(unsafe_code)]
+mod children;
+
 pub use building::SmcSocket;
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;

@@ -7,14 +7,15 @@
 //!   ─► the application's bytes
 //! ```
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use smc_proto::wire::clc::{
     ClcHeader, ClcKind, ClcMessage, ClcParseError, ClcVersion, Decline, EYE_CATCHER,
     EYE_CATCHER_SMCD, HEADER_LENGTH, MAX_LENGTH, PeerOs,
 };
 use smc_proto::wire::types::{DiagnosisCode, PeerId};
+use smc_transport_ism::process::PerProcess;
 
 /// What the next bytes of the client may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,49 +95,82 @@ pub(crate) fn decline(peer_id: PeerId, why: DiagnosisCode) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The opening of a socket, as the threads that read from it share it.
+/// The opening of a socket, which the threads that read from it share, and children that have
+/// inherited it.
 #[derive(Debug)]
 pub(crate) struct SharedOpening {
-    state: Mutex<Opening>,
-    over: AtomicBool,
+    state: AtomicU8,
+    /// Held by the thread that advances. Each process has its own: a thread of the parent may
+    /// hold the parent's at the fork.
+    //= SHM-061
+    advancing: PerProcess<Mutex<()>>,
 }
 
 impl SharedOpening {
     pub(crate) const fn new() -> Self {
         Self {
-            state: Mutex::new(Opening::Over),
-            over: AtomicBool::new(true),
+            state: AtomicU8::new(Opening::Over as u8),
+            advancing: PerProcess::new(),
         }
     }
 
+    /// Sets the state, before other threads have the socket.
     pub(crate) fn begin(&self, opening: Opening) {
-        *self.lock() = opening;
-        self.over.store(opening == Opening::Over, Ordering::Release);
+        self.set(opening);
     }
 
-    /// Whether all that comes is the application's.
+    /// What the next bytes may be.
+    #[inline]
+    pub(crate) fn state(&self) -> Opening {
+        match self.state.load(Ordering::Acquire) {
+            state if state == Opening::Promised as u8 => Opening::Promised,
+            state if state == Opening::MaybeDecline as u8 => Opening::MaybeDecline,
+            _ => Opening::Over,
+        }
+    }
+
+    /// Whether all bytes that come are the application's.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+        self.state() == Opening::Over
     }
 
-    /// Goes on from how it is to what `step` makes of it.
+    /// Replaces the state by what `step` makes of it, in one thread of this process at a time.
     pub(crate) fn advance<T>(&self, step: impl FnOnce(Opening) -> (Opening, T)) -> T {
-        let mut state = self.lock();
-        let (next, outcome) = step(*state);
-        *state = next;
-        self.over.store(next == Opening::Over, Ordering::Release);
+        let lock = self.advancing.get_or_make(|| Ok(Mutex::default()));
+        // To make a lock cannot fail.
+        let _advancing = lock.map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner));
+        let (next, outcome) = step(self.state());
+        self.set(next);
         outcome
     }
 
-    fn lock(&self) -> MutexGuard<'_, Opening> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set(&self, opening: Opening) {
+        self.state.store(opening as u8, Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A thread of the parent advances at the fork, and the opening is over in the child only.
+    //= SHM-061 test
+    #[test]
+    fn a_child_waits_for_no_thread_of_its_parent() {
+        let opening = SharedOpening::new();
+        opening.begin(Opening::Promised);
+        opening.advance(|before| {
+            crate::children::fork(|| {
+                let child = opening.advance(|before| (Opening::Over, before));
+                assert_eq!(child, Opening::Promised);
+                assert!(opening.is_over());
+            })
+            .succeeds();
+            (before.after(), ())
+        });
+        assert_eq!(opening.state(), Opening::MaybeDecline);
+    }
 
     /// How the bytes of a client are divided, however few of them come at a time.
     fn application(bytes: &[u8]) -> Result<Vec<u8>, Step> {

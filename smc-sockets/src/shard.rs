@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, sockopt};
 use rustix::time::{ClockId, TimerfdClockId, TimerfdFlags};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::Endpoint;
@@ -50,7 +50,7 @@ use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
-use crate::undecided::{Undecided, most_callers, most_undecided};
+use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
 use transports::Transports;
 
 /// By this EID processes that use this crate know that they belong together. Who can name
@@ -89,6 +89,10 @@ pub(crate) struct Shard {
     pub(crate) owners: Option<Owners>,
     /// Accepted connections of which it is not decided yet what carries them.
     pub(crate) undecided: Mutex<Undecided>,
+    /// Declined connections for the driver to drain, whose streams were dropped.
+    dropped: Mutex<Vec<Arc<Socket>>>,
+    /// Most connections that the driver drains at a time.
+    pub(crate) most_draining: usize,
     /// Calls of clients whose connections were not accepted yet, at all listeners.
     pub(crate) callers: Callers,
     pub(crate) greetings: Greetings,
@@ -221,6 +225,8 @@ impl Shard {
             peer_id,
             owners: Owners::open().ok(),
             undecided: Mutex::new(Undecided::new(most_undecided(descriptors))),
+            dropped: Mutex::default(),
+            most_draining: most_draining(descriptors),
             callers: Callers::new(most_callers(descriptors)),
             limit,
             listeners: Mutex::default(),
@@ -298,6 +304,29 @@ impl Shard {
         // What has come already. Its errors come again.
         let _ = socket.pass_opening(None);
         Arc::new(socket)
+    }
+
+    /// Has the driver drain a declined connection whose stream is dropped before the client's
+    /// first CLC message has come: TCP would answer that by a reset.
+    pub(crate) fn drain(&self, socket: &Arc<Socket>) {
+        if socket.opening.state() != Opening::Promised {
+            return;
+        }
+        // To close it then may wait, or is to reset it.
+        if !matches!(sockopt::socket_linger(&socket.tcp), Ok(None)) {
+            return;
+        }
+        self.dropped().push(socket.clone());
+        self.ring();
+    }
+
+    /// Connections to be drained that the driver has not taken over yet.
+    pub(crate) fn take_dropped(&self) -> Vec<Arc<Socket>> {
+        std::mem::take(&mut *self.dropped())
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Vec<Arc<Socket>>> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the driver.

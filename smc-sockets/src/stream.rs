@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::carrier::{Carrier, Cause};
 use crate::connecting::{self, Connecting};
-use crate::process::{PerProcess, Process};
+use crate::process::{self, PerProcess, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -40,6 +40,8 @@ pub struct SmcStream {
 struct Held {
     /// The one that made it.
     process: Process,
+    /// Children that there were then.
+    forks: u64,
     /// What a child polls of a stream that it cannot use: always ready.
     unusable: PerProcess<OwnedFd>,
     /// None for a connection that this crate has not made: it is plain TCP.
@@ -61,6 +63,7 @@ impl SmcStream {
             .unwrap_or(Carrier::tcp(Cause::NotOffered));
         let held = Held {
             process: Process::current(),
+            forks: process::forks(),
             unusable: PerProcess::new(),
             stack,
             socket,

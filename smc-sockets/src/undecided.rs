@@ -154,7 +154,7 @@ impl Undecided {
     }
 
     /// It is decided, or no more; whether a newcomer waits for that.
-    fn remove(&mut self, number: u64) -> bool {
+    pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(entry) = self.all.remove(&number) else {
             return false;
         };
@@ -212,6 +212,12 @@ pub(crate) fn most_undecided(descriptors: Option<u64>) -> usize {
     usize::try_from(quarter)
         .unwrap_or(usize::MAX)
         .clamp(64, 1024)
+}
+
+/// Declined connections that are drained after their streams were dropped, for a process that
+/// may have so many descriptors: each costs one.
+pub(crate) fn most_draining(descriptors: Option<u64>) -> usize {
+    most_undecided(descriptors) / 4
 }
 
 /// Calls, before their connections are accepted, for a process that may have so many
@@ -320,6 +326,7 @@ mod tests {
         assert_eq!(most_undecided(Some(20)), 64);
         assert_eq!(most_undecided(Some(1 << 20)), 1024);
         assert_eq!(most_undecided(None), 1024);
+        assert_eq!(most_draining(Some(1024)), 64);
         assert_eq!(most_callers(Some(600)), 150);
         assert_eq!(most_callers(None), 256);
     }

@@ -5,37 +5,17 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use common::{listener, stack};
-use rustix::net::{AddressFamily, SocketType};
+use common::{listener, silent, stack};
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
-use smc_transport_ism::device::Gid128;
-use smc_transport_ism::shared::pairing::{Call, Outcome};
 
 /// As many as may be undecided at a time.
 const MANY: usize = 128;
 /// Less than the engine waits for a CLC message.
 const SOON: Duration = Duration::from_secs(4);
-
-/// Pairs, and says nothing.
-fn silent(to: SocketAddr) -> TcpStream {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    let patience = Patience {
-        accept: SOON,
-        grace: SOON,
-        go: SOON,
-    };
-    let gid = Gid128 { gid: 1, ext: 2 };
-    let call = Call::announce(&socket, to, gid, patience).unwrap();
-    rustix::net::connect(&socket, &to).unwrap();
-    let tcp = TcpStream::from(socket);
-    let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();
-    assert!(matches!(outcome, Outcome::Paired(_)));
-    tcp
-}
 
 /// What is accepted says.
 fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {

@@ -9,19 +9,16 @@ mod common;
 mod peer;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::rnics::rnics;
-use common::{many_descriptors, settings, stack};
+use common::{many_descriptors, settings, settles, silent, stack};
 use peer::Peer;
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{AddressFamily, SocketType};
 use smc_proto::wire::clc::{ClcKind, ClcMessage};
-use smc_sockets::{Cause, Limit, Patience, Policy, Settings, SmcListener, SmcStream, Stack};
-use smc_transport_ism::device::Gid128;
-use smc_transport_ism::shared::pairing::{Call, Outcome};
+use smc_sockets::{Cause, Limit, Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
 
 /// Less than the engine waits for a CLC message.
@@ -65,24 +62,6 @@ fn bounded(settings: Settings) -> Stack {
     let stack = Stack::with(settings).unwrap();
     many_descriptors();
     stack
-}
-
-/// Pairs, and sends nothing.
-fn silent(to: SocketAddr) -> TcpStream {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    let long = Duration::from_secs(20);
-    let patience = Patience {
-        accept: long,
-        grace: long,
-        go: long,
-    };
-    let gid = Gid128 { gid: 1, ext: 2 };
-    let call = Call::announce(&socket, to, gid, patience).unwrap();
-    rustix::net::connect(&socket, &to).unwrap();
-    let tcp = TcpStream::from(socket);
-    let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();
-    assert!(matches!(outcome, Outcome::Paired(_)));
-    tcp
 }
 
 /// The first CLC message that has come, if one has.
@@ -213,6 +192,52 @@ fn a_client_that_made_room_keeps_every_byte() {
         assert_eq!(rest, b"more");
         drop(stream);
         assert_eq!(peer.rest(), b"greeting");
+    }
+    drop(crowd);
+}
+
+//= SHM-064 test
+/// A client that was declined before it had proposed, to which the application writes and whose
+/// stream it drops before the Proposal comes.
+#[test]
+fn a_client_whose_stream_is_dropped_before_its_proposal_is_not_reset() {
+    const MOST: usize = 64;
+    let name = "a_client_whose_stream_is_dropped_before_its_proposal_is_not_reset";
+    if !alone(name, 4 * MOST as u64) {
+        return;
+    }
+    let server = bounded(settings());
+    let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let taken = accepted(listener);
+    // With its Proposal at once, in two parts, and one that declines by itself.
+    let mut slow: Vec<_> = (0..3).map(|_| Peer::connect(address)).collect();
+    let proposals: Vec<_> = slow.iter_mut().map(Peer::propose).collect();
+    slow[1].send(&proposals[1][..20]);
+    std::thread::sleep(YOUNG);
+    let crowd: Vec<_> = (0..MOST).map(|_| silent(address)).collect();
+    for (at, (peer, proposal)) in slow.iter_mut().zip(&proposals).enumerate() {
+        let mut stream = taken.recv_timeout(SOON).expect("it made room");
+        stream.write_all(b"goodbye").unwrap();
+        drop(stream);
+        assert_eq!(peer.hear().kind(), ClcKind::Decline);
+        match at {
+            0 => peer.send(proposal),
+            1 => peer.send(&proposal[20..]),
+            _ => peer.send(&peer::decline()),
+        }
+        // A reset would be an error.
+        assert_eq!(peer.rest(), b"goodbye", "{at}");
+        // As over TCP, bytes that nothing will read are answered by one.
+        if at == 0 {
+            peer.send(b"late");
+            let is_reset = || {
+                rustix::net::sockopt::socket_error(&peer.tcp)
+                    .unwrap()
+                    .is_err()
+            };
+            assert!(settles(SOON, is_reset));
+        }
     }
     drop(crowd);
 }

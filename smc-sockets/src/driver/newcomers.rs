@@ -2,7 +2,7 @@
 //! one source of them shuts no other out.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use rustix::event::epoll;
@@ -25,7 +25,8 @@ pub(super) enum Stage {
 
 /// A connection that is not counted yet.
 pub(super) struct Newcomer {
-    listening: Arc<Listening>,
+    /// The port is free as soon as the program drops the listener.
+    listening: Weak<Listening>,
     tcp: TcpStream,
     address: SocketAddr,
     stage: Stage,
@@ -44,14 +45,11 @@ impl Driver {
     ) {
         let source = match &stage {
             Stage::Asked(answer) => Source::User(answer.peer().uid),
-            Stage::Promised(_) => {
-                let owner = self.shard.owners.as_ref().and_then(|at| at.other_end(&tcp));
-                owner.map_or(Source::remote(address.ip()), Source::User)
-            }
+            Stage::Promised(_) => self.source(&tcp, address),
         };
         let now = Instant::now();
         let newcomer = Newcomer {
-            listening: listening.clone(),
+            listening: Arc::downgrade(listening),
             tcp,
             address,
             stage,
@@ -59,9 +57,15 @@ impl Driver {
             until: now,
         };
         if let Some(held) = self.admit(newcomer, now) {
-            held.listening.hold(true, &self.shard);
+            listening.hold(true, &self.shard);
             self.held.push_back(held);
         }
+    }
+
+    /// The source of a connection whose client has not called.
+    pub(super) fn source(&self, tcp: &TcpStream, client: SocketAddr) -> Source {
+        let owner = self.shard.owners.as_ref().and_then(|at| at.other_end(tcp));
+        owner.map_or(Source::remote(client.ip()), Source::User)
     }
 
     /// Admits a newcomer, for which others may have to go; or gives it back, if it has to
@@ -89,7 +93,10 @@ impl Driver {
             let Some(newcomer) = self.held.pop_front() else {
                 break;
             };
-            let listening = newcomer.listening.clone();
+            // Like the kernel, without a listener it resets what the program has not accepted.
+            let Some(listening) = newcomer.listening.upgrade() else {
+                continue;
+            };
             match self.admit(newcomer, now) {
                 Some(held) => self.held.push_back(held),
                 None => listening.hold(false, &self.shard),
@@ -107,6 +114,9 @@ impl Driver {
             ..
         } = newcomer;
         let ticket = self.shard.ticket(number);
+        let Some(listening) = listening.upgrade() else {
+            return;
+        };
         let arrival = listening.coming(address, Some(ticket));
         match stage {
             Stage::Asked(answer) => {
@@ -128,7 +138,7 @@ impl Driver {
     }
 
     /// Decides for TCP, or ends what only the client could decide any more.
-    fn evict(&mut self, number: u64) {
+    pub(super) fn evict(&mut self, number: u64) {
         let shard = self.shard.clone();
         let key = number as u32;
         let cause = Cause::Limit(Limit::Undecided(shard.undecided().most()));
@@ -139,7 +149,9 @@ impl Driver {
             }
             None => self.promises.remove(key),
         };
-        if let Some(promise) = promise {
+        if let Some(mut promise) = promise {
+            // The socket begins with that of a new one.
+            promise.set_low_water(1);
             // It fails only for what was never added.
             let _ = epoll::delete(&shard.poller, &promise.tcp);
             let socket = shard.decline(promise.tcp, cause, Opening::Promised);

@@ -18,7 +18,7 @@ use crate::shard::{has_ended, peek};
 use crate::system;
 
 /// How long a client has for its first message, as for each that the engine waits for.
-fn patience() -> Duration {
+pub(super) fn patience() -> Duration {
     Timeouts::DEFAULT.clc_message
 }
 
@@ -53,7 +53,7 @@ impl Promise {
         }
     }
 
-    fn set_low_water(&mut self, bytes: usize) {
+    pub(super) fn set_low_water(&mut self, bytes: usize) {
         if std::mem::replace(&mut self.low_water, bytes) != bytes {
             // If it fails, the driver is woken in vain.
             let _ = system::set_low_water(&self.tcp, bytes);
@@ -120,14 +120,16 @@ impl Driver {
         }
     }
 
-    /// Resets connections whose clients have let their time pass.
+    /// Resets connections whose clients have let their time pass. A message that has come and
+    /// was not noticed yet, as the driver had other work, counts.
     pub(super) fn promises_due(&mut self, now: Instant) {
         while let Some((until, key)) = self.promises.deadlines.pop_first() {
             if until > now {
                 self.promises.deadlines.insert((until, key));
                 return;
             }
-            if let Some(promise) = self.promises.all.remove(&key) {
+            let promise = self.promises.all.remove(&key);
+            if let Some(promise) = promise.and_then(|promise| self.look_at_promise(promise)) {
                 let _ = rustix::net::connect_unspec(&promise.tcp);
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Held, SmcStream};
+use crate::process;
 use crate::shard::Shard;
 
 /// Pauses between two looks whether the peer has taken everything: the shortest, and the
@@ -68,10 +69,16 @@ impl Drop for Held {
             return;
         }
         let Ok(Some(shard)) = self.smc() else {
-            // A Decline that may still come concerns nobody any more.
-            if let Some(stack) = self.stack.as_ref().filter(|_| self.socket.is_watching()) {
+            if let Some(stack) = &self.stack {
                 let shard = stack.shard();
-                shard.lock().end_watch(shard, &self.socket);
+                // A Decline that may still come is of no use any more.
+                if self.socket.is_watching() {
+                    shard.lock().end_watch(shard, &self.socket);
+                }
+                // A child that may have the stream reads from it by itself.
+                if self.forks == process::forks() {
+                    shard.drain(&self.socket);
+                }
             }
             return;
         };

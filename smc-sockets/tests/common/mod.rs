@@ -7,10 +7,13 @@ pub(crate) mod rnics;
 
 pub(crate) mod stories;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType};
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::{Call, Outcome};
 
 /// A stack that takes its time: tests run on busy machines.
 pub(crate) fn stack() -> Stack {
@@ -35,6 +38,18 @@ pub(crate) fn listener() -> (SmcListener, SocketAddr) {
     let listener = SmcListener::on(&stack(), tcp).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
+}
+
+/// A client that pairs, and sends nothing.
+pub(crate) fn silent(to: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let gid = Gid128 { gid: 1, ext: 2 };
+    let call = Call::announce(&socket, to, gid, settings().patience).unwrap();
+    rustix::net::connect(&socket, &to).unwrap();
+    let tcp = TcpStream::from(socket);
+    let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();
+    assert!(matches!(outcome, Outcome::Paired(_)));
+    tcp
 }
 
 /// Both ends of an SMC connection.
