@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{listener, octets, stack};
+use smc_proto::wire::clc::ClcMessage;
 use smc_sockets::SmcStream;
 
 const ROLE: &str = "SMC_SOCKETS_ROLE";
@@ -67,6 +68,33 @@ fn spawn(role: &str) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+/// A server in another process, the lines it prints, and a client that has proposed to it, with
+/// its Accept.
+fn server_in_child(
+    role: &str,
+) -> (
+    Child,
+    impl Iterator<Item = String> + use<>,
+    peer::Peer,
+    ClcMessage,
+) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture"])
+        .env(ROLE, role)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find(|line| line.starts_with("127.")).unwrap();
+    let mut client = peer::Peer::connect(address.parse().unwrap());
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.hear();
+    (child, lines, client, accept)
 }
 
 #[test]
@@ -132,20 +160,7 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
 /// The urgent octet and its end reach the server at once, which has slept.
 #[test]
 fn the_urgent_octet_of_a_peer_that_is_gone_is_there() {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
-        .env(ROLE, "mark here")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut lines = lines.map_while(Result::ok);
-    let address = lines.find(|line| line.starts_with("127.")).unwrap();
-    let mut client = peer::Peer::connect(address.parse().unwrap());
-    let proposal = client.propose();
-    client.send(&proposal);
-    let accept = client.hear();
+    let (mut child, mut lines, mut client, accept) = server_in_child("mark here");
     client.tell(&accept);
     let confirm = client.next();
     client.send(&confirm);
@@ -178,19 +193,7 @@ fn serve_mark() {
 #[test]
 fn what_came_while_the_server_slept_is_read_to_its_end() {
     // The client is gone before the server has looked at its Confirm.
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
-        .env(ROLE, "serve here")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut lines = lines.map_while(Result::ok);
-    let address = lines.find(|line| line.starts_with("127.")).unwrap();
-    let mut client = peer::Peer::connect(address.parse().unwrap());
-    let proposal = client.propose();
-    client.send(&proposal);
-    let accept = client.hear();
+    let (mut child, _lines, mut client, accept) = server_in_child("serve here");
     let process = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
     // The client's memory is offered only now.

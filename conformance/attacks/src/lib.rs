@@ -29,6 +29,7 @@ mod process;
 pub mod roles;
 mod world;
 
+pub use network::Network;
 pub use possessions::{LAG, Possessions};
 pub use process::Process;
 pub use roles::honest::Report;

@@ -9,14 +9,14 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 /// A network namespace; gone with the last process in it and this value.
 #[derive(Debug)]
-pub(crate) struct Network(OwnedFd);
+pub struct Network(OwnedFd);
 
 impl Network {
     /// Makes a namespace, in which 127.0.0.0/8 and `::1` work.
     ///
     /// # Errors
     /// The operating system's; [`io::ErrorKind::PermissionDenied`] without the rights.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         on_a_thread(|| {
             // SAFETY: descriptors stay shared; only new sockets are of another network.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
@@ -26,10 +26,13 @@ impl Network {
     }
 
     /// Runs `task` on a thread that is inside; sockets and processes it makes are, too.
-    pub(crate) fn enter<T: Send>(
-        &self,
-        task: impl FnOnce() -> io::Result<T> + Send,
-    ) -> io::Result<T> {
+    ///
+    /// # Errors
+    /// Those of the operating system, and of the task.
+    ///
+    /// # Panics
+    /// If the task panics.
+    pub fn enter<T: Send>(&self, task: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_a_thread(|| {
             let kind = Some(LinkNameSpaceType::Network);
             rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&self.0), kind)?;

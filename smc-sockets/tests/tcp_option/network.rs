@@ -4,10 +4,9 @@ use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
-};
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use smc_attacks::Network;
 use smc_sockets::tcp_option::{OptionError, TcpOption};
 
 /// SMC's option, from its kind to its number.
@@ -17,15 +16,15 @@ const ACK: u8 = 0x10;
 
 /// Runs a test in a network of its own, on a thread of its own, with the program
 /// attached, where there are the rights. A check (`CI=true`) has to have them.
-pub(crate) fn with_option(test: impl FnOnce(&TcpOption) + Send + 'static) {
-    let thread = std::thread::spawn(move || {
-        match isolate() {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return skipped(format_args!("no network of one's own: {error}"));
-            }
-            Err(error) => panic!("a network of one's own: {error}"),
+pub(crate) fn with_option(test: impl FnOnce(&TcpOption) + Send) {
+    let network = match Network::new() {
+        Ok(network) => network,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return skipped(format_args!("no network of one's own: {error}"));
         }
+        Err(error) => panic!("a network of one's own: {error}"),
+    };
+    let run = || {
         match TcpOption::attach() {
             Ok(option) => test(&option),
             Err(error @ (OptionError::MissingCapabilities(_) | OptionError::NoCgroup)) => {
@@ -33,8 +32,9 @@ pub(crate) fn with_option(test: impl FnOnce(&TcpOption) + Send + 'static) {
             }
             Err(error) => panic!("{error}"),
         }
-    });
-    thread.join().expect("the test's thread");
+        Ok(())
+    };
+    network.enter(run).expect("a thread inside");
 }
 
 /// The rights are missing: no test is run, which a check must not take for success.
@@ -45,36 +45,6 @@ fn skipped(why: std::fmt::Arguments<'_>) {
         "a check needs root, and the option's program: {why}"
     );
     eprintln!("SKIPPED: {why}");
-}
-
-/// This thread's network is one of its own from now on; its loopback is up.
-fn isolate() -> io::Result<()> {
-    // SAFETY: descriptors stay shared; only new sockets are of another network.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
-    let socket = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    // nlmsghdr: length, RTM_NEWLINK, REQUEST | ACK, and zeros; ifinfomsg: zeros, index 1,
-    // flags and change: IFF_UP.
-    let mut request = Vec::new();
-    request.extend_from_slice(&32_u32.to_ne_bytes());
-    request.extend_from_slice(&16_u16.to_ne_bytes());
-    request.extend_from_slice(&5_u16.to_ne_bytes());
-    request.extend_from_slice(&[0; 12]);
-    for number in [1_u32, 1, 1] {
-        request.extend_from_slice(&number.to_ne_bytes());
-    }
-    send(&socket, &request, SendFlags::empty())?;
-    let mut answer = [0; 256];
-    let (count, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-    assert!(count >= 20, "an acknowledgement");
-    match i32::from_ne_bytes(answer[16..20].try_into().unwrap()) {
-        0 => Ok(()),
-        number => Err(io::Error::from_raw_os_error(-number)),
-    }
 }
 
 /// This thread is left without any capability.
