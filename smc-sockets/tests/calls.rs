@@ -52,7 +52,7 @@ fn descriptors() -> usize {
 }
 
 //= SHM-007 test
-/// No connection follows the calls, so that nothing else makes the server look for them.
+/// No connection follows the calls, so that nothing else makes the server poll for them.
 #[test]
 fn calls_that_fill_the_kernels_queue_keep_no_client_on_tcp() {
     let _alone = alone();

@@ -11,7 +11,7 @@ use crate::listening::Listening;
 const SWEEP: Duration = Duration::from_millis(250);
 /// Longest time between two such examinations; it doubles each time.
 const SWEEP_AT_MOST: Duration = Duration::from_secs(60);
-/// Pause of a rendezvous whose calls could not be taken in: no descriptor is left, for one.
+/// Pause of a rendezvous whose calls could not be taken in: all descriptors are in use, for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// When to do what for calls.
@@ -64,8 +64,8 @@ impl Driver {
         if let Some((_, wait)) = self.calls.sweep.filter(|(at, _)| *at <= now) {
             let wait = (wait * 2).min(SWEEP_AT_MOST);
             //= SHM-036
-            let left = self.shard.callers.sweep();
-            self.calls.sweep = left.then_some((now + wait, wait));
+            let remain = self.shard.callers.sweep();
+            self.calls.sweep = remain.then_some((now + wait, wait));
         }
         let shard = &self.shard;
         self.calls.paused.retain(|(until, key)| {

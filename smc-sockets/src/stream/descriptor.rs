@@ -59,6 +59,9 @@ impl SmcStream {
 /// would not wait, or an urgent octet has come; writable when writing would not.
 /// Sometimes it says so without need. Nothing must be read from it or written to it.
 ///
+/// A program takes it out of its `epoll` before it drops the stream, whose TCP connection may
+/// stay open in the background for some seconds.
+///
 /// Without descriptors left to make one, it is another one of the stream that is always
 /// ready, so that no caller waits in vain; [`SmcStream::try_as_fd`] fails then. So it is in a
 /// child that has inherited the stream.

@@ -173,8 +173,8 @@ impl AsFd for Socket {
 fn charge() -> usize {
     /// More than it has ever been, for a process without a descriptor left to try.
     const MOST: usize = 2048;
-    /// 0 before it is known. No lock: a thread that held it at a fork would leave it to the
-    /// child.
+    /// 0 before it is known. No lock: a child would wait for the thread of its parent that
+    /// held it at the fork.
     static CHARGE: AtomicUsize = AtomicUsize::new(0);
     match CHARGE.load(Ordering::Relaxed) {
         0 => {}

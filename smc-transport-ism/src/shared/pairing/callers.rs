@@ -15,9 +15,9 @@ use crate::shared::socket::{Received, Socket};
 
 /// Most calls that a table has unless its owner chooses another number.
 pub const MAX_CALLERS: usize = 256;
-/// Times an announcement is looked for: once for each connection that others make meanwhile,
-/// and they may be many.
-const LOOKS: u8 = u8::MAX;
+/// Times that an announcement is polled for: once for each connection that others make
+/// meanwhile, and they may be many.
+const POLLS: u8 = u8::MAX;
 
 /// The calls at all rendezvous of a stack, each of which costs a descriptor. A clone is the
 /// same table.
@@ -43,7 +43,7 @@ pub(super) struct Caller {
     pub(super) announced: Option<(u64, Gid128)>,
     /// Number of the rendezvous that it called.
     pub(super) rendezvous: u64,
-    looks: u8,
+    polls: u8,
 }
 
 impl Default for Callers {
@@ -69,7 +69,7 @@ impl Callers {
     }
 
     /// Drops the calls whose clients have closed them: a process that ends before it connects
-    /// is not kept. Returns whether others are left.
+    /// is not kept. Returns whether others remain.
     //= SHM-036
     pub fn sweep(&self) -> bool {
         let mut table = self.lock();
@@ -172,7 +172,7 @@ impl Caller {
             uid,
             announced: None,
             rendezvous,
-            looks: 0,
+            polls: 0,
         }
     }
 
@@ -193,8 +193,8 @@ impl Caller {
             }
             // A client asks the kernel once more, then announces itself.
             Received::Nothing => {
-                self.looks += 1;
-                self.looks < LOOKS
+                self.polls += 1;
+                self.polls < POLLS
             }
             Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
                 false

@@ -41,7 +41,7 @@ pub struct Rendezvous {
 
 impl Rendezvous {
     /// Lets clients announce themselves to `listener`, on behalf of the device `gid`. Calls are
-    /// kept in a table of its own, with [`MAX_CALLERS`](super::MAX_CALLERS) at most.
+    /// kept in a table of its own, with [`MAX_CALLERS`] at most.
     ///
     /// Every connection it accepts from now on must be given to [`Self::answer`]
     /// before a byte is read from it or written to it.
@@ -154,7 +154,7 @@ impl Rendezvous {
     /// which one user keeps all others out.
     ///
     /// # Errors
-    /// The operating system's: no descriptor is left, for one. The calls stay where they are.
+    /// The operating system's: all descriptors are in use, for one. The calls stay where they are.
     pub fn take_calls(&mut self) -> io::Result<()> {
         //= SHM-015
         if !self.process.is_current() {
