@@ -1,16 +1,59 @@
 //! Children made by `fork`: they are known to be children, and wait for no lock that a thread
 //! of the parent may have held.
+//!
+//! A program of its own: while a child lives, sockets that other tests close stay open.
 #![cfg(target_os = "linux")]
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType};
 use smc_transport_ism::device::Gid128;
-use smc_transport_ism::shared::pairing::{Call, Patience, Rendezvous};
+use smc_transport_ism::process::{PerProcess, Process, forks};
+use smc_transport_ism::shared::pairing::{Answer, Call, Callers, Patience, Rendezvous};
+
+const LONG: Duration = Duration::from_secs(20);
+const PATIENCE: Patience = Patience {
+    accept: LONG,
+    grace: LONG,
+    go: LONG,
+};
+const GID: Gid128 = Gid128 { gid: 1, ext: 2 };
+
+/// A listener that is called.
+struct Server {
+    listener: TcpListener,
+    rendezvous: Rendezvous,
+}
+
+impl Server {
+    fn new(callers: &Callers) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rendezvous = Rendezvous::open_in(&listener, GID, callers).unwrap();
+        Self {
+            listener,
+            rendezvous,
+        }
+    }
+
+    /// A client that has called, and is connected.
+    fn called(&self) -> (OwnedFd, Call) {
+        let to = self.listener.local_addr().unwrap();
+        let client = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let call = Call::announce(&client, to, GID, PATIENCE).unwrap();
+        rustix::net::connect(&client, &to).unwrap();
+        (client, call.expect("a name to call"))
+    }
+
+    fn answer(&mut self, accepted: &TcpStream) -> Option<Answer> {
+        self.rendezvous.answer(accepted, |_| false, &PATIENCE)
+    }
+}
 
 /// Runs `task` in a child; whether it returned `true`.
 fn in_a_child(task: impl FnOnce() -> bool) -> bool {
@@ -52,31 +95,93 @@ fn a_child_with_the_id_of_its_parent_leaves_the_rendezvous_to_it() {
     }
     // A namespace of its children is for ever: a child of the test process has it.
     assert!(in_a_child(|| as_process_1(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let to = listener.local_addr().unwrap();
-        let gid = Gid128 { gid: 1, ext: 2 };
-        let long = Duration::from_secs(20);
-        let patience = Patience {
-            accept: long,
-            grace: long,
-            go: long,
-        };
-        let mut rendezvous = Rendezvous::open(&listener, gid).unwrap();
-        let client = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        let call = Call::announce(&client, to, gid, patience).unwrap();
-        rustix::net::connect(&client, &to).unwrap();
-        let (client, call) = (TcpStream::from(client), call.expect("a name to call"));
-        let (accepted, _) = listener.accept().unwrap();
-        let in_child = as_process_1(|| {
-            let answer = rendezvous.answer(&accepted, |_| false, &patience);
-            answer.is_none()
-        });
+        let mut server = Server::new(&Callers::default());
+        let (client, call) = server.called();
+        let (accepted, _) = server.listener.accept().unwrap();
+        let in_child = as_process_1(|| server.answer(&accepted).is_none());
         // What the child did not take is still there for the parent.
-        let answer = rendezvous.answer(&accepted, |_| false, &patience);
+        let answer = server.answer(&accepted);
         drop((client, call));
         in_child.unwrap() && answer.is_some()
     })
     .unwrap()));
+}
+
+//= SHM-015 test
+#[test]
+fn a_child_leaves_the_rendezvous_to_its_parent() {
+    let callers = Callers::default();
+    let mut server = Server::new(&callers);
+    let (client, call) = server.called();
+    let (accepted, _) = server.listener.accept().unwrap();
+    assert!(in_a_child(|| {
+        server.rendezvous.take_calls().unwrap();
+        server.answer(&accepted).is_none() && callers.is_empty()
+    }));
+    // What the child did not take is still there for the parent.
+    assert!(server.answer(&accepted).is_some());
+    drop((client, call));
+}
+
+/// A thread of the parent holds the lock of all calls most of the time.
+//= SHM-061 test
+#[test]
+fn a_child_waits_for_no_lock_of_its_parent_to_drop_a_rendezvous() {
+    let callers = Callers::new(100);
+    let mut server = Server::new(&callers);
+    let calls: Vec<_> = (0..100).map(|_| server.called()).collect();
+    server.rendezvous.take_calls().unwrap();
+    let mut rendezvous = Some(server.rendezvous);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                callers.sweep();
+            }
+        });
+        let all_end = (0..50).all(|_| {
+            in_a_child(|| {
+                drop(rendezvous.take());
+                true
+            })
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(all_end);
+    });
+    drop(calls);
+}
+
+#[test]
+fn every_generation_is_another_process() {
+    let parent = Process::current();
+    let forks_before = forks();
+    assert!(parent.is_current());
+    assert!(in_a_child(|| {
+        let child = Process::current();
+        let apart = !parent.is_current() && child.is_current() && child != parent;
+        apart
+            && in_a_child(|| {
+                let grandchild = Process::current();
+                grandchild != parent && grandchild != child && !child.is_current()
+            })
+    }));
+    assert!(parent.is_current() && parent.check().is_ok());
+    assert!(forks() > forks_before);
+    assert!(in_a_child(|| parent.check().is_err()));
+}
+
+#[test]
+fn each_process_makes_its_own_value() {
+    let value = PerProcess::new();
+    assert!(value.get().is_none());
+    assert_eq!(value.get_or_make(|| Ok(1)).unwrap(), &1);
+    assert!(in_a_child(|| value.get().is_none()
+        && value.get_or_make(|| Ok(2)).is_ok_and(|own| *own == 2)
+        && value.get() == Some(&2)));
+    assert_eq!(value.get_or_make(|| Ok(3)).unwrap(), &1);
+    let none = PerProcess::<u8>::new();
+    let error = none.get_or_make(|| Err(io::ErrorKind::Other.into()));
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Other);
 }
 
 /// A lock that is a static may be held, or be in the making, by another thread at a fork. Those

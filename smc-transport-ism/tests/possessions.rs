@@ -2,12 +2,22 @@
 //! maps anything meanwhile.
 #![cfg(target_os = "linux")]
 
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType};
 use smc_transport_ism::device::{IsmDevice, IsmReport};
 use smc_transport_ism::shared::Device;
+use smc_transport_ism::shared::pairing::{Call, Outcome, Patience, Rendezvous};
 
 const LEN: u32 = 16384;
+
+/// One test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A DMB's life: made, attached, written, given back by both.
 fn one_life(mover: &mut Device, owner: &mut Device) {
@@ -38,6 +48,7 @@ fn possessions() -> (usize, usize) {
 //= SHM-021 test
 #[test]
 fn registering_for_ever_uses_nothing_up() {
+    let _alone = alone();
     let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
     Device::join(&mut one, &mut two).unwrap();
     one_life(&mut one, &mut two);
@@ -45,5 +56,45 @@ fn registering_for_ever_uses_nothing_up() {
     for _ in 0..500 {
         one_life(&mut one, &mut two);
     }
+    assert_eq!(possessions(), before);
+}
+
+//= SHM-013 test
+#[test]
+fn connections_that_share_a_channel_use_nothing_up() {
+    let _alone = alone();
+    let long = Duration::from_secs(20);
+    let patience = Patience {
+        accept: long,
+        grace: long,
+        go: long,
+    };
+    let (mut client, mut server) = (Device::open().unwrap(), Device::open().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut rendezvous = Rendezvous::open(&listener, server.facts().gid).unwrap();
+    let mut pair = || {
+        let tcp = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let call = Call::announce(&tcp, to, client.facts().gid, patience).unwrap();
+        rustix::net::connect(&tcp, &to).unwrap();
+        let (tcp, call) = (TcpStream::from(tcp), call.unwrap());
+        let (accepted, _) = listener.accept().unwrap();
+        let answer = rendezvous.answer(&accepted, |peer| server.is_joined(peer), &patience);
+        let answer = answer.expect("it has called");
+        let (near, far) = std::thread::scope(|scope| {
+            let far = scope.spawn(|| answer.finish().unwrap());
+            let near = call.finish(&tcp, |peer| client.is_joined(peer)).unwrap();
+            (near, far.join().unwrap())
+        });
+        for (device, outcome) in [(&mut client, near), (&mut server, far)] {
+            let Outcome::Paired(paired) = outcome else {
+                panic!("plain");
+            };
+            device.admit(paired).unwrap();
+        }
+    };
+    pair();
+    let before = possessions();
+    (0..50).for_each(|_| pair());
     assert_eq!(possessions(), before);
 }
