@@ -14,7 +14,7 @@ mod file;
 mod reaper;
 mod system_calls;
 
-pub(crate) use reaper::Reaper;
+pub(crate) use reaper::{Reaper, Reapers};
 
 pub(crate) use file::BellsOf;
 pub use file::file_size_limit;

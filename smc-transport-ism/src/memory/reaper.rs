@@ -3,10 +3,17 @@
 //! To take pages out of a file the kernel locks it, without a time limit, and not even
 //! SIGKILL ends that wait. A process with a descriptor of the file holds the lock for as
 //! long as its own write to the file waits for a page of another file, which may be for
-//! ever (FUSE). So pages of files that strangers have are given back by a thread of their
-//! own, which holds no lock of this process and no descriptor.
+//! ever (FUSE). So pages of files that strangers have are given back by threads of their
+//! own, which hold no lock of this process and no descriptor: one for each user that has
+//! any to be given back, so that a user holds up none but its own.
+//!
+//! ```text
+//!   submit ──► user 1: mapping, mapping ──► thread ──► none left: ends
+//!          ──► user 2: mapping ───────────► thread ──► none left: takes user 3's
+//!          ──► user 3: mapping              (as many threads as there may be)
+//! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,83 +23,155 @@ use super::system_calls::{Signals, leave_descriptors};
 /// What a file counts at least: each is a mapping.
 const AT_LEAST: usize = 256 << 10;
 
-/// Bytes that may wait to be given back while one file is locked for long: beyond them
-/// strangers get no further memory.
+/// Bytes of a user's files that may wait to be given back while one of them is locked for
+/// long: beyond them the user gets no further memory.
 const PENDING: usize = 16 << 20;
 
 /// How long is long: no write of a process to a file of 1 MiB takes as much by itself.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait in any case.
+/// Bytes of a user's files that may wait in any case.
 const MOST: usize = 8 * PENDING;
 
-/// Mappings whose pages are given back one after another, by one thread at a time.
+/// Threads at a time. While all of them are held up, files of further users wait.
+pub(super) const THREADS: usize = 32;
+
+/// Mappings whose pages are given back, by user of the peer that has the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reaper(Arc<Mutex<Pending>>);
+pub(crate) struct Reapers(Arc<Mutex<Users>>);
+
+/// Gives pages of one user's files back.
+#[derive(Clone, Debug)]
+pub(crate) struct Reaper {
+    all: Reapers,
+    uid: u32,
+}
 
 #[derive(Debug, Default)]
+struct Users {
+    /// Those with mappings that wait, or with a thread.
+    pending: BTreeMap<u32, Pending>,
+    threads: usize,
+}
+
+/// Mappings of one user's files, given back one after another.
+#[derive(Debug)]
 struct Pending {
     mappings: VecDeque<Mapping>,
     /// Bytes of those, and of the one whose pages are being given back.
     bytes: usize,
-    is_running: bool,
-    /// When the thread began with the mapping that it has.
-    since: Option<Instant>,
+    has_thread: bool,
+    /// When the thread began with the mapping that it has, or the first began to wait for a
+    /// thread.
+    since: Instant,
 }
 
-impl Reaper {
-    /// Gives the pages of a mapping back soon, and unmaps it.
-    pub(super) fn submit(&self, mapping: Mapping) {
-        let mut pending = self.lock();
-        pending.bytes += mapping.counts();
-        pending.mappings.push_back(mapping);
-        if pending.is_running {
-            return;
+impl Pending {
+    fn new() -> Self {
+        Self {
+            mappings: VecDeque::new(),
+            bytes: 0,
+            has_thread: false,
+            since: Instant::now(),
         }
-        let reaper = self.clone();
-        // A handler of the program's would run on a thread without descriptors.
-        let _blocked = Signals::block();
-        let thread = std::thread::Builder::new()
-            .name("smc-reaper".into())
-            .stack_size(64 << 10)
-            .spawn(move || reaper.run());
-        // Without a thread they wait for the next one, and are counted.
-        pending.is_running = thread.is_ok();
     }
 
-    /// Whether so much waits that strangers get no further memory.
-    pub(crate) fn is_behind(&self) -> bool {
-        let pending = self.lock();
-        let is_held_up = pending.since.is_some_and(|since| since.elapsed() >= LONG);
-        pending.bytes >= MOST || is_held_up && pending.bytes >= PENDING
+    fn pop(&mut self) -> Option<Mapping> {
+        let mapping = self.mappings.pop_front()?;
+        self.since = Instant::now();
+        Some(mapping)
+    }
+}
+
+impl Users {
+    /// The next mapping for a thread that has given back `done` bytes of the user `uid`: of
+    /// that user, or else of one without a thread, which then is the thread's.
+    fn next(&mut self, uid: &mut u32, done: usize) -> Option<Mapping> {
+        if let Some(pending) = self.pending.get_mut(uid) {
+            pending.bytes -= done;
+            let mapping = pending.pop();
+            if mapping.is_some() {
+                return mapping;
+            }
+            self.pending.remove(uid);
+        }
+        let waiting = self.pending.iter_mut().find(|(_, at)| !at.has_thread);
+        if let Some((other, pending)) = waiting
+            && let Some(mapping) = pending.pop()
+        {
+            *uid = *other;
+            pending.has_thread = true;
+            return Some(mapping);
+        }
+        self.threads -= 1;
+        None
+    }
+}
+
+impl Reapers {
+    /// What gives pages of this user's files back.
+    pub(crate) fn of(&self, uid: u32) -> Reaper {
+        Reaper {
+            all: self.clone(),
+            uid,
+        }
     }
 
-    fn run(&self) {
+    fn run(&self, mut uid: u32) {
         leave_descriptors();
         let mut done = 0;
         loop {
-            let mapping = {
-                let mut pending = self.lock();
-                pending.bytes -= done;
-                match pending.mappings.pop_front() {
-                    Some(mapping) => {
-                        pending.since = Some(Instant::now());
-                        mapping
-                    }
-                    None => {
-                        pending.is_running = false;
-                        pending.since = None;
-                        return;
-                    }
-                }
-            };
+            let next = self.lock().next(&mut uid, done);
+            let Some(mapping) = next else { return };
             done = mapping.counts();
             mapping.discard();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pending> {
+    /// Threads that run.
+    #[cfg(test)]
+    pub(super) fn threads(&self) -> usize {
+        self.lock().threads
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Users> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reaper {
+    /// Gives the pages of a mapping back soon, and unmaps it.
+    pub(super) fn submit(&self, mapping: Mapping) {
+        let uid = self.uid;
+        let mut users = self.all.lock();
+        let may_start = users.threads < THREADS;
+        let pending = users.pending.entry(uid).or_insert_with(Pending::new);
+        pending.bytes += mapping.counts();
+        pending.mappings.push_back(mapping);
+        if pending.has_thread || !may_start {
+            return;
+        }
+        let all = self.all.clone();
+        // A handler of the program's would run on a thread without descriptors.
+        let _blocked = Signals::block();
+        let thread = std::thread::Builder::new()
+            .name("smc-reaper".into())
+            .stack_size(64 << 10)
+            .spawn(move || all.run(uid));
+        // Without a thread they wait for the next one, and are counted.
+        if thread.is_ok() {
+            pending.has_thread = true;
+            users.threads += 1;
+        }
+    }
+
+    /// Whether so much of the user waits that it gets no further memory.
+    pub(crate) fn is_behind(&self) -> bool {
+        let users = self.all.lock();
+        users.pending.get(&self.uid).is_some_and(|pending| {
+            let is_held_up = pending.since.elapsed() >= LONG;
+            pending.bytes >= MOST || is_held_up && pending.bytes >= PENDING
+        })
     }
 }
 

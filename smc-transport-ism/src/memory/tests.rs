@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use super::{AtomicU64, BellsOf, Ordering, Reaper, SharedRegion, UNKNOWN, take_back};
+use super::reaper::THREADS;
+use super::{AtomicU64, BellsOf, Ordering, Reapers, SharedRegion, UNKNOWN, take_back};
 use crate::device::{CDC_LEN, IsmError};
 
 /// Gives pages back, for tests that see whether zeroes come again.
@@ -268,7 +269,8 @@ impl Missing {
         const API: u64 = 0xc018_aa3f;
         const REGISTER: u64 = 0xc020_aa00;
         // SAFETY: a number only; the descriptor is new.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
+        let fd =
+            unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
         if fd < 0 {
             assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"));
             eprintln!("SKIPPED: userfaultfd needs root");
@@ -295,26 +297,58 @@ impl Missing {
         }
         Some(Self { uffd, page })
     }
+
+    /// Waits until one more thread has touched the page.
+    fn await_touch(&self) {
+        use rustix::event::{PollFd, PollFlags};
+        let mut polled = [PollFd::new(&self.uffd, PollFlags::IN)];
+        let time = Duration::from_secs(20).try_into().unwrap();
+        assert_eq!(rustix::event::poll(&mut polled, Some(&time)), Ok(1));
+        // The kernel's report of that.
+        assert_eq!(rustix::io::read(&self.uffd, &mut [0; 32]), Ok(32));
+    }
 }
 
-#[test]
-fn a_stranger_that_locks_its_file_holds_up_one_thread_and_no_other() {
-    //= SHM-056 test
-    let Some(missing) = Missing::page() else {
-        return;
-    };
-    let (mut region, fd) = SharedRegion::create(1 << 20, false).unwrap();
-    region.copy_in(0, &vec![7; 1 << 20]).unwrap();
-    let reaper = Reaper::default();
-    region.discard_by(reaper.clone());
-    // The kernel holds the lock of the file while the write waits for its source.
+/// Lets a thread write one byte to a file, for which the kernel locks the file until the
+/// page is there.
+fn lock_file(fd: &OwnedFd, missing: &Missing) -> std::thread::JoinHandle<isize> {
     let (file, source) = (fd.try_clone().unwrap(), missing.page.expose_provenance());
     let locking = std::thread::spawn(move || {
         let source = std::ptr::with_exposed_provenance(source);
         // SAFETY: one byte of a page that is mapped.
         unsafe { libc::write(file.as_raw_fd(), source, 1) }
     });
-    std::thread::sleep(Duration::from_millis(100));
+    missing.await_touch();
+    locking
+}
+
+/// A file of this length that a user's peer has, with memory for all of it.
+fn of_user(reapers: &Reapers, uid: u32, len: u32) -> (SharedRegion, OwnedFd) {
+    let (mut region, fd) = SharedRegion::create(len, false).unwrap();
+    region.copy_in(0, &vec![7; len as usize]).unwrap();
+    region.discard_by(reapers.of(uid));
+    (region, fd)
+}
+
+#[track_caller]
+fn soon(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+//= SHM-056 test
+#[test]
+fn a_stranger_that_locks_its_file_holds_up_one_thread_and_no_other() {
+    let Some(missing) = Missing::page() else {
+        return;
+    };
+    let reapers = Reapers::default();
+    let (region, fd) = of_user(&reapers, 1, 1 << 20);
+    let reaper = reapers.of(1);
+    let locking = lock_file(&fd, &missing);
     let begin = Instant::now();
     for _ in 0..16 {
         region.discard();
@@ -323,24 +357,64 @@ fn a_stranger_that_locks_its_file_holds_up_one_thread_and_no_other() {
         begin.elapsed() < Duration::from_secs(1),
         "no call has waited"
     );
-    while !reaper.is_behind() {
-        let waited = begin.elapsed();
-        assert!(
-            waited < Duration::from_secs(10),
-            "strangers get no further memory"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    // Its user gets no further memory.
+    soon(|| reaper.is_behind());
     let mut byte = [0];
     region.copy_out(1, &mut byte).unwrap();
     assert_eq!(byte, [7], "the file is locked");
 
+    // Files of other users are given back, whatever waits for this one.
+    let others = reapers.of(2);
+    for _ in 0..40 {
+        let (region, fd) = of_user(&reapers, 2, 1 << 20);
+        region.discard();
+        soon(|| taken(&fd) == 0);
+        assert!(!others.is_behind());
+    }
+    assert!(reaper.is_behind());
+
     drop(missing.uffd);
     locking.join().unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
-    while reaper.is_behind() || byte != [0] {
-        assert!(Instant::now() < end, "the pages are given back");
-        std::thread::sleep(Duration::from_millis(1));
+    soon(|| {
         region.copy_out(1, &mut byte).unwrap();
+        !reaper.is_behind() && byte == [0]
+    });
+    // No thread waits for more.
+    soon(|| reapers.threads() == 0);
+}
+
+//= SHM-056 test
+#[test]
+fn users_beyond_the_number_of_threads_wait_for_one() {
+    let Some(missing) = Missing::page() else {
+        return;
+    };
+    let reapers = Reapers::default();
+    let users = THREADS as u32 + 8;
+    let held: Vec<_> = (0..users)
+        .map(|uid| {
+            let (region, fd) = of_user(&reapers, uid, 4096);
+            let locking = lock_file(&fd, &missing);
+            region.discard();
+            (region, fd, locking)
+        })
+        .collect();
+    assert_eq!(reapers.threads(), THREADS);
+    // What one of the last keeps waiting counts, though no thread has begun with it.
+    let last = reapers.of(users - 1);
+    for _ in 0..64 {
+        held[users as usize - 1].0.discard();
     }
+    soon(|| last.is_behind());
+    assert!(
+        !reapers.of(0).is_behind(),
+        "only one small file of it waits"
+    );
+
+    drop(missing.uffd);
+    for (_region, fd, locking) in held {
+        locking.join().unwrap();
+        soon(|| taken(&fd) == 0);
+    }
+    soon(|| reapers.threads() == 0 && !last.is_behind());
 }

@@ -18,7 +18,7 @@ use super::socket::Socket;
 use super::spin::SpinBudget;
 use crate::device::{Cdc, DmbToken, Gid128, IsmError, IsmReport};
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{PRODUCER, Reaper, SharedRegion};
+use crate::memory::{PRODUCER, Reapers, SharedRegion};
 use crate::slots::{Key, Slots};
 
 /// Peers a device can have.
@@ -70,8 +70,8 @@ pub struct Device {
     pub(super) spin: SpinBudget,
     pub(super) alarm: Alarm,
     pub(super) in_flight: InFlight,
-    /// Gives pages of files back that strangers have.
-    pub(super) reaper: Reaper,
+    /// Give pages of files back that strangers have.
+    pub(super) reapers: Reapers,
 }
 
 /// A DMB of this device.
@@ -200,7 +200,7 @@ impl Device {
             }),
             alarm,
             in_flight: InFlight::default(),
-            reaper: Reaper::default(),
+            reapers: Reapers::default(),
         })
     }
 

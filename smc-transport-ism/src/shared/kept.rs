@@ -120,13 +120,14 @@ impl Device {
     //= SHM-056
     pub(super) fn reaper_toward(&self, channel: Key) -> Result<Option<Reaper>, IsmError> {
         let uid = self.channels.at(channel).map(|channel| channel.uid);
-        if !uid.is_some_and(is_stranger) {
+        let Some(uid) = uid.filter(|uid| is_stranger(*uid)) else {
             return Ok(None);
-        }
-        if self.reaper.is_behind() {
+        };
+        let reaper = self.reapers.of(uid);
+        if reaper.is_behind() {
             return Err(IsmError::Exhausted);
         }
-        Ok(Some(self.reaper.clone()))
+        Ok(Some(reaper))
     }
 
     /// Whether the user of a channel's peer may have further memory of this side's: what it
@@ -140,7 +141,7 @@ impl Device {
         let Some(uid) = stranger.filter(|uid| is_stranger(*uid)) else {
             return Ok(());
         };
-        if self.reaper.is_behind() {
+        if self.reapers.of(uid).is_behind() {
             return Err(IsmError::Exhausted);
         }
         let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);

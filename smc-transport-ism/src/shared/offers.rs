@@ -137,7 +137,7 @@ impl Device {
         let region = match SharedRegion::open(fd, len) {
             Ok(mut region) => {
                 if is_stranger(channel.uid) {
-                    region.discard_by(self.reaper.clone());
+                    region.discard_by(self.reapers.of(channel.uid));
                 }
                 Arc::new(region)
             }
