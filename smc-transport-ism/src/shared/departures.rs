@@ -100,6 +100,7 @@ impl Device {
             if let Some(at) = channel.offers.expire(now) {
                 self.alarm.set_by(at);
             }
+            self.expire_finished(key, now);
             self.after_send(key);
             if is_broken {
                 self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));

@@ -9,9 +9,13 @@
 //!
 //! Pages that this side touched first are charged to its memory cgroup as long as the peer
 //! keeps the file. Only this side's mapping can give them back, so it stays until then.
+//!
+//! A peer that is busy reads heads late, and one that ends many connections at once has many
+//! to read: each stays for [`TIME_TO_READ`] at least, and beyond that a few do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::channel::Channel;
 use super::device::{Device, is_stranger};
@@ -25,10 +29,17 @@ pub(super) const UNREAD_OF_A_STRANGER: usize = 16 << 20;
 /// What an unread DMB counts at least, as each is a mapping.
 const AT_LEAST: usize = 256 << 10;
 
-/// Last words of this side that are kept for a peer of such a user.
+/// Heads of finished DMBs that are kept without a time limit for a peer of such a user.
 pub(super) const FINISHED_OF_A_STRANGER: usize = 16;
 
-/// Last words of this side that are kept for a peer of another user.
+/// How long further heads are kept for such a peer, which is to read this side's last CDC
+/// message there: much longer than a peer takes that runs at all.
+pub(super) const TIME_TO_READ: Duration = Duration::from_secs(10);
+
+/// Heads of finished DMBs that are kept for all peers of one such user, at any time.
+pub(super) const FINISHED_OF_A_USER: usize = 1024;
+
+/// Heads of finished DMBs that are kept for a peer of root or of this process's own user.
 const FINISHED: usize = 1024;
 
 /// A DMB that is mapped, under the name that its owner gave it.
@@ -38,14 +49,14 @@ type Named = (DmbToken, Arc<SharedRegion>);
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     unread: Vec<Named>,
-    /// The oldest first.
-    finished: VecDeque<Named>,
+    /// With the time when each connection ended, the oldest first.
+    finished: VecDeque<(Instant, Named)>,
 }
 
 impl Kept {
     /// Takes a DMB that an attachment has let go of. With `finished` its owner reads nothing
-    /// more but the head, of which at most `most` are kept.
-    fn keep(&mut self, (token, region): Named, finished: bool, most: usize) {
+    /// more but the head.
+    fn keep(&mut self, (token, region): Named, finished: bool, now: Instant) {
         if self.unread.iter().any(|(_, of)| Arc::ptr_eq(of, &region)) {
             return;
         }
@@ -58,12 +69,26 @@ impl Kept {
             return;
         }
         region.discard_ring();
-        self.finished.push_back((token, region));
+        self.finished.push_back((now, (token, region)));
+    }
+
+    /// Gives the head up that has been kept longest.
+    fn drop_oldest(&mut self) {
+        let oldest = self.finished.pop_front();
+        oldest.inspect(|(_, (_, region))| region.discard());
+    }
+
+    /// Gives up what exceeds `most` heads and has been kept for a time; when more is to be
+    /// given up, if anything is.
+    fn expire(&mut self, most: usize, time: Duration, now: Instant) -> Option<Instant> {
         while self.finished.len() > most {
-            self.finished
-                .pop_front()
-                .inspect(|(_, oldest)| oldest.discard());
+            let until = self.finished.front().map(|(since, _)| *since + time);
+            if until.is_some_and(|until| now < until) {
+                return until;
+            }
+            self.drop_oldest();
         }
+        None
     }
 
     /// The peer took a DMB back.
@@ -76,7 +101,13 @@ impl Kept {
             other
         };
         self.unread.retain(keeps);
-        self.finished.retain(keeps);
+        self.finished.retain(|(_, named)| keeps(named));
+    }
+
+    /// DMBs of which the head is kept.
+    #[cfg(test)]
+    pub(super) fn finished(&self) -> usize {
+        self.finished.len()
     }
 
     /// What the unread DMBs count.
@@ -93,7 +124,8 @@ impl Kept {
 //= SHM-051
 impl Drop for Kept {
     fn drop(&mut self) {
-        let all = self.unread.iter().chain(&self.finished);
+        let finished = self.finished.iter().map(|(_, named)| named);
+        let all = self.unread.iter().chain(finished);
         all.for_each(|(_, region)| region.discard());
     }
 }
@@ -101,14 +133,48 @@ impl Drop for Kept {
 impl Device {
     /// Keeps a DMB that was attached over a channel, as long as that lasts.
     //= SHM-051
-    pub(super) fn keep(&mut self, channel: Key, dmb: Named, finished: bool) {
-        if let Some(channel) = self.channels.at_mut(channel) {
-            let most = if is_stranger(channel.uid) {
-                FINISHED_OF_A_STRANGER
-            } else {
-                FINISHED
-            };
-            channel.kept.keep(dmb, finished, most);
+    pub(super) fn keep(&mut self, key: Key, dmb: Named, finished: bool) {
+        let now = Instant::now();
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.kept.keep(dmb, finished, now);
+            let uid = channel.uid;
+            if is_stranger(uid) && channel.kept.finished.len() > FINISHED_OF_A_STRANGER {
+                self.limit_finished(uid);
+            }
+            self.expire_finished(key, now);
+        }
+    }
+
+    /// Gives heads up that a peer has had the time to read.
+    //= SHM-051
+    pub(super) fn expire_finished(&mut self, key: Key, now: Instant) {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return;
+        };
+        let (most, time) = if is_stranger(channel.uid) {
+            (FINISHED_OF_A_STRANGER, TIME_TO_READ)
+        } else {
+            (FINISHED, Duration::ZERO)
+        };
+        if let Some(at) = channel.kept.expire(most, time, now) {
+            self.alarm.set_by(at);
+        }
+    }
+
+    /// Gives up what exceeds the heads that are kept for one user: of the channel that has
+    /// most, the oldest.
+    //= SHM-051
+    fn limit_finished(&mut self, uid: u32) {
+        let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);
+        let counts = of_user.map(|(key, at)| (at.kept.finished.len(), key));
+        let counts: Vec<_> = counts.collect();
+        if counts.iter().map(|(count, _)| count).sum::<usize>() <= FINISHED_OF_A_USER {
+            return;
+        }
+        if let Some((_, fullest)) = counts.into_iter().max()
+            && let Some(channel) = self.channels.at_mut(fullest)
+        {
+            channel.kept.drop_oldest();
         }
     }
 

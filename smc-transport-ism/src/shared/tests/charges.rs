@@ -7,7 +7,9 @@ use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
 use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
 use crate::memory::{BellsOf, SharedRegion};
 use crate::shared::Device;
-use crate::shared::kept::{FINISHED_OF_A_STRANGER, UNREAD_OF_A_STRANGER};
+use crate::shared::kept::{
+    FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
+};
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
@@ -117,13 +119,20 @@ fn behind_the_peers_last_word_only_this_sides_last_word_stays() {
     assert_eq!(taken(&file), 0);
 }
 
-/// A peer that keeps all its DMBs to itself costs a page of some, and no mapping of others.
-//= SHM-051 test
-#[test]
-fn last_words_that_nobody_fetches_are_given_up() {
-    let (mut device, far, _bells) = with_hostile();
+/// Makes the device's peers processes of another user.
+fn estrange(device: &mut Device) {
     let own = rustix::process::geteuid().as_raw();
     device.channels.for_each(|channel| channel.uid = own + 1);
+}
+
+/// A peer that keeps all its DMBs to itself costs a page of each for a time, then a page of
+/// some and no mapping of others.
+//= SHM-051 test
+#[test]
+fn heads_that_a_stranger_does_not_read_are_given_up_after_a_time() {
+    let (mut device, far, _bells) = with_hostile();
+    estrange(&mut device);
+    let begin = Instant::now();
     let files: Vec<_> = (1..=200)
         .map(|token| {
             let (file, remote) = written(&mut device, &far, token);
@@ -131,6 +140,18 @@ fn last_words_that_nobody_fetches_are_given_up() {
             file
         })
         .collect();
+    // All may still be read: a peer that ends many connections at once reads many heads.
+    let has_head = |file| {
+        let mut head = [0; 32];
+        let region = SharedRegion::open(file, LEN).unwrap();
+        region.copy_out(0, &mut head).unwrap();
+        head == [9; 32]
+    };
+    assert!(files.iter().all(has_head));
+    let due = device.alarm.at().expect("the device has set its alarm");
+    assert!(due >= begin + TIME_TO_READ && due <= Instant::now() + TIME_TO_READ);
+    let (channel, _) = device.channels.iter().next().unwrap();
+    device.expire_finished(channel, Instant::now() + TIME_TO_READ);
     // A thread of its own gives pages back that a stranger's file has.
     let kept = || files.iter().map(taken).sum::<u64>();
     let end = Instant::now() + Duration::from_secs(10);
@@ -148,6 +169,39 @@ fn last_words_that_nobody_fetches_are_given_up() {
     let token = DmbToken(1);
     far.send(Message::Withdraw { token }, None).unwrap();
     written(&mut device, &far, 1);
+}
+
+/// However many channels a stranger has: what it does not read is bounded at any time.
+//= SHM-051 test
+#[test]
+fn a_user_has_few_heads_to_read_at_any_time() {
+    let (mut device, far, _bells) = with_hostile();
+    let other = Gid128 { gid: 7, ext: 7 };
+    let (_other_bells, other_far) = super::join_hostile(&mut device, other);
+    estrange(&mut device);
+    let finished = |device: &Device| {
+        let counts = device.channels.iter().map(|(_, at)| at.kept.finished());
+        counts.collect::<Vec<_>>()
+    };
+    let mut finish = |peer: Gid128, far: &Socket, token: u64| {
+        drop(offered(far, token, LEN));
+        let remote = device.attach_dmb(peer, DmbToken(token), LEN).unwrap();
+        device.discard_dmb(remote).unwrap();
+        finished(&device)
+    };
+    for token in 1..=100 {
+        finish(other, &other_far, token);
+    }
+    for token in 101..=FINISHED_OF_A_USER as u64 {
+        finish(HOSTILE, &far, token);
+    }
+    for token in FINISHED_OF_A_USER as u64 + 1..FINISHED_OF_A_USER as u64 + 300 {
+        // The channel that has most pays.
+        assert_eq!(
+            finish(HOSTILE, &far, token),
+            [FINISHED_OF_A_USER - 100, 100]
+        );
+    }
 }
 
 //= SHM-051 test
