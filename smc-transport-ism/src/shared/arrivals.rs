@@ -7,7 +7,7 @@
 //!   bells   ── ring ─────► told when it is heard, or behind what waits already
 //! ```
 
-use super::channel::Arrival;
+use super::channel::{Arrival, Channel};
 use super::device::{Attached, Device};
 use super::waiting::REPORTS;
 use crate::device::{DeviceEvent, DmbToken, IsmError, IsmReport, RemoteDmb};
@@ -131,10 +131,10 @@ impl Device {
     /// Takes in the signals of a channel's peer so far, whichever of its channels they came
     /// by.
     fn take_rings(&mut self, key: Key) {
-        let Some(peer) = self.channels.at(key).map(|channel| channel.peer) else {
+        let Some(peer) = self.channels.at(key).map(Channel::owner) else {
             return;
         };
-        let of_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
+        let of_peer = self.channels.iter().filter(|(_, at)| at.owner() == peer);
         let of_peer: Vec<_> = of_peer.map(|(key, _)| key).collect();
         for key in of_peer {
             // A peer that broke the rules may still ring without end.
@@ -170,9 +170,9 @@ impl Device {
             return;
         };
         self.note_behind();
-        let peer = channel.peer;
+        let peer = channel.owner();
         self.bury(channel.uid, channel.socket);
-        if self.channel_to(peer).is_ok() {
+        if self.is_joined(&peer) {
             // What was offered over this one is gone all the same.
             self.end_attached(key, |at| at.is_over(key), || Attached::Vanished);
         } else {
@@ -181,8 +181,9 @@ impl Device {
                     at.end(Attached::Vanished);
                 }
             });
-            self.reports
-                .push_back(IsmReport::Event(DeviceEvent::vanished(peer)));
+            let vanished = DeviceEvent::vanished(peer.gid);
+            self.reports.push_back(IsmReport::Event(vanished));
+            self.departed.push(peer);
         }
     }
 }

@@ -9,6 +9,7 @@ use super::kept::Kept;
 use super::message::Message;
 use super::offers::Offers;
 use super::outbox::Outbox;
+use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
 use crate::doorbell::{Bed, Listener, Ring, Waker};
@@ -221,6 +222,14 @@ impl Channel {
             // unknown here.
             Received::Stripped(Message::Offer { .. }) => Arrival::Inner,
             Received::Message(..) | Received::Stripped(_) | Received::Malformed => Arrival::Breach,
+        }
+    }
+
+    /// The peer: its GID alone may be one that a process of another user claims.
+    pub(super) fn owner(&self) -> Peer {
+        Peer {
+            gid: self.peer,
+            uid: self.uid,
         }
     }
 

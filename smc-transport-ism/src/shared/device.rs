@@ -51,6 +51,8 @@ pub struct Device {
     pub(super) dmbs: Slots<OwnDmb>,
     pub(super) attached: Slots<Attached>,
     pub(super) reports: VecDeque<IsmReport>,
+    /// Peers whose end waits among the reports.
+    pub(super) departed: Vec<Peer>,
     /// Highest number of DMBs there have been: bells beyond need no look.
     pub(super) slots: u32,
     pub(super) polls: u32,
@@ -183,6 +185,7 @@ impl Device {
             dmbs: Slots::new(SLOTS),
             attached: Slots::new(2 * SLOTS),
             reports: VecDeque::new(),
+            departed: Vec::new(),
             slots: 0,
             polls: 0,
             behind: false,
@@ -242,10 +245,14 @@ impl Device {
     /// Takes a channel over.
     pub(super) fn adopt(&mut self, channel: Channel) -> io::Result<()> {
         let (peer, uid) = (channel.peer, channel.uid);
-        // Who takes another's GID would only cut itself off, but in the other's name.
-        let taken = |(_, known): (Key, &Channel)| known.peer == peer && known.uid != uid;
+        // Commands and reports name a peer by its GID alone: it is one user's until the end of
+        // that user's last peer of this GID was reported.
+        //= SHM-055
+        let is_anothers = |known: Peer| known.gid == peer && known.uid != uid;
+        let known = self.channels.iter().map(|(_, at)| at.owner());
+        let is_taken = known.chain(self.departed.iter().copied()).any(is_anothers);
         let is_own = peer == self.gid || peer == self.gids.toward(uid);
-        if is_own || self.channels.iter().any(taken) {
+        if is_own || is_taken {
             self.bury(uid, channel.socket);
             return Err(io::ErrorKind::AddrInUse.into());
         }
@@ -285,7 +292,7 @@ impl Device {
         if let Some(channel) = paired.channel {
             self.adopt(*channel)?;
         }
-        let of_peer = |at: &Channel| at.peer == peer.gid && at.uid == peer.uid;
+        let of_peer = |at: &Channel| at.owner() == peer;
         let found = self.channels.iter().find(|(_, at)| of_peer(at));
         let key = found.map(|(key, _)| key);
         let channel = key.and_then(|key| self.channels.at_mut(key));
@@ -298,12 +305,11 @@ impl Device {
     /// Whether there is a channel to this peer.
     #[must_use]
     pub fn is_joined(&self, peer: &Peer) -> bool {
-        self.channels
-            .iter()
-            .any(|(_, at)| at.peer == peer.gid && at.uid == peer.uid)
+        self.channels.iter().any(|(_, at)| at.owner() == *peer)
     }
 
-    /// The channel to a peer.
+    /// The channel to the peer of this GID: [`Self::adopt`] sees to it that there is one user
+    /// of it.
     pub(super) fn channel_to(&self, peer: Gid128) -> Result<Key, IsmError> {
         let mut channels = self.channels.iter();
         let found = channels.find(|(_, channel)| channel.peer == peer);

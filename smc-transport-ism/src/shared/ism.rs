@@ -8,6 +8,7 @@ use super::channel::{Channel, ring_of};
 use super::device::{Attached, Device, OwnDmb};
 use super::facts;
 use super::offers::Offer;
+use super::pairing::Peer;
 use crate::device::{
     CDC_LEN, Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
     VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
@@ -90,7 +91,8 @@ impl IsmDevice for Device {
         token: DmbToken,
         len: u32,
     ) -> Result<RemoteDmb, IsmError> {
-        self.channel_to(peer)?;
+        let peer = self.channels.at(self.channel_to(peer)?);
+        let peer = peer.ok_or(IsmError::Unreachable)?.owner();
         check_len(len, &self.facts())?;
         if self.attached.is_full() {
             return Err(IsmError::Exhausted);
@@ -265,8 +267,8 @@ impl Device {
     /// The channel that a peer's DMB was offered on: there may be several to a peer, and
     /// each side uses which it likes.
     //= SHM-013
-    fn find_offer(&mut self, peer: Gid128, token: DmbToken) -> Option<Key> {
-        let to_peer = self.channels.iter().filter(|(_, at)| at.peer == peer);
+    fn find_offer(&mut self, peer: Peer, token: DmbToken) -> Option<Key> {
+        let to_peer = self.channels.iter().filter(|(_, at)| at.owner() == peer);
         let channels: Vec<_> = to_peer.map(|(key, _)| key).collect();
         let has_it = |device: &Self, key| {
             let channel = device.channels.at(key);
@@ -292,12 +294,9 @@ impl Device {
     }
 
     /// A peer's DMB that is attached already.
-    fn find_attached(
-        &self,
-        peer: Gid128,
-        token: DmbToken,
-    ) -> Option<(Key, Arc<SharedRegion>, Ring)> {
-        let is_peer = |key| self.channels.at(key).is_some_and(|at| at.peer == peer);
+    fn find_attached(&self, peer: Peer, token: DmbToken) -> Option<(Key, Arc<SharedRegion>, Ring)> {
+        let owner = |key| self.channels.at(key).map(Channel::owner);
+        let is_peer = |key| owner(key) == Some(peer);
         self.attached.iter().find_map(|(_, at)| match at {
             Attached::Live {
                 channel,
@@ -320,8 +319,8 @@ impl Device {
         let offer = at.offers.remove(token).ok_or(IsmError::Token)?;
         // The rendezvous may have begun over another channel to the same peer.
         if !at.offers.settle() {
-            let (peer, uid) = (at.peer, at.uid);
-            let of_peer = |at: &Channel| at.peer == peer && at.uid == uid;
+            let peer = at.owner();
+            let of_peer = |at: &Channel| at.owner() == peer;
             let mut settled = false;
             self.channels
                 .for_each(|at| settled = settled || of_peer(at) && at.offers.settle());

@@ -163,9 +163,9 @@ impl Device {
         let Some(channel) = self.channels.at(key) else {
             return;
         };
-        let (peer, uid) = (channel.peer, channel.uid);
+        let (peer, uid) = (channel.owner(), channel.uid);
         if is_stranger(uid) {
-            let of_peer = |at: &Channel| at.peer == peer && at.uid == uid;
+            let of_peer = |at: &Channel| at.owner() == peer;
             let mut expected = 0;
             self.channels.for_each(|at| {
                 if of_peer(at) {

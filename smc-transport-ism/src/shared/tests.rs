@@ -169,6 +169,69 @@ fn a_gid_that_another_user_has_learned_keeps_its_owner_from_nothing() {
     let _joined = join(owner.gids().toward(own), honest);
 }
 
+/// Makes the device's last peer a process of another user.
+fn estrange_last(device: &mut Device) {
+    let own = rustix::process::geteuid().as_raw();
+    let last = device.channels.iter().map(|(key, _)| key).max().unwrap();
+    device.channels.at_mut(last).unwrap().uid = own + 1;
+}
+
+/// A GID is what a peer claims: until the engine knows that the peer has gone which had it,
+/// no other user's has it.
+//= SHM-055 test
+#[test]
+fn a_gid_is_one_users_until_its_end_was_reported() {
+    let (mut device, far, _bells) = with_hostile();
+    let join = |device: &mut Device, uid: u32| {
+        let (mut channel, bells, far) = begun_by_hostile(device, HOSTILE);
+        channel.uid = rustix::process::geteuid().as_raw() + uid;
+        let joined = device.adopt(channel).map_err(|error| error.kind());
+        joined.map(|()| (bells, far))
+    };
+    let refused = Err(std::io::ErrorKind::AddrInUse);
+    assert_eq!(join(&mut device, 1).map(drop), refused);
+    // It goes, which is not reported yet.
+    drop(far);
+    let gone = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert_eq!(gone, Err(IsmError::Token));
+    assert!(!device.query_reach(HOSTILE, None));
+    assert_eq!(join(&mut device, 1).map(drop), refused);
+    let vanished = DeviceEvent::vanished(HOSTILE);
+    assert_eq!(device.poll(), Some(IsmReport::Event(vanished)));
+    let _joined = join(&mut device, 1).expect("the GID is free");
+    assert_eq!(join(&mut device, 0).map(drop), refused);
+}
+
+/// What a peer of another user offers under the same GID is not the peer's.
+//= SHM-055 test
+#[test]
+fn offers_under_one_gid_are_kept_apart_by_user() {
+    let (mut device, far, _bells) = with_hostile();
+    let (_other_bells, other_far) = join_hostile(&mut device, HOSTILE);
+    estrange_last(&mut device);
+    let file = memory(LEN);
+    far.send(offer(1), Some(file.as_fd())).unwrap();
+    other_far.send(offer(2), Some(file.as_fd())).unwrap();
+    let one = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert!(one.is_ok(), "of the first");
+    let two = device.attach_dmb(HOSTILE, DmbToken(2), LEN);
+    assert_eq!(two, Err(IsmError::Token), "of the other user's");
+    // Nor is what a connection of the other user has attached.
+    let keys: Vec<_> = device.channels.iter().map(|(key, _)| key).collect();
+    device.attached.for_each(|at| {
+        if let super::device::Attached::Live { channel, .. } = at {
+            *channel = keys[1];
+        }
+    });
+    let again = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert_eq!(again, Err(IsmError::Token));
+    // The end of the other one is an end.
+    drop(other_far);
+    device.heed();
+    let vanished = DeviceEvent::vanished(HOSTILE);
+    assert!(std::iter::from_fn(|| device.poll()).any(|at| at == IsmReport::Event(vanished)));
+}
+
 fn offer(token: u64) -> Message {
     Message::Offer {
         token: DmbToken(token),

@@ -10,8 +10,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::device::{ALARM, Device, LEFT, unpack};
+use super::pairing::Peer;
 use super::socket::timespec;
-use crate::device::{IsmDevice, IsmReport};
+use crate::device::{DeviceEvent, IsmDevice, IsmReport};
 
 /// Polls between two looks at the sockets.
 const LOOK_EVERY: u32 = 256;
@@ -273,6 +274,10 @@ impl Device {
         {
             own.is_queued = false;
             own.read_head(cdc);
+        }
+        let departed = |peer: &Peer| report == IsmReport::Event(DeviceEvent::vanished(peer.gid));
+        if let Some(at) = self.departed.iter().position(departed) {
+            self.departed.swap_remove(at);
         }
         Some(report)
     }
