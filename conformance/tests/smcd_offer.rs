@@ -3,67 +3,123 @@
 use smc_proto::command::TcpCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
-use smc_proto::id::DeviceId;
+use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{
     ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, SmcdAcceptConfirmV2, Subnets,
 };
-use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Chid, DiagnosisCode, DmbToken, Eid, IsmGid, Mac, PeerId};
 
 const NOW: Instant = Instant::from_nanos(1);
+
+const OFFERED: Chid = Chid(0x07c1);
+
+/// The client's device.
+const OWN: IsmGid = IsmGid {
+    gid: 1,
+    gid_ext: 0,
+    chid: OFFERED,
+};
+
+fn eid() -> Eid {
+    Eid::user("SMCD-STORIES").expect("it is one")
+}
+
+/// A client that has proposed this path.
+fn proposing(path: IsmPath) -> (Endpoint<Owned>, ConnId) {
+    let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
+    config.offers = Offers::SMCD_V2;
+    config.v2.ueids.push(eid()).expect("the first one");
+    let mut client = Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)));
+    let ism = [path];
+    let paths = Paths {
+        rnics: &[],
+        ism: &ism,
+    };
+    let options = ConnOptions::new(Subnets::default());
+    let conn = client.connect(NOW, options, paths).expect("a free slot");
+    let mut octets = [0; MAX_LENGTH];
+    let said = client.poll_clc(NOW, &mut octets).expect("it fits");
+    assert!(said.is_some(), "the Proposal");
+    (client, conn)
+}
+
+/// The Accept of a server's device.
+fn accept(gid: u64, gid_ext: u64, chid: Chid) -> ClcMessage {
+    ClcMessage::SmcdAccept(SmcdAcceptConfirm {
+        first_contact: true,
+        gid,
+        token: DmbToken(7),
+        dmbe_index: 0,
+        buffer_size: BufferSize::K16,
+        link_id: [0; 4],
+        v2: Some(SmcdAcceptConfirmV2 {
+            chid,
+            eid: eid(),
+            gid_ext,
+            ..SmcdAcceptConfirmV2::default()
+        }),
+    })
+}
+
+fn mapped() -> IsmPath {
+    IsmPath {
+        attaches: true,
+        ..IsmPath::new(DeviceId(0), OWN)
+    }
+}
 
 #[test]
 fn an_accept_of_a_device_that_was_not_offered_ends_the_connection() {
     //= D-026 test
     //= CASE-A08 test
-    let offered = Chid(0x07c1);
-    for chid in [offered, Chid(0), Chid(0xffff), Chid(0x07c0)] {
-        let eid = Eid::user("SMCD-STORIES").expect("it is one");
-        let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
-        config.offers = Offers::SMCD_V2;
-        config.v2.ueids.push(eid).expect("the first one");
-        let mut client = Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)));
-        let gid = IsmGid {
-            gid: 1,
-            gid_ext: 0,
-            chid: offered,
-        };
-        let ism = [IsmPath {
-            attaches: true,
-            ..IsmPath::new(DeviceId(0), gid)
-        }];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
-        let options = ConnOptions::new(Subnets::default());
-        let conn = client.connect(NOW, options, paths).expect("a free slot");
+    for chid in [OFFERED, Chid(0), Chid(0xffff), Chid(0x07c0)] {
+        let (mut client, conn) = proposing(mapped());
         let mut octets = [0; MAX_LENGTH];
-        let said = client.poll_clc(NOW, &mut octets).expect("it fits");
-        assert!(said.is_some(), "the Proposal");
-        let accept = ClcMessage::SmcdAccept(SmcdAcceptConfirm {
-            first_contact: true,
-            gid: 2,
-            token: DmbToken(7),
-            dmbe_index: 0,
-            buffer_size: BufferSize::K16,
-            link_id: [0; 4],
-            v2: Some(SmcdAcceptConfirmV2 {
-                chid,
-                eid,
-                ..SmcdAcceptConfirmV2::default()
-            }),
-        });
+        let accept = accept(2, 0, chid);
         let length = accept.emit(&mut octets).expect("it fits");
         let taken = client.handle_clc(NOW, conn, &octets[..length]);
-        let fine = chid == offered;
+        let fine = chid == OFFERED;
         let next = if fine { Next::MaybeDecline } else { Next::Stop };
         let len = length;
         assert_eq!(taken, Ok(ClcProgress::Consumed { len, next }));
         let reset = (!fine).then_some((conn, TcpCommand::Reset));
         assert_eq!(client.poll_tcp(), reset, "{chid}");
         assert_eq!(client.usage().groups, u32::from(fine));
+    }
+}
+
+/// A client that knows its server's device before the Accept.
+#[test]
+fn an_accept_of_another_device_than_the_servers_is_declined() {
+    let known = IsmGid {
+        gid: 2,
+        gid_ext: 9,
+        chid: OFFERED,
+    };
+    for (gid, gid_ext) in [(2, 9), (3, 9), (2, 8), (1, 0)] {
+        let (mut client, conn) = proposing(IsmPath {
+            reaches: Some(known),
+            ..mapped()
+        });
+        let mut octets = [0; MAX_LENGTH];
+        let len = accept(gid, gid_ext, OFFERED).emit(&mut octets).unwrap();
+        let _ = client.handle_clc(NOW, conn, &octets[..len]).unwrap();
+        let fine = (gid, gid_ext) == (2, 9);
+        assert_eq!(client.usage().groups, u32::from(fine), "{gid} {gid_ext}");
+        let command = client.poll_ism(NOW, DeviceId(0));
+        assert_eq!(command.is_some(), fine, "{command:?}");
+        let sent = client.poll_clc(NOW, &mut octets).expect("it fits");
+        if fine {
+            assert_eq!(sent, None, "it awaits its device");
+            continue;
+        }
+        let (message, _) = ClcMessage::parse(&octets).unwrap();
+        let ClcMessage::Decline(decline) = message else {
+            panic!("{message:?}");
+        };
+        assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
     }
 }

@@ -126,7 +126,8 @@ pub struct IsmPath {
     /// Whether it serves version 2.
     pub v2: bool,
     /// Server, version 2: of the client's devices on the same channel, the first that
-    /// can be reached.
+    /// can be reached. Client: the only device that the server may name, if the client
+    /// knows it before the Accept; another one is declined.
     pub reaches: Option<IsmGid>,
     /// Whether memory of a peer can be mapped here, so that data is written in place.
     pub attaches: bool,

@@ -12,10 +12,11 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use common::{Random, listener, octets, stack};
-use peer::{Door, Peer, decline, with_another_dmb};
+use peer::{Door, Peer, decline, of_another_process, with_another_dmb};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use smc_proto::event::CloseReason;
 use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::DiagnosisCode;
 use smc_sockets::{Carrier, SmcListener, SmcStream};
 
 /// The engine waits this long for a CLC message, and as long again for anything that
@@ -267,6 +268,21 @@ fn a_server_that_offers_memory_it_does_not_have_is_met_over_tcp() {
         let accept = with_another_dmb(&accept(server));
         server.send(&accept);
         assert!(matches!(server.hear(), ClcMessage::Decline(_)));
+        server.send(b"octets");
+    });
+}
+
+/// A server that was paired as one process, and names another one's GID in its Accept.
+//= SHM-055 test
+#[test]
+fn a_server_that_names_another_process_than_was_paired_is_met_over_tcp() {
+    meets_over_tcp(|server| {
+        let accept = of_another_process(&accept(server));
+        server.send(&accept);
+        let ClcMessage::Decline(decline) = server.hear() else {
+            panic!("no Decline");
+        };
+        assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
         server.send(b"octets");
     });
 }

@@ -211,6 +211,10 @@ impl Engine<'_> {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };
+        if path.reaches.is_some_and(|only| !same_device(only, peer)) {
+            self.decline(handshake, DiagnosisCode::NO_SMCD_DEVICE, false);
+            return;
+        }
         h.agreed.terms = crate::version::Terms::of(Technology::SmcD, version);
         if let Some(v2) = &accept.v2 {
             h.agreed.eid = v2.eid;

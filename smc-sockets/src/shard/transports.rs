@@ -172,8 +172,20 @@ impl Transports {
         peer: SocketAddr,
     ) -> Offered {
         let rnics = self.verbs.as_mut().map(|verbs| verbs.client(local, peer));
+        // An Accept of another process's GID would lead to that process. Nor may the server
+        // name its own if the device has no channel to it: another process may have that GID.
+        //= SHM-055
+        let path = |paired: Peer| {
+            let path = self.path(Some(paired));
+            let is_joined = self.ism.device().is_joined(&paired);
+            let named = self.ism.named(paired.gid);
+            IsmPath {
+                reaches: Some(if is_joined { named } else { path.gid }),
+                ..path
+            }
+        };
         Offered {
-            ism: paired.map(|paired| self.path(Some(paired))),
+            ism: paired.map(path),
             rnics: rnics.unwrap_or_default(),
         }
     }
@@ -210,5 +222,28 @@ impl Transports {
             attaches: true,
             ..IsmPath::new(self.ism.id(), gid)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smc_transport_ism::device::Gid128;
+
+    use super::*;
+
+    /// A server whose channel did not come about, of a GID that it claims.
+    //= SHM-055 test
+    #[test]
+    fn a_client_reaches_no_server_that_it_has_no_channel_to() {
+        let mut transports = Transports::new(Device::open().unwrap(), None);
+        let gid = Gid128 { gid: 7, ext: 7 };
+        let server = SocketAddr::from(([127, 0, 0, 1], 1));
+        let offered = transports.client(Some(Peer { gid, uid: 1 }), server.ip(), server);
+        let [path] = offered.paths().ism else {
+            panic!("one path");
+        };
+        let only = path.reaches.expect("one device");
+        assert_ne!(only, transports.ism.named(gid));
+        assert_eq!(only, path.gid, "no server has it");
     }
 }

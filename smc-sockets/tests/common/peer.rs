@@ -15,7 +15,9 @@ use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::clc::{
+    ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs, SmcdAcceptConfirm,
+};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Mac, PeerId};
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
@@ -276,13 +278,22 @@ pub(crate) fn decline() -> Vec<u8> {
     octets[..len].to_vec()
 }
 
-/// The same Accept or Confirm, which names a DMB that is not there.
+/// An Accept or Confirm, but of a DMB that is not there.
 pub(crate) fn with_another_dmb(octets: &[u8]) -> Vec<u8> {
+    changed(octets, |part| part.token.0 ^= 1)
+}
+
+/// An Accept or Confirm, but of a device that the sender does not have.
+pub(crate) fn of_another_process(octets: &[u8]) -> Vec<u8> {
+    changed(octets, |part| part.gid ^= 1)
+}
+
+fn changed(octets: &[u8], change: impl FnOnce(&mut SmcdAcceptConfirm)) -> Vec<u8> {
     let (mut message, _) = ClcMessage::parse(octets).unwrap();
     let (ClcMessage::SmcdAccept(part) | ClcMessage::SmcdConfirm(part)) = &mut message else {
         panic!("{message:?}");
     };
-    part.token.0 ^= 1;
+    change(part);
     let mut octets = [0; MAX_LENGTH];
     let len = message.emit(&mut octets).unwrap();
     octets[..len].to_vec()
