@@ -334,6 +334,17 @@ impl Drop for Attempt {
             return;
         }
         self.end_greeting();
+        if let Stage::Calling(call, _) = &mut self.stage
+            && let Outcome::Paired(paired) = call.give_up()
+        {
+            //= SHM-042
+            self.shard
+                .lock()
+                .transports
+                .ism
+                .device_mut()
+                .abandon(paired);
+        }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();
             let now = self.shard.now();

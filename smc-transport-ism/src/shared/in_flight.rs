@@ -14,7 +14,7 @@ use rustix::event::epoll::{EventData, EventFlags};
 use super::channel::Channel;
 use super::device::{Device, LEFT, OF_A_STRANGER, is_stranger};
 use super::outbox::STALLED;
-use super::pairing::{Peer, Reach};
+use super::pairing::{Paired, Peer, Reach};
 use super::socket::Socket;
 use crate::device::IsmError;
 
@@ -92,6 +92,18 @@ impl Device {
             self.in_flight.greeting.push((uid, now));
         }
         Reach { joined, may_greet }
+    }
+
+    /// Gives up a pairing whose connection has ended: no channel comes of it. Descriptors that
+    /// were sent to its peer count as in flight until the peer has received them or gone.
+    //= SHM-042
+    pub fn abandon(&mut self, paired: Paired) {
+        let uid = paired.peer.uid;
+        self.in_flight.greeted(uid);
+        let made = paired.channel.map(|channel| channel.socket);
+        for socket in paired.left.into_iter().chain(made) {
+            self.bury(uid, socket);
+        }
     }
 
     /// Whether one more descriptor can be sent to a peer of this user.

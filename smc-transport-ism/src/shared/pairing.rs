@@ -181,6 +181,15 @@ impl Greeting {
         }
     }
 
+    /// Ends it without a new channel.
+    fn give_up(self) -> Paired {
+        Paired {
+            peer: self.peer,
+            channel: None,
+            left: self.begun.map(|begun| begun.socket),
+        }
+    }
+
     fn until(&self) -> Instant {
         self.deadline
     }

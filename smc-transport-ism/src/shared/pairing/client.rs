@@ -197,6 +197,16 @@ impl Call {
         }
     }
 
+    /// Ends the call now. If GO was sent already, both ends speak CLC, over whatever channel
+    /// there was before: the device has to know what is in flight over a new one
+    /// ([`Device::abandon`](super::super::Device::abandon)).
+    pub fn give_up(&mut self) -> Outcome {
+        match core::mem::replace(&mut self.state, Calling::Done) {
+            Calling::Greeting(greeting) => Outcome::Paired(greeting.give_up()),
+            Calling::Announced { .. } | Calling::Done => Outcome::Plain,
+        }
+    }
+
     /// Who was told to go on, and is about to greet: it may take the channel for made.
     #[must_use]
     pub fn greets(&self) -> Option<Peer> {

@@ -1,5 +1,7 @@
 //! Both ends of every connection come to the same, and plain TCP never waits.
 
+mod giving_up;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
