@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
 /// Begins the abstract name of a rendezvous.
@@ -86,6 +86,19 @@ impl Neighbour {
         })
     }
 
+    /// Sends the first message of a channel that a [`Host`] has accepted, and takes the
+    /// victim's.
+    ///
+    /// # Errors
+    /// The operating system's, or what the victim did not do.
+    pub fn greet(&mut self, gid: u64) -> io::Result<()> {
+        let hello = (kind::HELLO, [gid, 0, 0, 0, 0]);
+        send(&self.channel, hello, Some(bells()?.as_fd()))?;
+        let (hello, _) = expect(&self.channel, kind::HELLO)?;
+        self.victim = hello.1[0];
+        Ok(())
+    }
+
     /// Offers a DMB of `len` bytes that is the file `dmb`.
     ///
     /// # Errors
@@ -112,6 +125,58 @@ impl Neighbour {
     /// [`io::ErrorKind::TimedOut`], [`io::ErrorKind::UnexpectedEof`] at the channel's end.
     pub fn receive(&self, patience: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
         receive(&self.channel, patience)
+    }
+}
+
+/// A server that pairs by hand.
+#[derive(Debug)]
+pub struct Host {
+    tcp: TcpListener,
+    rendezvous: OwnedFd,
+}
+
+impl Host {
+    /// Listens on 127.0.0.1, with a rendezvous.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open() -> io::Result<Self> {
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let name = format!("smc-d.1.{:016x}", sockopt::socket_cookie(&tcp)?);
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let rendezvous = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+        rustix::net::bind(&rendezvous, &name)?;
+        rustix::net::listen(&rendezvous, 128)?;
+        Ok(Self { tcp, rendezvous })
+    }
+
+    /// Where clients connect to.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Accepts a connection, whose client has called and now goes on; whether the client makes
+    /// a channel, on which its first message is left unread.
+    ///
+    /// # Errors
+    /// The operating system's, or what the client did not do.
+    pub fn accept(&self, gid: u64) -> io::Result<(Neighbour, bool)> {
+        let channel = rustix::net::accept_with(&self.rendezvous, SocketFlags::CLOEXEC)?;
+        expect(&channel, kind::ANNOUNCE)?;
+        let (tcp, _) = self.tcp.accept()?;
+        let cookie = sockopt::socket_cookie(&tcp)?;
+        send(&channel, (kind::MINE, [cookie, gid, 0, 0, 0]), None)?;
+        let (go, _) = expect(&channel, kind::GO)?;
+        let neighbour = Neighbour {
+            tcp,
+            channel,
+            victim: 0,
+        };
+        Ok((neighbour, go.1[0] != 0))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What processes do: each role is a function of its arguments.
 
+pub mod client;
 pub mod honest;
 pub mod passer;
 pub mod victim;
@@ -23,6 +24,7 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
     limit(Resource::Fsize, &file)?;
     match role.as_str() {
         "victim" => victim::run(),
+        "client" => client::run(&rest),
         "passer" => passer::run(),
         "honest" => honest::run(&rest),
         attacker => crate::attackers::run(attacker, &rest),

@@ -1,12 +1,12 @@
 //! Makes channel after channel and reads nothing of them, so that the descriptors which the
-//! victim sends stay in flight.
+//! victim sends stay in flight: as a client, and as a server of the victim's.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::neighbour::{self, bells, kind};
+use crate::neighbour::{self, Host, bells, kind};
 
 /// Arguments: the victim's address, how many channels. Prints `done MADE`, and keeps the
 /// channels until the line `end`.
@@ -21,6 +21,25 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
         }
     }
     println!("done {}", kept.len());
+    crate::roles::await_line("end")
+}
+
+/// Arguments: how many connections to accept, each under a GID of its own. Prints
+/// `listening ADDRESS`, and `done CHANNELS` behind the last: those on which the client has sent
+/// its first message, which is not read and not answered. Keeps them until the line `end`.
+pub(super) fn serve(arguments: &[String]) -> io::Result<()> {
+    let connections = super::number(arguments, 0)?;
+    let host = Host::open()?;
+    println!("listening {}", host.address()?);
+    let (mut kept, mut channels) = (Vec::new(), 0);
+    for number in 0..connections {
+        // A client may have lost its patience.
+        if let Ok((neighbour, makes_channel)) = host.accept(0xdea0_0000 + number) {
+            channels += u64::from(makes_channel);
+            kept.push(neighbour);
+        }
+    }
+    println!("done {channels}");
     crate::roles::await_line("end")
 }
 

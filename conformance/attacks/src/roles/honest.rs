@@ -175,7 +175,7 @@ fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn round_trip(stream: &mut SmcStream, seed: u64, len: usize) -> io::Result<()> {
+pub(super) fn round_trip(stream: &mut SmcStream, seed: u64, len: usize) -> io::Result<()> {
     let mut state = seed | 1;
     let sent: Vec<u8> = std::iter::repeat_with(|| {
         state = state

@@ -1,9 +1,9 @@
-//! The program that is attacked: an echo server, a thread for each connection.
+//! The program that is attacked by its clients: an echo server, a thread for each connection.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use smc_sockets::{SmcListener, SmcStream};
 
@@ -12,10 +12,13 @@ use smc_sockets::{SmcListener, SmcStream};
 struct Served {
     smc: AtomicU64,
     tcp: AtomicU64,
+    /// What carries the last one that is TCP, and why.
+    why: Mutex<String>,
 }
 
 /// Listens on 127.0.0.1, prints `listening ADDRESS`, and echoes until standard input ends.
-/// Answers the line `served` by `served SMC TCP`: connections of each kind up to now.
+/// Answers the line `served` by `served SMC TCP`: connections of each kind up to now; and
+/// `why` by `why CARRIER`: what carries the last one that is TCP.
 ///
 /// # Errors
 /// The operating system's.
@@ -35,6 +38,7 @@ pub fn run() -> io::Result<()> {
             let count = if stream.carrier().is_smc() {
                 &counted.smc
             } else {
+                *counted.why.lock().expect("no thread panicked") = stream.carrier().to_string();
                 &counted.tcp
             };
             count.fetch_add(1, Ordering::Relaxed);
@@ -45,9 +49,13 @@ pub fn run() -> io::Result<()> {
         }
     });
     for line in io::stdin().lock().lines() {
-        if line?.trim() == "served" {
-            let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-            println!("served {} {}", count(&served.smc), count(&served.tcp));
+        match line?.trim() {
+            "served" => {
+                let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+                println!("served {} {}", count(&served.smc), count(&served.tcp));
+            }
+            "why" => println!("why {}", served.why.lock().expect("no thread panicked")),
+            _ => {}
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ fn victim(world: &World, limits: Limits) -> (Process, String, Possessions) {
 }
 
 /// Mappings of files of the attacker's.
-fn attackers_mappings(of: &Process) -> usize {
+pub(crate) fn attackers_mappings(of: &Process) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", of.id())).expect("its maps");
     maps.matches("memfd:attack").count()
 }

@@ -5,7 +5,9 @@ mod baseline;
 mod calls;
 mod channels;
 mod hoarding;
+mod limits;
 mod names;
+mod servers;
 mod silence;
 
 use smc_attacks::World;
