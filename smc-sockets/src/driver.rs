@@ -178,7 +178,12 @@ impl Driver {
                 Told::Bell => {
                     let _ = rustix::io::read(&shard.bell, &mut [0; 8]);
                 }
-                Told::Device => shard.lock().transports.ism.device_mut().heed(),
+                Told::Device => {
+                    let mut state = shard.lock();
+                    if state.keeps_driver(&shard) {
+                        state.transports.ism.device_mut().heed();
+                    }
+                }
                 Told::Rnics => {
                     shard.lock().hear_rnics(&shard, shard.now());
                 }

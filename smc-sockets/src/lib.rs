@@ -84,6 +84,7 @@ mod carrier;
 mod connecting;
 mod discovery;
 mod driver;
+mod event_loop;
 mod listener;
 mod listening;
 mod opening;
@@ -101,6 +102,7 @@ pub mod tcp_option;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod undecided;
+mod waiters;
 mod waiting;
 pub mod why;
 
@@ -114,6 +116,7 @@ mod children;
 pub use building::SmcSocket;
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
 pub use connecting::Connecting;
+pub use event_loop::{EventLoop, Ready, Wait};
 pub use listener::SmcListener;
 pub use policy::Policy;
 pub use rnics::Rnics;

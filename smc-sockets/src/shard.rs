@@ -10,12 +10,16 @@ mod ending;
 mod enlisting;
 mod events;
 mod leaving;
+mod lock;
+mod loops;
 mod state;
 mod timer;
 mod transports;
 mod urgent;
 
 pub(crate) use clc::{discard, end_in, has_ended, peek};
+pub(crate) use lock::Locked;
+pub(crate) use loops::{Attachment, Turn};
 pub(crate) use state::State;
 pub(crate) use timer::timespec;
 pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
@@ -24,7 +28,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
@@ -68,7 +72,7 @@ pub(crate) struct Shard {
     /// What the driver sleeps at.
     pub(crate) poller: OwnedFd,
     /// The device's descriptor, which the poller has.
-    _device: OwnedFd,
+    device: OwnedFd,
     timer: OwnedFd,
     /// Wakes the driver.
     pub(crate) bell: OwnedFd,
@@ -96,6 +100,9 @@ pub(crate) struct Shard {
     /// Calls of clients whose connections were not accepted yet, at all listeners.
     pub(crate) callers: Callers,
     pub(crate) greetings: Greetings,
+    /// Event loops of tokio that poll the device.
+    #[cfg(feature = "tokio")]
+    pub(crate) runtimes: crate::tokio::Runtimes,
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
     pub(crate) asking: Asking,
@@ -214,7 +221,7 @@ impl Shard {
         Ok(Arc::new(Self {
             state: Mutex::new(State::new(engine, transports)),
             poller,
-            _device: device,
+            device,
             timer,
             bell,
             origin: std::time::Instant::now(),
@@ -231,6 +238,8 @@ impl Shard {
             limit,
             listeners: Mutex::default(),
             greetings: Greetings::default(),
+            #[cfg(feature = "tokio")]
+            runtimes: crate::tokio::Runtimes::default(),
             without_rnics,
             asking,
             locked_each,
@@ -244,12 +253,6 @@ impl Shard {
     pub(crate) fn memory_limit(&self) -> Option<Limit> {
         let most = file_size_limit().filter(|most| *most < self.dmb);
         most.map(Limit::FileSize)
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // The engine has no panic, and what follows it here leaves nothing half done
-        // that the next call would not take up again.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time as the engine counts it.

@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
@@ -24,6 +25,7 @@ use crate::opening::SharedOpening;
 use crate::readiness::Readiness;
 use crate::shard::{Place, Via};
 use crate::system;
+use crate::waiters::Waiters;
 use crate::waiting::Direction;
 
 /// A connection: its TCP connection, and what has become of it.
@@ -46,6 +48,8 @@ pub(crate) struct Socket {
     rdma: AtomicBool,
     teller: OnceLock<OwnedFd>,
     readiness: OnceLock<Readiness>,
+    /// Tasks and event loops that wait for it.
+    pub(crate) waiters: Waiters,
     /// Threads that sleep until something becomes of it.
     sleepers: AtomicUsize,
     /// Wakes them.
@@ -94,6 +98,7 @@ impl Socket {
             rdma: AtomicBool::new(false),
             teller: OnceLock::new(),
             readiness: OnceLock::new(),
+            waiters: Waiters::default(),
             sleepers: AtomicUsize::new(0),
             call: Call::new(),
             spin: Mutex::new(SpinBudget::new(spin)),
@@ -289,8 +294,10 @@ impl Socket {
         }
     }
 
-    /// Reading, or writing, would not wait. Callers hold the endpoint's lock.
-    pub(crate) fn is_ready(&self, direction: Direction) {
+    /// Notifies everything that waits in this direction: reading, or writing, would not wait.
+    /// Callers hold the endpoint's lock, and wake the tasks without it.
+    pub(crate) fn is_ready(&self, direction: Direction, wakes: &mut Vec<Waker>) {
+        self.waiters.notify(direction, wakes);
         if let Some(ready) = self.readiness.get() {
             match direction {
                 Direction::Read => ready.set_readable(true),
@@ -300,8 +307,12 @@ impl Socket {
         self.wake();
     }
 
-    /// The endpoint has forgotten it. Callers hold the endpoint's lock.
-    pub(crate) fn has_ended(&self) {
+    /// Notifies everything that waits: the endpoint has forgotten the connection. Callers hold
+    /// the endpoint's lock, and wake the tasks without it.
+    pub(crate) fn has_ended(&self, wakes: &mut Vec<Waker>) {
+        for direction in [Direction::Read, Direction::Write] {
+            self.waiters.notify(direction, wakes);
+        }
         if let Some(ready) = self.readiness.get() {
             ready.hang_up();
         }

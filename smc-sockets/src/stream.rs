@@ -3,6 +3,8 @@
 mod descriptor;
 mod ending;
 mod options;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod tcp;
 mod transfer;
 mod urgent;
@@ -21,6 +23,9 @@ use crate::shard::Shard;
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::waiting::Direction;
+
+#[cfg(feature = "tokio")]
+pub(crate) use tasks::Wait;
 
 /// A connection to another process: like a [`TcpStream`](std::net::TcpStream), over
 /// shared memory if both processes can, and over TCP if not.
@@ -85,6 +90,19 @@ impl SmcStream {
     #[inline]
     fn smc(&self) -> io::Result<Option<&Arc<Shard>>> {
         self.held.smc()
+    }
+
+    /// The connection, if SMC carries it and it is one of this stack.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if not; [`io::ErrorKind::Unsupported`] in a child.
+    pub(crate) fn socket_of(&self, stack: &Stack) -> io::Result<&Socket> {
+        let shard = self.smc()?;
+        let of_stack = shard.is_some_and(|shard| Arc::ptr_eq(shard, stack.shard()));
+        of_stack.then_some(&*self.held.socket).ok_or_else(|| {
+            let reason = "the stream is not carried by SMC of this stack";
+            io::Error::new(io::ErrorKind::InvalidInput, reason)
+        })
     }
 
     /// Whether this process has inherited it.

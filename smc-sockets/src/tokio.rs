@@ -1,9 +1,10 @@
 //! The same sockets for programs on tokio: [`SmcStream`] and [`SmcListener`] are used as
 //! tokio's `TcpStream` and `TcpListener` are.
 //!
-//! A stream wakes its task by its readiness descriptor; no thread waits for it. Connecting
-//! and accepting may be given up at any time: a connection that was not handed out is
-//! ended, or handed to whoever accepts next.
+//! The tasks that wait for streams over SMC are woken by a task of their own runtime, which
+//! polls the shared memory of all peers and needs one descriptor for all of them; a stream
+//! needs none but that of its TCP connection. Connecting and accepting may be given up at any
+//! time: a connection that was not handed out is ended, or handed to the next that accepts.
 //!
 //! ```
 //! use smc_sockets::Stack;
@@ -31,11 +32,14 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod driver;
 mod listener;
 mod registered;
 mod split;
 mod stream;
+mod transport;
 
+pub(crate) use driver::Runtimes;
 pub use listener::SmcListener;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use stream::SmcStream;

@@ -5,12 +5,12 @@
 //! others, which sleep at their connections'.
 
 use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use smc_proto::time::Instant;
 
-use crate::shard::{Shard, State, Via};
+use crate::shard::{Locked, Shard, State, Via};
 use crate::socket::Socket;
 
 /// Looks at the device between two readings of the clock.
@@ -21,6 +21,10 @@ pub(crate) const GLANCES: usize = 16;
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Self; 2] = [Self::Read, Self::Write];
 }
 
 /// Tries until it succeeds or fails, waiting in between if the stream does that.
@@ -52,7 +56,7 @@ fn wait<'a, T>(
     socket: &Socket,
     direction: Direction,
     since: &mut Option<Instant>,
-    mut state: MutexGuard<'a, State>,
+    mut state: Locked<'a>,
     mut now: Instant,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
@@ -70,6 +74,10 @@ fn wait<'a, T>(
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
+    }
+    if socket.is_nonblocking() && via == Via::Ism && state.is_parked_by_loop() {
+        socket.mark(direction);
+        return Err(io::ErrorKind::WouldBlock.into());
     }
     state.carry_out(shard, now);
     // What comes first is most often what is waited for.
@@ -146,10 +154,10 @@ fn wait<'a, T>(
 fn sleep<'a>(
     shard: &'a Arc<Shard>,
     socket: &Socket,
-    mut state: MutexGuard<'a, State>,
+    mut state: Locked<'a>,
     time: Option<Duration>,
     happened: impl FnOnce(&mut State) -> bool,
-) -> MutexGuard<'a, State> {
+) -> Locked<'a> {
     let made = socket.call.made();
     socket.sleeper(true);
     state.sleeper(true);

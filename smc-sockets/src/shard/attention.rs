@@ -44,18 +44,54 @@ const ATTEMPTS: usize = 16;
 const RECESS: Duration = Duration::from_millis(5);
 
 /// How the threads share the work of hearing the device.
-#[derive(Default)]
 pub(super) struct Attention {
     /// A thread sleeps at the peers' words.
     led: bool,
     /// The kernel does not know how.
     wordless: bool,
-    /// Sleeping threads, and connections of which everything is to be heard at once.
-    urgent: usize,
+    /// Threads that sleep until something happens to their connection.
+    threads: usize,
+    /// Connections with something that waits for a notification and polls nothing itself.
+    connections: usize,
+    /// Event loops that poll the device.
+    pub(super) loops: usize,
+    /// Of these, how many sleep until the device's descriptor is readable.
+    pub(super) parked_loops: usize,
+    /// The driver is woken by the device's descriptor.
+    pub(super) driver_polls: bool,
     /// The device is awake, and to be looked at then.
     recess: Option<Instant>,
     /// It was used since the recess began.
     used: bool,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Self {
+            led: false,
+            wordless: false,
+            threads: 0,
+            connections: 0,
+            loops: 0,
+            parked_loops: 0,
+            driver_polls: true,
+            recess: None,
+            used: false,
+        }
+    }
+}
+
+impl Attention {
+    /// Whether a thread, a loop or a connection needs to be woken by what happens.
+    #[inline]
+    fn is_urgent(&self) -> bool {
+        self.threads + self.connections + self.parked_loops > 0
+    }
+
+    /// Whether nothing but the driver polls the device for all that waits.
+    pub(super) fn needs_driver(&self) -> bool {
+        self.loops == 0 || self.connections > 0 || self.threads > 0 && !self.led
+    }
 }
 
 impl State {
@@ -125,7 +161,7 @@ impl State {
             if self.look(shard, socket, now) {
                 return true;
             }
-            if (look == 0 || self.attention.urgent > 0)
+            if (look == 0 || self.attention.is_urgent())
                 && let Some(completion) = self.transports.poll()
             {
                 self.complete(completion, now);
@@ -156,11 +192,11 @@ impl State {
     /// Whether there is a place to look at, and nobody who is to be told by the device.
     #[inline]
     pub(super) fn looks_for(&self, socket: &Socket) -> bool {
-        self.attention.urgent == 0 && socket.via() == Via::Ism
+        !self.attention.is_urgent() && socket.via() == Via::Ism
     }
 
     #[inline]
-    fn complete(&mut self, completion: IsmCompletion, now: Instant) {
+    pub(super) fn complete(&mut self, completion: IsmCompletion, now: Instant) {
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
         }
@@ -175,6 +211,7 @@ impl State {
             }
             if self.transports.ism.device_mut().park() {
                 self.attention.recess = None;
+                self.assign_device(shard);
                 return self.arm(shard, now);
             }
         }
@@ -189,7 +226,7 @@ impl State {
         let at = &mut self.attention;
         if self.transports.ism.device().is_parked() {
             self.arm(shard, now);
-        } else if at.urgent > 0 {
+        } else if at.is_urgent() {
             self.settle(shard, now);
         } else {
             at.used = true;
@@ -207,7 +244,7 @@ impl State {
         }
         let at = &mut self.attention;
         let over = at.recess.is_none_or(|recess| recess <= now);
-        if over && !std::mem::take(&mut at.used) || at.urgent > 0 {
+        if over && !std::mem::take(&mut at.used) || at.is_urgent() {
             return self.settle(shard, now);
         }
         if over {
@@ -242,12 +279,30 @@ impl State {
 
     /// A thread begins to sleep, or ends.
     pub(crate) fn sleeper(&mut self, begins: bool) {
-        let urgent = &mut self.attention.urgent;
-        *urgent = if begins {
-            urgent.saturating_add(1)
+        let threads = &mut self.attention.threads;
+        *threads = if begins {
+            threads.saturating_add(1)
         } else {
-            urgent.saturating_sub(1)
+            threads.saturating_sub(1)
         };
+    }
+
+    /// An event loop has polled the device: as long as one does, it stays awake.
+    #[inline]
+    pub(super) fn used_by_loop(&mut self, shard: &Shard, now: Instant) {
+        let at = &mut self.attention;
+        at.used = true;
+        if at.recess.is_none() {
+            at.recess = Some(now.after(RECESS));
+        }
+        self.arm(shard, now);
+    }
+
+    /// Whether an event loop sleeps until the device wakes it, so that polling the device
+    /// brings nothing that the loop would not be woken by.
+    #[inline]
+    pub(crate) fn is_parked_by_loop(&self) -> bool {
+        self.attention.parked_loops > 0 && self.transports.ism.device().is_parked()
     }
 
     /// Whether everything that happens to a connection is to be heard at once, and not
@@ -255,8 +310,11 @@ impl State {
     pub(crate) fn set_urgent(&mut self, conn: ConnId, urgent: bool) {
         let entry = self.entry_mut(conn);
         let changed = entry.is_some_and(|at| std::mem::replace(&mut at.urgent, urgent) != urgent);
-        if changed {
-            self.sleeper(urgent);
+        let connections = &mut self.attention.connections;
+        match (changed, urgent) {
+            (false, _) => {}
+            (true, true) => *connections = connections.saturating_add(1),
+            (true, false) => *connections = connections.saturating_sub(1),
         }
     }
 }

@@ -84,6 +84,10 @@ impl State {
                 if socket.is_polled() && !self.is_readable(socket, now) {
                     socket.mark(Direction::Read);
                 }
+                // What another task waits for may have arrived at this read, without an event.
+                if socket.waiters.has(Direction::Read) && self.is_readable(socket, now) {
+                    socket.waiters.notify(Direction::Read, &mut self.wakes);
+                }
                 Some(Ok(octets as usize))
             }
             Some(Err(_)) | None => Some(read_left(socket, into)),
@@ -176,7 +180,7 @@ impl State {
             );
             self.settle(shard, now);
             // The engine tells of what the peer does.
-            socket.is_ready(direction);
+            socket.is_ready(direction, &mut self.wakes);
         }
     }
 

@@ -113,26 +113,29 @@ impl State {
                 }
             }
             Event::Readable { conn } => {
-                if let Some(entry) = self.entry(conn) {
-                    entry.socket.is_ready(Direction::Read);
-                }
+                self.notify(conn, Direction::Read);
             }
             Event::Urgent { conn } => {
                 self.keep_urgent(conn, now);
-                if let Some(entry) = self.entry(conn) {
-                    entry.socket.is_ready(Direction::Read);
-                }
+                self.notify(conn, Direction::Read);
             }
             Event::Writable { conn } => {
-                if let Some(entry) = self.entry(conn) {
-                    entry.socket.is_ready(Direction::Write);
-                }
+                self.notify(conn, Direction::Write);
             }
             Event::Closed { conn, reason } => self.closed(conn, reason),
             Event::GroupUp { group } => self.group_up(group),
             Event::GroupDown { group } => self.groups.retain(|up| *up != group),
             // Links are the engine's matter.
             _ => {}
+        }
+    }
+
+    /// Notifies what waits for a connection in this direction.
+    #[inline]
+    pub(super) fn notify(&mut self, conn: ConnId, direction: Direction) {
+        let entry = self.sockets.get(conn.index() as usize);
+        if let Some(entry) = entry.and_then(Option::as_ref).filter(|at| at.conn == conn) {
+            entry.socket.is_ready(direction, &mut self.wakes);
         }
     }
 
@@ -196,7 +199,7 @@ impl State {
             status.closed = Some(reason);
             status.place = None;
         }
-        entry.socket.has_ended();
+        entry.socket.has_ended(&mut self.wakes);
         // A stream that is still held has no more use for TCP.
         let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
     }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
+use std::task::Waker;
 
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{ConnId, GroupId};
@@ -35,6 +36,8 @@ pub(crate) struct State {
     pub(super) groups: Vec<GroupId>,
     /// The driver ends then, if not before.
     pub(super) goodbye: Option<Instant>,
+    /// Tasks that became ready under the lock.
+    pub(super) wakes: Vec<Waker>,
 }
 
 /// A connection of the endpoint.
@@ -61,6 +64,7 @@ impl State {
             abandoned: false,
             groups: Vec::new(),
             goodbye: None,
+            wakes: Vec::new(),
         }
     }
 

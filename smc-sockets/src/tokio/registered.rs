@@ -102,9 +102,33 @@ impl<T: Steady> Registered<T> {
         self.runtime()?.readable().await.map(Ready)
     }
 
-    /// Waits until writing would not.
-    pub(super) async fn writable(&self) -> io::Result<Ready<'_>> {
-        self.runtime()?.writable().await.map(Ready)
+    /// Takes the readiness for reading, or has the task woken by the next: what made the
+    /// descriptor readable before is to be read afterwards.
+    pub(super) fn poll_readable_once(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ready = self.runtime()?.poll_read_ready(context);
+        ready.map_ok(|mut ready| ready.clear_ready())
+    }
+
+    /// Waits until it is ready; it stays so.
+    pub(super) async fn ready(&self, interest: Interest) -> io::Result<()> {
+        self.runtime()?.ready(interest).await?.retain_ready();
+        Ok(())
+    }
+
+    /// Has the task woken when it is ready; it stays so.
+    pub(super) fn poll_ready(
+        &self,
+        context: &mut Context<'_>,
+        interest: Interest,
+    ) -> Poll<io::Result<()>> {
+        let runtime = self.runtime()?;
+        let mut ready = if interest.is_readable() {
+            ready!(runtime.poll_read_ready(context))?
+        } else {
+            ready!(runtime.poll_write_ready(context))?
+        };
+        ready.retain_ready();
+        Poll::Ready(Ok(()))
     }
 
     /// Tries until it would not wait any more.
@@ -162,11 +186,6 @@ impl Ready<'_> {
     /// What comes from here on is waited for again.
     pub(super) fn clear(mut self) {
         self.0.clear_ready();
-    }
-
-    /// It is still so.
-    pub(super) fn retain(mut self) {
-        self.0.retain_ready();
     }
 }
 

@@ -1,7 +1,7 @@
 //! A stream that wakes tasks.
 
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
@@ -14,15 +14,17 @@ use ::tokio::net::{ToSocketAddrs, lookup_host};
 
 use super::registered::Registered;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::transport::Transport;
 use crate::carrier::Carrier;
 use crate::stack::Stack;
+use crate::waiting::Direction;
 
 /// A connection to another process, like tokio's `TcpStream`.
 ///
 /// A child made by `fork` cannot wait for it, as its runtime stays with the parent: all that
 /// waits fails with [`io::ErrorKind::Unsupported`], and dropping it there does nothing.
 pub struct SmcStream {
-    inner: Registered<crate::SmcStream>,
+    transport: Transport,
 }
 
 impl SmcStream {
@@ -69,11 +71,11 @@ impl SmcStream {
     /// The operating system's: no descriptor is left.
     ///
     /// # Panics
-    /// Outside of a runtime with I/O enabled.
+    /// If TCP carries the stream, outside of a runtime with I/O enabled.
     pub fn from_std(stream: crate::SmcStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let inner = Registered::new(stream, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { inner })
+        let transport = Transport::new(stream)?;
+        Ok(Self { transport })
     }
 
     /// The stream without its runtime; it does not block until told to.
@@ -81,7 +83,7 @@ impl SmcStream {
     /// # Errors
     /// None so far.
     pub fn into_std(self) -> io::Result<crate::SmcStream> {
-        Ok(self.inner.into_inner())
+        Ok(self.transport.into_inner())
     }
 
     /// Two halves for one task.
@@ -100,10 +102,9 @@ impl SmcStream {
     /// Waits until reading would not.
     ///
     /// # Errors
-    /// The runtime's: it is shutting down.
+    /// The runtime's: it is shutting down. [`io::ErrorKind::Unsupported`] in a child.
     pub async fn readable(&self) -> io::Result<()> {
-        self.inner.readable().await?.retain();
-        Ok(())
+        self.transport.ready(Direction::Read).await
     }
 
     /// Waits until writing would not.
@@ -111,19 +112,44 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::readable`].
     pub async fn writable(&self) -> io::Result<()> {
-        self.inner.writable().await?.retain();
-        Ok(())
+        self.transport.ready(Direction::Write).await
+    }
+
+    /// Has the task woken when reading would not wait any more, or is ready at once. Of several
+    /// tasks that call this, or read, the last is woken.
+    ///
+    /// # Errors
+    /// As [`Self::readable`].
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.poll_ready(context, Direction::Read)
+    }
+
+    /// Has the task woken when writing would not wait any more, or is ready at once. Of several
+    /// tasks that call this, or write, the last is woken.
+    ///
+    /// # Errors
+    /// As [`Self::readable`].
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.poll_ready(context, Direction::Write)
     }
 
     /// Reads what there is.
     ///
     /// # Errors
     /// As reading, and [`io::ErrorKind::WouldBlock`] if that is nothing;
-    /// [`Self::readable`] tells when it may be something. It says so, too, if it would not
-    /// wait, but nobody has told the task yet.
+    /// [`Self::readable`] tells when it may be something.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.inner
-            .try_io(Interest::READABLE, |mut inner| inner.read(into))
+        self.transport
+            .try_io(Direction::Read, |mut inner| inner.read(into))
+    }
+
+    /// Reads what there is, into several buffers one after another.
+    ///
+    /// # Errors
+    /// As [`Self::try_read`].
+    pub fn try_read_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.transport
+            .try_io(Direction::Read, |mut inner| inner.read_vectored(into))
     }
 
     /// Writes what there is room for.
@@ -131,8 +157,17 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::try_read`], with [`Self::writable`].
     pub fn try_write(&self, octets: &[u8]) -> io::Result<usize> {
-        self.inner
-            .try_io(Interest::WRITABLE, |mut inner| inner.write(octets))
+        self.transport
+            .try_io(Direction::Write, |mut inner| inner.write(octets))
+    }
+
+    /// Writes what there is room for, of several buffers one after another.
+    ///
+    /// # Errors
+    /// As [`Self::try_write`].
+    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.transport
+            .try_io(Direction::Write, |mut inner| inner.write_vectored(slices))
     }
 
     /// Waits for octets and copies what is next without taking it.
@@ -140,13 +175,31 @@ impl SmcStream {
     /// # Errors
     /// As reading.
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.inner
-            .async_io(Interest::READABLE, |inner| inner.peek(into))
+        self.transport
+            .async_io(Direction::Read, |inner| inner.peek(into))
             .await
     }
 
+    /// Copies what is next without taking it, or has the task woken when there is something.
+    ///
+    /// # Errors
+    /// As reading.
+    pub fn poll_peek(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let peeked = self.transport.poll_io(context, Direction::Read, |inner| {
+            inner.peek(into.initialize_unfilled())
+        });
+        peeked.map_ok(|len| {
+            into.advance(len);
+            len
+        })
+    }
+
     pub(super) fn shutdown_std(&self, how: Shutdown) -> io::Result<()> {
-        self.inner.get_ref().shutdown(how)
+        self.transport.get_ref().shutdown(how)
     }
 
     pub(super) fn poll_to_read(
@@ -155,8 +208,10 @@ impl SmcStream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = self
-            .inner
-            .poll_read(context, |mut inner| inner.read(into.initialize_unfilled()));
+            .transport
+            .poll_io(context, Direction::Read, |mut inner| {
+                inner.read(into.initialize_unfilled())
+            });
         read.map_ok(|len| into.advance(len))
     }
 
@@ -165,10 +220,11 @@ impl SmcStream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.inner.poll_write(context, |mut inner| match slices {
-            [one] => inner.write(one),
-            _ => inner.write_vectored(slices),
-        })
+        self.transport
+            .poll_io(context, Direction::Write, |mut inner| match slices {
+                [one] => inner.write(one),
+                _ => inner.write_vectored(slices),
+            })
     }
 }
 
@@ -183,7 +239,7 @@ macro_rules! as_std {
                 /// Those of the method of the same name of
                 /// [`smc_sockets::SmcStream`](crate::SmcStream).
                 pub fn $name(&self, $($arg: $of),*) -> io::Result<$result> {
-                    self.inner.get_ref().$name($($arg),*)
+                    self.transport.get_ref().$name($($arg),*)
                 }
             )*
         }
@@ -230,7 +286,7 @@ impl SmcStream {
     /// What carries the connection, and why.
     #[must_use]
     pub fn carrier(&self) -> &Carrier {
-        self.inner.get_ref().carrier()
+        self.transport.get_ref().carrier()
     }
 }
 
@@ -277,18 +333,18 @@ impl AsyncWrite for SmcStream {
 
 impl AsFd for SmcStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.get_ref().as_fd()
+        self.transport.get_ref().as_fd()
     }
 }
 
 impl AsRawFd for SmcStream {
     fn as_raw_fd(&self) -> RawFd {
-        self.inner.get_ref().as_raw_fd()
+        self.transport.get_ref().as_raw_fd()
     }
 }
 
 impl fmt::Debug for SmcStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.get_ref().fmt(f)
+        self.transport.get_ref().fmt(f)
     }
 }

@@ -25,19 +25,22 @@ enum Taken {
 
 impl Device {
     /// Takes at most so many messages from a channel's socket: a peer that sends
-    /// without end is not read without end.
-    pub(super) fn read_channel(&mut self, key: Key, most: usize) {
+    /// without end is not read without end. Returns whether nothing is left in it; unless
+    /// `drains`, a wake is taken for the last message, as seldom anything follows one.
+    pub(super) fn read_channel(&mut self, key: Key, most: usize, drains: bool) -> bool {
         for _ in 0..most {
             // A withdrawal brings the rings before it along.
             if self.reports.len() >= REPORTS {
-                return;
+                return false;
             }
-            // Behind a wake there is seldom anything: what there is comes next time.
             match self.take_message(key) {
                 Taken::Some => {}
-                Taken::Wake | Taken::Last => return,
+                Taken::Wake if drains => {}
+                Taken::Wake => return false,
+                Taken::Last => return true,
             }
         }
+        false
     }
 
     /// Takes one message from a channel's socket; whether there may be more.

@@ -103,7 +103,8 @@ impl Device {
             self.expire_finished(key, now);
             self.after_send(key);
             if is_broken {
-                self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
+                let room = REPORTS.saturating_sub(self.reports.len());
+                self.read_channel(key, room, false);
                 self.alarm.set_by(now + READ_AGAIN);
             }
         }

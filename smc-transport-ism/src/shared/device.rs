@@ -64,6 +64,8 @@ pub struct Device {
     pub(super) heeds: u32,
     /// There may be something in a socket.
     pub(super) unread: bool,
+    /// The next look at the sockets reads everything.
+    pub(super) drains: bool,
     /// How long to leave the peers alone before the next look.
     pub(super) pause: u32,
     pub(super) crowded: bool,
@@ -193,6 +195,7 @@ impl Device {
             heard: false,
             heeds: 0,
             unread: false,
+            drains: false,
             pause: 0,
             crowded: false,
             turn: 0,

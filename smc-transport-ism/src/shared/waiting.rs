@@ -22,6 +22,8 @@ const PAUSE: u32 = 32;
 const SHORT_PAUSE: u32 = 1;
 /// Reports that may wait before sockets are left unread.
 pub(super) const REPORTS: usize = 64;
+/// Sockets read at one look.
+const SOCKETS: usize = 16;
 /// Polls between two readings of the clock.
 const GLANCES: u32 = 16;
 
@@ -168,6 +170,31 @@ impl Device {
         self.unread = true;
     }
 
+    /// Has the next poll read the sockets: the descriptor was readable for a thread that is
+    /// not the one of [`Device::heed`], and does not know what the peers announced by other
+    /// means.
+    ///
+    /// Everything is read, as an edge-triggered poller needs it; if not,
+    /// [`Device::has_unread_sockets`] is true.
+    pub fn on_readable(&mut self) {
+        (self.unread, self.drains) = (true, true);
+    }
+
+    /// Whether sockets may have messages that were left unread, so that the descriptor has to
+    /// be taken for readable although an edge-triggered poller reports nothing.
+    #[must_use]
+    pub fn has_unread_sockets(&self) -> bool {
+        self.unread
+    }
+
+    /// Whether the end of a peer waits until [`Device::heed`] is called: the peer had offered
+    /// a DMB that it may have announced by other means.
+    //= SHM-037
+    #[must_use]
+    pub fn has_ended_channels(&self) -> bool {
+        self.channels.iter().any(|(_, at)| at.ended.is_some())
+    }
+
     /// Whether the device is parked, so that whatever happens wakes somebody.
     #[must_use]
     pub fn is_parked(&self) -> bool {
@@ -239,13 +266,16 @@ impl Device {
     /// Looks at the sockets.
     fn look(&mut self) -> io::Result<()> {
         self.unread = false;
-        let mut events = [MaybeUninit::<Event>::uninit(); 16];
+        let drains = std::mem::replace(&mut self.drains, false);
+        let mut events = [MaybeUninit::<Event>::uninit(); SOCKETS];
         let now = timespec(Duration::ZERO);
         let events = match rustix::event::epoll::wait(&self.poller, &mut events, Some(&now)) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        // Further sockets may be readable.
+        let mut more = events.len() == SOCKETS;
         for event in events.iter() {
             // The kernel packs these; each is copied out.
             let (flags, data) = (event.flags, event.data);
@@ -261,7 +291,11 @@ impl Device {
             if flags.contains(EventFlags::OUT) {
                 self.catch_up(key);
             }
-            self.read_channel(key, REPORTS.saturating_sub(self.reports.len()));
+            let room = REPORTS.saturating_sub(self.reports.len());
+            more |= !self.read_channel(key, room, drains);
+        }
+        if drains && more {
+            (self.unread, self.drains) = (true, true);
         }
         Ok(())
     }

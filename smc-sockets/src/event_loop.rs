@@ -1,0 +1,230 @@
+//! A program's event loop as the driver of its SMC streams.
+//!
+//! ```text
+//!   loop {
+//!       events.wait()      ─► Wait::Sleep: nothing is ready and peers wake the descriptor
+//!       epoll_wait(..)        the descriptor of the EventLoop beside all others
+//!       events.drive(..)   ─► the streams that are ready, without a system call each
+//!   }
+//! ```
+
+mod hot;
+
+pub(crate) use hot::HotPhase;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use crate::process::Process;
+use crate::shard::{Attachment, Turn};
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+use crate::waiters::{ReadyList, Watch};
+
+/// The data path of a [`Stack`] in an event loop of the program, over epoll, mio, io_uring or
+/// anything that waits for a descriptor.
+///
+/// The loop registers its SMC streams here, and this object's descriptor ([`AsFd`]) with its
+/// poller: one for all streams. Before it sleeps it calls [`wait`](Self::wait), afterwards
+/// [`drive`](Self::drive), which lists the streams that became ready. While messages are
+/// exchanged faster than threads wake up, [`wait`](Self::wait) has the loop take its next turn
+/// at once, and neither side makes a system call.
+///
+/// Readiness is edge-triggered: a stream is listed when something arrived, or when there is
+/// room again after a write found none. A program reads until
+/// [`WouldBlock`](io::ErrorKind::WouldBlock), or remembers that it did not. Streams have to be
+/// [non-blocking](SmcStream::set_nonblocking).
+///
+/// Streams that TCP carries have a descriptor of their own and are not registered here:
+/// [`SmcStream::carrier`] tells them apart.
+///
+/// A thread of the stack polls for streams that are not registered with any loop. Each thread
+/// of a program may have an `EventLoop` of the same stack.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::net::TcpListener;
+/// use rustix::event::{PollFd, PollFlags, poll};
+/// use smc_sockets::{EventLoop, SmcListener, SmcStream, Stack, Wait};
+///
+/// let server = Stack::open()?;
+/// let listener = SmcListener::on(&server, TcpListener::bind("127.0.0.1:0")?)?;
+/// let address = listener.local_addr()?;
+/// let client = std::thread::spawn(move || -> std::io::Result<[u8; 4]> {
+///     let mut stream = SmcStream::connect_on(&Stack::open()?, address)?;
+///     stream.write_all(b"ping")?;
+///     let mut answer = [0; 4];
+///     stream.read_exact(&mut answer)?;
+///     Ok(answer)
+/// });
+///
+/// let (mut stream, _) = listener.accept()?;
+/// stream.set_nonblocking(true)?;
+/// let mut events = EventLoop::new(&server)?;
+/// events.register(&stream, 7)?;
+/// let (mut ready, mut request) = (Vec::new(), Vec::new());
+/// while request.len() < 4 {
+///     events.drive(&mut ready)?;
+///     for stream_ready in ready.drain(..) {
+///         assert_eq!(stream_ready.token, 7);
+///         let mut bytes = [0; 64];
+///         while let Ok(len @ 1..) = stream.read(&mut bytes) {
+///             request.extend_from_slice(&bytes[..len]);
+///         }
+///     }
+///     if request.len() < 4 && events.wait()? == Wait::Sleep {
+///         poll(&mut [PollFd::new(&events, PollFlags::IN)], None)?;
+///     }
+/// }
+/// stream.write_all(&request)?;
+/// assert_eq!(&client.join().unwrap()?, b"ping");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct EventLoop {
+    stack: Stack,
+    /// The process that made it.
+    process: Process,
+    attachment: Attachment,
+    ready: Arc<ReadyList>,
+    descriptor: OwnedFd,
+}
+
+/// A stream that became ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Ready {
+    /// The token it was registered with.
+    pub token: usize,
+    /// Whether there may be bytes to read, or the end of the stream, or an error.
+    pub readable: bool,
+    /// Whether there may be room to write, or an error.
+    pub writable: bool,
+}
+
+/// How an event loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Calls [`EventLoop::drive`] at once. It should look at its other descriptors, without
+    /// waiting for them, every now and then: after some tens of turns.
+    Poll,
+    /// Sleeps until the descriptor of the [`EventLoop`], or another of the program, is
+    /// readable.
+    Sleep,
+}
+
+impl EventLoop {
+    /// An event loop for streams of this stack.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new(stack: &Stack) -> io::Result<Self> {
+        let stack = stack.current()?;
+        let shard = stack.shard();
+        Ok(Self {
+            process: Process::current(),
+            descriptor: shard.device_descriptor()?,
+            attachment: shard.attach(),
+            ready: Arc::default(),
+            stack,
+        })
+    }
+
+    /// Lists a stream under `token` when it becomes ready, from now on: at first at the next
+    /// [`drive`](Self::drive), as it may be ready already. Registering it again changes the
+    /// token; a stream is registered with one loop at a time.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if TCP carries the stream, or it is one of another
+    /// stack; [`io::ErrorKind::Unsupported`] in a child that has inherited it.
+    pub fn register(&self, stream: &SmcStream, token: usize) -> io::Result<()> {
+        self.process.check()?;
+        let socket = stream.socket_of(&self.stack)?;
+        let watch = Watch::new(token, self.ready.clone());
+        for direction in crate::waiting::Direction::BOTH {
+            watch.notify(direction);
+        }
+        let before = {
+            let _locked = self.stack.shard().lock();
+            socket.waiters.watch(Some(watch))
+        };
+        drop(before);
+        Ok(())
+    }
+
+    /// Lists a stream no more. Dropping the stream does the same.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    pub fn deregister(&self, stream: &SmcStream) -> io::Result<()> {
+        self.process.check()?;
+        let socket = stream.socket_of(&self.stack)?;
+        let before = {
+            let _locked = self.stack.shard().lock();
+            socket.waiters.watch(None)
+        };
+        drop(before);
+        Ok(())
+    }
+
+    /// Polls the peers, and adds the streams that became ready to `ready`, each once: how many
+    /// there were.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] in a child that was forked from the process that made it.
+    pub fn drive(&mut self, ready: &mut Vec<Ready>) -> io::Result<usize> {
+        self.process.check()?;
+        self.attachment.poll(true);
+        let before = ready.len();
+        self.ready.drain(|token, readable, writable| {
+            ready.push(Ready {
+                token,
+                readable,
+                writable,
+            });
+        });
+        Ok(ready.len() - before)
+    }
+
+    /// Decides whether the loop sleeps. After [`Wait::Sleep`] every event of a stream makes
+    /// the descriptor readable, until [`drive`](Self::drive) is called.
+    ///
+    /// # Errors
+    /// As [`Self::drive`].
+    pub fn wait(&mut self) -> io::Result<Wait> {
+        self.process.check()?;
+        if !self.ready.is_empty() {
+            return Ok(Wait::Poll);
+        }
+        let turn = self.attachment.next();
+        if turn == Turn::Yield {
+            std::thread::yield_now();
+        }
+        let sleeps = matches!(turn, Turn::Parked | Turn::Over) && self.ready.is_empty();
+        Ok(if sleeps { Wait::Sleep } else { Wait::Poll })
+    }
+}
+
+/// Readable when [`EventLoop::drive`] may list a stream; sure to be so only after
+/// [`EventLoop::wait`] has returned [`Wait::Sleep`].
+impl AsFd for EventLoop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// The descriptor of [`AsFd`].
+impl AsRawFd for EventLoop {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").finish_non_exhaustive()
+    }
+}

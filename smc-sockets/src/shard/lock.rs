@@ -1,0 +1,88 @@
+//! The endpoint's lock.
+
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::task::Waker;
+
+use super::{Shard, State};
+
+/// The endpoint, locked. Tasks that became ready meanwhile are woken when it is released, not
+/// before: a waker may run code that uses a stream.
+pub(crate) struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    /// Behind the guard, which is dropped first.
+    wakes: Wakes,
+}
+
+/// Tasks that are woken when it is dropped.
+#[derive(Default)]
+struct Wakes(Vec<Waker>);
+
+impl Drop for Wakes {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            mem::take(&mut self.0).into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Shard {
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        // The engine has no panic, and what follows it here leaves nothing half done
+        // that the next call would not take up again.
+        Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Locks the endpoint unless another thread has it.
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(Locked::new(state)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Locked::new(poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl<'a> Locked<'a> {
+    #[inline(always)]
+    fn new(state: MutexGuard<'a, State>) -> Self {
+        Self {
+            state,
+            wakes: Wakes::default(),
+        }
+    }
+
+    /// Releases the lock, then wakes the tasks; keeps the memory of their list in `list`.
+    pub(crate) fn release_with(mut self, list: &mut Vec<Waker>) {
+        mem::swap(&mut self.state.wakes, list);
+        drop(self);
+        list.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    #[inline(always)]
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.state.wakes.is_empty() {
+            self.wakes.0 = mem::take(&mut self.state.wakes);
+        }
+    }
+}

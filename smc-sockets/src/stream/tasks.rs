@@ -1,0 +1,71 @@
+//! Tasks that wait for a stream that SMC carries.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::SmcStream;
+use crate::shard::Shard;
+use crate::waiters::WaiterId;
+use crate::waiting::Direction;
+
+/// How a task waits for a stream.
+pub(crate) enum Wait<'a> {
+    /// By a `poll` method: in place of the task that called one before.
+    Polled,
+    /// As a future of its own, which has this number once it is registered.
+    Future(&'a mut Option<WaiterId>),
+}
+
+impl SmcStream {
+    /// The endpoint of a stream that SMC carries.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
+    pub(crate) fn shard(&self) -> io::Result<Option<&Arc<Shard>>> {
+        self.smc()
+    }
+
+    /// Has the task woken when reading, or writing, would not wait any more; whether that is
+    /// so already. Without an event loop that polls for it (`looped`), the driver does.
+    pub(crate) fn register(
+        &self,
+        shard: &Arc<Shard>,
+        direction: Direction,
+        waker: &Waker,
+        wait: Wait<'_>,
+        looped: bool,
+    ) -> bool {
+        let socket = self.socket();
+        let mut state = shard.lock();
+        let now = shard.coarse();
+        if !looped && let Some(conn) = socket.conn() {
+            state.set_urgent(conn, true);
+            state.settle(shard, now);
+        }
+        let ready = match direction {
+            Direction::Read => state.is_readable(socket, now),
+            Direction::Write => state.is_writable(socket, now),
+        };
+        if ready {
+            return true;
+        }
+        let replaced = match wait {
+            Wait::Polled => socket.waiters.register(direction, waker),
+            Wait::Future(id) => {
+                let (new, replaced) = socket.waiters.register_future(direction, *id, waker);
+                *id = Some(new);
+                replaced
+            }
+        };
+        // A waker may run code of the program when it is dropped.
+        drop(state);
+        drop(replaced);
+        false
+    }
+
+    /// Removes a future that waits no more.
+    pub(crate) fn forget_waiter(&self, direction: Direction, id: WaiterId) {
+        self.socket().waiters.remove_future(direction, id);
+    }
+}

@@ -1,0 +1,186 @@
+//! What carries a stream of tokio: memory that its runtime polls, or a TCP connection.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use ::tokio::io::Interest;
+use ::tokio::task::coop;
+
+use super::driver;
+use super::registered::Registered;
+use crate::SmcStream;
+use crate::stream::Wait;
+use crate::waiters::WaiterId;
+use crate::waiting::Direction;
+
+/// A stream with what wakes its tasks.
+pub(super) enum Transport {
+    /// SMC: the endpoint wakes them.
+    Smc(SmcStream),
+    /// TCP: the descriptor at the runtime does.
+    Tcp(Registered<SmcStream>),
+}
+
+impl Direction {
+    fn interest(self) -> Interest {
+        match self {
+            Self::Read => Interest::READABLE,
+            Self::Write => Interest::WRITABLE,
+        }
+    }
+}
+
+impl Transport {
+    pub(super) fn new(stream: SmcStream) -> io::Result<Self> {
+        if stream.carrier().is_smc() {
+            return Ok(Self::Smc(stream));
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        Registered::new(stream, interest).map(Self::Tcp)
+    }
+
+    pub(super) fn get_ref(&self) -> &SmcStream {
+        match self {
+            Self::Smc(stream) => stream,
+            Self::Tcp(stream) => stream.get_ref(),
+        }
+    }
+
+    pub(super) fn into_inner(self) -> SmcStream {
+        match self {
+            Self::Smc(stream) => stream,
+            Self::Tcp(stream) => stream.into_inner(),
+        }
+    }
+
+    /// Reads or writes, or has the task woken when it is worth another attempt.
+    pub(super) fn poll_io<R>(
+        &self,
+        context: &mut Context<'_>,
+        direction: Direction,
+        mut attempt: impl FnMut(&SmcStream) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let stream = match (self, direction) {
+            (Self::Smc(stream), _) => stream,
+            (Self::Tcp(stream), Direction::Read) => return stream.poll_read(context, attempt),
+            (Self::Tcp(stream), Direction::Write) => return stream.poll_write(context, attempt),
+        };
+        let budget = ready!(coop::poll_proceed(context));
+        loop {
+            match attempt(stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => {
+                    budget.made_progress();
+                    return Poll::Ready(outcome);
+                }
+            }
+            ready!(poll_smc(stream, context, direction, Wait::Polled))?;
+        }
+    }
+
+    /// Waits until an attempt would not, as a `poll` method.
+    pub(super) fn poll_ready(
+        &self,
+        context: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Smc(stream) => {
+                let budget = ready!(coop::poll_proceed(context));
+                let ready = ready!(poll_smc(stream, context, direction, Wait::Polled));
+                budget.made_progress();
+                Poll::Ready(ready)
+            }
+            Self::Tcp(stream) => stream.poll_ready(context, direction.interest()),
+        }
+    }
+
+    /// Waits until an attempt would not.
+    pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
+        match self {
+            Self::Smc(stream) => {
+                let mut waiter = Waiter {
+                    stream,
+                    direction,
+                    id: None,
+                };
+                poll_fn(|context| waiter.poll(context)).await
+            }
+            Self::Tcp(stream) => stream.ready(direction.interest()).await,
+        }
+    }
+
+    /// Attempts until it would not wait any more.
+    pub(super) async fn async_io<R>(
+        &self,
+        direction: Direction,
+        mut attempt: impl FnMut(&SmcStream) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let stream = match self {
+            Self::Smc(stream) => stream,
+            Self::Tcp(stream) => return stream.async_io(direction.interest(), attempt).await,
+        };
+        loop {
+            match attempt(stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            self.ready(direction).await?;
+        }
+    }
+
+    /// Attempts once.
+    pub(super) fn try_io<R>(
+        &self,
+        direction: Direction,
+        attempt: impl FnOnce(&SmcStream) -> io::Result<R>,
+    ) -> io::Result<R> {
+        match self {
+            Self::Smc(stream) => attempt(stream),
+            Self::Tcp(stream) => stream.try_io(direction.interest(), attempt),
+        }
+    }
+}
+
+/// Has the task woken when an attempt at a stream over SMC would not wait any more.
+fn poll_smc(
+    stream: &SmcStream,
+    context: &mut Context<'_>,
+    direction: Direction,
+    wait: Wait<'_>,
+) -> Poll<io::Result<()>> {
+    let Some(shard) = stream.shard()? else {
+        return Poll::Ready(Ok(()));
+    };
+    let looped = driver::ensure(shard);
+    match stream.register(shard, direction, context.waker(), wait, looped) {
+        true => Poll::Ready(Ok(())),
+        false => Poll::Pending,
+    }
+}
+
+/// A future that waits for a stream beside others.
+struct Waiter<'a> {
+    stream: &'a SmcStream,
+    direction: Direction,
+    id: Option<WaiterId>,
+}
+
+impl Waiter<'_> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let budget = ready!(coop::poll_proceed(context));
+        let wait = Wait::Future(&mut self.id);
+        let ready = ready!(poll_smc(self.stream, context, self.direction, wait));
+        budget.made_progress();
+        Poll::Ready(ready)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.stream.forget_waiter(self.direction, id);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What waits for a stream without blocking a thread: tasks, and event loops.
+//!
+//! ```text
+//!   poll_read, readable().await ── register ──► Waiters of the stream
+//!   EventLoop::register        ── watch ─────►      │
+//!                                                   │ notify: the engine reports
+//!                                                   ▼ Readable, Writable, Closed
+//!                      wakers, after the endpoint's lock is released
+//!                      ready list of the event loop
+//! ```
+//!
+//! Wakers are invoked and dropped without the endpoint's lock: either may run code of the
+//! program, which may use a stream.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::waiting::Direction;
+
+/// The tasks and the event loop that wait for one stream.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    /// Which of the [`READ`], [`WRITE`] and [`WATCHED`] the list has.
+    present: AtomicU8,
+    list: Mutex<List>,
+}
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const WATCHED: u8 = 4;
+
+#[derive(Default)]
+struct List {
+    read: Tasks,
+    write: Tasks,
+    watch: Option<Arc<Watch>>,
+    /// Number of the last [`WaiterId`].
+    last: u64,
+}
+
+/// The tasks that wait in one direction.
+#[derive(Default)]
+struct Tasks {
+    /// The task that called a `poll` method last.
+    polled: Option<Waker>,
+    /// Futures of methods that may wait at the same time.
+    futures: Vec<(WaiterId, Waker)>,
+}
+
+/// One of the futures that wait for a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WaiterId(u64);
+
+impl Direction {
+    fn bit(self) -> u8 {
+        match self {
+            Self::Read => READ,
+            Self::Write => WRITE,
+        }
+    }
+}
+
+impl List {
+    fn tasks(&mut self, direction: Direction) -> &mut Tasks {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+impl Waiters {
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a notification in this direction reaches a task or an event loop.
+    #[inline]
+    pub(crate) fn has(&self, direction: Direction) -> bool {
+        self.present.load(Ordering::Relaxed) & (direction.bit() | WATCHED) != 0
+    }
+
+    /// Registers the task of a `poll` method, in place of the one before. Callers hold the
+    /// endpoint's lock, and drop what is returned without it.
+    pub(crate) fn register(&self, direction: Direction, waker: &Waker) -> Option<Waker> {
+        let mut list = self.list();
+        let polled = &mut list.tasks(direction).polled;
+        let before = match polled {
+            Some(known) if known.will_wake(waker) => None,
+            _ => polled.replace(waker.clone()),
+        };
+        self.present.fetch_or(direction.bit(), Ordering::Relaxed);
+        before
+    }
+
+    /// Registers a future, or its new waker. Callers hold the endpoint's lock, and drop the
+    /// waker that is returned without it.
+    pub(crate) fn register_future(
+        &self,
+        direction: Direction,
+        id: Option<WaiterId>,
+        waker: &Waker,
+    ) -> (WaiterId, Option<Waker>) {
+        let mut list = self.list();
+        list.last += 1;
+        let new = WaiterId(list.last);
+        let futures = &mut list.tasks(direction).futures;
+        let known = futures.iter_mut().find(|(of, _)| Some(*of) == id);
+        let registered = match known {
+            Some((of, known)) if known.will_wake(waker) => (*of, None),
+            Some((of, known)) => (*of, Some(std::mem::replace(known, waker.clone()))),
+            None => {
+                futures.push((new, waker.clone()));
+                (new, None)
+            }
+        };
+        self.present.fetch_or(direction.bit(), Ordering::Relaxed);
+        registered
+    }
+
+    /// Removes a future that waits no more.
+    pub(crate) fn remove_future(&self, direction: Direction, id: WaiterId) {
+        let mut list = self.list();
+        let futures = &mut list.tasks(direction).futures;
+        let at = futures.iter().position(|(of, _)| *of == id);
+        let removed = at.map(|at| futures.swap_remove(at));
+        drop(list);
+        drop(removed);
+    }
+
+    /// Has an event loop notified from now on, or none.
+    pub(crate) fn watch(&self, watch: Option<Arc<Watch>>) -> Option<Arc<Watch>> {
+        let mut list = self.list();
+        let bits = match watch {
+            Some(_) => self.present.fetch_or(WATCHED, Ordering::Relaxed),
+            None => self.present.fetch_and(!WATCHED, Ordering::Relaxed),
+        };
+        debug_assert_eq!(bits & WATCHED != 0, list.watch.is_some());
+        std::mem::replace(&mut list.watch, watch)
+    }
+
+    /// Takes the wakers of a direction, to be invoked once the endpoint's lock, which callers
+    /// hold, is released; adds the stream to the ready list of its event loop.
+    #[inline]
+    pub(crate) fn notify(&self, direction: Direction, wakes: &mut Vec<Waker>) {
+        if self.has(direction) {
+            self.notify_all(direction, wakes);
+        }
+    }
+
+    #[inline(never)]
+    fn notify_all(&self, direction: Direction, wakes: &mut Vec<Waker>) {
+        let mut list = self.list();
+        self.present.fetch_and(!direction.bit(), Ordering::Relaxed);
+        let tasks = list.tasks(direction);
+        wakes.extend(tasks.polled.take());
+        wakes.extend(tasks.futures.drain(..).map(|(_, waker)| waker));
+        if let Some(watch) = &list.watch {
+            watch.notify(direction);
+        }
+    }
+}
+
+/// A stream as an event loop knows it.
+pub(crate) struct Watch {
+    token: usize,
+    /// Directions of it that are on the list.
+    listed: AtomicU8,
+    ready: Arc<ReadyList>,
+}
+
+/// Streams of an event loop with news, in the order in which it came.
+#[derive(Default)]
+pub(crate) struct ReadyList {
+    streams: Mutex<Vec<Arc<Watch>>>,
+}
+
+impl Watch {
+    pub(crate) fn new(token: usize, ready: Arc<ReadyList>) -> Arc<Self> {
+        Arc::new(Self {
+            token,
+            listed: AtomicU8::new(0),
+            ready,
+        })
+    }
+
+    /// Adds the stream to the list, unless it is there.
+    pub(crate) fn notify(self: &Arc<Self>, direction: Direction) {
+        if self.listed.fetch_or(direction.bit(), Ordering::AcqRel) == 0 {
+            self.ready.streams().push(self.clone());
+        }
+    }
+}
+
+impl ReadyList {
+    fn streams(&self) -> MutexGuard<'_, Vec<Arc<Watch>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams().is_empty()
+    }
+
+    /// Removes all streams from the list and hands each out with its token and whether it is
+    /// ready for reading and for writing.
+    pub(crate) fn drain(&self, mut each: impl FnMut(usize, bool, bool)) {
+        for watch in self.streams().drain(..) {
+            let listed = watch.listed.swap(0, Ordering::AcqRel);
+            each(watch.token, listed & READ != 0, listed & WRITE != 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use super::{ReadyList, Waiters, Watch};
+    use crate::waiting::Direction::{Read, Write};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn task() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        (count.clone(), count.into())
+    }
+
+    fn notify(waiters: &Waiters, direction: super::Direction) {
+        let mut wakes = Vec::new();
+        waiters.notify(direction, &mut wakes);
+        wakes.into_iter().for_each(Waker::wake);
+    }
+
+    #[test]
+    fn the_task_that_polled_last_is_woken_once_and_in_its_direction() {
+        let waiters = Waiters::default();
+        let ((first, one), (second, two)) = (task(), task());
+        assert!(waiters.register(Read, &one).is_none());
+        assert!(waiters.register(Read, &one).is_none(), "the same task");
+        assert!(waiters.register(Read, &two).unwrap().will_wake(&one));
+        notify(&waiters, Write);
+        assert_eq!(second.0.load(Ordering::Relaxed), 0);
+        notify(&waiters, Read);
+        notify(&waiters, Read);
+        assert_eq!(second.0.load(Ordering::Relaxed), 1);
+        assert_eq!(first.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn all_futures_are_woken_but_those_that_were_given_up() {
+        let waiters = Waiters::default();
+        let tasks: Vec<_> = (0..3).map(|_| task()).collect();
+        let ids: Vec<_> = tasks
+            .iter()
+            .map(|(_, waker)| waiters.register_future(Write, None, waker).0)
+            .collect();
+        let again = waiters.register_future(Write, Some(ids[0]), &tasks[0].1);
+        assert_eq!(again.0, ids[0]);
+        waiters.remove_future(Write, ids[1]);
+        notify(&waiters, Write);
+        let woken = tasks
+            .iter()
+            .map(|(count, _)| count.0.load(Ordering::Relaxed));
+        assert_eq!(woken.collect::<Vec<_>>(), [1, 0, 1]);
+        assert!(!waiters.has(Write));
+    }
+
+    #[test]
+    fn a_watched_stream_is_listed_once_until_the_list_is_drained() {
+        let (waiters, list) = (Waiters::default(), Arc::new(ReadyList::default()));
+        waiters.watch(Some(Watch::new(7, list.clone())));
+        for _ in 0..2 {
+            notify(&waiters, Read);
+            notify(&waiters, Write);
+            notify(&waiters, Read);
+            let mut drained = Vec::new();
+            list.drain(|token, read, write| drained.push((token, read, write)));
+            assert_eq!(drained, [(7, true, true)]);
+            assert!(list.is_empty());
+        }
+        waiters.watch(None);
+        notify(&waiters, Read);
+        assert!(list.is_empty());
+    }
+}
