@@ -3,12 +3,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_sockets::{EventLoop, Ready, SmcListener, SmcStream, Stack, Wait};
 
 use crate::transport::{Transport, unix_path};
 
@@ -140,28 +140,96 @@ impl AsFd for Listener {
 }
 
 /// Names the listener among events.
-const LISTENER: u64 = u64::MAX;
+const LISTENER: usize = usize::MAX;
+/// Names the descriptor of SMC's event loop among events.
+const SMC: usize = usize::MAX - 1;
+/// Turns of SMC's event loop between two looks at the other descriptors.
+const TURNS: u32 = 64;
+
+/// Waits for connections of one transport, and for a listener.
+struct Poller {
+    epoll: OwnedFd,
+    smc: Option<EventLoop>,
+    ready: Vec<Ready>,
+    events: Vec<epoll::Event>,
+    turns: u32,
+}
+
+impl Poller {
+    fn new(stack: Option<&Stack>) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let smc = stack.map(EventLoop::new).transpose()?;
+        if let Some(smc) = &smc {
+            epoll::add(&epoll, smc, EventData::new_u64(SMC as u64), EventFlags::IN)?;
+        }
+        Ok(Self {
+            epoll,
+            smc,
+            ready: Vec::new(),
+            events: Vec::with_capacity(512),
+            turns: 0,
+        })
+    }
+
+    fn add(&self, connection: &Connection, token: usize) -> io::Result<()> {
+        match (connection, &self.smc) {
+            (Connection::Smc(stream), Some(smc)) if stream.carrier().is_smc() => {
+                smc.register(stream, token)
+            }
+            _ => {
+                let data = EventData::new_u64(token as u64);
+                Ok(epoll::add(&self.epoll, connection, data, EventFlags::IN)?)
+            }
+        }
+    }
+
+    fn remove(&self, connection: &Connection) {
+        // One of SMC is removed when it is dropped.
+        if !connection.is_smc() {
+            let _ = epoll::delete(&self.epoll, connection);
+        }
+    }
+
+    /// Waits for events, and adds their tokens.
+    fn wait(&mut self, tokens: &mut Vec<usize>) -> io::Result<()> {
+        let mut sleeps = true;
+        if let Some(smc) = &mut self.smc {
+            smc.drive(&mut self.ready)?;
+            tokens.extend(self.ready.drain(..).map(|ready| ready.token));
+            sleeps = tokens.is_empty() && smc.wait()? == Wait::Sleep;
+            self.turns += 1;
+            if !sleeps && !self.turns.is_multiple_of(TURNS) {
+                return Ok(());
+            }
+        }
+        self.events.clear();
+        let none = rustix::time::Timespec::default();
+        let timeout = (!sleeps).then_some(&none);
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let keys = self.events.iter().map(|event| event.data.u64() as usize);
+        tokens.extend(keys.filter(|key| *key != SMC));
+        Ok(())
+    }
+}
 
 /// Echoes what comes, until the process is ended.
 pub(crate) fn serve(transport: Transport, stack: Option<Stack>) {
     many_descriptors();
     let listener = Listener::bind(transport, stack.as_ref()).expect("a listener");
-    let poller = epoll::create(CreateFlags::CLOEXEC).expect("epoll");
-    let data = EventData::new_u64(LISTENER);
-    epoll::add(&poller, &listener, data, EventFlags::IN).expect("the listener");
+    let mut poller = Poller::new(stack.as_ref()).expect("a poller");
+    let data = EventData::new_u64(LISTENER as u64);
+    epoll::add(&poller.epoll, &listener, data, EventFlags::IN).expect("the listener");
     let mut connections: Vec<Option<Connection>> = Vec::new();
     let mut free = Vec::new();
-    let mut events = Vec::with_capacity(512);
+    let mut tokens = Vec::new();
     let mut chunk = [0; 4096];
     loop {
-        events.clear();
-        match epoll::wait(&poller, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => panic!("{error}"),
-        }
-        for event in &events {
-            let key = event.data.u64();
+        poller.wait(&mut tokens).expect("events");
+        for key in tokens.drain(..) {
             if key == LISTENER {
                 while let Ok(connection) = listener.accept() {
                     connection.set_nonblocking().expect("non-blocking");
@@ -169,25 +237,24 @@ pub(crate) fn serve(transport: Transport, stack: Option<Stack>) {
                         connections.push(None);
                         connections.len() - 1
                     });
-                    let data = EventData::new_u64(at as u64);
-                    epoll::add(&poller, &connection, data, EventFlags::IN).expect("a place");
+                    poller.add(&connection, at).expect("a place");
                     connections[at] = Some(connection);
                 }
                 continue;
             }
-            let at = key as usize;
-            let Some(connection) = &mut connections[at] else {
+            let Some(connection) = &mut connections[key] else {
                 continue;
             };
+            // Fewer bytes than there is room for are all there are.
             let ended = match connection.read(&mut chunk) {
                 Ok(0) => true,
                 Ok(len) => connection.write(&chunk[..len]).is_err(),
                 Err(error) => error.kind() != io::ErrorKind::WouldBlock,
             };
             if ended {
-                let _ = epoll::delete(&poller, &*connection);
-                connections[at] = None;
-                free.push(at);
+                poller.remove(connection);
+                connections[key] = None;
+                free.push(key);
             }
         }
     }
@@ -203,7 +270,7 @@ pub(crate) fn requests(
     active: usize,
 ) -> (f64, usize) {
     many_descriptors();
-    let poller = epoll::create(CreateFlags::CLOEXEC).expect("epoll");
+    let mut poller = Poller::new(stack).expect("a poller");
     let mut all: Vec<Connection> = (0..connections)
         .map(|_| Connection::open(transport, stack, address).expect("a connection"))
         .collect();
@@ -213,16 +280,15 @@ pub(crate) fn requests(
     let step = connections / active;
     for (at, connection) in all.iter_mut().enumerate() {
         connection.set_nonblocking().expect("non-blocking");
-        let data = EventData::new_u64(at as u64);
-        epoll::add(&poller, &*connection, data, EventFlags::IN).expect("a place");
+        poller.add(connection, at).expect("a place");
     }
     for at in 0..active {
         let sent = all[at * step].write(&question).expect("a question");
         assert_eq!(sent, QUESTION);
     }
     let mut received = vec![0; connections];
-    let mut events = Vec::with_capacity(512);
-    let mut chunk = [0; QUESTION];
+    let mut tokens = Vec::new();
+    let mut chunk = [0; QUESTION + 1];
     let begin = Instant::now();
     let (mut answers, mut counted) = (0_u64, None);
     loop {
@@ -236,14 +302,8 @@ pub(crate) fn requests(
             let rate = (answers - before) as f64 / (now - since).as_secs_f64();
             return (rate, smc);
         }
-        events.clear();
-        match epoll::wait(&poller, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => panic!("{error}"),
-        }
-        for event in &events {
-            let at = event.data.u64() as usize;
+        poller.wait(&mut tokens).expect("events");
+        for at in tokens.drain(..) {
             match all[at].read(&mut chunk) {
                 Ok(len @ 1..) => received[at] += len,
                 Ok(0) => panic!("connection {at} has ended"),
