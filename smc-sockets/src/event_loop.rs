@@ -17,6 +17,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use rustix::event::epoll::{self, EventData, EventFlags};
+
 use crate::process::Process;
 use crate::shard::{Attachment, Turn};
 use crate::stack::Stack;
@@ -90,7 +92,8 @@ pub struct EventLoop {
     process: Process,
     attachment: Attachment,
     ready: Arc<ReadyList>,
-    descriptor: OwnedFd,
+    /// Has the descriptor of the device and the event of the list.
+    poller: OwnedFd,
 }
 
 /// A stream that became ready.
@@ -123,12 +126,17 @@ impl EventLoop {
     /// No descriptor is left.
     pub fn new(stack: &Stack) -> io::Result<Self> {
         let stack = stack.current()?;
+        let ready = Arc::new(ReadyList::new()?);
+        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let shard = stack.shard();
+        for descriptor in [shard.device(), ready.event()] {
+            epoll::add(&poller, descriptor, EventData::new_u64(0), EventFlags::IN)?;
+        }
         Ok(Self {
             process: Process::current(),
-            descriptor: shard.device_descriptor()?,
             attachment: shard.attach(),
-            ready: Arc::default(),
+            ready,
+            poller,
             stack,
         })
     }
@@ -177,6 +185,7 @@ impl EventLoop {
     /// [`io::ErrorKind::Unsupported`] in a child that was forked from the process that made it.
     pub fn drive(&mut self, ready: &mut Vec<Ready>) -> io::Result<usize> {
         self.process.check()?;
+        self.ready.wakes_up();
         self.attachment.poll(true);
         let before = ready.len();
         self.ready.drain(|token, readable, writable| {
@@ -203,7 +212,7 @@ impl EventLoop {
         if turn == Turn::Yield {
             std::thread::yield_now();
         }
-        let sleeps = matches!(turn, Turn::Parked | Turn::Over) && self.ready.is_empty();
+        let sleeps = matches!(turn, Turn::Parked | Turn::Over) && self.ready.falls_asleep();
         Ok(if sleeps { Wait::Sleep } else { Wait::Poll })
     }
 }
@@ -212,14 +221,14 @@ impl EventLoop {
 /// [`EventLoop::wait`] has returned [`Wait::Sleep`].
 impl AsFd for EventLoop {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.poller.as_fd()
     }
 }
 
 /// The descriptor of [`AsFd`].
 impl AsRawFd for EventLoop {
     fn as_raw_fd(&self) -> RawFd {
-        self.descriptor.as_raw_fd()
+        self.poller.as_raw_fd()
     }
 }
 

@@ -12,9 +12,13 @@
 //! Wakers are invoked and dropped without the endpoint's lock: either may run code of the
 //! program, which may use a stream.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+use rustix::event::EventfdFlags;
 
 use crate::waiting::Direction;
 
@@ -79,6 +83,12 @@ impl Waiters {
     #[inline]
     pub(crate) fn has(&self, direction: Direction) -> bool {
         self.present.load(Ordering::Relaxed) & (direction.bit() | WATCHED) != 0
+    }
+
+    /// Whether a notification in this direction reaches a task.
+    #[inline]
+    pub(crate) fn has_tasks(&self, direction: Direction) -> bool {
+        self.present.load(Ordering::Relaxed) & direction.bit() != 0
     }
 
     /// Registers the task of a `poll` method, in place of the one before. Callers hold the
@@ -171,9 +181,16 @@ pub(crate) struct Watch {
 }
 
 /// Streams of an event loop with news, in the order in which it came.
-#[derive(Default)]
+///
+/// Another thread may poll the device and list a stream while the loop sleeps: it wakes the
+/// loop by an event descriptor.
 pub(crate) struct ReadyList {
     streams: Mutex<Vec<Arc<Watch>>>,
+    /// The loop sleeps, or is about to.
+    asleep: AtomicBool,
+    /// The event was raised and is to be cleared.
+    raised: AtomicBool,
+    event: OwnedFd,
 }
 
 impl Watch {
@@ -188,12 +205,56 @@ impl Watch {
     /// Adds the stream to the list, unless it is there.
     pub(crate) fn notify(self: &Arc<Self>, direction: Direction) {
         if self.listed.fetch_or(direction.bit(), Ordering::AcqRel) == 0 {
-            self.ready.streams().push(self.clone());
+            self.ready.push(self.clone());
         }
     }
 }
 
 impl ReadyList {
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            streams: Mutex::default(),
+            asleep: AtomicBool::new(false),
+            raised: AtomicBool::new(false),
+            event: rustix::event::eventfd(0, flags)?,
+        })
+    }
+
+    /// Readable while a loop that sleeps has to wake.
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    fn push(&self, watch: Arc<Watch>) {
+        self.streams().push(watch);
+        if self.asleep.swap(false, Ordering::AcqRel) {
+            self.raised.store(true, Ordering::Release);
+            // It cannot be full: it was cleared before the loop fell asleep.
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Prepares for sleep: whether the list is empty, so that the event is raised for whatever
+    /// is listed from now on.
+    pub(crate) fn falls_asleep(&self) -> bool {
+        // A thread that lists something after the list was seen empty sees the flag.
+        self.asleep.store(true, Ordering::Release);
+        let empty = self.streams().is_empty();
+        if !empty {
+            self.wakes_up();
+        }
+        empty
+    }
+
+    /// Ends the sleep.
+    pub(crate) fn wakes_up(&self) {
+        self.asleep.store(false, Ordering::Release);
+        if self.raised.swap(false, Ordering::AcqRel) {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+    }
+
     fn streams(&self) -> MutexGuard<'_, Vec<Arc<Watch>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -277,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_watched_stream_is_listed_once_until_the_list_is_drained() {
-        let (waiters, list) = (Waiters::default(), Arc::new(ReadyList::default()));
+        let (waiters, list) = (Waiters::default(), Arc::new(ReadyList::new().unwrap()));
         waiters.watch(Some(Watch::new(7, list.clone())));
         for _ in 0..2 {
             notify(&waiters, Read);

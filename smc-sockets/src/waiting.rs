@@ -82,8 +82,10 @@ fn wait<'a, T>(
     state.carry_out(shard, now);
     // What comes first is most often what is waited for.
     if state.glance_of(shard, socket, now, 1) {
-        if direction == Direction::Read {
-            socket.heard_at_once();
+        match direction {
+            Direction::Read => socket.heard_at_once(),
+            // What arrived at this look came without an event for those that read.
+            Direction::Write => state.notify_readers(socket, now),
         }
         if let Some(done) = attempt(&mut state, now) {
             return done;

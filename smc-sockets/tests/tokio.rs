@@ -415,3 +415,213 @@ async fn slices_are_written_in_one_call() {
     server.read_exact(&mut text).await.unwrap();
     assert_eq!(&text, b"one call");
 }
+
+/// A runtime that runs in a thread of its own until it is told to end.
+struct Apart {
+    handle: tokio::runtime::Handle,
+    end: std::sync::mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Apart {
+    fn begin() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        let (end, ends) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                while ends.try_recv().is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+        });
+        Self {
+            handle,
+            end,
+            thread,
+        }
+    }
+
+    /// Ends it, its tasks with it.
+    fn end(self) {
+        self.end.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+/// The runtime that polled the device ends while a task of another one waits for a stream.
+#[tokio::test]
+async fn a_runtime_that_ends_leaves_no_task_of_another_waiting() {
+    for _ in 0..20 {
+        let first = Apart::begin();
+        let (mut far, mut near) = first.handle.spawn(pair()).await.unwrap();
+        // The first runtime polls for both ends.
+        let begun = first.handle.spawn(async move {
+            far.write_all(b"begun").await.unwrap();
+            near.read_exact(&mut [0; 5]).await.unwrap();
+            assert!(polled(1, near.read(&mut [0; 1])).await.is_none());
+            (far, near)
+        });
+        let (mut far, mut near) = begun.await.unwrap();
+        let reader = tokio::spawn(async move {
+            let mut answer = [0; 6];
+            near.read_exact(&mut answer).await.unwrap();
+            answer
+        });
+        tokio::task::yield_now().await;
+        first.end();
+        far.write_all(b"answer").await.unwrap();
+        assert_eq!(&timeout(LONG, reader).await.unwrap().unwrap(), b"answer");
+    }
+}
+
+/// A stream goes from runtime to runtime, with a wait in each.
+#[test]
+fn a_stream_moves_between_runtimes() {
+    let runtimes = [(); 3].map(|()| Apart::begin());
+    let mut ends = futures_block_on(runtimes[0].handle.spawn(pair())).unwrap();
+    for round in 0..60_u32 {
+        let at = |shift: usize| &runtimes[(round as usize + shift) % 3].handle;
+        let (mut far, mut near) = ends;
+        let answers = at(0).spawn(async move {
+            let mut bytes = [0; 4];
+            timeout(LONG, far.read_exact(&mut bytes))
+                .await
+                .unwrap()
+                .unwrap();
+            far.write_all(&bytes).await.unwrap();
+            far
+        });
+        let asks = at(1).spawn(async move {
+            near.write_all(&round.to_ne_bytes()).await.unwrap();
+            let mut bytes = [0; 4];
+            timeout(LONG, near.read_exact(&mut bytes))
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(bytes, round.to_ne_bytes());
+            near
+        });
+        ends = (
+            futures_block_on(answers).unwrap(),
+            futures_block_on(asks).unwrap(),
+        );
+    }
+    runtimes.into_iter().for_each(Apart::end);
+}
+
+/// Runs a future in this thread, which is not one of a runtime.
+fn futures_block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Without a runtime the driver thread polls for a task.
+#[test]
+fn a_future_outside_of_any_runtime_is_woken() {
+    let runtime = Apart::begin();
+    let (mut far, mut near) = futures_block_on(runtime.handle.spawn(pair())).unwrap();
+    runtime.end();
+    let writer = std::thread::spawn(move || {
+        for round in 0..300_u32 {
+            let mut answer = [0; 4];
+            futures_block_on(async {
+                far.write_all(&round.to_ne_bytes()).await.unwrap();
+                far.read_exact(&mut answer).await.unwrap();
+            });
+            assert_eq!(answer, round.to_ne_bytes());
+        }
+    });
+    for _ in 0..300 {
+        futures_block_on(async {
+            let mut bytes = [0; 4];
+            near.read_exact(&mut bytes).await.unwrap();
+            near.write_all(&bytes).await.unwrap();
+        });
+    }
+    writer.join().unwrap();
+}
+
+/// Tasks that wait for the same stream at the same time are all woken; one that gave up waits
+/// no more.
+#[tokio::test]
+async fn all_tasks_that_wait_for_a_stream_are_woken() {
+    let (far, mut near) = pair().await;
+    let far = Arc::new(far);
+    let mut waiting = JoinSet::new();
+    for _ in 0..5 {
+        let far = far.clone();
+        waiting.spawn(async move { far.readable().await });
+    }
+    assert!(timeout(SHORT, far.readable()).await.is_err(), "nothing yet");
+    near.write_all(b"!").await.unwrap();
+    while let Some(woken) = timeout(LONG, waiting.join_next()).await.unwrap() {
+        woken.unwrap().unwrap();
+    }
+}
+
+/// A task looks whether it can read, another reads a part: the first is woken by what is left.
+#[tokio::test]
+async fn what_one_task_leaves_wakes_another() {
+    for _ in 0..200 {
+        let (far, mut near) = pair_of_process().await;
+        let far = Arc::new(far);
+        let other = far.clone();
+        let waits = tokio::spawn(async move { other.readable().await });
+        tokio::task::yield_now().await;
+        near.write_all(b"two").await.unwrap();
+        let mut first = [0; 1];
+        while far.try_read(&mut first).is_err() {}
+        timeout(LONG, waits)
+            .await
+            .expect("it is woken")
+            .unwrap()
+            .unwrap();
+    }
+}
+
+/// Both ends on stacks that other connections of this test use as well.
+async fn pair_of_process() -> (SmcStream, SmcStream) {
+    use std::sync::OnceLock;
+    static STACKS: OnceLock<[Stack; 2]> = OnceLock::new();
+    let [server, client] = STACKS.get_or_init(|| [(); 2].map(|()| stack()));
+    let listener = SmcListener::bind_on(server, "127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, accepted) =
+        tokio::join!(SmcStream::connect_on(client, address), listener.accept());
+    (accepted.unwrap().0, client.unwrap())
+}
+
+/// The task of a runtime keeps neither the stack nor a descriptor of it.
+#[tokio::test]
+async fn a_stack_ends_although_its_runtime_goes_on() {
+    let stacks = [stack(), stack()];
+    let [server, client] = &stacks;
+    let listener = SmcListener::bind_on(server, "127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, accepted) = tokio::join!(SmcStream::connect_on(client, address), listener.accept());
+    let (mut near, (mut far, _)) = (near.unwrap(), accepted.unwrap());
+    near.write_all(b"!").await.unwrap();
+    far.read_exact(&mut [0; 1]).await.unwrap();
+    drop((near, far, listener));
+    for stack in stacks {
+        let ended = tokio::task::spawn_blocking(move || stack.end(LONG));
+        assert!(timeout(LONG, ended).await.unwrap().unwrap());
+    }
+}

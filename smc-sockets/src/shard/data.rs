@@ -84,13 +84,22 @@ impl State {
                 if socket.is_polled() && !self.is_readable(socket, now) {
                     socket.mark(Direction::Read);
                 }
-                // What another task waits for may have arrived at this read, without an event.
-                if socket.waiters.has(Direction::Read) && self.is_readable(socket, now) {
-                    socket.waiters.notify(Direction::Read, &mut self.wakes);
+                // An event loop that watches the stream goes on reading by itself.
+                if socket.waiters.has_tasks(Direction::Read) {
+                    self.notify_readers(socket, now);
                 }
                 Some(Ok(octets as usize))
             }
             Some(Err(_)) | None => Some(read_left(socket, into)),
+        }
+    }
+
+    /// Notifies what waits to read, if there is something left: it may have arrived when this
+    /// thread looked for it, without an event.
+    #[inline]
+    pub(crate) fn notify_readers(&mut self, socket: &Socket, now: Instant) {
+        if socket.waiters.has(Direction::Read) && self.is_readable(socket, now) {
+            socket.waiters.notify(Direction::Read, &mut self.wakes);
         }
     }
 

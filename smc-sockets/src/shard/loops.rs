@@ -16,7 +16,9 @@
 
 use std::io;
 use std::mem;
+#[cfg(feature = "tokio")]
 use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Instant;
@@ -68,7 +70,13 @@ impl Shard {
         }
     }
 
+    /// The descriptor of the device.
+    pub(crate) fn device(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
     /// A descriptor of the device for an event loop.
+    #[cfg(feature = "tokio")]
     pub(crate) fn device_descriptor(&self) -> io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.device, 0)?)
     }
