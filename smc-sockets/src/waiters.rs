@@ -11,6 +11,10 @@
 //!
 //! Wakers are invoked and dropped without the endpoint's lock: either may run code of the
 //! program, which may use a stream.
+#![cfg_attr(
+    not(feature = "tokio"),
+    allow(dead_code, reason = "without a runtime only event loops wait")
+)]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
