@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use memmap2::MmapRaw;
 
 use crate::device::{CDC_LEN, Cdc, IsmError, check_bounds, check_cdc_bounds};
+use crate::process::Process;
 
 /// The unit of a CDC message that has the producer cursor.
 pub(crate) const PRODUCER: usize = 1;
@@ -46,6 +47,9 @@ const LOOKS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct SharedRegion {
     map: MmapRaw,
+    /// The process that mapped it. A child has the mapping, too, and may drop it; it is not
+    /// kept from children, as they would unmap whatever else is at the address then.
+    process: Process,
     /// Who gives its pages back, if another user has the file.
     reaper: Option<Reaper>,
 }
@@ -53,10 +57,16 @@ pub(crate) struct SharedRegion {
 impl SharedRegion {
     /// Memory of this process alone, for a device to write.
     pub(crate) fn anonymous(len: u32) -> io::Result<Self> {
-        Ok(Self {
-            map: memmap2::MmapMut::map_anon(len as usize)?.into(),
+        Ok(Self::of(memmap2::MmapMut::map_anon(len as usize)?.into()))
+    }
+
+    /// A mapping of this process.
+    fn of(map: MmapRaw) -> Self {
+        Self {
+            map,
+            process: Process::current(),
             reaper: None,
-        })
+        }
     }
 
     /// Octets there are.

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType};
-use smc_transport_ism::device::Gid128;
+use smc_transport_ism::device::{Gid128, IsmDevice, IsmReport};
 use smc_transport_ism::process::{PerProcess, Process, forks};
+use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::{Answer, Call, Callers, Patience, Rendezvous};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -182,6 +183,45 @@ fn each_process_makes_its_own_value() {
     let none = PerProcess::<u8>::new();
     let error = none.get_or_make(|| Err(io::ErrorKind::Other.into()));
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Other);
+}
+
+/// The memory of DMBs is shared with children, and so is whatever takes pages out of it.
+//= SHM-061 test
+#[test]
+fn a_child_that_drops_its_devices_leaves_their_memory_to_its_parent() {
+    const LEN: u32 = 16384;
+    let (mut owner, mut mover) = (Device::open().unwrap(), Device::open().unwrap());
+    Device::join(&mut owner, &mut mover).unwrap();
+    let mut dmbs = Vec::new();
+    for _ in 0..3 {
+        owner.register_dmb(LEN, mover.facts().gid, None).unwrap();
+        let report = owner.wait(Some(LONG)).unwrap();
+        let Some(IsmReport::DmbRegistered { dmb, token }) = report else {
+            panic!("{report:?}");
+        };
+        let remote = mover.attach_dmb(owner.facts().gid, token, LEN).unwrap();
+        let bytes = [7; LEN as usize - 32];
+        mover.move_data(remote, 0, 32, &bytes).unwrap();
+        mover.move_cdc(remote, 0, 0, &[9; 32], false).unwrap();
+        dmbs.push((dmb, remote));
+    }
+    // One is still to be read by its owner when the connection has ended.
+    mover.detach_dmb(dmbs[1].1).unwrap();
+    let mut mover = Some(mover);
+    let mut owner = Some(owner);
+    assert!(in_a_child(|| {
+        let mut mover = mover.take().unwrap();
+        mover.discard_dmb(dmbs[2].1).unwrap();
+        drop(mover);
+        drop(owner.take());
+        true
+    }));
+    let owner = owner.unwrap();
+    for (dmb, _) in dmbs {
+        let mut bytes = [0; LEN as usize];
+        owner.read(dmb, 0, &mut bytes).unwrap();
+        assert!(bytes[..32] == [9; 32] && bytes[32..].iter().all(|byte| *byte == 7));
+    }
 }
 
 /// A lock that is a static may be held, or be in the making, by another thread at a fork. Those

@@ -54,7 +54,7 @@ impl SharedRegion {
             .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
         rustix::fs::ftruncate(&fd, u64::from(len))?;
         let map = MmapOptions::new().len(len as usize).map_raw(&fd)?;
-        let region = Self { map, reaper: None };
+        let region = Self::of(map);
         let mut seals = Self::SEALS;
         if own_writes_only {
             // No page can be taken out of such a file, so the reader wants all of them there.
@@ -90,7 +90,7 @@ impl SharedRegion {
         }
         let map = MmapOptions::new().len(len as usize).map_raw(fd);
         let map = map.map_err(|error| system(&error))?;
-        Ok(Self { map, reaper: None })
+        Ok(Self::of(map))
     }
 
     /// Maps memory that only the peer writes, if it is what [`Self::create`] makes.
@@ -106,7 +106,7 @@ impl SharedRegion {
             .len(len as usize)
             .map_raw_read_only(fd)
             .map_err(|error| system(&error))?;
-        Ok(Self { map, reaper: None })
+        Ok(Self::of(map))
     }
 
     /// Gives all pages back, whichever process they are charged to. Every later read, by
@@ -128,8 +128,13 @@ impl SharedRegion {
         self.reaper = Some(reaper);
     }
 
-    /// Gives pages back, from an offset on which is that of a page.
+    /// Gives pages back, from an offset on which is that of a page. In a child, nothing: its
+    /// parent goes on with them.
     fn discard_from(&self, at: usize) {
+        //= SHM-061
+        if !self.process.is_current() {
+            return;
+        }
         if let Some(reaper) = &self.reaper {
             if at < self.len() {
                 // SAFETY: the rest of this mapping, which is shared, from a page on.
