@@ -36,10 +36,21 @@ fn offered(far: &Socket, token: u64, len: u32) -> OwnedFd {
     file
 }
 
+/// Attaches a DMB that the peer has offered.
+fn attached(device: &mut Device, peer: Gid128, token: u64) -> RemoteDmb {
+    loop {
+        match device.attach_dmb(peer, DmbToken(token), LEN) {
+            // A thread gives pages of strangers' files back, and may lag behind.
+            Err(IsmError::Exhausted) => std::thread::yield_now(),
+            attached => return attached.unwrap(),
+        }
+    }
+}
+
 /// A DMB of the peer's, attached and written to its end.
 fn written(device: &mut Device, far: &Socket, token: u64) -> (OwnedFd, RemoteDmb) {
     let file = offered(far, token, LEN);
-    let remote = device.attach_dmb(HOSTILE, DmbToken(token), LEN).unwrap();
+    let remote = attached(device, HOSTILE, token);
     device
         .move_data(remote, 0, 32, &[7; LEN as usize - 32])
         .unwrap();
@@ -185,7 +196,7 @@ fn a_user_has_few_heads_to_read_at_any_time() {
     };
     let mut finish = |peer: Gid128, far: &Socket, token: u64| {
         drop(offered(far, token, LEN));
-        let remote = device.attach_dmb(peer, DmbToken(token), LEN).unwrap();
+        let remote = attached(&mut device, peer, token);
         device.discard_dmb(remote).unwrap();
         finished(&device)
     };
