@@ -152,6 +152,45 @@ fn wait<'a, T>(
     }
 }
 
+/// Longest time that [`spin`] takes of a thread that has other work.
+#[cfg(feature = "tokio")]
+const ROOT: Duration = Duration::from_micros(20);
+
+/// Polls for a connection over shared memory without sleeping, for as long as that has paid
+/// lately; whether reading, or writing, would not wait.
+#[cfg(feature = "tokio")]
+pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) -> bool {
+    let most = socket.spin().begin().min(ROOT).min(shard.spin);
+    if most.is_zero() || socket.via() != Via::Ism {
+        return false;
+    }
+    let (began, mut now) = (shard.now(), shard.coarse());
+    let mut last = began;
+    loop {
+        let mut state = shard.lock();
+        state.glance_of(shard, socket, now, GLANCES);
+        let ready = match direction {
+            Direction::Read => state.is_readable(socket, now),
+            Direction::Write => state.is_writable(socket, now),
+        };
+        state.leave(shard, now);
+        drop(state);
+        if ready {
+            socket.spin().found();
+            return true;
+        }
+        now = shard.now();
+        if socket.spin().was_interrupted(now.since(last)) {
+            return false;
+        }
+        if now.since(began) > most {
+            socket.spin().missed();
+            return false;
+        }
+        last = now;
+    }
+}
+
 /// Sleeps until something happens to a connection, unless it has.
 fn sleep<'a>(
     shard: &'a Arc<Shard>,

@@ -14,7 +14,6 @@
 //! While an event loop is attached, the driver polls the device only if something else needs
 //! it: a connection that is being made or ends, or a descriptor of a stream.
 
-use std::io;
 use std::mem;
 #[cfg(feature = "tokio")]
 use std::os::fd::OwnedFd;
@@ -77,7 +76,7 @@ impl Shard {
 
     /// A descriptor of the device for an event loop.
     #[cfg(feature = "tokio")]
-    pub(crate) fn device_descriptor(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn device_descriptor(&self) -> std::io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.device, 0)?)
     }
 
@@ -131,6 +130,7 @@ impl Attachment {
     }
 
     /// Whether the endpoint is no more.
+    #[cfg(feature = "tokio")]
     pub(crate) fn is_over(&self) -> bool {
         self.shard.strong_count() == 0
     }

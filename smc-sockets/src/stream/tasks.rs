@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::SmcStream;
 use crate::shard::Shard;
 use crate::waiters::WaiterId;
-use crate::waiting::Direction;
+use crate::waiting::{self, Direction};
 
 /// How a task waits for a stream.
 pub(crate) enum Wait<'a> {
@@ -24,6 +24,18 @@ impl SmcStream {
     /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
     pub(crate) fn shard(&self) -> io::Result<Option<&Arc<Shard>>> {
         self.smc()
+    }
+
+    /// Polls for a stream in this thread, for as long as that has paid lately; whether it is
+    /// worth another attempt.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
+    pub(crate) fn spin(&self, direction: Direction) -> io::Result<bool> {
+        let Some(shard) = self.smc()? else {
+            return Ok(true);
+        };
+        Ok(waiting::spin(shard, self.socket(), direction))
     }
 
     /// Has the task woken when reading, or writing, would not wait any more; whether that is

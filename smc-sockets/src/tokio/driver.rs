@@ -95,6 +95,14 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
     true
 }
 
+/// Whether the calling future is the one of `block_on` in a multi-thread runtime. It is no
+/// task: its wake-ups come from another thread, which takes longer than most answers.
+pub(super) fn is_root() -> bool {
+    let runtime = || Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    ::tokio::task::try_id().is_none()
+        && runtime().is_ok_and(|of| of != RuntimeFlavor::CurrentThread)
+}
+
 /// Lets other runtimes know that this one does not poll any more.
 struct Alive(Arc<Task>);
 

@@ -67,12 +67,19 @@ impl Transport {
             (Self::Tcp(stream), Direction::Write) => return stream.poll_write(context, attempt),
         };
         let budget = ready!(coop::poll_proceed(context));
+        let mut spun = false;
         loop {
             match attempt(stream) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => {
                     budget.made_progress();
                     return Poll::Ready(outcome);
+                }
+            }
+            if !spun && driver::is_root() {
+                spun = true;
+                if stream.spin(direction)? {
+                    continue;
                 }
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;

@@ -1,0 +1,116 @@
+//! What `ulimit -n 1024` leaves room for: each connection over SMC-D has one descriptor, that
+//! of its TCP connection. The limited processes are this test program once more, in the roles
+//! of [`process`].
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use smc_sockets::tokio::{SmcListener, SmcStream};
+use smc_sockets::{Patience, Settings, Stack};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const ROLE: &str = "SMC_SOCKETS_DESCRIPTORS_ROLE";
+const ADDRESS: &str = "SMC_SOCKETS_DESCRIPTORS_ADDRESS";
+const DESCRIPTORS: u64 = 1024;
+const CONNECTIONS: usize = 1000;
+
+/// A limited process; does nothing in the test run itself.
+#[test]
+fn process() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let limit = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(DESCRIPTORS),
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        match role.as_str() {
+            "server" => serve().await,
+            "client" => connect().await,
+            _ => panic!("{role}"),
+        }
+    });
+    std::process::exit(0);
+}
+
+fn stack() -> Stack {
+    const LONG: Duration = Duration::from_secs(30);
+    let mut settings = Settings::default();
+    settings.patience = Patience {
+        accept: LONG,
+        grace: LONG,
+        go: LONG,
+    };
+    Stack::with(settings).unwrap()
+}
+
+async fn serve() {
+    let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").await.unwrap();
+    println!("\naddress {}", listener.local_addr().unwrap());
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let mut byte = [0; 1];
+            while stream.read_exact(&mut byte).await.is_ok() {
+                stream.write_all(&byte).await.unwrap();
+            }
+        });
+    }
+}
+
+async fn connect() {
+    let address = std::env::var(ADDRESS).unwrap();
+    let stack = stack();
+    let mut streams = Vec::new();
+    for number in 0..CONNECTIONS {
+        let stream = SmcStream::connect_on(&stack, &address).await.unwrap();
+        assert!(stream.carrier().is_smc(), "{number}: {}", stream.carrier());
+        streams.push(stream);
+    }
+    // Each waits at the same time as all others.
+    for round in 0..3 {
+        for (number, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(&[number as u8 ^ round]).await.unwrap();
+        }
+        for (number, stream) in streams.iter_mut().enumerate() {
+            assert_eq!(stream.read_u8().await.unwrap(), number as u8 ^ round);
+        }
+    }
+    println!("\n{} connections", streams.len());
+}
+
+fn limited(role: &str, address: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["process", "--exact", "--nocapture"])
+        .env(ROLE, role)
+        .env(ADDRESS, address)
+        .env("SMC_POLICY", "")
+        .stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_thousand_connections_of_tokio_fit_into_1024_descriptors() {
+    let mut server = limited("server", "");
+    let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find_map(|line| Some(line.strip_prefix("address ")?.to_owned()));
+    let client = limited("client", &address.expect("the server listens"));
+    let output = client.wait_with_output().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1000 connections"),
+        "{text}"
+    );
+}
