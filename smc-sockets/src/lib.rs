@@ -2,9 +2,10 @@
 //! other end can, and over TCP where not.
 //!
 //! ```text
-//!   application threads                       driver thread (one a stack)
-//!   SmcStream: read, write, shutdown          completions, timers, accepting, TCP
-//!          │        ┌────────────────────────────────────┘
+//!   application threads      event loops               driver thread (one a stack)
+//!   SmcStream: read, write   EventLoop, tokio's task   timers, accepting, TCP, RNICs;
+//!          │                 poll shared memory        shared memory if no loop does
+//!          │        ┌──────────────┴─────────────────────────┘
 //!          ▼        ▼
 //!   ┌─ one lock ─────────────────────────────────────┐
 //!   │ smc-proto's Endpoint ◄─► Bindings of devices   │──► the peer's memory

@@ -1,4 +1,4 @@
-//! Ordinary programs on std, on tokio, and on hyper. In each, the types of the sockets are
+//! Ordinary programs on std, on tokio, on hyper, and on epoll. In each, the types of the sockets are
 //! the only thing that is not as with TCP:
 //!
 //! | instead of | there stands |

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread::JoinHandle;
 
@@ -81,6 +82,30 @@ fn an_echo_on_std() {
         assert_eq!(answer, "there and back\n");
     }
     assert_eq!(server.end(), [CARRIER; 3]);
+}
+
+#[test]
+fn an_echo_on_epoll() {
+    let server = Server::of(env!("CARGO_BIN_EXE_epoll"));
+    let client = env!("CARGO_BIN_EXE_echo");
+    for _ in 0..3 {
+        let answer = asked(client, &["ask", &server.address, "there", "and", "back"]);
+        assert_eq!(answer, "there and back\n");
+    }
+    // A client that knows nothing of SMC, and more than a buffer has room for.
+    let mut tcp = TcpStream::connect(&server.address).unwrap();
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|at| at as u8).collect();
+    let mut received = vec![0; sent.len()];
+    std::thread::scope(|scope| {
+        let mut writer = tcp.try_clone().unwrap();
+        let sent = &sent;
+        scope.spawn(move || writer.write_all(sent).unwrap());
+        tcp.read_exact(&mut received).unwrap();
+    });
+    assert!(received == sent);
+    let lines = server.end();
+    assert_eq!(lines[..3], [CARRIER; 3]);
+    assert!(lines[3].starts_with("carried by TCP"), "{lines:?}");
 }
 
 #[test]
