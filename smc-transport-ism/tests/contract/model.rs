@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
+use smc_transport_ism::device::{IsmDevice, IsmError, IsmReport};
 use smc_transport_ism::pci::{COMMANDS, Device, DeviceMemory, MOVES, PciAccess};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, joined, next};
 
 /// Devices over modelled functions.
 pub(crate) struct Model;
@@ -359,4 +360,27 @@ impl State {
         summary.set_bits(0, 1 << 31).unwrap();
         Ok(0)
     }
+}
+
+/// The GID of a function may be another one's later, which knows none of its DMBs.
+#[test]
+fn what_is_attached_of_a_function_that_is_gone_stays_out_of_reach() {
+    let [mut staying, mut leaving] = Model::devices();
+    let (_, _, remote) = joined(&mut staying, &mut leaving, 16384);
+    let gid = leaving.facts().gid;
+    drop(leaving);
+    assert!(matches!(next(&mut staying), IsmReport::Event(_)));
+    let machine = Rc::clone(&staying.access().machine);
+    {
+        let functions = &mut machine.borrow_mut().functions;
+        functions.insert(gid.gid, State::default());
+    }
+    let function = Function {
+        machine,
+        gid: gid.gid,
+    };
+    let _later = Device::open(function, 0x07c0).unwrap();
+    assert!(staying.query_reach(gid, None));
+    let moved = staying.move_data(remote, 0, 0, &[1]);
+    assert_eq!(moved, Err(IsmError::Unreachable));
 }
