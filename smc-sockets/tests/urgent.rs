@@ -135,6 +135,7 @@ fn an_urgent_octet_by_itself_is_nothing_to_read<E: End + Marked>() {
     server.set_nonblocking(true).unwrap();
     let error = server.get(&mut [0; 8]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    assert!(!is_readable(&server, Duration::from_millis(20)));
     client.put(b"x").unwrap();
     assert!(is_readable(&server, LONG));
     assert_eq!(read(&server), "x");
