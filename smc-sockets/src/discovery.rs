@@ -150,6 +150,7 @@ mod tests {
         for (cause, full, called, near, expected) in [
             (Cause::NoDevice, None, false, true, Cause::NotOffered),
             (Cause::NoDevice, None, false, false, Cause::NoDevice),
+            (Cause::NoDevice, full, false, false, Cause::NoDevice),
             (missing, None, false, false, missing),
             (missing, None, true, true, Cause::NotPaired),
             (

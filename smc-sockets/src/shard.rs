@@ -355,3 +355,32 @@ fn nanoseconds(clock: ClockId) -> i64 {
     let now = rustix::time::clock_gettime(clock);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    /// Of connections with buffers of 64 KiB each.
+    fn limit(connections: usize, memory: &str) -> Limit {
+        let settings = Settings {
+            connections,
+            buffer: Some(1 << 16),
+            policy: Policy::parse(&format!("max-memory = {memory:?}")).unwrap(),
+            ..Settings::default()
+        };
+        let none = Err(io::ErrorKind::Unsupported.into());
+        Shard::new(settings, none).unwrap().limit
+    }
+
+    #[test]
+    fn the_lower_of_two_limits_is_the_one_that_is_named() {
+        for connections in [1, 3, 4] {
+            assert_eq!(
+                limit(connections, "256 KiB"),
+                Limit::Connections(connections)
+            );
+        }
+        assert_eq!(limit(5, "256 KiB"), Limit::PolicyMemory(256 << 10));
+    }
+}

@@ -10,7 +10,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{listener, silent, stack};
+use rustix::net::{AddressFamily, SocketType};
 use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Call;
 
 /// As many as may be undecided at a time.
 const MANY: usize = 128;
@@ -41,6 +44,26 @@ fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
     std::thread::sleep(Duration::from_millis(100));
     drop((crowd, plain));
     assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
+}
+
+/// It is asked to go on, and does nothing at all.
+#[test]
+fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
+    let mut settings = Settings::default();
+    settings.patience.go = Duration::from_millis(100);
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&Stack::with(settings).unwrap(), tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = accepts(listener);
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let gid = Gid128 { gid: 1, ext: 2 };
+    let call = Call::announce(&socket, address, gid, Patience::default()).unwrap();
+    assert!(call.is_some(), "there is a name to call");
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut client = TcpStream::from(socket);
+    client.write_all(b"bytes").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(accepted.recv_timeout(SOON).as_deref(), Ok("bytes"));
 }
 
 #[test]

@@ -428,3 +428,20 @@ fn children_of_a_busy_parent_neither_hang_nor_disturb() {
         assert!(connects.join().unwrap() > 0);
     });
 }
+
+/// A child that used the only handle of a stack of the parent's can wait for the end of its
+/// own connections.
+#[test]
+fn a_child_ends_what_it_has_opened_with_a_stack_of_the_parents() {
+    let _alone = alone();
+    let (listener, address) = listener();
+    let opened = stack();
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(&listener, 1));
+        fork(move || {
+            asks(SmcStream::connect_on(&opened, address).unwrap());
+            assert!(opened.end(SOON));
+        })
+        .succeeds();
+    });
+}

@@ -50,6 +50,7 @@ fn ends_that_both_ask_speak_smc_r() {
         let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
         let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
+        assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
         let wire = Wire::tap();
         let client = SmcStream::connect_on(&client, address).unwrap();
         let (server, _) = listener.accept().unwrap();

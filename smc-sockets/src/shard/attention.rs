@@ -374,9 +374,14 @@ mod tests {
         let near = SmcStream::connect_on(&client, address).unwrap();
         let (far, _) = listener.accept().unwrap();
         assert!(near.carrier().is_smc() && far.carrier().is_smc());
-        for stack in [&server, &client] {
-            let state = stack.shard().lock();
-            assert!(!state.attention.is_urgent());
+        let is_urgent = |stack: &Stack| stack.shard().lock().attention.is_urgent();
+        assert_eq!([&server, &client].map(is_urgent), [false; 2]);
+        // The ends of both are awaited at once, and then nothing any more.
+        drop((near, far));
+        let end = Instant::now() + Duration::from_secs(5);
+        while [&server, &client].map(is_urgent) != [false; 2] {
+            assert!(Instant::now() < end, "something is still awaited");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

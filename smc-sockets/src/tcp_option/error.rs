@@ -110,4 +110,16 @@ mod tests {
     fn this_threads_capabilities_can_be_read() {
         assert!(effective().is_some());
     }
+
+    #[test]
+    fn an_error_of_the_kernel_is_the_source_of_a_refusal() {
+        use std::error::Error;
+        let refused = OptionError::Refused("loading", io::ErrorKind::OutOfMemory.into());
+        let source = refused.source().and_then(|error| error.downcast_ref());
+        assert_eq!(
+            source.map(io::Error::kind),
+            Some(io::ErrorKind::OutOfMemory)
+        );
+        assert!(OptionError::NoCgroup.source().is_none());
+    }
 }
