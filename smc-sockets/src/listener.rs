@@ -29,6 +29,11 @@ use crate::stream::SmcStream;
 /// process that has not accepted before it forks leaves its connections to the children until
 /// it accepts, or polls, itself.
 pub struct SmcListener {
+    shared: Arc<Shared>,
+}
+
+/// What the handles of a listener share; it ends with the last of them.
+struct Shared {
     stack: Stack,
     listening: Arc<Listening>,
     nonblocking: AtomicBool,
@@ -85,10 +90,13 @@ impl SmcListener {
             &stack.shard().callers,
         )?);
         stack.shard().enlist(&listening)?;
-        Ok(Self {
+        let shared = Shared {
             stack: stack.clone(),
             listening,
             nonblocking: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
         })
     }
 
@@ -97,26 +105,26 @@ impl SmcListener {
     /// # Errors
     /// As [`TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
-        if self.listening.is_inherited() {
+        if self.shared.listening.is_inherited() {
             return self.accept_inherited();
         }
-        self.listening.want(self.stack.shard());
+        self.shared.listening.want(self.shared.stack.shard());
         loop {
-            if let Some(accepted) = self.listening.next(self.stack.shard()) {
+            if let Some(accepted) = self.shared.listening.next(self.shared.stack.shard()) {
                 let (socket, address) = accepted?;
-                return Ok((SmcStream::new(self.stack.clone(), socket), address));
+                return Ok((SmcStream::new(self.shared.stack.clone(), socket), address));
             }
-            if self.nonblocking.load(Ordering::Relaxed) {
+            if self.shared.nonblocking.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            wait_readable(self.listening.ready())?;
+            wait_readable(self.shared.listening.ready())?;
         }
     }
 
     /// Accepts from the listener of the parent.
     fn accept_inherited(&self) -> io::Result<(SmcStream, SocketAddr)> {
-        self.listening.leave_rendezvous();
-        let listener = self.listening.tcp();
+        self.shared.listening.leave_rendezvous();
+        let listener = self.shared.listening.tcp();
         loop {
             match listener.accept() {
                 Ok((tcp, address)) => {
@@ -125,7 +133,7 @@ impl SmcListener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            if self.nonblocking.load(Ordering::Relaxed) {
+            if self.shared.nonblocking.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             wait_readable(listener.as_fd())?;
@@ -137,12 +145,53 @@ impl SmcListener {
         std::iter::repeat_with(|| self.accept().map(|(stream, _)| stream))
     }
 
+    /// The connections, one after the other, without end; the iterator has the listener.
+    pub fn into_incoming(self) -> impl Iterator<Item = io::Result<SmcStream>> {
+        std::iter::repeat_with(move || self.accept().map(|(stream, _)| stream))
+    }
+
+    /// Another handle of the same listener, as
+    /// [`TcpListener::try_clone`](std::net::TcpListener::try_clone) gives: each connection is
+    /// accepted by one of them, and what is set holds for all.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let shared = self.shared.clone();
+        Ok(Self { shared })
+    }
+
+    /// The error that the listening socket has come to, once.
+    ///
+    /// # Errors
+    /// As [`TcpListener::take_error`](std::net::TcpListener::take_error).
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.shared.listening.tcp().take_error()
+    }
+
+    /// The time to live of TCP's packets.
+    ///
+    /// # Errors
+    /// As [`TcpListener::ttl`](std::net::TcpListener::ttl).
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.shared.listening.tcp().ttl()
+    }
+
+    /// Sets the time to live of TCP's packets, for connections that are accepted from now on
+    /// as well.
+    ///
+    /// # Errors
+    /// As [`TcpListener::set_ttl`](std::net::TcpListener::set_ttl).
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.shared.listening.tcp().set_ttl(ttl)
+    }
+
     /// Where it listens.
     ///
     /// # Errors
     /// As [`TcpListener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listening.tcp().local_addr()
+        self.shared.listening.tcp().local_addr()
     }
 
     /// Whether [`Self::accept`] returns at once, with [`io::ErrorKind::WouldBlock`] if
@@ -151,7 +200,9 @@ impl SmcListener {
     /// # Errors
     /// None so far.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+        self.shared
+            .nonblocking
+            .store(nonblocking, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -159,12 +210,12 @@ impl SmcListener {
 /// Readable while there is something to accept.
 impl AsFd for SmcListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        if self.listening.is_inherited() {
-            self.listening.leave_rendezvous();
-            return self.listening.tcp().as_fd();
+        if self.shared.listening.is_inherited() {
+            self.shared.listening.leave_rendezvous();
+            return self.shared.listening.tcp().as_fd();
         }
-        self.listening.want(self.stack.shard());
-        self.listening.ready()
+        self.shared.listening.want(self.shared.stack.shard());
+        self.shared.listening.ready()
     }
 }
 
@@ -183,7 +234,7 @@ impl AsRawFd for SmcListener {
     }
 }
 
-impl Drop for SmcListener {
+impl Drop for Shared {
     fn drop(&mut self) {
         if self.listening.is_inherited() {
             // The parent's driver, and its poller, go on with it.

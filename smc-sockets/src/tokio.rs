@@ -32,14 +32,22 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(feature = "axum")]
+mod axum;
 mod driver;
+#[cfg(feature = "hyper-util")]
+mod hyper_util;
 mod listener;
 mod registered;
+mod socket;
 mod split;
 mod stream;
 mod transport;
 
 pub(crate) use driver::Runtimes;
+#[cfg(feature = "hyper-util")]
+pub use hyper_util::SmcConnector;
 pub use listener::SmcListener;
+pub use socket::SmcSocket;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use stream::SmcStream;

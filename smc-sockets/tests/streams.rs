@@ -195,3 +195,40 @@ fn addresses_are_as_with_tcp_in_either_family() {
         server.read_exact(&mut [0; 1]).unwrap();
     }
 }
+
+/// Clones of a listener accept from one queue; the address is free when the last is gone.
+#[test]
+fn clones_of_a_listener_share_its_connections() {
+    let (listener, address) = common::listener();
+    let clone = listener.try_clone().unwrap();
+    listener.set_ttl(9).unwrap();
+    assert_eq!(clone.ttl().unwrap(), 9);
+    assert!(clone.take_error().unwrap().is_none());
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(
+        clone.accept().unwrap_err().kind(),
+        std::io::ErrorKind::WouldBlock
+    );
+    listener.set_nonblocking(false).unwrap();
+    let client = common::stack();
+    let mut accepted = Vec::new();
+    let mut kept = Vec::new();
+    for at in 0..4 {
+        kept.push(smc_sockets::SmcStream::connect_on(&client, address).unwrap());
+        let from = if at % 2 == 0 { &listener } else { &clone };
+        accepted.push(from.accept().unwrap().0);
+    }
+    drop(listener);
+    kept.push(smc_sockets::SmcStream::connect_on(&client, address).unwrap());
+    let mut incoming = clone.into_incoming();
+    accepted.push(incoming.next().unwrap().unwrap());
+    assert!(
+        accepted
+            .iter()
+            .chain(&kept)
+            .all(|end| end.carrier().is_smc())
+    );
+    drop(incoming);
+    let refused = std::net::TcpStream::connect(address).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::{many_descriptors, octets, settings, stack};
 use smc_sockets::Stack;
-use smc_sockets::tokio::{SmcListener, SmcStream};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use smc_sockets::tokio::{SmcListener, SmcSocket, SmcStream};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, Ready};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -628,4 +628,53 @@ async fn a_stack_ends_although_its_runtime_goes_on() {
         let ended = tokio::task::spawn_blocking(move || stack.end(LONG));
         assert!(timeout(LONG, ended).await.unwrap().unwrap());
     }
+}
+
+/// What is ready is named; one that waits for both is woken by either.
+#[tokio::test]
+async fn readiness_names_the_directions() {
+    let (far, mut near) = pair().await;
+    let both = Interest::READABLE | Interest::WRITABLE;
+    assert_eq!(far.ready(both).await.unwrap(), Ready::WRITABLE);
+    assert!(timeout(SHORT, far.ready(Interest::READABLE)).await.is_err());
+    let blocked = far.try_io(Interest::READABLE, || {
+        Err::<(), _>(ErrorKind::WouldBlock.into())
+    });
+    assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
+    near.write_all(b"!").await.unwrap();
+    let ready = far.ready(Interest::READABLE).await.unwrap();
+    assert!(ready.is_readable());
+    assert_eq!(
+        far.ready(both).await.unwrap(),
+        Ready::READABLE | Ready::WRITABLE
+    );
+    let mut first = [0; 1];
+    let mut peeked = tokio::io::ReadBuf::new(&mut first);
+    std::future::poll_fn(|context| far.poll_peek(context, &mut peeked))
+        .await
+        .unwrap();
+    assert_eq!(peeked.filled(), b"!");
+    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (stack, address) = (stack(), plain.local_addr().unwrap());
+    let tcp = SmcStream::connect_on(&stack, address).await.unwrap();
+    assert_eq!(tcp.ready(both).await.unwrap(), Ready::WRITABLE);
+}
+
+/// Sockets of which options are set before they listen and connect.
+#[tokio::test]
+async fn sockets_listen_and_connect() {
+    let socket = SmcSocket::new_v4_on(&stack()).unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(16).unwrap();
+    listener.set_ttl(17).unwrap();
+    assert_eq!(listener.ttl().unwrap(), 17);
+    let address = listener.local_addr().unwrap();
+    let socket = SmcSocket::new_v4_on(&stack()).unwrap();
+    let (client, accepted) = tokio::join!(socket.connect(address), listener.accept());
+    let (mut client, (mut server, _)) = (client.unwrap(), accepted.unwrap());
+    assert!(client.carrier().is_smc(), "{}", client.carrier());
+    client.write_all(b"!").await.unwrap();
+    assert_eq!(server.read_u8().await.unwrap(), b'!');
 }

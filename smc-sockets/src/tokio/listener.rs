@@ -96,6 +96,22 @@ impl SmcListener {
         })
     }
 
+    /// The time to live of TCP's packets.
+    ///
+    /// # Errors
+    /// As [`crate::SmcListener::ttl`].
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.inner.get_ref().ttl()
+    }
+
+    /// Sets the time to live of TCP's packets.
+    ///
+    /// # Errors
+    /// As [`crate::SmcListener::set_ttl`].
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.inner.get_ref().set_ttl(ttl)
+    }
+
     /// Where it listens.
     ///
     /// # Errors

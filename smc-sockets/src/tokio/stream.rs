@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use ::tokio::net::{ToSocketAddrs, lookup_host};
 
 use super::registered::Registered;
@@ -53,7 +53,11 @@ impl SmcStream {
     }
 
     async fn connect_to(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
-        let connecting = crate::SmcStream::begin_connect(stack, to)?;
+        Self::finish(crate::SmcStream::begin_connect(stack, to)?).await
+    }
+
+    /// Waits until a connection is made.
+    pub(super) async fn finish(connecting: crate::Connecting) -> io::Result<Self> {
         let connecting = Registered::new(connecting, Interest::READABLE)?;
         loop {
             match connecting.get_ref().finish() {
@@ -113,6 +117,54 @@ impl SmcStream {
     /// As [`Self::readable`].
     pub async fn writable(&self) -> io::Result<()> {
         self.transport.ready(Direction::Write).await
+    }
+
+    /// Waits until reading or writing would not, of those that `interest` has; which of them.
+    ///
+    /// # Errors
+    /// As [`Self::readable`], and [`io::ErrorKind::InvalidInput`] for an interest in neither.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let wanted = |direction: &Direction| match direction {
+            Direction::Read => interest.is_readable(),
+            Direction::Write => interest.is_writable(),
+        };
+        let mut wanted = Direction::BOTH.into_iter().filter(wanted);
+        let (Some(first), second) = (wanted.next(), wanted.next()) else {
+            let reason = "neither reading nor writing is of interest";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        };
+        let mut waits = [Some(first), second].map(|of| of.map(|of| self.transport.waiter(of)));
+        std::future::poll_fn(|context| {
+            let mut ready = Ready::EMPTY;
+            for waiter in waits.iter_mut().flatten() {
+                if let Poll::Ready(outcome) = waiter.poll(context) {
+                    outcome?;
+                    ready |= waiter.direction().ready();
+                }
+            }
+            match ready.is_empty() {
+                true => Poll::Pending,
+                false => Poll::Ready(Ok(ready)),
+            }
+        })
+        .await
+    }
+
+    /// Reads or writes by other means, if that may succeed without waiting: the stream is
+    /// waited for again after [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        attempt: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        let direction = match interest.is_readable() {
+            true => Direction::Read,
+            false => Direction::Write,
+        };
+        self.transport.try_io(direction, |_| attempt())
     }
 
     /// Has the task woken when reading would not wait any more, or is ready at once. Of several

@@ -2,9 +2,10 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use ::tokio::io::Interest;
+use ::tokio::io::{Interest, Ready};
 use ::tokio::task::coop;
 
 use super::driver;
@@ -27,6 +28,13 @@ impl Direction {
         match self {
             Self::Read => Interest::READABLE,
             Self::Write => Interest::WRITABLE,
+        }
+    }
+
+    pub(super) fn ready(self) -> Ready {
+        match self {
+            Self::Read => Ready::READABLE,
+            Self::Write => Ready::WRITABLE,
         }
     }
 }
@@ -105,16 +113,18 @@ impl Transport {
 
     /// Waits until an attempt would not.
     pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
-        match self {
-            Self::Smc(stream) => {
-                let mut waiter = Waiter {
-                    stream,
-                    direction,
-                    id: None,
-                };
-                poll_fn(|context| waiter.poll(context)).await
-            }
-            Self::Tcp(stream) => stream.ready(direction.interest()).await,
+        let mut waiter = self.waiter(direction);
+        poll_fn(|context| waiter.poll(context)).await
+    }
+
+    /// A future that waits until an attempt would not.
+    pub(super) fn waiter(&self, direction: Direction) -> Waiter<'_> {
+        Waiter {
+            direction,
+            wait: match self {
+                Self::Smc(stream) => Waits::Smc { stream, id: None },
+                Self::Tcp(stream) => Waits::Tcp(Box::pin(stream.ready(direction.interest()))),
+            },
         }
     }
 
@@ -168,26 +178,45 @@ fn poll_smc(
 }
 
 /// A future that waits for a stream beside others.
-struct Waiter<'a> {
-    stream: &'a SmcStream,
+pub(super) struct Waiter<'a> {
     direction: Direction,
-    id: Option<WaiterId>,
+    wait: Waits<'a>,
+}
+
+enum Waits<'a> {
+    Smc {
+        stream: &'a SmcStream,
+        id: Option<WaiterId>,
+    },
+    Tcp(Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>),
 }
 
 impl Waiter<'_> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let budget = ready!(coop::poll_proceed(context));
-        let wait = Wait::Future(&mut self.id);
-        let ready = ready!(poll_smc(self.stream, context, self.direction, wait));
-        budget.made_progress();
-        Poll::Ready(ready)
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wait {
+            Waits::Smc { stream, id } => {
+                let budget = ready!(coop::poll_proceed(context));
+                let ready = ready!(poll_smc(stream, context, self.direction, Wait::Future(id)));
+                budget.made_progress();
+                Poll::Ready(ready)
+            }
+            Waits::Tcp(ready) => ready.as_mut().poll(context),
+        }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.stream.forget_waiter(self.direction, id);
+        if let Waits::Smc {
+            stream,
+            id: Some(id),
+        } = self.wait
+        {
+            stream.forget_waiter(self.direction, id);
         }
     }
 }
