@@ -55,6 +55,8 @@ fn whatever_does_not_work_both_sides_have_one_answer() {
 fn smcr_of_version_1_whatever_fails_meanwhile() {
     //= CLC-064 test
     //= CLC-051 test
+    // Without `leave_finished_element` there are 124,579 states: of connections that have
+    // sent their close, some end by RmbeConflict there that wait for the peer's close here.
     let explored = explore_working(&[Manner::SmcR(V1)], EVERYTHING, |_, _| ());
     finds(explored, 4, (125_186, 400_318, [306, 4_736, 34_240]));
 }
@@ -63,6 +65,7 @@ fn smcr_of_version_1_whatever_fails_meanwhile() {
 fn smcr_of_version_2_whatever_fails_meanwhile() {
     //= CLC-064 test
     //= V2-084 test
+    // 124,817 states without `leave_finished_element`, as in version 1.
     let explored = explore_working(&[Manner::SmcR(V2)], EVERYTHING, |_, _| ());
     finds(explored, 4, (125_424, 400_698, [306, 4_736, 34_406]));
 }

@@ -3,7 +3,7 @@
 //! server answers it in the middle.
 
 use conformance::check;
-use conformance::script::{Peer, Script};
+use conformance::script::{Kind, Peer, Script};
 use smc_proto::command::TcpCommand;
 use smc_proto::connection::Shutdown;
 use smc_proto::event::CloseReason;
@@ -11,7 +11,7 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
 use smc_proto::wire::llc::{ConfirmRkey, LlcMessage, RkeyFlags};
-use smc_proto::wire::types::{AlertToken, DiagnosisCode};
+use smc_proto::wire::types::{AlertToken, DeleteLinkReason, DiagnosisCode};
 
 /// A client with one link and one connection, whose second connection has its CONFIRM
 /// RKEY out when it takes the offer of link 3.
@@ -95,6 +95,25 @@ fn a_connection_whose_rmb_the_peer_knows_on_no_link_any_more_ends() {
 }
 
 #[test]
+fn a_connection_whose_rmb_is_known_on_a_link_that_is_deleted_in_order_ends() {
+    //= FAILOVER-025 test
+    //= LLCSER-004 test
+    let (mut s, first, (second, _), again) = client_with_an_rmb_on_one_link();
+    // The server refuses RKeys while it deletes a link.
+    let operator = DeleteLinkReason::OPERATOR;
+    s.over(1).send(Peer::delete_because(1, operator));
+    s.over(1).send(Peer::rkey_reply(
+        &again,
+        RkeyFlags::NEGATIVE | RkeyFlags::RETRY,
+    ));
+    check!(s, s.expect_tcp(), (second, TcpCommand::Reset));
+    s.skip();
+    s.write(first, 5);
+    s.over(3).expect_cdc();
+    s.end();
+}
+
+#[test]
 fn a_connection_that_has_closed_awaits_only_the_close_of_the_peer() {
     //= RMB-010 test
     //= CLOSE-028 test
@@ -110,6 +129,35 @@ fn a_connection_that_has_closed_awaits_only_the_close_of_the_peer() {
 }
 
 #[test]
+fn a_close_that_waits_for_the_link_to_drain_does_not_become_an_abort() {
+    //= RMB-010 test
+    //= CLOSE-005 test
+    for lingers in [false, true] {
+        let (mut s, _, (second, token), _) = client_with_an_rmb_on_one_link();
+        s.adapter.hold = Some(Kind::QpToError);
+        s.break_link(1);
+        if lingers {
+            s.write(second, 5);
+        }
+        s.on(second, |c, now| c.shutdown(now, Shutdown::Both));
+        s.release();
+        let peers = s.peer.subsequent(2).alert_token;
+        let mut last = None;
+        while let Some(cdc) = s.poll_cdc_over(3) {
+            if cdc.alert_token == peers {
+                last = Some((cdc.producer.count, cdc.connection_flags));
+            }
+        }
+        let closed = ConnectionFlags::PEER_CONNECTION_CLOSED;
+        check!(s, last, Some((u32::from(lingers) * 5, closed)));
+        s.skip();
+        s.over(3).send_cdc(Peer::cdc_flags(token, 1, closed));
+        s.expect_closed(second, CloseReason::Normal);
+        s.end();
+    }
+}
+
+#[test]
 fn a_connection_goes_on_once_all_links_know_its_rmb() {
     //= RMB-010 test
     //= FAILOVER-002 test
@@ -119,6 +167,26 @@ fn a_connection_goes_on_once_all_links_know_its_rmb() {
     s.skip();
     s.write(second, 5);
     s.over(3).expect_cdc();
+    s.end();
+}
+
+#[test]
+fn a_link_that_comes_up_before_the_answer_is_not_announced_by_it() {
+    //= RMB-010 test
+    //= RENDEZVOUS-056 test
+    let (mut s, [_, second], own) = client_announcing_while_a_link_is_added();
+    s.peer_asks_continuations(1, 3, &[1, 2]);
+    confirm_third(&mut s);
+    s.over(1)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(own.clone())));
+    let again = s.over(1).expect_confirm_rkey();
+    let others: Vec<u8> = again.others.iter().map(|entry| entry.link.0).collect();
+    check!(s, (again.rtoken, others), (own.rtoken, vec![3]));
+    s.expect_silence();
+    s.over(1)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(again)));
+    s.expect_confirm(second);
+    s.expect_established(second);
     s.end();
 }
 
@@ -146,6 +214,26 @@ fn a_confirm_that_did_not_leave_waits_for_a_link_that_came_up() {
     s.over(1).send(Peer::reply_to(&again));
     s.expect_confirm(second);
     s.expect_established(second);
+    s.end();
+}
+
+#[test]
+fn a_confirm_that_is_taken_back_gets_no_more_time_than_before() {
+    //= RENDEZVOUS-056 test
+    //= CLC-067 test
+    let (mut s, [_, second], own) = client_announcing_while_a_link_is_added();
+    s.peer_asks_continuations(1, 3, &[1, 2]);
+    s.hold_clc = true;
+    s.over(1)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(own.clone())));
+    s.wait(Duration::from_secs(4));
+    confirm_third_without(&mut s, &own);
+    s.hold_clc = false;
+    s.wait(Duration::from_millis(900));
+    s.expect_silence();
+    // The server waits 6 s for a Confirm: it gets a Decline before that.
+    s.wait(Duration::from_millis(200));
+    s.expect_decline(second, DiagnosisCode::REGISTER_BUFFER);
     s.end();
 }
 

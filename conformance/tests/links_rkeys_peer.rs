@@ -3,12 +3,12 @@
 //! its connection is still on its way over another link.
 
 use conformance::check;
-use conformance::script::{Peer, Script};
+use conformance::script::{Kind, Peer, Script};
 use smc_proto::command::TcpCommand;
 use smc_proto::connection::Shutdown;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
-use smc_proto::wire::cdc::ConnectionFlags;
+use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::{LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{AlertToken, RToken};
@@ -349,5 +349,127 @@ fn an_rmb_that_this_side_still_writes_to_may_not_be_withdrawn() {
     s.over(1).send(Peer::delete_rkey_on(1, &[2]));
     s.over(1).expect_delete_rkey_reply();
     s.expect_reset(conn, CloseReason::RmbeConflict);
+    s.end();
+}
+
+// ---- A link fails that alone knows an RMB which no data goes to any more -----------
+
+/// A client with links 1 and 3 whose second connection writes to an RMB that is known on
+/// link 1 only: with its token.
+fn writes_over_link_1_only() -> (Script, ConnId, AlertToken) {
+    let mut s = Script::client().rnics(2);
+    let (first, _) = s.client_confirms_link();
+    s.over(1).send(Peer::offer_with(2, 2, |m| m.link.0 = 0));
+    s.over(1).expect_add_link_rejection();
+    s.expect_established(first);
+    let (second, token) = s.client_joins(2);
+    s.peer_adds(1, 3, 2, &[1]);
+    s.skip_hints();
+    s.skip();
+    (s, second, token)
+}
+
+/// The next CDC message over link 3, behind a failover validation.
+fn moved_message(s: &mut Script) -> Cdc {
+    let validation = s.over(3).expect_cdc();
+    let is_one = ProducerFlags::FAILOVER_VALIDATION;
+    check!(s, validation.producer_flags.contains(is_one), true);
+    s.over(3).expect_cdc()
+}
+
+/// Breaks link 1, so that connections that can move to link 3 do.
+fn break_first(s: &mut Script) {
+    s.adapter.hold = None;
+    s.break_link(1);
+    s.skip_delete_requests();
+}
+
+#[test]
+fn a_close_that_was_lost_needs_no_rmb_to_be_repeated() {
+    //= RMB-021 test
+    //= FAILOVER-016 test
+    let (mut s, conn, token) = writes_over_link_1_only();
+    s.adapter.hold = Some(Kind::Send);
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
+    check!(s, s.over(1).expect_cdc().connection_flags, CLOSED);
+    break_first(&mut s);
+    check!(s, moved_message(&mut s).connection_flags, CLOSED);
+    s.over(3).send_cdc(Peer::cdc_flags(token, 1, CLOSED));
+    s.expect_closed(conn, CloseReason::Normal);
+    s.end();
+}
+
+#[test]
+fn a_close_that_is_decided_while_the_link_drains_needs_no_rmb() {
+    //= RMB-021 test
+    //= CLOSE-005 test
+    let (mut s, conn, token) = writes_over_link_1_only();
+    s.write(conn, 10);
+    s.over(1).expect_cdc();
+    s.adapter.hold = Some(Kind::QpToError);
+    s.break_link(1);
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
+    s.skip_delete_requests();
+    s.expect_silence();
+    s.release();
+    check!(s, moved_message(&mut s).connection_flags, CLOSED);
+    s.over(3).send_cdc(Peer::cdc_flags(token, 1, CLOSED));
+    s.expect_closed(conn, CloseReason::Normal);
+    s.end();
+}
+
+#[test]
+fn a_connection_that_writes_no_more_goes_on_reading() {
+    //= CLOSE-008 test
+    //= FAILOVER-002 test
+    let (mut s, conn, token) = writes_over_link_1_only();
+    s.write(conn, 10);
+    s.over(1).expect_cdc();
+    s.adapter.hold = Some(Kind::Send);
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Write));
+    let done = ConnectionFlags::SENDING_DONE;
+    check!(s, s.over(1).expect_cdc().connection_flags, done);
+    break_first(&mut s);
+    check!(s, moved_message(&mut s).connection_flags, done);
+    s.over(3).send_cdc(Peer::cdc(token, 1, 100, 10));
+    check!(s, s.readable(conn), 100);
+    s.on(conn, |c, now| c.consume(now, 100).unwrap());
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
+    s.skip();
+    s.over(3).send_cdc(Peer::cdc_flags(token, 2, CLOSED));
+    s.expect_closed(conn, CloseReason::Normal);
+    s.end();
+}
+
+#[test]
+fn a_connection_that_still_writes_ends_with_the_last_link_that_knows_its_rmb() {
+    //= ABORT-015 test
+    //= FAILOVER-025 test
+    let (mut s, conn, _) = writes_over_link_1_only();
+    s.break_link(1);
+    check!(s, s.expect_tcp(), (conn, TcpCommand::Reset));
+    s.skip();
+    s.end();
+}
+
+#[test]
+fn an_rmb_that_no_link_reaches_is_forgotten_with_its_last_connection() {
+    //= RMB-021 test
+    //= RMB-028 test
+    let (mut s, conn, _) = writes_over_link_1_only();
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Write));
+    s.break_link(1);
+    s.over(3).send(Peer::delete_link(1));
+    s.skip();
+    check!(s, s.endpoint.usage().links, 1);
+    check!(s, s.endpoint.usage().remote_rmbs, 2);
+    // The connection still reads. Then it closes, and awaits the peer's close.
+    s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
+    s.skip();
+    // The peer withdraws the other RMB, which is in use: which ones are is looked through.
+    s.over(3).send(Peer::delete_rkey_on(3, &[1]));
+    s.over(3).expect_delete_rkey_reply();
+    check!(s, s.endpoint.usage().remote_rmbs, 0);
+    s.skip();
     s.end();
 }

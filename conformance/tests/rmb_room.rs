@@ -3,6 +3,7 @@
 
 use conformance::check;
 use conformance::script::{Kind, Peer, Script};
+use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::ConnId;
@@ -192,6 +193,32 @@ fn those_who_wait_for_room_get_it_one_after_the_other() {
         check!(s, s.expect_accept(conn).buffer_size, BufferSize::K512);
     }
     s.expect_silence();
+    s.end();
+}
+
+#[test]
+fn a_link_that_fails_among_spare_rmbs_wakes_waiters_once() {
+    //= RMB-001 test
+    let mut s = Script::server().rnics(2);
+    let mut members = vec![s.server_with_links(2)];
+    for rmb in 2..=255 {
+        members.push(s.server_joins(rmb));
+    }
+    s.skip();
+    for member in &members[..128] {
+        close(&mut s, *member);
+    }
+    server_wants_large(&mut s);
+    let failed = RdmaCompletion::LinkFailed {
+        link: s.link_no(2),
+        cause: LinkFailure::RetriesExhausted,
+        conn: None,
+    };
+    s.endpoint.handle_rdma(s.now, failed);
+    let steps = s.endpoint.last_steps();
+    check!(s, (steps, steps < 2_500), (steps, true));
+    s.pump();
+    s.skip();
     s.end();
 }
 

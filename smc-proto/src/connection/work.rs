@@ -288,13 +288,20 @@ impl Connection {
         self.close.close_emitted()
     }
 
-    /// Whether the peer may still write data for the application of this side.
-    pub(crate) fn awaits_data(&self) -> bool {
-        match self.close.state {
-            CloseState::Active => true,
-            CloseState::PeerCloseWait1 => !self.has_closed(),
-            _ => false,
-        }
+    /// Whether RDMA writes may follow, or be repeated over another link. None do once D, C or
+    /// A is decided: D and C wait until all data is completed, A gives the rest up.
+    pub(crate) const fn may_still_write(&self) -> bool {
+        self.close.flags.is_empty()
+    }
+
+    /// Whether the peer may still write data that the application of this side can read. An
+    /// application that has closed both directions reads nothing more, whether or not C is
+    /// emitted yet.
+    pub(crate) const fn awaits_data(&self) -> bool {
+        matches!(
+            self.close.state,
+            CloseState::Active | CloseState::PeerCloseWait1
+        ) && !self.close.full
     }
 
     /// Whether this side's last message is out.

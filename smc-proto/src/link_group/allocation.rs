@@ -190,14 +190,26 @@ impl Engine<'_> {
         self.list_spare(index);
     }
 
-    /// Lists a buffer as spare if a connection can have an element of it at once.
+    /// Lists a buffer as spare if a connection can have an element of it at once, and wakes
+    /// the first connection that waits for an RMB if it is one.
     pub(crate) fn list_spare(&mut self, index: u32) {
-        let Some(buffer) = self.buffers.at(index) else {
+        let Some(group) = self.buffers.at(index).map(|b| b.group) else {
             return;
+        };
+        if self.relist_buffer(index) {
+            self.wake_for_rmb(group);
+        }
+    }
+
+    /// Lists a buffer as spare if a connection can have an element of it at once: whether it
+    /// is an RMB that can be given out. A caller that relists several wakes once.
+    pub(crate) fn relist_buffer(&mut self, index: u32) -> bool {
+        let Some(buffer) = self.buffers.at(index) else {
+            return false;
         };
         let links = self.active_links(buffer.group);
         let Some(group) = self.groups.at_mut(buffer.group) else {
-            return;
+            return false;
         };
         let usable = !buffer.retired
             && buffer.memory == Memory::Present
@@ -213,7 +225,7 @@ impl Engine<'_> {
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
-        let (kind, owner) = (buffer.kind, buffer.group);
+        let kind = buffer.kind;
         if let Some(list) = group
             .spare
             .get_mut(buffer.kind as usize)
@@ -225,9 +237,7 @@ impl Engine<'_> {
                 list.remove(&mut self.buffers, index);
             }
         }
-        if usable && kind == BufferKind::Rmb {
-            self.wake_for_rmb(owner);
-        }
+        usable && kind == BufferKind::Rmb
     }
 
     /// Takes everything back that a connection holds of its group.
@@ -241,16 +251,14 @@ impl Engine<'_> {
         let remote = record.leave_remote();
         record.group = NONE;
         self.assign_link(conn, NONE);
-        let reachable = self.is_reachable(group, remote.rmb);
-        if let Some(remote_rmb) = self.remote_rmbs.at_mut(remote.rmb) {
-            remote_rmb.elements().remove(remote.index);
-            if !reachable && remote_rmb.elements().is_empty() {
-                self.remove_remote_rmb(group, remote.rmb);
-            } else if let Some(g) = self.groups.at_mut(group) {
-                // The peer may give it to the next connection: to be found first.
-                g.remote_rmbs.remove(&mut self.remote_rmbs, remote.rmb);
-                g.remote_rmbs.push_front(&mut self.remote_rmbs, remote.rmb);
-            }
+        let forgotten = self.give_up_element(group, remote);
+        if !forgotten
+            && remote.rmb != NONE
+            && let Some(g) = self.groups.at_mut(group)
+        {
+            // The peer may give it to the next connection: to be found first.
+            g.remote_rmbs.remove(&mut self.remote_rmbs, remote.rmb);
+            g.remote_rmbs.push_front(&mut self.remote_rmbs, remote.rmb);
         }
         self.return_element(conn, rmb.buffer, rmb.index);
         self.return_element(conn, send, 1);
@@ -312,7 +320,6 @@ impl Engine<'_> {
             let deadline = now.after(idle);
             self.buffers.set_deadline(index, Some(deadline));
         }
-        self.withdraw_if_due(index);
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.list_spare(index);

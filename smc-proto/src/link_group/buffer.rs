@@ -162,14 +162,6 @@ impl Buffer {
         self.agreement != Agreement::None
     }
 
-    /// Whether the peer is to be told that it goes: of no use on some link, it has no
-    /// user any more, but the peer knows it on others.
-    //= RMB-030
-    pub(crate) fn is_to_be_withdrawn(&self) -> bool {
-        let idle = self.retired && self.users == 0;
-        idle && self.ism.is_none() && self.agreement == Agreement::Confirmed
-    }
-
     /// Notes a control command as under way; `link` is the one it names, if any.
     pub(crate) fn start_control(
         &mut self,

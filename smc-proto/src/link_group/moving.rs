@@ -68,13 +68,26 @@ impl Engine<'_> {
         self.wake(conn);
     }
 
+    /// Moves a connection from a link that failed to another one: one that reaches the
+    /// memory of both sides if the connection may still write, else any. C, A and D follow
+    /// all data, and a CDC message needs no RMB.
+    //= RMB-021
+    //= FAILOVER-016
     fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
+        self.leave_finished_element(conn);
         let Some(record) = self.connections.at(conn) else {
             return;
         };
         let (remote, address) = (record.remote, record.target.address);
         let send_buffer = record.send_buffer;
-        let target = self.link_for_connection(group, remote.rmb, &[send_buffer]);
+        let writes = record
+            .connection
+            .as_ref()
+            .is_none_or(Connection::may_still_write);
+        let target = match writes {
+            true => self.link_for_connection(group, remote.rmb, &[send_buffer]),
+            false => self.link_for_connection(group, NONE, &[]),
+        };
         if target == NONE {
             self.strand_connection(conn, group);
             return;

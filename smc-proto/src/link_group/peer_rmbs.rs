@@ -3,6 +3,7 @@
 use super::remote_rmb::{self, RemoteRmb};
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::{Connection, FatalCause};
+use crate::connection_record::RemoteElement;
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::wire::types::{RKey, RToken};
@@ -40,11 +41,14 @@ impl Engine<'_> {
     /// without another write (AMB-50). Whether it was known. Of several RMBs with this
     /// key the peer withdraws one that no connection uses (RMB-028).
     pub(crate) fn forget_rkey(&mut self, group: u32, position: u8, rkey: RKey) -> bool {
-        let Some(g) = self.groups.at_mut(group) else {
+        if self.groups.at(group).is_none() {
             return false;
-        };
-        let list = g.remote_rmbs;
+        }
         let find = |engine: &mut Self, unused: bool| {
+            // The list is another one once an RMB that no link reaches is forgotten.
+            let Some(list) = engine.groups.at(group).map(|g| g.remote_rmbs) else {
+                return NONE;
+            };
             let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
             let fits =
                 |rmb: &RemoteRmb| rmb.has_key(position, rkey) && !(unused && rmb.is_in_use());
@@ -87,21 +91,37 @@ impl Engine<'_> {
         });
     }
 
-    /// Gives up the peer's element of a connection that will not write any more.
-    fn leave_finished_element(&mut self, conn: u32) {
+    /// Gives up the peer's element of a connection that will not write any more. An RMB
+    /// that no link reaches is forgotten with its last element, as no message of the peer
+    /// can name it.
+    pub(super) fn leave_finished_element(&mut self, conn: u32) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };
+        let group = record.group;
         if record
             .connection
             .as_ref()
             .is_some_and(Connection::has_closed)
         {
             let remote = record.leave_remote();
-            if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {
-                rmb.elements().remove(remote.index);
-            }
+            self.give_up_element(group, remote);
         }
+    }
+
+    /// Notes that no connection writes to an element of the peer any more: whether its RMB
+    /// was forgotten with it, because no link reaches it.
+    pub(super) fn give_up_element(&mut self, group: u32, remote: RemoteElement) -> bool {
+        let reachable = self.is_reachable(group, remote.rmb);
+        let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) else {
+            return false;
+        };
+        rmb.elements().remove(remote.index);
+        let forgotten = !reachable && rmb.elements().is_empty();
+        if forgotten {
+            self.remove_remote_rmb(group, remote.rmb);
+        }
+        forgotten
     }
 
     pub(crate) fn remove_remote_rmb(&mut self, group: u32, index: u32) {
@@ -134,13 +154,11 @@ impl Engine<'_> {
 
     /// Ends a connection whose remote element must not be written any more.
     fn cut_off(&mut self, conn: u32, cause: FatalCause) {
-        let remote = match self.connections.at_mut(conn) {
-            Some(record) => record.leave_remote(),
-            None => return,
+        let Some(record) = self.connections.at_mut(conn) else {
+            return;
         };
-        if let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) {
-            rmb.elements().remove(remote.index);
-        }
+        let (group, remote) = (record.group, record.leave_remote());
+        self.give_up_element(group, remote);
         self.with_connection(conn, |connection, now, config| {
             connection.on_fatal(now, &config.connection, cause);
         });

@@ -73,9 +73,10 @@ impl Engine<'_> {
         let active = self.groups.at(group).is_some_and(|g| g.is_active());
         self.each_buffer(group, |engine, index| {
             engine.poke_buffer(index);
-            // One that lacked but a link that is gone can be given out again.
+            // One that lacked but a link that is gone can be given out again: all that wait
+            // for one are woken below.
             if active {
-                engine.list_spare(index);
+                engine.relist_buffer(index);
             }
             if engine.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
                 engine.on_buffer_changed(group, index);
@@ -138,7 +139,6 @@ impl Engine<'_> {
         self.wake_rendezvous(group);
         self.wake(waiter);
         self.run_wakes();
-        self.withdraw_if_due(index);
         self.drop_absent_buffer(index);
         self.poke_buffer(index);
         self.on_addition_progress(group);

@@ -265,7 +265,6 @@ impl Engine<'_> {
             NONE => self.wake_rendezvous(group),
             waiter => self.wake(waiter),
         }
-        self.withdraw_if_due(buffer);
         self.list_spare(buffer);
     }
 }

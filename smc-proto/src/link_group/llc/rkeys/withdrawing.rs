@@ -1,6 +1,6 @@
 //! Own RMBs that nobody needs are withdrawn: DELETE RKEY.
 
-use super::super::super::{Agreement, Buffer};
+use super::super::super::Agreement;
 use super::super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
@@ -51,18 +51,6 @@ impl Engine<'_> {
         self.buffers.set_deadline(index, None);
         self.list_spare(index);
         self.queue_agreement(group, index);
-    }
-
-    /// The same of one that is of no use any more, when its last user has left.
-    //= RMB-030
-    pub(in super::super::super) fn withdraw_if_due(&mut self, index: u32) {
-        if self
-            .buffers
-            .at(index)
-            .is_some_and(Buffer::is_to_be_withdrawn)
-        {
-            self.withdraw_rmb(index);
-        }
     }
 
     //= LLC-070
