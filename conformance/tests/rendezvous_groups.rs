@@ -1,7 +1,7 @@
 //! The group a server chooses for a connection, or founds (RFC 7609 3.5.2).
 
 use conformance::check;
-use conformance::script::{Peer, Script};
+use conformance::script::{Kind, Peer, Script};
 use smc_proto::connection::Shutdown;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::ConnectionFlags;
@@ -96,6 +96,25 @@ fn a_queued_proposal_founds_a_group_if_the_other_takes_too_long() {
     s.wait(Duration::from_secs(3));
     check!(s, s.expect_accept(second).first_contact, true);
     check!(s, s.endpoint.usage().groups, 2);
+    s.end();
+}
+
+#[test]
+fn a_proposal_that_waited_in_the_queue_gets_no_more_time_than_another_one() {
+    //= RENDEZVOUS-057 test
+    //= CLC-067 test
+    let mut s = Script::server();
+    s.server_accepts();
+    s.adapter.hold = Some(Kind::CreateQp);
+    let second = s.server_wants_rmb();
+    s.wait(Duration::from_secs(3));
+    check!(s, s.endpoint.usage().groups, 2);
+    s.wait(Duration::from_millis(1_900));
+    s.expect_silence();
+    // The client waits 6 s for an Accept: it gets a Decline before that.
+    s.wait(Duration::from_millis(200));
+    s.expect_decline(second, DiagnosisCode::REGISTER_BUFFER);
+    s.release();
     s.end();
 }
 

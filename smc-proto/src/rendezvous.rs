@@ -40,7 +40,7 @@ use crate::id::NONE;
 use crate::link_group::{Role, handshake_list};
 use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
 use crate::wire::cdc_ism::CdcIsm;
@@ -126,6 +126,9 @@ pub struct Handshake {
     pub(crate) early: [Option<Cdc>; 2],
     /// End of the present wait.
     pub(crate) deadline: Option<Instant>,
+    /// End of all local work until Accept or Confirm leaves, however often it begins
+    /// anew: the peer's wait for that message goes on meanwhile.
+    pub(crate) prepared_by: Option<Instant>,
     /// End of the whole rendezvous.
     pub(crate) overall: Instant,
     links: [Links; 3],
@@ -220,6 +223,7 @@ impl Handshake {
             queued_on: NONE,
             early: [None; 2],
             deadline: None,
+            prepared_by: None,
             overall,
             links: [Links::UNLINKED; 3],
         }
@@ -298,7 +302,21 @@ impl Handshake {
         self.former.hash(hasher);
         self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);
+        until(self.prepared_by, now).hash(hasher);
         until(Some(self.overall), now).hash(hasher);
+    }
+
+    /// Begins or resumes the local work before Accept or Confirm. The first call of a
+    /// rendezvous sets when it ends at the latest, `wait` from now.
+    //= CLC-067
+    pub(crate) fn prepare(&mut self, now: Instant, wait: Duration) {
+        self.state = State::Preparing;
+        self.deadline = Some(self.prepare_by(now, wait));
+    }
+
+    /// When Accept or Confirm must leave: `wait` from the first call of a rendezvous.
+    pub(crate) fn prepare_by(&mut self, now: Instant, wait: Duration) -> Instant {
+        *self.prepared_by.get_or_insert(now.after(wait))
     }
 
     //= CLC-068

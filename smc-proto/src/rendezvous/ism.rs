@@ -122,8 +122,7 @@ impl Engine<'_> {
             return;
         };
         let config = &self.core.config;
-        h.state = State::Preparing;
-        h.deadline = Some(self.core.now.after(config.timeouts.control_command));
+        h.prepare(self.core.now, config.timeouts.control_command);
         let usual = config.dmb.unwrap_or(config.receive_buffer);
         let receive = h.options.receive_buffer.unwrap_or(usual);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);

@@ -96,7 +96,8 @@ impl Engine<'_> {
     }
 
     /// Takes Accept or Confirm back that did not leave yet if what it promises does not
-    /// hold any more; it waits until that is restored, or becomes Decline.
+    /// hold any more. It waits until that is restored, or becomes Decline. The time for it
+    /// does not begin anew.
     //= RENDEZVOUS-056
     fn review_word(&mut self, handshake: u32, conn: u32, role: Role) {
         let first_contact = self
@@ -106,14 +107,10 @@ impl Engine<'_> {
         if first_contact || matches!(self.prepared(conn, role), Prepared::Yes) {
             return;
         }
-        let wait = self
-            .core
-            .now
-            .after(self.core.config.timeouts.control_command);
+        let (now, wait) = (self.now(), self.core.config.timeouts.control_command);
         self.core.clc_out.remove(&mut self.handshakes, handshake);
         if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.state = State::Preparing;
-            h.deadline = Some(wait);
+            h.prepare(now, wait);
         }
         self.arm_handshake(handshake);
         self.advance_preparing(handshake, conn, role);
@@ -184,15 +181,11 @@ impl Engine<'_> {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
+        let (now, wait) = (self.now(), self.core.config.timeouts.control_command);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let wait = self
-            .core
-            .now
-            .after(self.core.config.timeouts.control_command);
-        h.state = State::Preparing;
-        h.deadline = Some(wait);
+        h.prepare(now, wait);
         let peer = h.peer;
         self.enter_group(conn, group, link);
         if self

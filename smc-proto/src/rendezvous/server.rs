@@ -118,11 +118,12 @@ impl Engine<'_> {
     /// A group that is being formed is worth waiting for (AMB-40): one round trip
     /// later this is a subsequent contact.
     pub(super) fn queue_on(&mut self, handshake: u32, group: u32) {
-        let wait = self.now().after(self.core.config.timeouts.llc_reply);
+        let (now, timeouts) = (self.now(), self.core.config.timeouts);
         if let Some(h) = self.handshakes.at_mut(handshake) {
+            let most = h.prepare_by(now, timeouts.control_command);
             h.state = State::Queued;
             h.queued_on = group;
-            h.deadline = Some(wait);
+            h.deadline = Some(now.after(timeouts.llc_reply).min(most));
         }
         if let Some(g) = self.groups.at_mut(group) {
             g.queued.push_back(&mut self.handshakes, handshake);
