@@ -120,3 +120,18 @@ fn a_further_link_is_not_put_off_for_ever() {
     s.over(1).expect_confirm_rkey();
     s.end();
 }
+
+#[test]
+fn a_link_that_was_never_confirmed_is_deleted_before_another_one() {
+    //= LLCSER-003 test
+    let (mut s, _) = Script::server_adding_third();
+    // Both are at the RNICs that fail. The answer to ADD LINK is not here yet.
+    s.break_link(2);
+    s.expect_silence();
+    s.remove_rnic(3);
+    let first = s.over(1).expect_delete_link();
+    check!(s, first.link.0, 3);
+    s.agree(1, first);
+    check!(s, s.over(1).expect_delete_link().link.0, 2);
+    s.end();
+}

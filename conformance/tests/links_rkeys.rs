@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use conformance::check;
 use conformance::script::{Peer, Script};
+use smc_proto::completion::RdmaCompletion;
 use smc_proto::time::Duration;
 use smc_proto::wire::llc::{ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::DiagnosisCode;
@@ -265,5 +266,32 @@ fn a_continuation_of_nothing_is_refused() {
     refused(&mut s, 2, Peer::rkey_continuation(7, &[4]));
     refused(&mut s, 1, Peer::rkey_continuation(7, &[3, 4]));
     check!(s, s.endpoint.usage().links, 4);
+    s.end();
+}
+
+#[test]
+fn a_confirm_rkey_that_waits_to_be_posted_does_not_name_a_link_that_is_deleted() {
+    //= LLC-066 test
+    let (mut s, _, _) = Script::two_link_client();
+    let second = s.client_wants_rmb(2);
+    let own = LlcMessage::ConfirmRkey(s.over(1).expect_confirm_rkey());
+    let refused = Peer::rkey_reply(&own, RkeyFlags::NEGATIVE | RkeyFlags::RETRY);
+    s.over(1).send(refused);
+    // The repetition is due, and DELETE LINK is here, before anything is polled.
+    s.now = s.now.after(Duration::from_millis(50));
+    s.endpoint.handle_timeout(s.now);
+    let payload = &Peer::delete_link(2).emit()[..];
+    let link = s.link_no(1);
+    let received = RdmaCompletion::Received { link, payload };
+    s.endpoint.handle_rdma(s.now, received);
+    s.pump();
+    check!(s, s.over(1).expect_delete_link_reply().link.0, 2);
+    s.skip_hints();
+    let again = s.over(1).expect_confirm_rkey();
+    check!(s, again.others.len(), 0);
+    s.over(1)
+        .send(Peer::reply_to(&LlcMessage::ConfirmRkey(again)));
+    s.expect_confirm(second);
+    s.expect_established(second);
     s.end();
 }

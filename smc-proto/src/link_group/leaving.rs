@@ -55,6 +55,7 @@ impl Engine<'_> {
             g.lost_links = true;
         }
         self.review_symmetry(group);
+        self.rewrite_announcement(group, link);
         self.move_handshakes(link);
         if !orderly {
             self.close_link(link);

@@ -2,7 +2,7 @@
 
 use super::super::Role;
 use super::super::link::FreeFlowing;
-use super::super::standing::{Departure, Standing, Word};
+use super::super::standing::{Departure, LinkTold, Standing, Word};
 use super::Flow;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -65,14 +65,20 @@ impl Engine<'_> {
         }
     }
 
+    /// The link to be deleted next. A link that was never confirmed comes first: its
+    /// deletion ends the exchange that was to add it, which the peer may still answer.
+    //= LLCSER-003
     fn next_departure(&self, group: u32) -> Option<(u32, Departure)> {
         self.select_links(group, |_| true)
-            .find_map(|(index, link)| {
+            .filter_map(|(index, link)| {
                 let departure = link.standing.departure()?;
                 // A server that deletes in order lets its data complete first.
                 let waits = departure.orderly && departure.quieting && !link.is_free_of_data();
-                (departure.word == Word::Due && !waits).then_some((index, departure))
+                let due = departure.word == Word::Due && !waits;
+                due.then_some((link.told != LinkTold::Nothing, index, departure))
             })
+            .min_by_key(|(confirmed, ..)| *confirmed)
+            .map(|(_, index, departure)| (index, departure))
     }
 
     /// A link that works: another one, or the one to be deleted itself.

@@ -91,6 +91,40 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
+    /// Writes CONFIRM RKEY anew, from the beginning, if the message that is to be posted next
+    /// may name a link that leaves: the deletion may be agreed on before it is posted.
+    //= LLC-066
+    pub(in super::super::super) fn rewrite_announcement(&mut self, group: u32, leaves: u32) {
+        let Some(Flow::ConfirmRkey {
+            buffer,
+            attempts,
+            carrier,
+            links,
+            ..
+        }) = self.groups.at(group).map(|g| g.flow)
+        else {
+            return;
+        };
+        let active = self.active_links(group);
+        let named = self
+            .links
+            .at(leaves)
+            .is_some_and(|l| links.contains(l.position));
+        let waits = self.links.at(carrier).is_some_and(|l| l.request.is_some());
+        let sendable = self
+            .buffers
+            .at(buffer)
+            .is_some_and(|b| b.is_registered_on(active))
+            && self.rkey_carrier(group, buffer) != NONE;
+        if carrier == leaves || !named || !waits || !sendable {
+            return;
+        }
+        if let Some(l) = self.links.at_mut(carrier) {
+            l.request = None;
+        }
+        self.send_confirm_rkey(group, buffer, attempts);
+    }
+
     //= LLC-059
     //= LLC-060
     pub(in super::super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
