@@ -10,7 +10,7 @@ use smc_transport_sim::capture::reader::CapturedFrame;
 
 use crate::known::{Known, Place};
 use crate::order::{Order, Placed};
-use crate::report::{Finding, Report};
+use crate::report::{Finding, Omission, Report};
 use crate::rule::{Judgement, Row, Rule};
 use crate::rules;
 use crate::state::link::QpAddress;
@@ -96,6 +96,11 @@ impl Checker {
         for placed in self.order.finish() {
             self.placed(placed);
         }
+        let known = &self.known;
+        self.report.withdraw_if(|finding| {
+            let lost = |omission: Omission| !known.is_used_since(omission, finding.frame);
+            finding.omission.is_some_and(lost)
+        });
         self.report.seen.groups = self.known.groups_begun();
         self.report.findings.sort_by_key(|finding| finding.frame);
         self.report
@@ -194,6 +199,7 @@ impl Checker {
         };
         if let Some(link) = group.links.get_mut(place.link) {
             *link.used.of_mut(from) = true;
+            *link.last.of_mut(from) = at.frame;
         }
         if from == Side::Server {
             group.settled |= group.addition.is_none() && what.goes_on();
@@ -290,19 +296,31 @@ fn tell(
 ) {
     let doubtful = group.is_some_and(|(_, gaps)| gaps) && !rule.bears_gaps();
     let judgement = match judgement {
-        Judgement::Wrong(_) | Judgement::Early(_) | Judgement::Known(..) if doubtful => {
+        Judgement::Wrong(_)
+        | Judgement::Early(_)
+        | Judgement::Omits { .. }
+        | Judgement::Known(..)
+            if doubtful =>
+        {
             Judgement::Unknown
         }
         judgement => judgement,
     };
     let early = matches!(judgement, Judgement::Early(_));
+    let group = group.map(|(number, _)| number);
+    let omission = match judgement {
+        Judgement::Omits { link, by, .. } => group.map(|group| Omission { group, link, by }),
+        _ => None,
+    };
     let (sentence, known) = match judgement {
         Judgement::Fine => return,
         Judgement::Unknown => {
             *report.unjudged.entry(rule.name).or_default() += 1;
             return;
         }
-        Judgement::Wrong(sentence) | Judgement::Early(sentence) => (sentence, None),
+        Judgement::Wrong(sentence)
+        | Judgement::Early(sentence)
+        | Judgement::Omits { sentence, .. } => (sentence, None),
         Judgement::Known(deviation, sentence) => (sentence, Some(deviation)),
     };
     report.add(Finding {
@@ -312,6 +330,7 @@ fn tell(
         sentence,
         known,
         early,
-        group: group.map(|(number, _)| number),
+        group,
+        omission,
     });
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use smc_proto::wire::types::Qpn;
 
+use crate::report::Omission;
 use crate::state::connection::ConnectionNumber;
 use crate::state::group::{Group, GroupNumber};
 use crate::state::link::{LinkEnd, LinkIndex, QpAddress};
@@ -35,6 +36,13 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Whether a side sent anything on the link that it left out behind this frame.
+    pub(crate) fn is_used_since(&self, omission: Omission, frame: u64) -> bool {
+        let group = self.groups.get(&omission.group);
+        let link = group.and_then(|group| group.link(omission.link));
+        link.is_some_and(|link| *link.last.of(omission.by) > frame)
+    }
+
     /// A TCP connection, new or known.
     pub(crate) fn stream(&mut self, number: u64) -> &mut Stream {
         if !self.streams.contains_key(&number) && self.streams.len() >= MAX_STREAMS {

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::deviation::{Deviation, Whose};
 use crate::rule::Rule;
+use crate::state::group::GroupNumber;
+use crate::state::link::LinkIndex;
+use crate::state::side::Side;
 
 /// Findings that are kept; further ones are only counted.
 const MAX_FINDINGS: usize = 10_000;
@@ -27,6 +30,17 @@ pub struct Finding {
     pub early: bool,
     /// The link group that it is about.
     pub(crate) group: Option<u64>,
+    /// The link that was left out, if that is what was found.
+    pub(crate) omission: Option<Omission>,
+}
+
+/// A link of its group that a message leaves out. The sender may have lost it, which DELETE
+/// LINK over another link announces in a moment, or never if no other link is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Omission {
+    pub(crate) group: GroupNumber,
+    pub(crate) link: LinkIndex,
+    pub(crate) by: Side,
 }
 
 impl Finding {
@@ -103,9 +117,20 @@ impl Report {
     /// Takes back what was found in a group from a frame on: messages are missing
     /// there that might explain it.
     pub(crate) fn withdraw(&mut self, group: u64, since: u64) {
+        self.withdraw_if(|finding| finding.group == Some(group) && finding.frame >= since);
+    }
+
+    /// Takes back that a side left out a link which it had lost, as it turns out: since
+    /// this time.
+    pub(crate) fn excuse(&mut self, omission: Omission, since: u64) {
+        self.withdraw_if(|finding| finding.omission == Some(omission) && finding.time >= since);
+    }
+
+    /// Takes back findings that cannot be judged after all.
+    pub(crate) fn withdraw_if(&mut self, doubtful: impl Fn(&Finding) -> bool) {
         let unjudged = &mut self.unjudged;
         self.findings.retain(|finding| {
-            let doubtful = finding.group == Some(group) && finding.frame >= since;
+            let doubtful = doubtful(finding);
             if doubtful {
                 *unjudged.entry(finding.rule.name).or_default() += 1;
             }

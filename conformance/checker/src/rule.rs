@@ -3,6 +3,8 @@
 use core::fmt;
 
 use crate::deviation::Deviation;
+use crate::state::link::LinkIndex;
+use crate::state::side::Side;
 
 /// What a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -115,6 +117,12 @@ pub(crate) enum Judgement {
     /// A violation unless a timer has run out, which it cannot have by the clock of the
     /// capture.
     Early(String),
+    /// A violation unless the sender has lost the link that it leaves out.
+    Omits {
+        link: LinkIndex,
+        by: Side,
+        sentence: String,
+    },
     /// A violation that is known of some peers, and why.
     Known(&'static Deviation, String),
 }

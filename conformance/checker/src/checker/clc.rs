@@ -157,7 +157,7 @@ impl Checker {
             return;
         };
         let rmb = group.learn(place.owner, place.link, message.rtoken);
-        group.count(place.owner, rmb);
+        group.count(place.owner, rmb, place.link);
         let end = End {
             token: message.alert_token,
             rmb,

@@ -5,8 +5,10 @@ use smc_proto::wire::types::LinkNumber;
 
 use super::{Checker, Where, judge};
 use crate::known::Place;
+use crate::report::Omission;
 use crate::rules;
 use crate::rules::rkeys::is_refused;
+use crate::state::flow::CROSSING;
 use crate::state::group::{Addition, Group, MAX_LINKS, Request, Told};
 use crate::state::link::{Link, LinkEnd, LinkIndex, Stage};
 use crate::state::message::{Kind, Message};
@@ -59,6 +61,7 @@ impl Checker {
 
     fn note_llc(&mut self, here: Where, message: &Message) {
         let Where { place, from, at } = here;
+        self.excuse_omission(here, message);
         let Some(group) = self.known.groups.get_mut(&place.group) else {
             return;
         };
@@ -99,7 +102,9 @@ impl Checker {
                 }) = request
                 {
                     let owner = from.other();
-                    let rmb = group.learn(owner, place.link, asked.rtoken);
+                    let rmb = group
+                        .announced_before(owner, place.link, &asked)
+                        .unwrap_or_else(|| group.learn(owner, place.link, asked.rtoken));
                     group.learn_on(owner, rmb, place.link, asked.rtoken);
                     for other in &asked.others {
                         if let Some(link) = group.numbered(other.link) {
@@ -132,6 +137,31 @@ impl Checker {
             }
             _ => {}
         }
+    }
+
+    /// A side that asks to delete a link had lost it when it left it out a moment before,
+    /// unless the other side has asked first: that may follow from the omission.
+    fn excuse_omission(&mut self, here: Where, message: &Message) {
+        let Where { place, from, at } = here;
+        let Message::DeleteLink(delete) = message else {
+            return;
+        };
+        let Some(group) = self.known.groups.get(&place.group) else {
+            return;
+        };
+        let Some(index) = group.numbered(delete.link) else {
+            return;
+        };
+        if delete.reply || group.link(index).is_none_or(|link| link.doubtful) {
+            return;
+        }
+        let omission = Omission {
+            group: place.group,
+            link: index,
+            by: from,
+        };
+        self.report
+            .excuse(omission, at.time.saturating_sub(CROSSING));
     }
 
     fn note_add(
@@ -278,7 +308,8 @@ fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: O
         match rmb.map(|rmb| rmb.number) {
             Some(rmb) => {
                 group.learn_on(from, rmb, addition.link, pair.new);
-                group.count(from, rmb);
+                group.count(from, rmb, place.link);
+                group.count(from, rmb, addition.link);
                 told.rmbs.push(rmb);
             }
             None => told.odd = true,

@@ -221,7 +221,14 @@ fn on_all_links(view: &ClcView<'_>) -> Judgement {
     let mut lasting = group.up().filter(|(_, link)| !link.doubtful);
     let missing = lasting.find(|(index, _)| rmb.on(*index).is_none());
     match missing {
-        Some((_, link)) => wrong!("the RMB of {side} has no RToken on {}", link.name()),
+        Some((index, link)) => {
+            let sentence = format!("the RMB of {side} has no RToken on {}", link.name());
+            Judgement::Omits {
+                link: index,
+                by: side,
+                sentence,
+            }
+        }
         None => Judgement::Fine,
     }
 }

@@ -396,10 +396,11 @@ fn all_told(view: &LlcView<'_>) -> Judgement {
         let missing = view
             .group
             .rmbs(side)
-            // One that came meanwhile is told of behind the addition.
+            // One that came meanwhile is announced behind the addition, and so is one whose
+            // owner may not know yet that the peer has it on the carrying link.
             .find(|rmb| {
                 let here = rmb.on(addition.link).is_some() || rmb.during == Some(addition.link);
-                rmb.counted && !here
+                rmb.counted.contains(&addition.carrier) && !here
             });
         if missing.is_some() && told.odd {
             return Judgement::Known(

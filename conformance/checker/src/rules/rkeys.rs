@@ -102,7 +102,14 @@ fn every_link(view: &LlcView<'_>) -> Judgement {
         *index != view.index && !named && !link.doubtful
     });
     match missing {
-        Some((_, link)) => wrong!("CONFIRM RKEY says nothing of {}", link.name()),
+        Some((index, link)) => {
+            let sentence = format!("CONFIRM RKEY says nothing of {}", link.name());
+            Judgement::Omits {
+                link: index,
+                by: view.from,
+                sentence,
+            }
+        }
         None => Judgement::Fine,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use smc_proto::wire::llc::{ConfirmRkey, LinkRToken};
 use smc_proto::wire::types::{AlertToken, LinkNumber, PeerId, RKey, RToken};
 
 use super::connection::{Connection, ConnectionNumber, End};
@@ -177,11 +178,34 @@ impl Group {
         all.push_back(Rmb {
             number,
             rtokens: vec![(link, rtoken)],
-            counted: false,
+            counted: Vec::new(),
             withdrawn: false,
             during,
         });
         number
+    }
+
+    /// The RMB of an announcement that has no RToken yet on the link that carries it, but
+    /// the one that an entry names on another link: it is announced again, as its owner
+    /// lost the answer to the first announcement with the link that carried that.
+    pub(crate) fn announced_before(
+        &self,
+        owner: Side,
+        link: LinkIndex,
+        again: &ConfirmRkey,
+    ) -> Option<RmbNumber> {
+        let mut live = self.rmbs(owner);
+        if live.any(|rmb| rmb.has_key(link, again.rtoken.rkey)) {
+            return None;
+        }
+        let named = |rmb: &&Rmb| {
+            let entry = |entry: &LinkRToken| {
+                let on = self.numbered(entry.link);
+                on.is_some_and(|on| rmb.on(on) == Some(entry.rtoken))
+            };
+            rmb.on(link).is_none() && again.others.iter().any(entry)
+        };
+        self.rmbs(owner).find(named).map(|rmb| rmb.number)
     }
 
     /// Notes that an RMB has this RToken on a link.
@@ -198,11 +222,13 @@ impl Group {
         }
     }
 
-    /// Notes that the owner of an RMB named it by itself.
-    pub(crate) fn count(&mut self, owner: Side, rmb: RmbNumber) {
+    /// Notes that the owner of an RMB named it by its RToken on a link.
+    pub(crate) fn count(&mut self, owner: Side, rmb: RmbNumber, link: LinkIndex) {
         let mut all = self.rmbs.of_mut(owner).iter_mut();
-        if let Some(rmb) = all.find(|one| one.number == rmb) {
-            rmb.counted = true;
+        if let Some(rmb) = all.find(|one| one.number == rmb)
+            && !rmb.counted.contains(&link)
+        {
+            rmb.counted.push(link);
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Link {
     pub(crate) whole: bool,
     /// Whether anything of a side was seen on it.
     pub(crate) used: Pair<bool>,
+    /// The frame of a side's last message or RDMA WRITE on it.
+    pub(crate) last: Pair<u64>,
     /// Whether packets of a side are missing in the capture.
     pub(crate) gaps: Pair<bool>,
     /// When it went, in nanoseconds.
@@ -75,6 +77,7 @@ impl Link {
             was_up: !whole,
             whole,
             used: Pair::default(),
+            last: Pair::default(),
             gaps: Pair::default(),
             gone_at: 0,
             left: Pair::default(),

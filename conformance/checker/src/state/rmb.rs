@@ -13,10 +13,10 @@ pub(crate) struct Rmb {
     pub(crate) number: RmbNumber,
     /// Its RToken on each link.
     pub(crate) rtokens: Vec<(LinkIndex, RToken)>,
-    /// Whether its owner named it since, or first told of it, so that it is known to
-    /// count it among its RMBs: the answer to CONFIRM RKEY may have been lost behind
-    /// the tap.
-    pub(crate) counted: bool,
+    /// Links on which its owner has named it, and therefore knows that the peer knows it
+    /// there: the answer to CONFIRM RKEY may have been lost behind the tap, or not have been
+    /// processed yet.
+    pub(crate) counted: Vec<LinkIndex>,
     /// Whether its owner withdrew it and the peer knows.
     pub(crate) withdrawn: bool,
     /// The link that was being added when it came.

@@ -19,9 +19,9 @@ use std::path::Path;
 
 use smc_checker::Checker;
 use smc_proto::wire::cdc::Cdc;
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 use smc_transport_sim::capture::reader::CaptureReader;
-use story::told::{of_kernels, whole, write};
+use story::told::{delete_link, of_kernels, test_link, whole, write};
 use story::{CLIENT, Line, SERVER, Story, What};
 
 /// What a test changes, and the rules that are to find it.
@@ -132,6 +132,51 @@ fn a_validation_may_name_the_message_before_the_one_that_was_completed() {
     assert_eq!(naming(3), []);
     assert_eq!(naming(2), [("cdc-written-first", false)]);
     assert_eq!(naming(1), [("cdc-written-first", true)]);
+}
+
+/// The server leaves link 2 out when it announces an RMB for a new connection.
+fn with_link_2_left_out(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
+    let story = with(|s| {
+        for name in ["confirm rkey", "confirm rkey reply"] {
+            if let LlcMessage::ConfirmRkey(m) = s.line(name).llc() {
+                m.other_links = 0;
+                m.others.clear();
+            }
+        }
+        change(s);
+    });
+    let found = story.up_to("confirm 2").judged().findings;
+    found.iter().map(|f| f.rule.name).collect()
+}
+
+/// DELETE LINK of link 2 over link 1, which was lost.
+fn lost_link_2(from: usize) -> Line {
+    let message = delete_link(2, DeleteLinkFlags::empty(), false);
+    Line::new("lost", 0, from, What::Llc(LlcMessage::DeleteLink(message)))
+}
+
+#[test]
+fn a_link_that_is_left_out_is_one_that_goes_on_being_used() {
+    let used = || llc(SERVER, 1, test_link(false));
+    let both = ["rkey-every-link", "contact-rmb-on-all-links"];
+    // Neither over it nor about it is anything sent any more.
+    let found = with_link_2_left_out(|_| {});
+    assert!(found.is_empty(), "{found:?}");
+    let found = with_link_2_left_out(|s| s.insert_behind("accept 2", used()));
+    assert_eq!(found, both);
+    // A message that was posted before may still leave.
+    let found = with_link_2_left_out(|s| {
+        s.insert_behind("accept 2", used());
+        s.insert_behind("new", lost_link_2(SERVER));
+    });
+    assert!(found.is_empty(), "{found:?}");
+    // The client takes a link that is left out for lost, and so does the server then.
+    let found = with_link_2_left_out(|s| {
+        s.insert_behind("accept 2", used());
+        s.insert_behind("new", lost_link_2(CLIENT));
+        s.insert_behind("lost", lost_link_2(SERVER));
+    });
+    assert_eq!(found, both);
 }
 
 #[test]
