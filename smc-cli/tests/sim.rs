@@ -108,6 +108,38 @@ fn a_link_that_a_client_has_asked_to_delete_needs_no_rkey_of_a_new_connection() 
     }
 }
 
+#[test]
+fn a_link_that_its_sender_has_lost_needs_no_rkey() {
+    //= LLC-069 test
+    for seeds in ["20324..20325", "23896..23897", "34549..34550"] {
+        let outcome = smcx(["sim", "--seeds", seeds, "--quiet"]);
+        assert_eq!(outcome.status, 0, "{}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+#[test]
+fn an_rmb_whose_owner_has_not_read_the_answer_yet_need_not_be_in_add_link() {
+    //= LLC-018 test
+    let outcome = smcx(["sim", "--seeds", "23997..23998", "--quiet"]);
+    assert_eq!(outcome.status, 0, "{}{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
+fn what_seeds_have_found_stays_mended() {
+    //= LLCSER-003 test
+    //= LLC-066 test
+    //= LLC-080 test
+    for seeds in [
+        "65842..65843",
+        "54720..54721",
+        "49541..49542",
+        "88316..88317",
+    ] {
+        let outcome = smcx(["sim", "--seeds", seeds, "--quiet"]);
+        assert_eq!(outcome.status, 0, "{}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
 fn failing() -> Findings {
     let failed = |seed, what: &[&str]| Failed {
         seed,

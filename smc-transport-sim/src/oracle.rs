@@ -110,17 +110,14 @@ impl End {
 }
 
 impl Conduct {
-    /// Whether every octet arrived at both ends, and both ended in order. A side
-    /// that closed may give its element away before the other one has heard of
-    /// its close, which then ends there as a conflict, with nothing lost.
+    /// Whether every byte arrived at both ends, and both ended in order.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let [one, other] = &self.ends;
         let in_order = |end: &End| {
             matches!(
                 end.fate(),
-                Fate::Closed(CloseReason::Normal | CloseReason::RmbeConflict)
-                    | Fate::Tcp { reset: false }
+                Fate::Closed(CloseReason::Normal) | Fate::Tcp { reset: false }
             )
         };
         one.read == other.planned && other.read == one.planned && in_order(one) && in_order(other)

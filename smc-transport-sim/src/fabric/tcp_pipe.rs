@@ -134,8 +134,18 @@ impl Fabric {
         self.hosts.get_mut(usize::from(host.0))?.notices.pop_front()
     }
 
-    /// A reset from the middle of the network: both sides hear of it.
+    /// A reset from the middle of the network, to both sides. It arrives behind all that is
+    /// in flight, in either direction, and before all that is sent later, so that nothing
+    /// which is seen behind it has an effect.
     fn tcp_break(&mut self, tcp: TcpId) {
+        let arrivals = [Side::Client, Side::Server]
+            .map(|side| self.tcp.end_mut(tcp, side).map(|end| end.last_arrival));
+        let latest = arrivals.into_iter().flatten().max();
+        for side in [Side::Client, Side::Server] {
+            if let (Some(end), Some(latest)) = (self.tcp.end_mut(tcp, side), latest) {
+                end.last_arrival = latest;
+            }
+        }
         for side in [Side::Client, Side::Server] {
             if let Some(end) = self.tcp.end_mut(tcp, side)
                 && !end.reset

@@ -46,10 +46,6 @@ fn all_octets_and_an_orderly_end_are_complete() {
         conduct.survivable = false;
     };
     assert_eq!(verdict(over_tcp), Ok(Outcome::CompleteOverTcp));
-    let late = |conduct: &mut Conduct| {
-        conduct.ends[1].state.closed = Some(CloseReason::RmbeConflict);
-    };
-    assert_eq!(verdict(late), Ok(Outcome::Complete));
 }
 
 #[test]
@@ -60,6 +56,12 @@ fn a_connection_with_a_way_through_must_complete() {
         conduct.ends[0].state.closed = Some(CloseReason::LinksLost);
     };
     assert!(verdict(lost).unwrap_err().contains("LinksLost"));
+    // A side that has sent its close uses the peer's RMB no more, so that the peer may
+    // withdraw it: no connection ends by that.
+    let conflict = |conduct: &mut Conduct| {
+        conduct.ends[1].state.closed = Some(CloseReason::RmbeConflict);
+    };
+    assert!(verdict(conflict).unwrap_err().contains("RmbeConflict"));
     // With a fault that took all links, the same is all right.
     let excused = |conduct: &mut Conduct| {
         lost(conduct);
