@@ -250,18 +250,15 @@ impl State {
         }
     }
 
-    /// Saves octets that have arrived: the memory they lie in goes with the peer that
-    /// wrote them, which may have ended well.
+    /// Saves bytes that have arrived: the memory they lie in goes with the peer that
+    /// wrote them, which may have ended well. Urgent bytes are saved already: all events
+    /// of the engine are handled before the next completion of the device is polled.
     pub(super) fn save_octets(&mut self, peer: IsmGid, now: Instant) {
         let peer = Gid128 {
             gid: peer.gid,
             ext: peer.gid_ext,
         };
         let theirs = |entry: &&Entry| entry.peer.is_some_and(|of| of.gid == peer);
-        let conns: Vec<_> = self.sockets.iter().flatten().filter(theirs).collect();
-        let conns: Vec<_> = conns.into_iter().map(|entry| entry.conn).collect();
-        // Octets behind an urgent one are saved, too.
-        conns.iter().for_each(|conn| self.keep_urgent(*conn, now));
         for entry in self.sockets.iter().flatten().filter(theirs) {
             let Some(mut conn) = self.engine.conn(entry.conn) else {
                 continue;
