@@ -128,6 +128,12 @@ impl SharedRegion {
         self.reaper = Some(reaper);
     }
 
+    /// Whether a thread of its own gives pages back.
+    #[cfg(test)]
+    pub(crate) fn has_reaper(&self) -> bool {
+        self.reaper.is_some()
+    }
+
     /// Gives pages back, from an offset on which is that of a page. In a child, nothing: its
     /// parent goes on with them.
     fn discard_from(&self, at: usize) {

@@ -312,3 +312,19 @@ fn a_peer_whose_bells_could_take_memory_gets_no_channel() {
     let refused = begun.finish(std::time::Instant::now()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::InvalidData);
 }
+
+//= SHM-056 test
+#[test]
+fn a_thread_of_its_own_gives_pages_of_a_strangers_files_back() {
+    let own = rustix::process::geteuid().as_raw();
+    for (uid, by_thread) in [(own, false), (own + 1, true)] {
+        let mut device = Device::open().unwrap();
+        let (mut channel, _bells, far) = begun_by_hostile(&device, HOSTILE);
+        channel.uid = uid;
+        device.adopt(channel).unwrap();
+        let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
+        let own = device.dmbs.at(dmb.0).unwrap();
+        assert_eq!(own.region.has_reaper(), by_thread);
+        drop(far);
+    }
+}

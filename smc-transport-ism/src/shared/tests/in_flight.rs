@@ -11,7 +11,7 @@ use crate::shared::in_flight::{OF_A_USER, OF_ALL};
 use crate::shared::message::Message;
 use crate::shared::outbox::STALLED;
 use crate::shared::pairing::{Peer, Reach};
-use crate::shared::socket::{Received, WINDOW};
+use crate::shared::socket::{Received, Socket, WINDOW};
 
 fn registered(device: &mut Device) -> usize {
     let reports = std::iter::from_fn(|| (0..600).find_map(|_| device.poll()));
@@ -144,4 +144,26 @@ fn a_user_cannot_begin_more_channels_than_it_can_have() {
         device.reach(&Peer { gid, uid }).may_greet
     });
     assert_eq!(allowed.count(), OF_A_STRANGER);
+}
+
+/// Only what a stranger has not read holds its socket.
+//= SHM-042 test
+#[test]
+fn a_socket_is_kept_for_what_a_stranger_has_not_read_and_for_nothing_else() {
+    let own = rustix::process::geteuid().as_raw();
+    for (uid, reads, kept) in [
+        (own, true, 0),
+        (own, false, 0),
+        (stranger(1), true, 0),
+        (stranger(1), false, 1),
+    ] {
+        let mut device = Device::open().unwrap();
+        let (near, far) = Socket::pair().unwrap();
+        near.send(Message::Wake, None).unwrap();
+        if reads {
+            assert!(matches!(far.receive(), Received::Message(..)));
+        }
+        device.bury(uid, near);
+        assert_eq!(device.in_flight.left(), kept, "{uid} {reads}");
+    }
 }
