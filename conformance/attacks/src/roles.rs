@@ -8,6 +8,8 @@ pub mod victim;
 use std::io::{self, BufRead};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use std::time::Duration;
+
 use smc_sockets::{Policy, Settings, Stack};
 
 /// Runs the role that the arguments name: limit of descriptors, limit of a file's bytes
@@ -37,6 +39,8 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
 /// The operating system's, or what is wrong with the policy.
 pub fn stack() -> io::Result<Stack> {
     let mut settings = Settings::default();
+    // What carries a connection is to depend on the attack, not on how busy the machine is.
+    settings.patience.grace = Duration::from_millis(50);
     settings.policy = Policy::find()?;
     Stack::with(settings)
 }
