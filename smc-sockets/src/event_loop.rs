@@ -94,7 +94,13 @@ pub struct EventLoop {
     ready: Arc<ReadyList>,
     /// Has the descriptor of the device and the event of the list.
     poller: OwnedFd,
+    /// The descriptor may have become readable since the last turn.
+    slept: bool,
+    turns: u32,
 }
+
+/// Turns without sleep after which the sockets of peers are read: they bring what is rare.
+const TURNS: u32 = 64;
 
 /// A stream that became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,6 +143,8 @@ impl EventLoop {
             attachment: shard.attach(),
             ready,
             poller,
+            slept: false,
+            turns: 0,
             stack,
         })
     }
@@ -186,7 +194,10 @@ impl EventLoop {
     pub fn drive(&mut self, ready: &mut Vec<Ready>) -> io::Result<usize> {
         self.process.check()?;
         self.ready.wakes_up();
-        self.attachment.poll(true);
+        self.turns = self.turns.wrapping_add(1);
+        let slept = std::mem::replace(&mut self.slept, false);
+        self.attachment
+            .poll(slept || self.turns.is_multiple_of(TURNS));
         let before = ready.len();
         self.ready.drain(|token, readable, writable| {
             ready.push(Ready {
@@ -210,10 +221,19 @@ impl EventLoop {
         }
         let turn = self.attachment.next();
         if turn == Turn::Yield {
-            std::thread::yield_now();
+            self.attachment.yield_cpu();
         }
-        let sleeps = matches!(turn, Turn::Parked | Turn::Over) && self.ready.falls_asleep();
-        Ok(if sleeps { Wait::Sleep } else { Wait::Poll })
+        self.slept = matches!(turn, Turn::Parked | Turn::Over) && self.ready.falls_asleep();
+        Ok(if self.slept { Wait::Sleep } else { Wait::Poll })
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        // In a child, a thread of the parent may have had the lock at the fork.
+        if self.process.is_current() {
+            self.ready.close();
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::waiting::Direction;
 /// The tasks and the event loop that wait for one stream.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    /// Which of the [`READ`], [`WRITE`] and [`WATCHED`] the list has.
+    /// Which of [`READ`], [`WRITE`] and [`WATCHED`] the list has, and [`DRIVEN`].
     present: AtomicU8,
     list: Mutex<List>,
 }
@@ -37,6 +37,7 @@ pub(crate) struct Waiters {
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 const WATCHED: u8 = 4;
+const DRIVEN: u8 = 8;
 
 #[derive(Default)]
 struct List {
@@ -95,6 +96,37 @@ impl Waiters {
         self.present.load(Ordering::Relaxed) & direction.bit() != 0
     }
 
+    /// Whether what waits for the stream is driven by a runtime that polls the device, so that
+    /// an attempt need not poll it.
+    #[inline]
+    pub(crate) fn are_driven(&self) -> bool {
+        self.present.load(Ordering::Relaxed) & DRIVEN != 0
+    }
+
+    /// Sets [`Self::are_driven`].
+    pub(crate) fn set_driven(&self, driven: bool) {
+        match driven {
+            true => self.present.fetch_or(DRIVEN, Ordering::Relaxed),
+            false => self.present.fetch_and(!DRIVEN, Ordering::Relaxed),
+        };
+    }
+
+    /// Removes everything that waits: the stream is used no more. Callers do not hold the
+    /// endpoint's lock.
+    pub(crate) fn clear(&self) {
+        let mut list = self.list();
+        let all = (
+            std::mem::take(&mut list.read),
+            std::mem::take(&mut list.write),
+            list.watch.take(),
+        );
+        self.present.store(0, Ordering::Relaxed);
+        drop(list);
+        if let Some(watch) = &all.2 {
+            watch.end();
+        }
+    }
+
     /// Registers the task of a `poll` method, in place of the one before. Callers hold the
     /// endpoint's lock, and drop what is returned without it.
     pub(crate) fn register(&self, direction: Direction, waker: &Waker) -> Option<Waker> {
@@ -151,7 +183,9 @@ impl Waiters {
             None => self.present.fetch_and(!WATCHED, Ordering::Relaxed),
         };
         debug_assert_eq!(bits & WATCHED != 0, list.watch.is_some());
-        std::mem::replace(&mut list.watch, watch)
+        let before = std::mem::replace(&mut list.watch, watch);
+        before.iter().for_each(|watch| watch.end());
+        before
     }
 
     /// Takes the wakers of a direction, to be invoked once the endpoint's lock, which callers
@@ -181,6 +215,8 @@ pub(crate) struct Watch {
     token: usize,
     /// Directions of it that are on the list.
     listed: AtomicU8,
+    /// The stream is not registered under this token any more.
+    ended: AtomicBool,
     ready: Arc<ReadyList>,
 }
 
@@ -189,7 +225,7 @@ pub(crate) struct Watch {
 /// Another thread may poll the device and list a stream while the loop sleeps: it wakes the
 /// loop by an event descriptor.
 pub(crate) struct ReadyList {
-    streams: Mutex<Vec<Arc<Watch>>>,
+    listed: Mutex<Listed>,
     /// The loop sleeps, or is about to.
     asleep: AtomicBool,
     /// The event was raised and is to be cleared.
@@ -197,13 +233,26 @@ pub(crate) struct ReadyList {
     event: OwnedFd,
 }
 
+#[derive(Default)]
+struct Listed {
+    streams: Vec<Arc<Watch>>,
+    /// The loop has ended.
+    closed: bool,
+}
+
 impl Watch {
     pub(crate) fn new(token: usize, ready: Arc<ReadyList>) -> Arc<Self> {
         Arc::new(Self {
             token,
             listed: AtomicU8::new(0),
+            ended: AtomicBool::new(false),
             ready,
         })
+    }
+
+    /// Ends the registration: the stream is not listed under this token from now on.
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     /// Adds the stream to the list, unless it is there.
@@ -218,7 +267,7 @@ impl ReadyList {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
-            streams: Mutex::default(),
+            listed: Mutex::default(),
             asleep: AtomicBool::new(false),
             raised: AtomicBool::new(false),
             event: rustix::event::eventfd(0, flags)?,
@@ -231,11 +280,20 @@ impl ReadyList {
     }
 
     fn push(&self, watch: Arc<Watch>) {
-        self.streams().push(watch);
+        {
+            let mut listed = self.listed();
+            // The stream has this list, which would have the stream for ever.
+            if listed.closed {
+                return;
+            }
+            listed.streams.push(watch);
+        }
         if self.asleep.swap(false, Ordering::AcqRel) {
-            self.raised.store(true, Ordering::Release);
-            // It cannot be full: it was cleared before the loop fell asleep.
+            // If it is full, it wakes as well.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            // Behind the write: a loop that woke for another reason must not take the flag and
+            // leave the event.
+            self.raised.store(true, Ordering::Release);
         }
     }
 
@@ -244,7 +302,7 @@ impl ReadyList {
     pub(crate) fn falls_asleep(&self) -> bool {
         // A thread that lists something after the list was seen empty sees the flag.
         self.asleep.store(true, Ordering::Release);
-        let empty = self.streams().is_empty();
+        let empty = self.is_empty();
         if !empty {
             self.wakes_up();
         }
@@ -259,20 +317,31 @@ impl ReadyList {
         }
     }
 
-    fn streams(&self) -> MutexGuard<'_, Vec<Arc<Watch>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.streams().is_empty()
+        self.listed().streams.is_empty()
+    }
+
+    /// Ends the list with its loop.
+    pub(crate) fn close(&self) {
+        let mut listed = self.listed();
+        listed.closed = true;
+        let streams = std::mem::take(&mut listed.streams);
+        drop(listed);
+        drop(streams);
     }
 
     /// Removes all streams from the list and hands each out with its token and whether it is
     /// ready for reading and for writing.
     pub(crate) fn drain(&self, mut each: impl FnMut(usize, bool, bool)) {
-        for watch in self.streams().drain(..) {
+        for watch in self.listed().streams.drain(..) {
             let listed = watch.listed.swap(0, Ordering::AcqRel);
-            each(watch.token, listed & READ != 0, listed & WRITE != 0);
+            if !watch.ended.load(Ordering::Acquire) {
+                each(watch.token, listed & READ != 0, listed & WRITE != 0);
+            }
         }
     }
 }
@@ -356,5 +425,39 @@ mod tests {
         waiters.watch(None);
         notify(&waiters, Read);
         assert!(list.is_empty());
+    }
+
+    /// A loop that wakes for another reason, at whatever moment, leaves no event raised.
+    #[test]
+    fn the_event_is_cleared_by_a_loop_that_woke_by_itself() {
+        use std::sync::Barrier;
+        const ROUNDS: usize = 20_000;
+        let list = Arc::new(ReadyList::new().unwrap());
+        let (lists, step) = (list.clone(), Arc::new(Barrier::new(2)));
+        let meets = step.clone();
+        let other = std::thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                meets.wait();
+                Watch::new(1, lists.clone()).notify(Read);
+                meets.wait();
+            }
+        });
+        for round in 0..ROUNDS {
+            assert!(list.falls_asleep());
+            step.wait();
+            for _ in 0..round % 2_000 {
+                std::hint::spin_loop();
+            }
+            list.wakes_up();
+            step.wait();
+            list.wakes_up();
+            list.drain(|_, _, _| {});
+            let flags = rustix::event::PollFlags::IN;
+            let mut polled = [rustix::event::PollFd::new(&list.event, flags)];
+            let now = rustix::time::Timespec::default();
+            let raised = rustix::event::poll(&mut polled, Some(&now)).unwrap();
+            assert_eq!(raised, 0, "round {round}");
+        }
+        other.join().unwrap();
     }
 }

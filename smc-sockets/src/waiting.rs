@@ -75,7 +75,7 @@ fn wait<'a, T>(
             return done;
         }
     }
-    if socket.is_nonblocking() && via == Via::Ism && state.is_parked_by_loop() {
+    if socket.waiters.are_driven() && via == Via::Ism && state.is_parked_by_loop() {
         socket.mark(direction);
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -83,7 +83,13 @@ fn wait<'a, T>(
     // What comes first is most often what is waited for.
     if state.glance_of(shard, socket, now, 1) {
         match direction {
-            Direction::Read => socket.heard_at_once(),
+            Direction::Read => {
+                socket.heard_at_once();
+                // What this thread only peeks at stays for them.
+                if socket.waiters.has_tasks(direction) {
+                    state.notify_readers(socket, now);
+                }
+            }
             // What arrived at this look came without an event for those that read.
             Direction::Write => state.notify_readers(socket, now),
         }
@@ -168,7 +174,9 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
     let mut last = began;
     loop {
         let mut state = shard.lock();
-        state.glance_of(shard, socket, now, GLANCES);
+        if state.glance_of(shard, socket, now, GLANCES) && direction == Direction::Write {
+            state.notify_readers(socket, now);
+        }
         let ready = match direction {
             Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use smc_sockets::tokio::{SmcListener, SmcStream};
-use smc_sockets::{Patience, Settings, Stack};
+use smc_sockets::{EventLoop, Patience, Settings, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ROLE: &str = "SMC_SOCKETS_DESCRIPTORS_ROLE";
@@ -96,6 +96,27 @@ fn limited(role: &str, address: &str) -> Child {
         .env("SMC_POLICY", "")
         .stdout(Stdio::piped());
     command.spawn().unwrap()
+}
+
+/// A stream and its loop know each other: neither is kept by that.
+#[test]
+fn a_loop_that_ends_leaves_no_descriptor() {
+    let (server, client) = (stack(), stack());
+    let listener = smc_sockets::SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let near = smc_sockets::SmcStream::connect_on(&client, address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(far.carrier().is_smc(), "{}", far.carrier());
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    for _ in 0..100 {
+        let mut events = EventLoop::new(&server).unwrap();
+        events.register(&far, 0).unwrap();
+        events.drive(&mut Vec::new()).unwrap();
+    }
+    // The other test of this program opens a few.
+    assert!(descriptors() < before + 50, "{}", descriptors());
+    drop((far, near));
 }
 
 #[test]

@@ -345,3 +345,160 @@ fn streams_of_tcp_and_of_other_stacks_are_refused() {
     let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     refused(&SmcStream::from(tcp));
 }
+
+/// Lets a loop fall asleep, with nothing left that could wake it.
+fn fall_asleep(events: &mut EventLoop) {
+    loop {
+        while events.wait().unwrap() == Wait::Poll {
+            events.drive(&mut Vec::new()).unwrap();
+        }
+        if !is_woken(events, Duration::from_millis(200)) {
+            return;
+        }
+        events.drive(&mut Vec::new()).unwrap();
+    }
+}
+
+/// Whether the descriptor of a loop becomes readable in this time.
+fn is_woken(events: &EventLoop, within: Duration) -> bool {
+    let within = rustix::time::Timespec::try_from(within).unwrap();
+    poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&within)).unwrap() > 0
+}
+
+/// Waits until the end of a stream was seen.
+fn read_to_end(mut stream: &SmcStream) {
+    let end = Instant::now() + LONG;
+    while matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+        assert!(Instant::now() < end, "it does not end");
+    }
+}
+
+/// The loop sleeps and would be woken; a read elsewhere, which does not wait, polls by itself.
+#[test]
+fn a_stream_that_is_not_registered_is_read_while_a_loop_sleeps() {
+    let (server, client) = (stack(), stack());
+    let (mut far, mut near) = connection(&server, &client);
+    let mut events = EventLoop::new(&server).unwrap();
+    fall_asleep(&mut events);
+    for _ in 0..5 {
+        near.write_all(b"there").unwrap();
+        let end = Instant::now() + LONG;
+        let mut bytes = [0; 5];
+        while let Err(error) = far.read(&mut bytes) {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert!(Instant::now() < end, "nothing to read");
+        }
+        assert_eq!(&bytes, b"there");
+    }
+}
+
+/// A thread sleeps at the words of the peers that there were; a later peer's messages come over
+/// a socket, which the loop does not read.
+#[test]
+fn threads_are_woken_by_a_later_peer_beside_a_loop_that_does_not_run() {
+    let (server, first, second) = (stack(), stack(), stack());
+    let idle = EventLoop::new(&server).unwrap();
+    let (mut one, first) = connection(&server, &first);
+    one.set_nonblocking(false).unwrap();
+    let leads = std::thread::spawn(move || one.read(&mut [0; 1]).unwrap());
+    std::thread::sleep(Duration::from_millis(100));
+    let (mut two, mut second) = connection(&server, &second);
+    two.set_nonblocking(false).unwrap();
+    two.set_read_timeout(Some(LONG)).unwrap();
+    let (read, reads) = std::sync::mpsc::channel();
+    let waits = std::thread::spawn(move || {
+        for _ in 0..5 {
+            two.read_exact(&mut [0; 5]).unwrap();
+            read.send(()).unwrap();
+        }
+    });
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(50));
+        second.write_all(b"there").unwrap();
+        // Well before the time-out, at which a thread polls by itself.
+        reads.recv_timeout(LONG / 4).expect("it is woken");
+    }
+    waits.join().unwrap();
+    drop(first);
+    assert_eq!(leads.join().unwrap(), 0);
+    drop(idle);
+}
+
+/// Dropping a stream polls the device: what sleeps is to be woken by it afterwards.
+#[test]
+fn the_drop_of_a_stream_that_has_ended_leaves_a_sleeping_loop_wakeable() {
+    let (server, client) = (stack(), stack());
+    let (far, mut near) = connection(&server, &client);
+    let mut events = EventLoop::new(&server).unwrap();
+    events.register(&far, 2).unwrap();
+    for _ in 0..3 {
+        let (ended, reset) = connection(&server, &client);
+        reset.set_linger(Some(Duration::ZERO)).unwrap();
+        drop(reset);
+        read_to_end(&ended);
+        fall_asleep(&mut events);
+        drop(ended);
+        near.write_all(b"!").unwrap();
+        assert!(is_woken(&events, LONG / 4), "it sleeps on");
+        events.drive(&mut Vec::new()).unwrap();
+        assert!(would_block(&drain(&far).1));
+    }
+}
+
+#[test]
+fn the_drop_of_a_stream_that_has_ended_leaves_a_sleeping_thread_wakeable() {
+    let (server, client) = (stack(), stack());
+    let (mut far, mut near) = connection(&server, &client);
+    far.set_nonblocking(false).unwrap();
+    far.set_read_timeout(Some(LONG)).unwrap();
+    let (ended, reset) = connection(&server, &client);
+    reset.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(reset);
+    read_to_end(&ended);
+    let (read, reads) = std::sync::mpsc::channel();
+    let waits = std::thread::spawn(move || {
+        far.read_exact(&mut [0; 1]).unwrap();
+        read.send(()).unwrap();
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    drop(ended);
+    near.write_all(b"!").unwrap();
+    reads.recv_timeout(LONG / 4).expect("it is woken");
+    waits.join().unwrap();
+}
+
+#[test]
+fn a_stream_is_listed_no_more_once_it_is_dropped_or_deregistered() {
+    let (server, client) = (stack(), stack());
+    let (far, mut near) = connection(&server, &client);
+    let mut events = EventLoop::new(&server).unwrap();
+    let mut ready = Vec::new();
+    events.register(&far, 5).unwrap();
+    events.deregister(&far).unwrap();
+    assert_eq!(events.drive(&mut ready).unwrap(), 0, "it was listed before");
+    events.register(&far, 5).unwrap();
+    next(&mut events);
+    near.write_all(b"unread").unwrap();
+    drop(far);
+    read_to_end(&near);
+    drop(near);
+    fall_asleep(&mut events);
+    assert_eq!(events.drive(&mut ready).unwrap(), 0, "{ready:?}");
+}
+
+/// Another descriptor of the program wakes the loop, which decides again without driving.
+#[test]
+fn a_loop_that_decides_several_times_to_sleep_leaves_nothing_behind() {
+    let (server, client) = (stack(), stack());
+    let (mut far, mut near) = connection(&server, &client);
+    let mut events = EventLoop::new(&server).unwrap();
+    for _ in 0..10 {
+        fall_asleep(&mut events);
+    }
+    drop(events);
+    // Without a loop, a read that does not wait finds what was written before.
+    for _ in 0..200 {
+        near.write_all(b"there").unwrap();
+        far.read_exact(&mut [0; 5]).unwrap();
+    }
+}

@@ -678,3 +678,61 @@ async fn sockets_listen_and_connect() {
     client.write_all(b"!").await.unwrap();
     assert_eq!(server.read_u8().await.unwrap(), b'!');
 }
+
+/// A task peeks and leaves what wakes another one.
+#[tokio::test]
+async fn what_one_task_peeks_at_wakes_another() {
+    for round in 0..200 {
+        let (far, mut near) = pair_of_process().await;
+        let far = Arc::new(far);
+        let other = far.clone();
+        let waits = tokio::spawn(async move { other.readable().await });
+        for _ in 0..round % 5 {
+            tokio::task::yield_now().await;
+        }
+        near.write_all(b"two").await.unwrap();
+        let mut first = [0; 1];
+        while polled(1, far.peek(&mut first)).await.is_none() {}
+        let woken = timeout(LONG, waits).await.expect("it is woken");
+        woken.unwrap().unwrap();
+    }
+}
+
+/// The future of `block_on` polls for itself while it waits to write: what arrives then is of a
+/// task that reads.
+#[test]
+fn a_root_that_waits_to_write_takes_nothing_from_a_task_that_reads() {
+    const ROUNDS: u32 = 30_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (far, mut near) = pair().await;
+        while far.try_write(&[0; 65_536]).is_ok() {}
+        let (mut reads, mut writes) = far.into_split();
+        let (ack, mut acks) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while reads.read_u8().await.is_ok() {
+                ack.send(()).unwrap();
+            }
+        });
+        let peer = tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                near.write_all(b"!").await.unwrap();
+                let read = timeout(LONG, acks.recv()).await;
+                read.unwrap_or_else(|_| panic!("round {round} was never read"));
+            }
+            near
+        });
+        while !peer.is_finished() {
+            std::future::poll_fn(|context| {
+                let _ = std::pin::Pin::new(&mut writes).poll_write(context, b"no room");
+                Poll::Ready(())
+            })
+            .await;
+        }
+        peer.await.unwrap();
+    });
+}

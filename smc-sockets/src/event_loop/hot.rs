@@ -10,7 +10,7 @@
 //!               │ event                 ▼
 //!               └────────────────── sleeps
 //!   slept for longer than three budgets: the next budget is half as long
-//!   a gap in the loop's own time: the CPU is contended, no budget for 10 ms (to 640 ms)
+//!   a yield that takes long: the CPU is contended, no budget for 10 ms (to 640 ms)
 //! ```
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const MOST: Duration = Duration::from_micros(50);
 const LEAST: Duration = Duration::from_micros(20);
 /// Time without an event after which the CPU is yielded to a peer that may wait for it.
 const ALONE: Duration = Duration::from_micros(10);
-/// A gap between two turns that neither the loop's tasks nor an interrupt explains.
+/// A yield that takes longer gave the CPU to a thread that has no end of work.
 const GAP: Duration = Duration::from_micros(300);
 /// How long a contended CPU is not polled on: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(640));
@@ -36,8 +36,6 @@ pub(crate) struct HotPhase {
     budget: Duration,
     /// The last event, or wake-up.
     active: Option<Instant>,
-    /// When the loop yielded the CPU, if that was its last turn.
-    yielded: Option<Instant>,
     parked: Option<Instant>,
     /// Events since the last wake-up.
     events: u32,
@@ -57,7 +55,6 @@ impl HotPhase {
             most,
             budget: most,
             active: None,
-            yielded: None,
             parked: None,
             events: 0,
             contended_until: None,
@@ -68,7 +65,6 @@ impl HotPhase {
     /// The loop goes to sleep.
     pub(crate) fn parks(&mut self, now: Instant) {
         self.parked = Some(now);
-        self.yielded = None;
     }
 
     /// The loop was woken.
@@ -90,11 +86,6 @@ impl HotPhase {
 
     /// How the loop goes on after a turn, with or without an event.
     pub(crate) fn next(&mut self, now: Instant, progress: bool) -> Turn {
-        if let Some(yielded) = self.yielded.take()
-            && now.saturating_duration_since(yielded) > GAP
-        {
-            self.contended(now);
-        }
         if progress {
             // The first after a wake-up is what woke the loop.
             if self.events > 0 {
@@ -112,8 +103,14 @@ impl HotPhase {
         if idle < ALONE {
             return Turn::Hot;
         }
-        self.yielded = Some(now);
         Turn::Yield
+    }
+
+    /// The loop has yielded the CPU and has it again, after this time.
+    pub(crate) fn yielded(&mut self, now: Instant, took: Duration) {
+        if took > GAP {
+            self.contended(now);
+        }
     }
 
     fn contended(&mut self, now: Instant) {
@@ -186,7 +183,9 @@ mod tests {
             now += 20 * US;
             assert_eq!(hot.next(now, false), Turn::Yield);
             // The other had the CPU for a slice.
-            now += Duration::from_millis(3);
+            let slice = Duration::from_millis(3);
+            now += slice;
+            hot.yielded(now, slice);
             assert_eq!(hot.next(now, false), Turn::Parked);
             for _ in 0..2 {
                 assert!(polls(&mut hot, &mut now, US) <= US, "{backoff:?}");
@@ -200,9 +199,22 @@ mod tests {
         now += 20 * US;
         assert_eq!(hot.next(now, false), Turn::Yield);
         now += Duration::from_millis(3);
+        hot.yielded(now, Duration::from_millis(3));
         hot.next(now, false);
         now += BACKOFF.0;
         assert_eq!(polls(&mut hot, &mut now, US), MOST, "it begins anew");
+    }
+
+    #[test]
+    fn tasks_that_take_long_are_no_other_thread() {
+        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        hot.wakes(now);
+        now += 20 * US;
+        assert_eq!(hot.next(now, false), Turn::Yield);
+        hot.yielded(now, US);
+        now += Duration::from_millis(5);
+        assert_eq!(hot.next(now, true), Turn::Hot);
+        assert_eq!(polls(&mut hot, &mut now, US), MOST);
     }
 
     #[test]

@@ -88,9 +88,10 @@ impl Attention {
         self.threads + self.connections + self.parked_loops > 0
     }
 
-    /// Whether nothing but the driver polls the device for all that waits.
+    /// Whether something waits that no event loop polls the device for. A thread that sleeps at
+    /// the peers' words is woken by what rings, and not by what comes over sockets.
     pub(super) fn needs_driver(&self) -> bool {
-        self.loops == 0 || self.connections > 0 || self.threads > 0 && !self.led
+        self.loops == 0 || self.connections > 0 || self.threads > 0
     }
 }
 
@@ -242,6 +243,8 @@ impl State {
         if self.transports.is_due() {
             self.hear_rnics(shard, now);
         }
+        // A loop that never sleeps hands nothing over by itself.
+        self.assign_device(shard);
         let at = &mut self.attention;
         let over = at.recess.is_none_or(|recess| recess <= now);
         if over && !std::mem::take(&mut at.used) || at.is_urgent() {
@@ -407,5 +410,19 @@ mod tests {
             assert!(Instant::now() < end, "no timer for the deadline");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn a_loop_that_decides_twice_to_sleep_is_counted_once() {
+        let stack = Stack::open().unwrap();
+        let mut events = crate::EventLoop::new(&stack).unwrap();
+        for _ in 0..3 {
+            while events.wait().unwrap() == crate::Wait::Poll {
+                events.drive(&mut Vec::new()).unwrap();
+            }
+        }
+        drop(events);
+        let state = stack.shard().lock();
+        assert_eq!(state.attention.parked_loops, 0);
     }
 }

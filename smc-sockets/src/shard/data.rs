@@ -29,10 +29,16 @@ impl State {
         if !socket.lulls() {
             self.hear_at_once(shard, socket, now);
         }
-        if socket.is_marked() {
-            return self.read_at_mark(shard, socket, into, now);
+        let read = if socket.is_marked() {
+            self.read_at_mark(shard, socket, into, now)
+        } else {
+            self.read_on(shard, socket, into, now)
+        };
+        // An event loop that watches the stream goes on reading by itself.
+        if read.is_some() && socket.waiters.has_tasks(Direction::Read) {
+            self.notify_readers(socket, now);
         }
-        self.read_on(shard, socket, into, now)
+        read
     }
 
     /// Looks for something to read if there is nothing: once, or a few times for who would
@@ -83,10 +89,6 @@ impl State {
                 }
                 if socket.is_polled() && !self.is_readable(socket, now) {
                     socket.mark(Direction::Read);
-                }
-                // An event loop that watches the stream goes on reading by itself.
-                if socket.waiters.has_tasks(Direction::Read) {
-                    self.notify_readers(socket, now);
                 }
                 Some(Ok(octets as usize))
             }
@@ -206,6 +208,9 @@ impl State {
             // Nobody asks for it any more.
             self.set_urgent(conn, true);
             self.settle(shard, now);
+        } else {
+            // The device was polled, and may be awake now while others sleep.
+            self.leave(shard, now);
         }
     }
 

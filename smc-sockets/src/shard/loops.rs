@@ -34,7 +34,7 @@ use crate::process::Process;
 pub(crate) enum Turn {
     /// Runs its tasks and takes the next turn without sleeping.
     Hot,
-    /// As [`Self::Hot`], but lets other threads of this CPU run first.
+    /// As [`Self::Hot`], but calls [`Attachment::yield_cpu`] first.
     Yield,
     /// Sleeps until the device's descriptor is readable: the device is parked.
     Parked,
@@ -129,6 +129,14 @@ impl Attachment {
         }
     }
 
+    /// Lets other threads of this CPU run, as [`Turn::Yield`] asks for.
+    pub(crate) fn yield_cpu(&mut self) {
+        let begin = Instant::now();
+        std::thread::yield_now();
+        let end = Instant::now();
+        self.hot.yielded(end, end.saturating_duration_since(begin));
+    }
+
     /// Whether the endpoint is no more.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_over(&self) -> bool {
@@ -139,7 +147,9 @@ impl Attachment {
     fn park(&mut self, shard: &Arc<Shard>) -> bool {
         let mut state = shard.lock();
         let now = shard.coarse();
-        state.attention.parked_loops += 1;
+        if !mem::replace(&mut self.parked, false) {
+            state.attention.parked_loops += 1;
+        }
         state.settle(shard, now);
         let device = state.transports.ism.device();
         self.parked = device.is_parked() && !device.has_unread_sockets() && state.wakes.is_empty();

@@ -68,6 +68,7 @@ impl Drop for Held {
             // The parent's connection goes on.
             return;
         }
+        self.socket.waiters.clear();
         let Ok(Some(shard)) = self.smc() else {
             if let Some(stack) = &self.stack {
                 let shard = stack.shard();

@@ -26,6 +26,11 @@ impl SmcStream {
         self.smc()
     }
 
+    /// Says whether a runtime polls for the stream's tasks.
+    pub(crate) fn set_driven(&self, driven: bool) {
+        self.socket().waiters.set_driven(driven);
+    }
+
     /// Polls for a stream in this thread, for as long as that has paid lately; whether it is
     /// worth another attempt.
     ///
@@ -51,9 +56,11 @@ impl SmcStream {
         let socket = self.socket();
         let mut state = shard.lock();
         let now = shard.coarse();
-        if !looped && let Some(conn) = socket.conn() {
-            state.set_urgent(conn, true);
-            state.settle(shard, now);
+        if let Some(conn) = socket.conn().filter(|_| !socket.is_polled()) {
+            state.set_urgent(conn, !looped);
+            if !looped {
+                state.settle(shard, now);
+            }
         }
         let ready = match direction {
             Direction::Read => state.is_readable(socket, now),

@@ -142,7 +142,7 @@ impl Driver {
                 Turn::Parked => self.sleep().await,
                 Turn::Hot => self.pause(self.is_multi_thread).await,
                 Turn::Yield => {
-                    std::thread::yield_now();
+                    self.attachment.yield_cpu();
                     self.pause(false).await
                 }
             };

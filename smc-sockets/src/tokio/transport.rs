@@ -42,6 +42,7 @@ impl Direction {
 impl Transport {
     pub(super) fn new(stream: SmcStream) -> io::Result<Self> {
         if stream.carrier().is_smc() {
+            stream.set_driven(true);
             return Ok(Self::Smc(stream));
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -57,7 +58,10 @@ impl Transport {
 
     pub(super) fn into_inner(self) -> SmcStream {
         match self {
-            Self::Smc(stream) => stream,
+            Self::Smc(stream) => {
+                stream.set_driven(false);
+                stream
+            }
             Self::Tcp(stream) => stream.into_inner(),
         }
     }
@@ -75,7 +79,7 @@ impl Transport {
             (Self::Tcp(stream), Direction::Write) => return stream.poll_write(context, attempt),
         };
         let budget = ready!(coop::poll_proceed(context));
-        let mut spun = false;
+        let (mut spun, mut vain) = (false, false);
         loop {
             match attempt(stream) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -91,6 +95,11 @@ impl Transport {
                 }
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;
+            // Ready, and yet the attempt would wait: other tasks go first.
+            if std::mem::replace(&mut vain, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
     }
 
@@ -215,6 +224,8 @@ impl Drop for Waiter<'_> {
             stream,
             id: Some(id),
         } = self.wait
+            // In a child, a thread of the parent may have had the lock at the fork.
+            && !stream.is_inherited()
         {
             stream.forget_waiter(self.direction, id);
         }
