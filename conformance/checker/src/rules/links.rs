@@ -435,6 +435,12 @@ fn known_number(view: &LlcView<'_>) -> Judgement {
     if links.iter().any(|link| link.doubtful) {
         return Judgement::Unknown;
     }
+    // DELETE LINK of the link that was to carry it comes behind that of the new one.
+    let at_once = !delete.flags.contains(DeleteLinkFlags::ORDERLY);
+    let newest = links.iter().filter_map(|link| link.number).max();
+    if at_once && newest.is_some_and(|newest| delete.link.0 > newest.0) {
+        return Judgement::Unknown;
+    }
     wrong!(
         "the server deletes link {}, which there never was",
         delete.link
