@@ -43,7 +43,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Callers, Owners, Patience};
-use smc_transport_ism::shared::{Device, file_size_limit};
+use smc_transport_ism::shared::{Device, file_size_limit, mapping_limit};
 
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
@@ -250,9 +250,11 @@ impl Shard {
 
     /// What keeps this process from sharing memory now.
     //= SHM-050
+    //= SHM-074
     pub(crate) fn memory_limit(&self) -> Option<Limit> {
-        let most = file_size_limit().filter(|most| *most < self.dmb);
-        most.map(Limit::FileSize)
+        let file = file_size_limit().filter(|most| *most < self.dmb);
+        let file = file.map(Limit::FileSize);
+        file.or_else(|| mapping_limit().map(Limit::Mappings))
     }
 
     /// The time as the engine counts it.

@@ -1,66 +1,132 @@
-//! How one process tells another that a DMB has news, and sleeps when there is none.
+//! Doorbells: how one process notifies another of a CDC message in a DMB, and sleeps while
+//! there is none.
 //!
 //! Each side of a channel has [`Bells`] that it alone writes; the other maps them for
-//! reading only. So every word has one writer, ringing is two plain stores and a
-//! fence, and nobody can silence a peer's bells or hold it up.
+//! reading only. So every word has one writer, ringing takes plain stores and a fence, and
+//! no process can silence a peer's doorbells or hold it up.
 //!
 //! ```text
 //!  ringer                               listener
 //!  move, write CDC
-//!  leaf[slot] =       generation, n+1
-//!  group[of]  = slot, generation, n+1   group counted one more: that slot rang
-//!                                       several more: look at the group's leaves
+//!  leaf[slot]  = word                   top counted one more: that slot rang
+//!  top[of it]  = word                   several more: read the leaves below it
 //!  fence                                seen = the ringer's wakes
-//!  listener parked in a spell that      parked = a new spell, and where
-//!  was not woken yet?  wake it:         fence
-//!  a message through the socket, or     no group changed?  sleep at the socket, or
-//!  wakes = n+1 and a call to who        while wakes = seen; then parked = not
-//!  sleeps at that word
+//!  listener parked, and not woken       parked = a new number, and where
+//!  since?  wake it:                     fence
+//!  a message through the socket, or     no top changed?  sleep at the socket, or
+//!  wakes = n+1 and a call to wake       while wakes = seen; then parked = not
+//!  sleepers at that word
 //! ```
 //!
 //! The two fences make sleeping safe: of a ring and a parking that cross, either the
 //! ringer sees the parking or the listener sees the ring. While the listener spins,
 //! no system call is made.
 //!
+//! A word is the slot, the DMB's generation and the count of rings of its top. [`NEAR`]
+//! tops are groups of [`GROUP`] leaves in the first page. The last top is for all groups
+//! whose leaves are in further pages, [`Leaves`], which the ringer makes when it needs them:
+//!
+//! ```text
+//!  first page   tops   [ group 0 | group 1 | groups 2.. ]
+//!               groups [ 2 | 3 | 4 | 5 | 6 | ... ]          which of them rang
+//!               leaves [ 0 .. 255 ]
+//!  page 1       leaves [ 256 .. 767 ]     groups 2 to 5
+//!  page 2       leaves [ 768 .. 1279 ]    groups 6 to 9
+//! ```
+//!
+//! A ring there writes the leaf, the group and the top, in this order. The page may be
+//! missing at either end: it is still on its way, or one side had no memory for it. Then a
+//! ring whose top counted one more is known by its word, and where several rang, all slots of
+//! a changed group count as rung; so they do when a page arrives in which the ringer had rung
+//! before it made it. So a missing page costs work and loses no ring.
+//!
 //! A ringer may be hostile. What it writes only ever names a slot and a generation,
-//! which the listener looks up; it can cause work no larger than its own.
+//! which the listener looks up; it causes at most the work for a group of its own DMBs.
 
 use std::collections::VecDeque;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(not(loom))]
-const GROUPS: usize = 8;
+/// Leaves of a group.
 #[cfg(not(loom))]
 const GROUP: usize = 128;
-#[cfg(loom)]
-const GROUPS: usize = 1;
+/// Groups whose leaves are in the first page, and that have tops of their own.
+#[cfg(not(loom))]
+const NEAR: usize = 2;
+/// Groups of a further page.
+#[cfg(not(loom))]
+const OF_A_PAGE: usize = 4;
+/// Most further pages of a channel, each way.
+#[cfg(not(loom))]
+const PAGES: usize = 32;
+
 #[cfg(loom)]
 const GROUP: usize = 2;
+#[cfg(loom)]
+const NEAR: usize = 1;
+#[cfg(loom)]
+const OF_A_PAGE: usize = 1;
+#[cfg(loom)]
+const PAGES: usize = 1;
+
+/// Groups whose leaves are in further pages.
+const FAR: usize = PAGES * OF_A_PAGE;
 
 /// DMBs a channel can have each way.
-pub(crate) const SLOTS: u32 = (GROUPS * GROUP) as u32;
+pub(crate) const SLOTS: u32 = ((NEAR + FAR) * GROUP) as u32;
 
-const GENERATION_BITS: u32 = 16;
-/// Rings of a group are counted; a leaf holds the count of its last ring. At a ring
-/// every ten nanoseconds the count comes round after most of an hour.
-const COUNT_BITS: u32 = 38;
+/// Slots whose leaves are in the first page.
+pub(crate) const FIRST_PAGE: u32 = (NEAR * GROUP) as u32;
+
+const SLOT_BITS: u32 = 15;
+const GENERATION_BITS: u32 = 12;
+/// Rings below a top are counted. At a ring every ten nanoseconds the count starts again
+/// after twenty minutes.
+const COUNT_BITS: u32 = u64::BITS - SLOT_BITS - GENERATION_BITS;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
-/// What a group's word says beside its slot: what the slot's leaf says.
-const RUNG: u64 = (1 << (GENERATION_BITS + COUNT_BITS)) - 1;
+const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
+
+/// The bits of a generation that a word has.
+const GENERATION: u16 = (1 << GENERATION_BITS) - 1;
 
 /// Keeps what one side polls apart from what the other side writes: two lines of most
 /// processors, because they fetch them in pairs.
 #[repr(C, align(128))]
 struct Line<T>(T);
 
-/// Words that one side writes and the other reads.
+/// Words that one side writes and the other reads: the first page.
 #[repr(C)]
 pub(crate) struct Bells {
     parked: Line<AtomicU64>,
     wakes: Line<AtomicU32>,
-    groups: Line<[AtomicU64; GROUPS]>,
-    leaves: Line<[AtomicU64; GROUPS * GROUP]>,
+    /// One for each near group, and one for all further groups.
+    tops: Line<[AtomicU64; NEAR + 1]>,
+    /// The last ring of each further group.
+    groups: Line<[AtomicU64; FAR]>,
+    leaves: Line<[AtomicU64; NEAR * GROUP]>,
+}
+
+/// A further page of leaves.
+#[repr(C)]
+pub(crate) struct Leaves([AtomicU64; OF_A_PAGE * GROUP]);
+
+impl Leaves {
+    #[cfg(any(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+/// Further pages, as far as they are there.
+pub(crate) trait Pages {
+    /// A further page, the first of which is number 0.
+    fn page(&self, at: usize) -> Option<&Leaves>;
+}
+
+/// Further pages that the leaves of slots below `slots` need.
+pub(crate) fn pages_for(slots: u32) -> usize {
+    let groups = (slots as usize).div_ceil(GROUP);
+    groups.saturating_sub(NEAR).div_ceil(OF_A_PAGE).min(PAGES)
 }
 
 /// What rang: a DMB's slot and the low bits of its generation.
@@ -71,13 +137,36 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A slot, with the generation in a word of its bells.
-    fn of(slot: u32, word: u64) -> Self {
-        Self {
-            slot,
-            generation: (word >> COUNT_BITS) as u16,
-        }
+    /// Stands for the generation that the slot has now. No word has it.
+    const ANY: u16 = u16::MAX;
+
+    /// A slot and its generation, of which a word has the low bits.
+    pub(crate) fn new(slot: u32, generation: u32) -> Self {
+        let generation = generation as u16 & GENERATION;
+        Self { slot, generation }
     }
+
+    /// Whether this is a ring for a slot of this generation.
+    #[inline]
+    pub(crate) fn is_for(self, generation: u32) -> bool {
+        self.generation == generation as u16 & GENERATION || self.generation == Self::ANY
+    }
+
+    /// A slot, with the generation in a word of its doorbells.
+    fn of(slot: u32, word: u64) -> Self {
+        Self::new(slot, (word >> COUNT_BITS) as u32)
+    }
+
+    /// The slot and the generation that a word names.
+    fn named(word: u64) -> Self {
+        Self::of((word >> (GENERATION_BITS + COUNT_BITS)) as u32, word)
+    }
+}
+
+/// The top below which a slot is.
+#[inline]
+fn top_of(slot: u32) -> usize {
+    (slot as usize / GROUP).min(NEAR)
 }
 
 impl Bells {
@@ -87,34 +176,53 @@ impl Bells {
         Self {
             parked: Line(word(0)),
             wakes: Line(AtomicU32::new(0)),
+            tops: Line(core::array::from_fn(word)),
             groups: Line(core::array::from_fn(word)),
             leaves: Line(core::array::from_fn(word)),
         }
     }
 
-    /// Rings for a DMB. Everything this thread wrote before is seen by who hears it.
-    /// The caller then asks [`Waker::must_wake`].
-    pub(crate) fn ring(&self, ring: Ring) {
-        let rung = self.ring_leaf(ring);
-        self.ring_group(ring.slot, rung);
+    /// Rings for a DMB; whether there is a leaf for it. Everything this thread wrote before is
+    /// visible to the thread that reads the ring. The caller then asks [`Waker::must_wake`].
+    #[inline]
+    pub(crate) fn ring(&self, pages: &impl Pages, ring: Ring) -> bool {
+        let word = self.next_word(ring);
+        let has_leaf = match self.leaves.0.get(ring.slot as usize) {
+            Some(leaf) => {
+                leaf.store(word, Ordering::Release);
+                true
+            }
+            None => {
+                let has_leaf = ring_far_leaf(pages, ring.slot, word);
+                self.ring_group(ring.slot, word);
+                has_leaf
+            }
+        };
+        self.ring_top(ring.slot, word);
+        has_leaf
     }
 
-    fn ring_leaf(&self, ring: Ring) -> u64 {
-        let slot = (ring.slot % SLOTS) as usize;
-        let group = self.groups.0.get(slot / GROUP);
-        let count = group.map_or(0, |group| group.load(Ordering::Relaxed));
-        let rung = (u64::from(ring.generation) << COUNT_BITS) | (count.wrapping_add(1) & COUNT);
-        if let Some(leaf) = self.leaves.0.get(slot) {
-            leaf.store(rung, Ordering::Release);
+    /// The word of a ring: one more than the last below the same top.
+    #[inline]
+    fn next_word(&self, ring: Ring) -> u64 {
+        let top = self.tops.0.get(top_of(ring.slot));
+        let count = top.map_or(0, |top| top.load(Ordering::Relaxed));
+        (u64::from(ring.slot) << (GENERATION_BITS + COUNT_BITS))
+            | (u64::from(ring.generation & GENERATION) << COUNT_BITS)
+            | (count.wrapping_add(1) & COUNT)
+    }
+
+    fn ring_group(&self, slot: u32, word: u64) {
+        let at = (slot as usize / GROUP).checked_sub(NEAR);
+        if let Some(group) = at.and_then(|at| self.groups.0.get(at)) {
+            group.store(word, Ordering::Release);
         }
-        rung
     }
 
-    fn ring_group(&self, slot: u32, rung: u64) {
-        let slot = slot % SLOTS;
-        if let Some(group) = self.groups.0.get(slot as usize / GROUP) {
-            let slot = u64::from(slot) << (GENERATION_BITS + COUNT_BITS);
-            group.store(slot | rung, Ordering::Release);
+    #[inline]
+    fn ring_top(&self, slot: u32, word: u64) {
+        if let Some(top) = self.tops.0.get(top_of(slot)) {
+            top.store(word, Ordering::Release);
         }
     }
 
@@ -190,31 +298,46 @@ impl Waker {
     }
 }
 
-/// What a listener has heard of a peer's bells.
+/// Writes a leaf in a further page; whether that is there.
+fn ring_far_leaf(pages: &impl Pages, slot: u32, word: u64) -> bool {
+    let at = (slot as usize).saturating_sub(NEAR * GROUP);
+    let (page, at) = (at / (OF_A_PAGE * GROUP), at % (OF_A_PAGE * GROUP));
+    let leaf = pages.page(page).and_then(|page| page.0.get(at));
+    if let Some(leaf) = leaf {
+        leaf.store(word, Ordering::Release);
+    }
+    leaf.is_some()
+}
+
+/// What a listener has read of a peer's doorbells.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    groups: [u64; GROUPS],
+    tops: [u64; NEAR + 1],
+    /// Words of further groups, as far as there are DMBs.
+    groups: Vec<u64>,
     leaves: Vec<u64>,
-    heard: VecDeque<Ring>,
+    /// Rings that were found together and not returned yet.
+    found: VecDeque<Ring>,
     crowded: bool,
-    /// The group to be looked at next.
+    /// The top to be read next.
     turn: usize,
 }
 
-/// What a look at a group brings.
+/// What a top brings.
 enum News {
     None,
     One(Ring),
-    /// The leaves tell which.
+    /// The groups and leaves tell which.
     Several,
 }
 
 impl Listener {
     pub(crate) fn new() -> Self {
         Self {
-            groups: [0; GROUPS],
+            tops: [0; NEAR + 1],
+            groups: Vec::new(),
             leaves: Vec::new(),
-            heard: VecDeque::new(),
+            found: VecDeque::new(),
             crowded: false,
             turn: 0,
         }
@@ -222,30 +345,31 @@ impl Listener {
 
     /// The next ring, of slots below `slots`.
     #[inline]
-    pub(crate) fn next(&mut self, bells: &Bells, slots: u32) -> Option<Ring> {
-        self.heard.pop_front().or_else(|| self.look(bells, slots))
+    pub(crate) fn next(&mut self, bells: &Bells, pages: &impl Pages, slots: u32) -> Option<Ring> {
+        let found = self.found.pop_front();
+        found.or_else(|| self.look(bells, pages, slots))
     }
 
-    /// Whether the last ring heard was not the only one of its group by then.
+    /// Whether the last ring read was not the only one below its top by then.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.crowded
     }
 
-    /// Looks at the groups, each in its turn, for the first with news.
+    /// Reads the tops, each in its turn, up to the first that has changed.
     #[inline]
-    fn look(&mut self, bells: &Bells, slots: u32) -> Option<Ring> {
-        let groups = (slots as usize).div_ceil(GROUP).min(GROUPS);
-        for _ in 0..groups {
-            // The one after the last that was heard: no group keeps the others unheard.
-            let at = if self.turn < groups { self.turn } else { 0 };
+    fn look(&mut self, bells: &Bells, pages: &impl Pages, slots: u32) -> Option<Ring> {
+        let tops = (slots as usize).div_ceil(GROUP).min(NEAR + 1);
+        for _ in 0..tops {
+            // The one after the last that had changed: no top keeps rings of others waiting.
+            let at = if self.turn < tops { self.turn } else { 0 };
             self.turn = at + 1;
             match self.compare(bells, at, slots) {
                 News::None => {}
                 News::One(ring) => return Some(ring),
                 News::Several => {
-                    self.search(bells, at);
-                    if let Some(ring) = self.heard.pop_front() {
+                    self.search(bells, pages, at, slots);
+                    if let Some(ring) = self.found.pop_front() {
                         return Some(ring);
                     }
                 }
@@ -254,15 +378,15 @@ impl Listener {
         None
     }
 
-    /// What a group says beyond what was heard of it.
+    /// What a top says beyond what was read of it.
     #[inline]
     fn compare(&mut self, bells: &Bells, at: usize, slots: u32) -> News {
-        let (Some(group), Some(before)) = (bells.groups.0.get(at), self.groups.get_mut(at)) else {
+        let (Some(top), Some(before)) = (bells.tops.0.get(at), self.tops.get_mut(at)) else {
             return News::None;
         };
         // The acquire pairs with the ringer's release: whatever it moved before is
-        // there for who reads on.
-        let now = group.load(Ordering::Acquire);
+        // there for the reads behind this one.
+        let now = top.load(Ordering::Acquire);
         if now == *before {
             return News::None;
         }
@@ -270,17 +394,21 @@ impl Listener {
         *before = now;
         self.crowded = rings > 1;
         if self.leaves.len() < slots as usize {
-            self.leaves.resize(slots as usize, 0);
+            self.make_room(slots);
         }
-        let ring = Ring::of((now >> (GENERATION_BITS + COUNT_BITS)) as u32, now);
-        if rings != 1 || ring.slot as usize / GROUP != at {
+        let ring = Ring::named(now);
+        if rings != 1 || top_of(ring.slot) != at {
             return News::Several;
         }
-        let heard = self.leaves.get_mut(ring.slot as usize);
-        // Not if it was found already, while looking for those before it.
-        match heard.filter(|heard| **heard != now & RUNG) {
-            Some(heard) => {
-                *heard = now & RUNG;
+        let group = (ring.slot as usize / GROUP).checked_sub(NEAR);
+        if let Some(group) = group.and_then(|group| self.groups.get_mut(group)) {
+            *group = now;
+        }
+        let known = self.leaves.get_mut(ring.slot as usize);
+        // Not if it was found already, together with those before it.
+        match known.filter(|known| **known != now) {
+            Some(known) => {
+                *known = now;
                 News::One(ring)
             }
             None => News::None,
@@ -288,15 +416,87 @@ impl Listener {
     }
 
     #[cold]
-    fn search(&mut self, bells: &Bells, group: usize) {
-        let numbered = (0u32..).zip(bells.leaves.0.iter().zip(&mut self.leaves));
-        for (slot, (leaf, before)) in numbered.skip(group * GROUP).take(GROUP) {
+    fn make_room(&mut self, slots: u32) {
+        self.leaves.resize(slots as usize, 0);
+        let groups = (slots as usize).div_ceil(GROUP).saturating_sub(NEAR);
+        self.groups.resize(groups, 0);
+    }
+
+    /// Whether something rang below the last top, at last in a further page from number `pages`
+    /// on, below `slots`.
+    #[inline]
+    pub(crate) fn lacks_page(&self, bells: &Bells, pages: usize, slots: u32) -> bool {
+        let [.., before] = self.tops;
+        let [.., top] = &bells.tops.0;
+        let now = top.load(Ordering::Acquire);
+        let slot = Ring::named(now).slot;
+        now != before && slot < slots && pages < pages_for(slot + 1)
+    }
+
+    /// A further page has arrived whose ringer may have rung there before it made the page: takes
+    /// what rang in its groups.
+    ///
+    /// Such a ring is in no leaf. It is in its group's word, which was written before the page was
+    /// sent.
+    //= SHM-071
+    pub(crate) fn add_rung_page(&mut self, bells: &Bells, page: usize, slots: u32) {
+        self.make_room(slots);
+        let groups = bells.groups.0.iter().zip(&mut self.groups).enumerate();
+        let mut changed = [None; OF_A_PAGE];
+        for ((at, (group, before)), changed) in groups.skip(page * OF_A_PAGE).zip(&mut changed) {
+            let now = group.load(Ordering::Acquire);
+            *changed = (now != *before).then_some(at);
+            *before = now;
+        }
+        for at in changed.into_iter().flatten() {
+            self.take_all(NEAR + at, slots);
+        }
+    }
+
+    /// Finds what rang below a top.
+    #[cold]
+    fn search(&mut self, bells: &Bells, pages: &impl Pages, top: usize, slots: u32) {
+        if let Some(leaves) = bells.leaves.0.chunks(GROUP).nth(top) {
+            return self.compare_leaves(top, leaves);
+        }
+        for (at, group) in bells.groups.0.iter().enumerate() {
+            let Some(before) = self.groups.get_mut(at) else {
+                return;
+            };
+            let now = group.load(Ordering::Acquire);
+            if now == *before {
+                continue;
+            }
+            *before = now;
+            let page = pages.page(at / OF_A_PAGE);
+            let leaves = page.and_then(|page| page.0.chunks(GROUP).nth(at % OF_A_PAGE));
+            match leaves {
+                Some(leaves) => self.compare_leaves(NEAR + at, leaves),
+                None => self.take_all(NEAR + at, slots),
+            }
+        }
+    }
+
+    /// Finds the leaves of a group that have changed.
+    fn compare_leaves(&mut self, group: usize, leaves: &[AtomicU64]) {
+        let from = group * GROUP;
+        let known = self.leaves.iter_mut().skip(from);
+        for (slot, (leaf, before)) in (from as u32..).zip(leaves.iter().zip(known)) {
             let now = leaf.load(Ordering::Acquire);
             if now != *before {
                 *before = now;
-                self.heard.push_back(Ring::of(slot, now));
+                self.found.push_back(Ring::of(slot, now));
             }
         }
+    }
+
+    /// Takes all slots of a group for rung: the page of its leaves is missing.
+    //= SHM-071
+    fn take_all(&mut self, group: usize, slots: u32) {
+        let from = (group * GROUP) as u32;
+        let generation = Ring::ANY;
+        let all = (from..slots.min(from + GROUP as u32)).map(|slot| Ring { slot, generation });
+        self.found.extend(all);
     }
 }
 

@@ -16,8 +16,10 @@ mod system_calls;
 
 pub(crate) use reaper::{Reaper, Reapers};
 
-pub(crate) use file::BellsOf;
-pub use file::file_size_limit;
+#[cfg(test)]
+pub(crate) use file::tests_limit;
+pub(crate) use file::{BellsOf, PagesOf};
+pub use file::{file_size_limit, mapping_limit};
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -52,6 +54,9 @@ pub(crate) struct SharedRegion {
     process: Process,
     /// Who gives its pages back, if another user has the file.
     reaper: Option<Reaper>,
+    /// Counts it, if it is a file's.
+    #[allow(dead_code)]
+    counted: Option<file::Counted>,
 }
 
 impl SharedRegion {
@@ -66,6 +71,7 @@ impl SharedRegion {
             map,
             process: Process::current(),
             reaper: None,
+            counted: None,
         }
     }
 

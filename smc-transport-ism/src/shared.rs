@@ -38,8 +38,8 @@ mod spin;
 mod waiting;
 mod words;
 
-pub use crate::memory::file_size_limit;
-pub use device::Device;
+pub use crate::memory::{file_size_limit, mapping_limit};
+pub use device::{Device, Limits};
 pub use gids::Gids;
 pub use spin::SpinBudget;
 pub use words::{Call, Words};
@@ -47,17 +47,16 @@ pub use words::{Call, Words};
 use std::io;
 
 use crate::device::{DeviceFacts, Gid128, MAX_DMB_LEN};
-use crate::doorbell::SLOTS;
 
 /// The CHID of devices that emulate ISM.
 const CHID: u16 = 0xffff;
 
-const fn facts(gid: Gid128) -> DeviceFacts {
+const fn facts(gid: Gid128, max_dmbs: u32) -> DeviceFacts {
     DeviceFacts {
         gid,
         chid: CHID,
         max_dmb_len: MAX_DMB_LEN,
-        max_dmbs: SLOTS,
+        max_dmbs,
         elements: 1,
         version_2: true,
     }

@@ -54,6 +54,8 @@ pub enum Limit {
     Undecided(usize),
     /// Bytes of a file of this process (`RLIMIT_FSIZE`), as memory that is shared is one.
     FileSize(u64),
+    /// Mappings of this process (`vm.max_map_count`), as shared memory has its share of them.
+    Mappings(usize),
 }
 
 /// Why SMC's TCP option cannot be set.
@@ -198,6 +200,9 @@ impl Limit {
                 "Raise the limit of file sizes (`ulimit -f`, or `LimitFSIZE=` of the service), \
                  or use smaller buffers (`Settings::buffer`)."
             }
+            Self::Mappings(_) => {
+                "Raise `vm.max_map_count` (sysctl), or let the program have fewer connections."
+            }
             Self::Undecided(_) => "Nothing, if it passes: further clients are asked again.",
         }
     }
@@ -222,6 +227,11 @@ impl fmt::Display for Limit {
                 f,
                 "files of the process may have {most} bytes (RLIMIT_FSIZE), \
                  and shared memory needs more"
+            ),
+            Self::Mappings(most) => write!(
+                f,
+                "the process may have {most} mappings (vm.max_map_count), of which shared \
+                 memory has three quarters"
             ),
             Self::Undecided(most) => write!(f, "{most} clients have not decided yet"),
         }

@@ -18,7 +18,7 @@ fn found(cause: Cause) -> WhyTcp {
 }
 
 /// Each kind of cause once.
-const CAUSES: [Cause; 19] = [
+const CAUSES: [Cause; 20] = [
     Cause::Policy(Rule::Disabled),
     Cause::NotOffered,
     Cause::NoOption,
@@ -38,6 +38,7 @@ const CAUSES: [Cause; 19] = [
     Cause::Limit(Limit::LockedMemory(7)),
     Cause::Limit(Limit::Undecided(7)),
     Cause::Limit(Limit::FileSize(7)),
+    Cause::Limit(Limit::Mappings(8)),
 ];
 
 #[test]

@@ -4,15 +4,21 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Bed, Bells, Listener, Ring, Waker};
+use super::{Bed, Bells, GROUP, Leaves, Listener, NEAR, Pages, Ring, Waker};
 use crate::sync::{AtomicU64, Ordering};
+
+/// A slot whose leaf is in a further page.
+const FAR: u32 = (NEAR * GROUP) as u32;
 
 /// What two processes share in the model.
 struct Shared {
     ringer: Bells,
+    /// A further page, and once it was sent, whether the ringer rang there before.
+    page: Arc<Leaves>,
+    sent: Mutex<Option<bool>>,
     listener: Bells,
     /// What is moved before each ring, by slot.
-    moved: [AtomicU64; 2],
+    moved: [AtomicU64; FAR as usize + 2],
     /// The channel: wakes that wait to be read.
     wakes: (Mutex<u32>, Condvar),
     /// Where the listener sleeps.
@@ -28,18 +34,21 @@ impl Shared {
             bed,
             kernel: (Mutex::new(()), Condvar::new()),
             ringer: Bells::new(),
+            page: Arc::new(Leaves::new()),
+            sent: Mutex::new(None),
             listener: Bells::new(),
-            moved: [AtomicU64::new(0), AtomicU64::new(0)],
+            moved: core::array::from_fn(|_| AtomicU64::new(0)),
             wakes: (Mutex::new(0), Condvar::new()),
         })
     }
 
     fn move_and_ring(&self, waker: &mut Waker, slot: u32, value: u64) {
+        self.move_and_ring_in(&Page(None), waker, slot, value);
+    }
+
+    fn move_and_ring_in(&self, page: &Page, waker: &mut Waker, slot: u32, value: u64) {
         self.moved[slot as usize].store(value, Ordering::Relaxed);
-        self.ringer.ring(Ring {
-            slot,
-            generation: 1,
-        });
+        self.ringer.ring(page, Ring::new(slot, 1));
         match waker.must_wake(&self.listener) {
             None => {}
             Some(Bed::Socket) => {
@@ -72,13 +81,34 @@ impl Shared {
 
     /// The next ring; sleeps, as the device does, if there is none.
     fn wait(&self, heard: &mut Listener) -> Ring {
+        self.wait_below(heard, &mut Page(None), 2)
+    }
+
+    /// The page, once it was sent; `page` is what there was of it before.
+    fn take_page(&self, heard: &mut Listener, page: &mut Page, slots: u32) {
+        let sent = *self.sent.lock().unwrap();
+        if page.0.is_some() {
+            return;
+        }
+        if let Some(rung) = sent {
+            if rung {
+                heard.add_rung_page(&self.ringer, 0, slots);
+            }
+            *page = Page(Some(Arc::clone(&self.page)));
+        }
+    }
+
+    fn wait_below(&self, heard: &mut Listener, page: &mut Page, slots: u32) -> Ring {
         loop {
-            if let Some(ring) = heard.next(&self.ringer, 2) {
+            if slots > FAR {
+                self.take_page(heard, page, slots);
+            }
+            if let Some(ring) = heard.next(&self.ringer, page, slots) {
                 return ring;
             }
             let seen = self.ringer.wakes().load(Ordering::Acquire);
             self.listener.park(self.bed);
-            if let Some(ring) = heard.next(&self.ringer, 2) {
+            if let Some(ring) = heard.next(&self.ringer, page, slots) {
                 self.listener.unpark();
                 return ring;
             }
@@ -138,9 +168,53 @@ fn two_slots_are_told_apart_and_none_is_lost() {
             assert_eq!(shared.moved[ring.slot as usize].load(Ordering::Relaxed), 1);
             rang[ring.slot as usize] = true;
         }
-        assert_eq!(heard.next(&shared.ringer, 2), None);
+        assert_eq!(heard.next(&shared.ringer, &Page(None), 2), None);
         thread.join().unwrap();
     });
+}
+
+/// The further page of a side, if that has it.
+struct Page(Option<Arc<Leaves>>);
+
+impl Pages for Page {
+    fn page(&self, _: usize) -> Option<&Leaves> {
+        self.0.as_deref()
+    }
+}
+
+/// Two DMBs of a further page are rung for, and the page arrives before, between or behind
+/// the rings, or never.
+//= SHM-071 test
+#[test]
+fn no_ring_in_a_further_page_is_slept_through() {
+    for sends_before in [0, 1, 2] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let shared = Shared::new(Bed::Socket);
+            let ringer = Arc::clone(&shared);
+            let thread = thread::spawn(move || {
+                let mut waker = Waker::default();
+                let mut page = Page(None);
+                for at in 0..2 {
+                    if at == sends_before {
+                        page = Page(Some(Arc::clone(&ringer.page)));
+                        *ringer.sent.lock().unwrap() = Some(at > 0);
+                    }
+                    ringer.move_and_ring_in(&page, &mut waker, FAR + at, 1);
+                }
+            });
+            let (mut heard, mut page) = (Listener::new(), Page(None));
+            let mut rang = [false; 2];
+            while rang != [true; 2] {
+                let slot = shared.wait_below(&mut heard, &mut page, FAR + 2).slot;
+                let moved = shared.moved[slot as usize].load(Ordering::Relaxed);
+                // Without the page a slot may be taken for rung that was not.
+                rang[(slot - FAR) as usize] |= moved == 1;
+            }
+            thread.join().unwrap();
+        });
+    }
 }
 
 /// Both sides ring and sleep: a ping-pong without a lost wake.

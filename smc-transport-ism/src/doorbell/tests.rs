@@ -1,67 +1,178 @@
-//! Every ring is heard, whatever the order.
+//! Every ring is found, whatever the order, and whichever pages are there.
 
-use super::{Bed, Bells, GROUP, GROUPS, Listener, News, Ring, SLOTS, Waker};
+use std::rc::Rc;
 
-fn ring(slot: u32) -> Ring {
-    Ring {
-        slot,
-        generation: 3,
+use super::{
+    Bed, Bells, FAR, GROUP, Leaves, Listener, NEAR, News, OF_A_PAGE, PAGES, Pages, Ring, SLOTS,
+    Waker, pages_for,
+};
+
+/// Further pages, of which one side has the first so many.
+#[derive(Clone)]
+struct Made(Rc<Vec<Leaves>>, usize);
+
+impl Pages for Made {
+    fn page(&self, at: usize) -> Option<&Leaves> {
+        self.0.get(at).filter(|_| at < self.1)
     }
 }
 
-fn heard(listener: &mut Listener, bells: &Bells) -> Vec<u32> {
-    core::iter::from_fn(|| listener.next(bells, SLOTS))
-        .map(|ring| ring.slot)
-        .collect()
+impl Made {
+    fn first(&self, count: usize) -> Self {
+        Self(Rc::clone(&self.0), count)
+    }
 }
 
+fn pages(count: usize) -> Made {
+    Made(Rc::new((0..count).map(|_| Leaves::new()).collect()), count)
+}
+
+fn ring(slot: u32) -> Ring {
+    Ring::new(slot, 3)
+}
+
+fn found(listener: &mut Listener, bells: &Bells, pages: &Made) -> Vec<u32> {
+    let mut slots: Vec<_> = core::iter::from_fn(|| listener.next(bells, pages, SLOTS))
+        .inspect(|ring| assert!(ring.is_for(3)))
+        .map(|ring| ring.slot)
+        .collect();
+    slots.sort_unstable();
+    slots
+}
+
+//= SHM-025 test
 #[test]
-fn every_slot_is_heard_alone_and_in_company() {
-    let (bells, mut listener) = (Bells::new(), Listener::new());
+fn every_slot_is_found_alone_and_in_company() {
+    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
     for slot in 0..SLOTS {
-        bells.ring(ring(slot));
-        assert_eq!(listener.next(&bells, SLOTS), Some(ring(slot)));
-        assert_eq!(listener.next(&bells, SLOTS), None);
+        bells.ring(&all, ring(slot));
+        assert_eq!(listener.next(&bells, &all, SLOTS), Some(ring(slot)));
+        assert_eq!(listener.next(&bells, &all, SLOTS), None);
     }
     for stride in [1, 3, GROUP, 1000] {
         let rung: Vec<_> = (0..SLOTS).step_by(stride).collect();
-        rung.iter().for_each(|slot| bells.ring(ring(*slot)));
-        let mut heard = heard(&mut listener, &bells);
-        heard.sort_unstable();
-        assert_eq!(heard, rung);
+        rung.iter()
+            .for_each(|slot| assert!(bells.ring(&all, ring(*slot))));
+        assert_eq!(found(&mut listener, &bells, &all), rung);
+    }
+}
+
+/// Either end may lack a page: then a ring alone names its slot, and among several all slots
+/// of the group count as rung, and no others.
+//= SHM-071 test
+#[test]
+fn a_missing_page_loses_no_ring() {
+    let slots = [300, 301, 5, 700, 800, 16_000];
+    for (ringers, listeners) in [(0, 0), (1, 0), (1, 1), (PAGES, 1), (PAGES, 0)] {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        let at_ringer = pages(PAGES).first(ringers);
+        let at_listener = at_ringer.first(listeners);
+        for slot in slots {
+            bells.ring(&at_ringer, ring(slot));
+            assert_eq!(found(&mut listener, &bells, &at_listener), [slot]);
+        }
+        slots
+            .iter()
+            .for_each(|slot| _ = bells.ring(&at_ringer, ring(*slot)));
+        let found = found(&mut listener, &bells, &at_listener);
+        assert!(slots.iter().all(|slot| found.contains(slot)));
+        let rang = |group| slots.iter().any(|slot| slot / GROUP as u32 == group);
+        assert!(found.iter().all(|slot| rang(slot / GROUP as u32)));
+    }
+}
+
+/// The ringer writes leaf, group and top of each ring, and makes a page before any ring; the
+/// page arrives at any moment behind that, or never; the listener reads at any moment. After
+/// each order of these steps, every ring was found at or behind the first of its stores.
+//= SHM-071 test
+#[test]
+fn no_order_of_rings_and_pages_hides_a_ring() {
+    let first = (NEAR * GROUP) as u32;
+    let slots = first + (OF_A_PAGE * GROUP) as u32;
+    let rings = [
+        [first, first + 1, first],
+        [first, first + GROUP as u32, first],
+        [first + 1, first + 1, first],
+    ];
+    let places = 3 * rings[0].len();
+    let mut orders = 0;
+    for rung in rings {
+        for made in 0..=rung.len() {
+            for arrives in 3 * made..=places + 1 {
+                for reads in 0..1_u32 << places {
+                    orders += 1;
+                    let (bells, mut listener) = (Bells::new(), Listener::new());
+                    let (page, mut unread) = (pages(1), Vec::new());
+                    let mut word = 0;
+                    for place in 0..=places {
+                        let at_listener = page.first(usize::from(place >= arrives));
+                        // With a page, the ringer sends whether it rang there before.
+                        if place == arrives && made > 0 {
+                            listener.add_rung_page(&bells, 0, slots);
+                        }
+                        if place == places || reads >> place & 1 == 1 {
+                            while let Some(ring) = listener.next(&bells, &at_listener, slots) {
+                                unread.retain(|slot| *slot != ring.slot);
+                            }
+                        }
+                        let Some(slot) = rung.get(place / 3) else {
+                            continue;
+                        };
+                        let at_ringer = page.first(usize::from(place / 3 >= made));
+                        match place % 3 {
+                            0 => {
+                                unread.push(*slot);
+                                word = bells.next_word(ring(*slot));
+                                super::ring_far_leaf(&at_ringer, *slot, word);
+                            }
+                            1 => bells.ring_group(*slot, word),
+                            _ => bells.ring_top(*slot, word),
+                        }
+                    }
+                    let order = format_args!("page {made}, {arrives}; reads {reads:b}");
+                    assert_eq!(unread, [], "{rung:?}, {order}");
+                }
+            }
+        }
+    }
+    assert!(orders > 30_000, "{orders}");
+}
+
+#[test]
+fn rings_found_alone_and_in_company_are_each_found_once() {
+    let all = pages(PAGES);
+    for base in [0, (NEAR * GROUP) as u32] {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        for round in 0..1000u32 {
+            let slots = (0..round % 4).map(|at| base + (round * 7 + at * 5) % 40);
+            let mut wanted: Vec<_> = slots.collect();
+            wanted
+                .iter()
+                .for_each(|slot| assert!(bells.ring(&all, ring(*slot))));
+            wanted.sort_unstable();
+            wanted.dedup();
+            let found = found(&mut listener, &bells, &all);
+            assert_eq!(found, wanted, "round {round}");
+        }
     }
 }
 
 #[test]
-fn rings_heard_alone_and_in_company_are_each_heard_once() {
-    let (bells, mut listener) = (Bells::new(), Listener::new());
-    for round in 0..1000u32 {
-        let slots: Vec<_> = (0..round % 4).map(|at| (round * 7 + at * 5) % 40).collect();
-        slots.iter().for_each(|slot| bells.ring(ring(*slot)));
-        let mut wanted = slots.clone();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut heard = heard(&mut listener, &bells);
-        heard.sort_unstable();
-        assert_eq!(heard, wanted, "round {round}");
-    }
-}
-
-#[test]
-fn slots_beyond_those_in_use_are_not_heard() {
-    let (bells, mut listener) = (Bells::new(), Listener::new());
-    bells.ring(ring(5));
-    assert_eq!(listener.next(&bells, 5), None);
-    bells.ring(ring(900));
-    bells.ring(ring(2));
-    bells.ring(ring(6));
-    assert_eq!(listener.next(&bells, 5), Some(ring(2)));
-    assert_eq!(listener.next(&bells, 5), None);
+fn slots_beyond_those_in_use_are_not_found() {
+    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
+    let mut next = |bells: &Bells, slots| listener.next(bells, &all, slots);
+    bells.ring(&all, ring(5));
+    assert_eq!(next(&bells, 5), None);
+    bells.ring(&all, ring(900));
+    bells.ring(&all, ring(2));
+    bells.ring(&all, ring(6));
+    assert_eq!(next(&bells, 5), Some(ring(2)));
+    assert_eq!(next(&bells, 5), None);
 }
 
 /// Ringer and listener by turns, one access to a word at a time, in millions of
 /// orders. Once the last ring of a burst was missed, when rings before it had
-/// been found while others were looked for.
+/// been found while others were searched for.
 #[test]
 fn no_order_of_accesses_hides_a_ring() {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -71,59 +182,93 @@ fn no_order_of_accesses_hides_a_ring() {
         state ^= state << 17;
         (state >> 20) % bound
     };
-    let runs = if cfg!(miri) { 200 } else { 200_000 };
-    let (bells, mut listener) = (Bells::new(), Listener::new());
-    for run in 0..runs {
-        let rings = below(14) + 1;
-        let (mut rung, mut half, mut several) = (0, None, false);
-        // The number of the last ring, and what was heard at or after it, by slot.
-        let (mut last, mut heard) = ([0; 2], [0; 2]);
-        let mut hear = |ring: Ring, rung| heard[ring.slot as usize] = rung;
-        while rung < rings || half.is_some() {
-            match (half.take(), below(2)) {
-                (Some((slot, word)), 0) => bells.ring_group(slot, word),
-                (None, 0) if rung < rings => {
-                    let slot = below(4) as u32 / 3;
-                    rung += 1;
-                    last[slot as usize] = rung;
-                    half = Some((slot, bells.ring_leaf(ring(slot))));
-                }
-                (unchanged, _) => {
-                    half = unchanged;
-                    if std::mem::take(&mut several) {
-                        listener.search(&bells, 0);
-                        listener.heard.drain(..).for_each(|ring| hear(ring, rung));
-                    } else {
-                        match listener.compare(&bells, 0, 2) {
-                            News::None => {}
-                            News::One(ring) => hear(ring, rung),
-                            News::Several => several = true,
+    let runs = if cfg!(miri) { 200 } else { 100_000 };
+    for (base, at_listener) in [(0, 0), (NEAR * GROUP, 1), (NEAR * GROUP, 0)] {
+        let (bells, mut listener) = (Bells::new(), Listener::new());
+        let all = pages(1);
+        let there = all.first(at_listener);
+        let (top, base) = (super::top_of(base as u32), base as u32);
+        let (slots, all) = (base + 2, &all);
+        for run in 0..runs {
+            let rings = below(14) + 1;
+            let (mut rung, mut half, mut several) = (0, None, false);
+            // The number of the last ring, and what was found at or after it, by slot.
+            let (mut last, mut found) = ([0; 2], [0; 2]);
+            let mut note = |ring: Ring, rung| found[(ring.slot - base) as usize] = rung;
+            while rung < rings || half.is_some() {
+                match (half.take(), below(2)) {
+                    (Some((slot, word, 1)), 0) => bells.ring_top(slot, word),
+                    (Some((slot, word, _)), 0) => {
+                        bells.ring_group(slot, word);
+                        half = Some((slot, word, 1));
+                    }
+                    (None, 0) if rung < rings => {
+                        let at = below(4) as u32 / 3;
+                        rung += 1;
+                        last[at as usize] = rung;
+                        let slot = base + at;
+                        let word = bells.next_word(ring(slot));
+                        match bells.leaves.0.get(slot as usize) {
+                            Some(leaf) => leaf.store(word, super::Ordering::Release),
+                            None => assert!(super::ring_far_leaf(all, slot, word)),
+                        }
+                        half = Some((slot, word, 0));
+                    }
+                    (unchanged, _) => {
+                        half = unchanged;
+                        if std::mem::take(&mut several) {
+                            listener.search(&bells, &there, top, slots);
+                            listener.found.drain(..).for_each(|ring| note(ring, rung));
+                        } else {
+                            match listener.compare(&bells, top, slots) {
+                                News::None => {}
+                                News::One(ring) => note(ring, rung),
+                                News::Several => several = true,
+                            }
                         }
                     }
                 }
             }
+            if several {
+                listener.search(&bells, &there, top, slots);
+            }
+            while let Some(ring) = listener.next(&bells, &there, slots) {
+                note(ring, rung);
+            }
+            let all = found.iter().zip(&last).all(|(found, last)| found >= last);
+            assert!(all, "base {base}, run {run}: found {found:?} of {last:?}");
         }
-        if several {
-            listener.search(&bells, 0);
-        }
-        while let Some(ring) = listener.next(&bells, 2) {
-            hear(ring, rung);
-        }
-        let all = heard.iter().zip(&last).all(|(heard, last)| heard >= last);
-        assert!(all, "run {run}: heard {heard:?} of {last:?}");
     }
 }
 
 #[test]
-fn no_group_keeps_others_unheard() {
-    let (bells, mut listener) = (Bells::new(), Listener::new());
-    bells.ring(ring(SLOTS - 1));
-    let mut heard = Vec::new();
-    for _ in 0..GROUPS + 1 {
-        bells.ring(ring(0));
-        heard.extend(listener.next(&bells, SLOTS));
+fn no_group_keeps_rings_of_others_waiting() {
+    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
+    bells.ring(&all, ring(SLOTS - 1));
+    let mut found = Vec::new();
+    for _ in 0..NEAR + 2 {
+        bells.ring(&all, ring(0));
+        found.extend(listener.next(&bells, &all, SLOTS));
     }
-    assert!(heard.contains(&ring(SLOTS - 1)));
+    assert!(found.contains(&ring(SLOTS - 1)));
+}
+
+#[test]
+fn pages_are_counted_by_the_slots_in_use() {
+    let near = (NEAR * GROUP) as u32;
+    let of_a_page = (SLOTS - near) / PAGES as u32;
+    for (slots, wanted) in [
+        (0, 0),
+        (near, 0),
+        (near + 1, 1),
+        (near + of_a_page, 1),
+        (near + of_a_page + 1, 2),
+        (SLOTS, PAGES),
+        (u32::MAX, PAGES),
+    ] {
+        assert_eq!(pages_for(slots), wanted, "{slots}");
+    }
+    assert_eq!(FAR * GROUP, (SLOTS - near) as usize);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 //! A page is charged to the memory cgroup of the process that touches it first, and stays
 //! charged as long as any process has the file open or mapped, which a peer may do for
 //! ever. So this side takes its pages out of a file ([`SharedRegion::discard`]) before its
-//! own mapping goes. A peer's bells, out of which it could not take any, it maps only if
-//! every page of them has been touched before.
+//! own mapping goes. A peer's doorbells, out of which it could not take any, it maps only if
+//! every page of them is there already.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, UncheckedAdvice};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -16,7 +17,7 @@ use rustix::process::Resource;
 use super::reaper::{Mapping, Reaper};
 use super::{SharedRegion, system};
 use crate::device::IsmError;
-use crate::doorbell::Bells;
+use crate::doorbell::{Bells, Leaves, Pages};
 
 /// The file system of plain memory files.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -33,6 +34,79 @@ const PAGE: u32 = 4096;
 pub fn file_size_limit() -> Option<u64> {
     rustix::process::getrlimit(Resource::Fsize).current
 }
+
+/// Memory files that this process has mapped.
+static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
+
+/// Mappings of a process that the kernel permits if nothing else is known.
+const USUAL_MAPPINGS: usize = 65_530;
+
+/// Most mappings that this process may have (`vm.max_map_count`), if three quarters of them are
+/// mappings of shared memory. No further DMB is registered then: the others are for the memory
+/// of the program itself, which ends if it gets none.
+//= SHM-074
+#[must_use]
+pub fn mapping_limit() -> Option<usize> {
+    let most = most_mappings();
+    let is_reached = MAPPINGS.load(Ordering::Relaxed) >= most / 4 * 3;
+    is_reached.then_some(most)
+}
+
+/// Mappings that this process may have.
+fn most_mappings() -> usize {
+    // No lock: a thread that held it at a fork would keep it for ever in the child.
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    #[cfg(test)]
+    if let Some(most) = tests_limit::MOST.get() {
+        return most;
+    }
+    match MOST.load(Ordering::Relaxed) {
+        0 => {
+            let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+            let most = text.ok().and_then(|text| text.trim().parse().ok());
+            let most = most.unwrap_or(USUAL_MAPPINGS).max(1);
+            MOST.store(most, Ordering::Relaxed);
+            most
+        }
+        most => most,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests_limit {
+    //! A limit of mappings for the tests of one thread.
+    thread_local! {
+        pub(crate) static MOST: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+    }
+}
+
+/// Counts a mapping as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Counted(());
+
+impl Counted {
+    /// Counts one more mapping, of these eighths of all at most.
+    fn of(eighths: usize) -> io::Result<Self> {
+        let one = Self(());
+        if MAPPINGS.fetch_add(1, Ordering::Relaxed) >= most_mappings() / 8 * eighths {
+            return Err(rustix::io::Errno::NOMEM.into());
+        }
+        Ok(one)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        MAPPINGS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Eighths of all mappings that are for this side's files.
+const FOR_OURS: usize = 6;
+
+/// Eighths of all mappings that are for files together with those of peers: each DMB registered
+/// here lets a peer's be mapped.
+const FOR_THEIRS: usize = 7;
 
 impl SharedRegion {
     /// Makes `len` octets of zeroes, and the descriptor that gives them to a peer.
@@ -52,17 +126,23 @@ impl SharedRegion {
         //= SHM-031
         let fd = rustix::fs::memfd_create("smc-d", flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
-        rustix::fs::ftruncate(&fd, u64::from(len))?;
-        let map = MmapOptions::new().len(len as usize).map_raw(&fd)?;
-        let region = Self::of(map);
         let mut seals = Self::SEALS;
         if own_writes_only {
             // No page can be taken out of such a file, so the reader wants all of them there.
+            // To write them takes less time than to touch them, and makes the file long enough.
             for at in (0..len).step_by(PAGE as usize) {
-                region.copy_in(at, &[0]).map_err(io::Error::other)?;
+                rustix::io::pwrite(&fd, &[0; PAGE as usize], at.into())?;
             }
             seals |= SealFlags::FUTURE_WRITE;
+        } else {
+            rustix::fs::ftruncate(&fd, u64::from(len))?;
         }
+        let counted = Some(Counted::of(FOR_OURS)?);
+        let map = MmapOptions::new().len(len as usize).map_raw(&fd)?;
+        let region = Self {
+            counted,
+            ..Self::of(map)
+        };
         rustix::fs::fcntl_add_seals(&fd, seals)?;
         Ok((region, fd))
     }
@@ -83,30 +163,36 @@ impl SharedRegion {
     /// [`IsmError::Length`] if the file is not of `len` octets, sealed, and plain
     /// memory: a file of huge pages or on a disk could still fail when accessed.
     pub(crate) fn open(fd: &OwnedFd, len: u32) -> Result<Self, IsmError> {
-        let seals = checked_seals(fd, len)?;
+        let (seals, _) = checked_seals(fd, len)?;
         //= SHM-051
         if seals.intersects(Self::WRITE_SEALS) {
             return Err(IsmError::Length);
         }
+        let counted = Counted::of(FOR_THEIRS).map_err(|error| system(&error))?;
         let map = MmapOptions::new().len(len as usize).map_raw(fd);
         let map = map.map_err(|error| system(&error))?;
-        Ok(Self::of(map))
+        Ok(Self {
+            counted: Some(counted),
+            ..Self::of(map)
+        })
     }
 
     /// Maps memory that only the peer writes, if it is what [`Self::create`] makes.
     fn open_read_only(fd: &OwnedFd, len: u32) -> Result<Self, IsmError> {
-        let seals = checked_seals(fd, len)?;
-        let blocks = rustix::fs::fstat(fd).map_or(0, |at| at.st_blocks);
-        let touched = u64::try_from(blocks).map_or(0, |blocks| blocks.saturating_mul(BLOCK));
+        let (seals, touched) = checked_seals(fd, len)?;
         //= SHM-052
         if !seals.contains(SealFlags::FUTURE_WRITE) || touched < len.into() {
             return Err(IsmError::Length);
         }
+        let counted = Counted::of(FOR_THEIRS).map_err(|error| system(&error))?;
         let map = MmapOptions::new()
             .len(len as usize)
             .map_raw_read_only(fd)
             .map_err(|error| system(&error))?;
-        Ok(Self::of(map))
+        Ok(Self {
+            counted: Some(counted),
+            ..Self::of(map)
+        })
     }
 
     /// Gives all pages back, whichever process they are charged to. Every later read, by
@@ -161,44 +247,98 @@ impl SharedRegion {
     }
 }
 
-/// The seals of a file that is sealed, of `len` octets, and plain memory.
+/// The seals of a file that is sealed, of `len` bytes, and plain memory, and how many bytes of
+/// it have pages.
 //= SHM-022
-fn checked_seals(fd: &OwnedFd, len: u32) -> Result<SealFlags, IsmError> {
+fn checked_seals(fd: &OwnedFd, len: u32) -> Result<(SealFlags, u64), IsmError> {
     let seals = rustix::fs::fcntl_get_seals(fd).map_err(|_| IsmError::Length)?;
     let plain = rustix::fs::fstatfs(fd).is_ok_and(|at| at.f_type as u64 == TMPFS_MAGIC);
-    let whole = rustix::fs::fstat(fd).is_ok_and(|at| u64::try_from(at.st_size) == Ok(len.into()));
+    let file = rustix::fs::fstat(fd).map_err(|_| IsmError::Length)?;
+    let whole = u64::try_from(file.st_size) == Ok(len.into());
+    let touched = u64::try_from(file.st_blocks).map_or(0, |blocks| blocks.saturating_mul(BLOCK));
     if seals.contains(SharedRegion::SEALS) && plain && whole {
-        Ok(seals)
+        Ok((seals, touched))
     } else {
         Err(IsmError::Length)
     }
 }
 
-/// A mapping that holds bells: this side's own, or a peer's to be read.
+/// A mapping that holds the first page of doorbells: this side's own, or a peer's to be read.
 #[derive(Debug)]
 pub(crate) struct BellsOf {
     pub(super) region: SharedRegion,
 }
 
-/// Octets a mapping of bells has.
-const BELLS_LEN: u32 = size_of::<Bells>().next_multiple_of(PAGE as usize) as u32;
+const _: () = assert!(size_of::<Bells>() <= PAGE as usize);
+const _: () = assert!(size_of::<Leaves>() <= PAGE as usize);
 
 impl BellsOf {
-    /// Makes bells to ring, and the descriptor with which a peer hears them.
+    /// Makes doorbells to ring, and the descriptor with which a peer reads them.
     pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
-        let (region, fd) = SharedRegion::create(BELLS_LEN, true)?;
+        let (region, fd) = SharedRegion::create(PAGE, true)?;
         Ok((Self { region }, fd))
     }
 
-    /// A peer's bells, mapped for reading only.
+    /// A peer's doorbells, mapped for reading only.
     pub(crate) fn open(fd: &OwnedFd) -> Result<Self, IsmError> {
-        SharedRegion::open_read_only(fd, BELLS_LEN).map(|region| Self { region })
+        SharedRegion::open_read_only(fd, PAGE).map(|region| Self { region })
     }
 
-    /// The bells. Only those made here may be rung: the others are read-only.
+    /// The doorbells. Only those made here may be rung: the others are read-only.
     pub(crate) fn bells(&self) -> &Bells {
         // SAFETY: the mapping is as long as `Bells`, aligned to a page, and holds
         // atomics only, for which every content is valid.
         unsafe { &*self.region.address().cast_const().cast() }
+    }
+}
+
+/// The further pages of doorbells of one direction, in order: this side's own, or a peer's to
+/// be read.
+#[derive(Debug, Default)]
+pub(crate) struct PagesOf {
+    /// `None` for a page for whose mapping this process had no room.
+    regions: Vec<Option<SharedRegion>>,
+}
+
+impl PagesOf {
+    /// Pages that there are, mapped or not.
+    pub(crate) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Makes one more page to ring in, and the descriptor with which a peer reads it.
+    pub(crate) fn create(&mut self) -> io::Result<OwnedFd> {
+        let (region, fd) = SharedRegion::create(PAGE, true)?;
+        self.regions.push(Some(region));
+        Ok(fd)
+    }
+
+    /// Takes back the last page made: the peer did not get it.
+    pub(crate) fn take_back(&mut self) {
+        self.regions.pop();
+    }
+
+    /// Maps one more page of a peer's for reading only, or notes that it is missing here.
+    ///
+    /// # Errors
+    /// [`IsmError::Length`] if the file is not one that [`Self::create`] makes.
+    pub(crate) fn open(&mut self, fd: Option<&OwnedFd>) -> Result<(), IsmError> {
+        let region = match fd.map(|fd| SharedRegion::open_read_only(fd, PAGE)) {
+            Some(Ok(region)) => Some(region),
+            // A want of memory here is no fault of the peer's.
+            None | Some(Err(IsmError::System { .. })) => None,
+            Some(Err(error)) => return Err(error),
+        };
+        self.regions.push(region);
+        Ok(())
+    }
+}
+
+impl Pages for PagesOf {
+    fn page(&self, at: usize) -> Option<&Leaves> {
+        let region = self.regions.get(at)?.as_ref()?;
+        // SAFETY: the mapping is as long as `Leaves`, aligned to a page, and holds
+        // atomics only, for which every content is valid.
+        Some(unsafe { &*region.address().cast_const().cast() })
     }
 }

@@ -418,3 +418,27 @@ fn users_beyond_the_number_of_threads_wait_for_one() {
     }
     soon(|| reapers.threads() == 0 && !last.is_behind());
 }
+
+/// Shared memory has three quarters of the mappings that a process may have, and with the files
+/// of peers seven eighths.
+//= SHM-074 test
+#[test]
+fn mappings_are_left_for_the_program() {
+    use super::{mapping_limit, tests_limit};
+    // What other tests have mapped counts, too.
+    tests_limit::MOST.set(Some(1 << 20));
+    assert_eq!(mapping_limit(), None);
+    let (_ours, fd) = SharedRegion::create(4096, false).unwrap();
+    let _theirs = SharedRegion::open(&fd, 4096).unwrap();
+    // One mapping is there, so that of one none is left.
+    tests_limit::MOST.set(Some(1));
+    assert_eq!(mapping_limit(), Some(1));
+    let refused = SharedRegion::create(4096, false).unwrap_err();
+    let no_memory = rustix::io::Errno::NOMEM.raw_os_error();
+    assert_eq!(refused.raw_os_error(), Some(no_memory));
+    let refused = SharedRegion::open(&fd, 4096).unwrap_err();
+    assert!(matches!(refused, IsmError::System { .. }), "{refused:?}");
+    tests_limit::MOST.set(Some(1 << 20));
+    assert!(SharedRegion::open(&fd, 4096).is_ok());
+    tests_limit::MOST.set(None);
+}

@@ -11,7 +11,6 @@ use super::channel::{Arrival, Channel};
 use super::device::{Attached, Device};
 use super::waiting::REPORTS;
 use crate::device::{DeviceEvent, DmbToken, IsmError, IsmReport, RemoteDmb};
-use crate::doorbell::SLOTS;
 use crate::slots::Key;
 
 /// What a socket had to give.
@@ -122,6 +121,9 @@ impl Device {
             return;
         }
         self.take_rings(key);
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.attached = channel.attached.saturating_sub(all.len() as u32);
+        }
         for remote in all {
             if let Some(at) = self.attached.at_mut(remote) {
                 at.end(now());
@@ -141,11 +143,16 @@ impl Device {
         let of_peer: Vec<_> = of_peer.map(|(key, _)| key).collect();
         for key in of_peer {
             // A peer that broke the rules may still ring without end.
-            for _ in 0..2 * SLOTS {
-                let Some(ring) = self.channels.at_mut(key).and_then(|at| at.heard(SLOTS)) else {
+            let most = self.channels.at(key).map_or(0, Channel::most_rings);
+            for _ in 0..most {
+                let Some(channel) = self.channels.at_mut(key) else {
                     break;
                 };
-                let signal = self.signalled(key, ring);
+                let Some(ring) = channel.next_ring() else {
+                    break;
+                };
+                let dmb = channel.rung(ring);
+                let signal = dmb.and_then(|dmb| self.signalled(dmb));
                 self.queue_signal(signal);
             }
         }

@@ -1,4 +1,4 @@
-//! A channel between two devices: a socket for what is rare, bells for what is not.
+//! A channel between two devices: a socket for what is rare, doorbells for what is not.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,9 +12,9 @@ use super::outbox::Outbox;
 use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
-use crate::doorbell::{Bed, Listener, Ring, Waker};
-use crate::memory::BellsOf;
-use crate::slots::Key;
+use crate::doorbell::{Bed, FIRST_PAGE, Listener, Ring, SLOTS, Waker, pages_for};
+use crate::memory::{BellsOf, PagesOf};
+use crate::slots::{Key, Slots};
 
 /// A channel of which this side has sent its first message.
 #[derive(Debug)]
@@ -75,6 +75,15 @@ impl Begun {
             theirs,
             at_word: false,
             listener: Listener::new(),
+            our_pages: PagesOf::default(),
+            their_pages: PagesOf::default(),
+            dmbs: Slots::new(SLOTS),
+            attached: 0,
+            most_attached: 0,
+            rung_below: 0,
+            rung_without_page: false,
+            #[cfg(test)]
+            lose_page: false,
             waker: Waker::default(),
             outbox: Outbox::new(),
             awaits_room: false,
@@ -117,6 +126,22 @@ pub(super) struct Channel {
     /// Somebody sleeps at the peer's word, and not at the socket.
     pub(super) at_word: bool,
     listener: Listener,
+    /// Further pages of this side's doorbells.
+    our_pages: PagesOf,
+    /// Further pages of the peer's doorbells.
+    their_pages: PagesOf,
+    /// This side's DMBs for the peer, by the slots at which the peer rings for them.
+    dmbs: Slots<Key>,
+    /// Attachments of DMBs that the peer offered over this channel.
+    pub(super) attached: u32,
+    /// Most of those at a time.
+    most_attached: u32,
+    /// The slots of the DMBs that were ever attached over this channel lie below this.
+    rung_below: u32,
+    /// This side has rung where it had no page.
+    rung_without_page: bool,
+    #[cfg(test)]
+    lose_page: bool,
     waker: Waker,
     pub(super) outbox: Outbox,
     /// The device's poller reports room in the socket.
@@ -153,10 +178,20 @@ pub(super) enum Arrival {
 }
 
 impl Channel {
-    /// Offers the peer a DMB; the caller has checked [`Outbox::check_room`]. The outbox
-    /// reports the outcome.
-    pub(super) fn offer(&mut self, dmb: Key, token: DmbToken, len: u32, fd: OwnedFd) {
-        let Ring { slot, generation } = ring_of(dmb);
+    /// DMBs of this side for the peer.
+    pub(super) fn dmbs(&self) -> usize {
+        self.dmbs.len()
+    }
+
+    /// Takes a slot for a DMB for the peer, if there is one.
+    pub(super) fn take_slot(&mut self, dmb: Key) -> Option<Key> {
+        self.dmbs.insert_with(|_| dmb)
+    }
+
+    /// Offers the peer a DMB at its slot; the caller has checked [`Outbox::check_room`]. The
+    /// outbox reports the outcome.
+    pub(super) fn offer(&mut self, (dmb, at): (Key, Key), token: DmbToken, len: u32, fd: OwnedFd) {
+        let Ring { slot, generation } = Ring::new(at.0, at.1);
         let message = Message::Offer {
             token,
             len,
@@ -165,6 +200,71 @@ impl Channel {
         };
         self.outbox.push(message, Some((dmb, fd)));
         self.outbox.flush(&self.socket);
+    }
+
+    /// Takes the slot of a DMB back that the peer did not get, or that was withdrawn.
+    pub(super) fn free_slot(&mut self, slot: Key) {
+        self.dmbs.remove(slot);
+    }
+
+    /// Counts an attachment of the peer's DMB at a slot.
+    pub(super) fn attach(&mut self, ring: Ring) {
+        self.attached += 1;
+        self.most_attached = self.most_attached.max(self.attached);
+        self.rung_below = self.rung_below.max(ring.slot.saturating_add(1));
+    }
+
+    /// Whether a further page of this side's doorbells is to be made: the next one, once the
+    /// one before it was sent. The peer chooses the slots: no page is made for many more of
+    /// them than there were attachments.
+    pub(super) fn wants_page(&self) -> bool {
+        let slots = self.rung_below.min(self.most_attached.saturating_mul(2));
+        self.our_pages.len() < pages_for(slots)
+            && !self.outbox.has_page()
+            && self.outbox.check_room(Instant::now()).is_ok()
+    }
+
+    /// Makes a further page of this side's doorbells and sends it; whether it was sent at once.
+    ///
+    /// Without it, rings at its slots take the peer more work.
+    //= SHM-070
+    pub(super) fn add_page(&mut self) -> bool {
+        let at = self.our_pages.len() as u32;
+        let Ok(fd) = self.our_pages.create() else {
+            return false;
+        };
+        self.outbox.push_page((at, self.rung_without_page), fd);
+        self.outbox.flush(&self.socket);
+        self.drop_lost_page();
+        self.our_pages.len() > at as usize && !self.outbox.has_page()
+    }
+
+    /// Gives the last page of this side's doorbells up if it could not be sent.
+    pub(super) fn drop_lost_page(&mut self) {
+        if self.outbox.take_lost_page() {
+            self.our_pages.take_back();
+            // What rang there is lost with it.
+            self.rung_without_page = true;
+        }
+    }
+
+    /// Takes a further page of the peer's doorbells, or notes that it got lost here; whether the
+    /// peer may send it: it is the next one, and the peer got a DMB with a slot in it.
+    //= SHM-072
+    fn take_page(&mut self, (at, rung): (u32, bool), fd: Option<&OwnedFd>) -> bool {
+        #[cfg(test)]
+        let fd = fd.filter(|_| !std::mem::take(&mut self.lose_page));
+        let count = self.their_pages.len();
+        let slots = self.dmbs.used();
+        if usize::try_from(at) != Ok(count) || count >= pages_for(slots) {
+            return false;
+        }
+        let is_taken = self.their_pages.open(fd).is_ok();
+        if rung {
+            self.listener
+                .add_rung_page(self.theirs.bells(), count, slots);
+        }
+        is_taken
     }
 
     /// Announces to the peer that a DMB is no more; never refused.
@@ -221,6 +321,14 @@ impl Channel {
             // This process has no descriptor left: no fault of the peer's. The token stays
             // unknown here.
             Received::Stripped(Message::Offer { .. }) => Arrival::Inner,
+            Received::Message(Message::Page { at, rung }, Some(fd))
+                if self.take_page((at, rung), Some(&fd)) =>
+            {
+                Arrival::Inner
+            }
+            Received::Stripped(Message::Page { at, rung }) if self.take_page((at, rung), None) => {
+                Arrival::Inner
+            }
             Received::Message(..) | Received::Stripped(_) | Received::Malformed => Arrival::Breach,
         }
     }
@@ -236,7 +344,7 @@ impl Channel {
     /// Rings for the peer's DMB, and wakes the peer if it sleeps.
     #[inline]
     pub(super) fn ring(&mut self, ring: Ring) {
-        self.ours.bells().ring(ring);
+        self.rung_without_page |= !self.ours.bells().ring(&self.our_pages, ring);
         if let Some(bed) = self.waker.must_wake(self.theirs.bells()) {
             self.wake(bed);
         }
@@ -258,10 +366,47 @@ impl Channel {
         &self.theirs
     }
 
-    /// The next DMB the peer rang for, as it names it.
+    /// Whether the peer rang where its page of doorbells is still to be read from the socket:
+    /// without it, more DMBs than rang would be reported.
     #[inline]
-    pub(super) fn heard(&mut self, slots: u32) -> Option<Ring> {
-        self.listener.next(self.theirs.bells(), slots)
+    pub(super) fn awaits_page(&self) -> bool {
+        let slots = self.dmbs.used();
+        let (bells, pages) = (self.theirs.bells(), self.their_pages.len());
+        slots > FIRST_PAGE && self.listener.lacks_page(bells, pages, slots)
+    }
+
+    /// The next ring of the peer's.
+    #[inline]
+    pub(super) fn next_ring(&mut self) -> Option<Ring> {
+        let slots = self.dmbs.used();
+        self.listener
+            .next(self.theirs.bells(), &self.their_pages, slots)
+    }
+
+    /// The DMB that a ring is for, if there is one.
+    //= SHM-025
+    #[inline]
+    pub(super) fn rung(&self, ring: Ring) -> Option<Key> {
+        let ((_, generation), dmb) = self.dmbs.at_index(ring.slot)?;
+        ring.is_for(generation).then_some(*dmb)
+    }
+
+    /// Further pages of doorbells that this side has made, and that it has taken.
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> [usize; 2] {
+        [self.our_pages.len(), self.their_pages.len()]
+    }
+
+    /// The next page of the peer's gets lost at this side.
+    #[cfg(test)]
+    pub(super) fn lose_next_page(&mut self) {
+        self.lose_page = true;
+    }
+
+    /// Most rings that can have been made before a call and that [`Self::next_ring`] may not
+    /// have returned yet.
+    pub(super) fn most_rings(&self) -> u32 {
+        self.dmbs.used().saturating_mul(3).saturating_add(4)
     }
 
     /// Whether the peer rings faster than this side hears.
@@ -279,13 +424,5 @@ impl Channel {
     /// Lets the peer know that it does no more.
     pub(super) fn unpark(&self) {
         self.ours.bells().unpark();
-    }
-}
-
-/// How a DMB is named on the bells.
-pub(super) fn ring_of((index, generation): Key) -> Ring {
-    Ring {
-        slot: index,
-        generation: generation as u16,
     }
 }

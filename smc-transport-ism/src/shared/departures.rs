@@ -21,6 +21,7 @@ impl Device {
         let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
+        channel.drop_lost_page();
         let outcomes = channel.outbox.take_outcomes();
         let (is_full, broke) = (channel.outbox.is_full(), channel.outbox.take_breakage());
         let timeout = channel.outbox.timeout();
@@ -60,7 +61,11 @@ impl Device {
                 let token = own.token;
                 IsmReport::DmbRegistered { dmb, token }
             }
-            (Err(error), Some(_)) => {
+            (Err(error), Some(own)) => {
+                let (channel, slot) = (own.channel, own.slot);
+                if let Some(channel) = self.channels.at_mut(channel) {
+                    channel.free_slot(slot);
+                }
                 self.dmbs.remove(key);
                 IsmReport::Failed { dmb, error }
             }
@@ -84,6 +89,30 @@ impl Device {
             channel.outbox.flush(&channel.socket);
         }
         self.after_send(key);
+        self.extend_doorbells(key);
+    }
+
+    /// Makes the further pages of a channel's doorbells that this side is to ring in, as far as
+    /// they can be sent at once. The others come when there is room, or with the next DMB that
+    /// is attached.
+    //= SHM-070
+    pub(super) fn extend_doorbells(&mut self, key: Key) {
+        loop {
+            let Some(channel) = self.channels.at(key) else {
+                return;
+            };
+            if !channel.wants_page() || self.check_in_flight(channel.uid).is_err() {
+                return;
+            }
+            let Some(channel) = self.channels.at_mut(key) else {
+                return;
+            };
+            let is_sent = channel.add_page();
+            self.after_send(key);
+            if !is_sent {
+                return;
+            }
+        }
     }
 
     /// The alarm has gone off.

@@ -27,6 +27,24 @@ const MAX_CHANNELS: u32 = 1024;
 /// descriptor, and is looked at, as long as the peer likes.
 pub(super) const OF_A_STRANGER: usize = 64;
 
+/// How much a device may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most DMBs at a time; there may be twice as many attachments. One peer can have 16,640.
+    /// Each DMB and each attachment is a mapping, of which a process has a limited number
+    /// (`vm.max_map_count`).
+    pub dmbs: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { dmbs: 16_384 }
+    }
+}
+
+const _: () = assert!(SLOTS >= 16_384);
+
 /// Stands for the alarm at the poller: no channel has this key.
 pub(super) const ALARM: u64 = u64::MAX;
 
@@ -53,8 +71,7 @@ pub struct Device {
     pub(super) reports: VecDeque<IsmReport>,
     /// Peers whose end waits among the reports.
     pub(super) departed: Vec<Peer>,
-    /// Highest number of DMBs there have been: bells beyond need no look.
-    pub(super) slots: u32,
+    pub(super) limits: Limits,
     pub(super) polls: u32,
     pub(super) behind: bool,
     pub(super) parked: bool,
@@ -81,6 +98,8 @@ pub struct Device {
 /// A DMB of this device.
 pub(super) struct OwnDmb {
     pub(super) channel: Key,
+    /// Its slot at the channel.
+    pub(super) slot: Key,
     pub(super) token: DmbToken,
     pub(super) region: SharedRegion,
     /// Behind what was read last: what comes next most likely lies there.
@@ -171,6 +190,14 @@ impl Device {
     /// # Errors
     /// The operating system's.
     pub fn open() -> io::Result<Self> {
+        Self::with(Limits::default())
+    }
+
+    /// A device with a GID of 128 random bits, joined to no peer yet, and with these limits.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn with(limits: Limits) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let poller = rustix::event::epoll::create(CreateFlags::CLOEXEC)?;
         let alarm = Alarm::new()?;
@@ -184,11 +211,11 @@ impl Device {
             },
             poller,
             channels: Slots::new(MAX_CHANNELS),
-            dmbs: Slots::new(SLOTS),
-            attached: Slots::new(2 * SLOTS),
+            dmbs: Slots::new(limits.dmbs),
+            attached: Slots::new(limits.dmbs.saturating_mul(2)),
             reports: VecDeque::new(),
             departed: Vec::new(),
-            slots: 0,
+            limits,
             polls: 0,
             behind: false,
             parked: false,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::channel::{Channel, ring_of};
-use super::device::{Attached, Device, OwnDmb};
+use super::channel::Channel;
+use super::device::{Attached, Device, OwnDmb, is_stranger};
 use super::facts;
 use super::offers::Offer;
 use super::pairing::Peer;
@@ -17,12 +17,18 @@ use crate::doorbell::Ring;
 use crate::memory::{SharedRegion, UNKNOWN, system};
 use crate::slots::Key;
 
+/// DMBs for peers of one user that is neither root nor this process's own.
+pub(super) const DMBS_OF_A_STRANGER: usize = 1024;
+
+/// Attachments of DMBs of peers of such a user.
+const ATTACHED_OF_A_STRANGER: usize = 2048;
+
 /// More messages than a socket ever holds.
 const SOCKET: usize = 1024;
 
 impl IsmDevice for Device {
     fn facts(&self) -> DeviceFacts {
-        facts(self.gid)
+        facts(self.gid, self.limits.dmbs)
     }
 
     fn register_dmb(
@@ -41,6 +47,7 @@ impl IsmDevice for Device {
         let to = self.channels.at(channel).ok_or(IsmError::Unreachable)?;
         let uid = to.uid;
         to.outbox.check_room(Instant::now())?;
+        self.check_share(uid, DMBS_OF_A_STRANGER, Channel::dmbs)?;
         self.check_in_flight(uid)?;
         // A new file each time: it is zero, and who could write an earlier one cannot
         // write this one.
@@ -52,6 +59,7 @@ impl IsmDevice for Device {
         let token = DmbToken(super::random().map_err(|error| system(&error))?);
         let own = OwnDmb {
             channel,
+            slot: Key::default(),
             token,
             region,
             next: AtomicU32::new(CDC_LEN as u32),
@@ -59,9 +67,15 @@ impl IsmDevice for Device {
             heads: Default::default(),
         };
         let key = self.dmbs.insert_with(|_| own).ok_or(IsmError::Exhausted)?;
-        self.slots = self.slots.max(key.0 + 1);
         let to = self.channels.at_mut(channel).ok_or(IsmError::Unreachable)?;
-        to.offer(key, token, len, fd);
+        let Some(slot) = to.take_slot(key) else {
+            self.dmbs.remove(key);
+            return Err(IsmError::Exhausted);
+        };
+        if let Some(own) = self.dmbs.at_mut(key) {
+            own.slot = slot;
+        }
+        to.offer((key, slot), token, len, fd);
         self.after_send(channel);
         if let Some(error) = self.take_failure(Dmb(key)) {
             return Err(error);
@@ -79,6 +93,7 @@ impl IsmDevice for Device {
             _ => true,
         });
         if let Some(channel) = self.channels.at_mut(own.channel) {
+            channel.free_slot(own.slot);
             channel.withdraw(key, own.token);
         }
         self.after_send(own.channel);
@@ -102,6 +117,8 @@ impl IsmDevice for Device {
             None => {
                 let channel = self.find_offer(peer, token).ok_or(IsmError::Token)?;
                 self.check_unread(channel)?;
+                let uid = self.channels.at(channel).map_or(0, |at| at.uid);
+                self.check_share(uid, ATTACHED_OF_A_STRANGER, |at| at.attached as usize)?;
                 let Offer { region, ring, .. } = self.claim(channel, token, len)?;
                 (channel, region, ring)
             }
@@ -121,6 +138,10 @@ impl IsmDevice for Device {
             .attached
             .insert_with(|_| live)
             .ok_or(IsmError::Exhausted)?;
+        if let Some(at) = self.channels.at_mut(channel) {
+            at.attach(ring);
+        }
+        self.extend_doorbells(channel);
         Ok(RemoteDmb(key))
     }
 
@@ -255,7 +276,32 @@ impl Device {
             ..
         } = attached
         {
+            if let Some(at) = self.channels.at_mut(channel) {
+                at.attached = at.attached.saturating_sub(1);
+            }
             self.keep(channel, (token, region), finished);
+        }
+        Ok(())
+    }
+
+    /// Whether the user of a peer may have one more of what `count` counts of a channel: root
+    /// and this process's own user as many as there are, each other user `most`.
+    ///
+    /// # Errors
+    /// [`IsmError::Exhausted`].
+    //= SHM-073
+    fn check_share(
+        &self,
+        uid: u32,
+        most: usize,
+        count: impl Fn(&Channel) -> usize,
+    ) -> Result<(), IsmError> {
+        if !is_stranger(uid) {
+            return Ok(());
+        }
+        let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);
+        if of_user.map(|(_, at)| count(at)).sum::<usize>() >= most {
+            return Err(IsmError::Exhausted);
         }
         Ok(())
     }
@@ -330,7 +376,7 @@ impl Device {
 
     #[inline]
     fn target(&self, remote: RemoteDmb, element: u16) -> Result<Target<'_>, IsmError> {
-        element_bit(element, &facts(self.gid))?;
+        element_bit(element, &facts(self.gid, self.limits.dmbs))?;
         match self.attached.at(remote.0) {
             Some(Attached::Live {
                 channel,
@@ -351,14 +397,10 @@ impl Device {
         }
     }
 
-    /// What `ring` names, if it names a DMB that the channel's peer may ring for.
+    /// The report of a ring for a DMB.
     #[inline]
-    pub(super) fn signalled(&self, channel: Key, ring: Ring) -> Option<IsmReport> {
-        let (key, own) = self.dmbs.at_index(ring.slot)?;
-        //= SHM-025
-        if own.channel != channel || ring_of(key) != ring {
-            return None;
-        }
+    pub(super) fn signalled(&self, key: Key) -> Option<IsmReport> {
+        let own = self.dmbs.at(key)?;
         own.fetch_next();
         let mut cdc = [0; CDC_LEN];
         own.read_head(&mut cdc);

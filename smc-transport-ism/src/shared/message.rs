@@ -7,7 +7,7 @@ use crate::device::{DmbToken, Gid128};
 pub(super) const MESSAGE_LEN: usize = 48;
 
 /// Marks the protocol and its version; a later one has another name.
-const MAGIC: u32 = 0x534d_4401;
+const MAGIC: u32 = 0x534d_4402;
 
 /// A message between two devices, or between those who pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub(super) enum Message {
     },
     /// Pairing, third: both will speak CLC, over a new channel if it is `fresh`.
     Go { fresh: bool },
+    /// A further page of the sender's doorbells, numbered from 0. With its descriptor. `rung` if
+    /// the sender may have rung in it before, so that these rings are in no leaf.
+    Page { at: u32, rung: bool },
 }
 
 impl Message {
@@ -62,6 +65,7 @@ impl Message {
                 joined,
             } => (7, [cookie, gid.gid, gid.ext, flag(joined), 0]),
             Self::Go { fresh } => (8, [flag(fresh), 0, 0, 0, 0]),
+            Self::Page { at, rung } => (9, [at.into(), flag(rung), 0, 0, 0]),
         };
         let mut octets = [0; MESSAGE_LEN];
         let head = (u64::from(MAGIC) << 32) | u64::from(kind);
@@ -113,6 +117,10 @@ impl Message {
                 joined: d != 0,
             },
             8 => Self::Go { fresh: a != 0 },
+            9 => Self::Page {
+                at: a.try_into().ok()?,
+                rung: b != 0,
+            },
             _ => return None,
         };
         Some(message)
@@ -160,6 +168,11 @@ mod tests {
             },
             Message::Go { fresh: true },
             Message::Go { fresh: false },
+            Message::Page {
+                at: u32::MAX,
+                rung: true,
+            },
+            Message::Page { at: 0, rung: false },
         ] {
             assert_eq!(Message::parse(&message.emit()), Some(message));
         }
@@ -209,10 +222,10 @@ mod tests {
         assert_eq!(Message::parse(&[good, good].concat()), None);
         for kind in (0..=u32::MAX).step_by(65537) {
             let mut octets = good;
-            octets[..8].copy_from_slice(&((0x534d_4401u64 << 32) | u64::from(kind)).to_ne_bytes());
+            octets[..8].copy_from_slice(&((0x534d_4402u64 << 32) | u64::from(kind)).to_ne_bytes());
             assert_eq!(
                 Message::parse(&octets).is_some(),
-                (1..=8).contains(&kind),
+                (1..=9).contains(&kind),
                 "{kind}"
             );
         }

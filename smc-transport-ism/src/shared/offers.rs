@@ -129,9 +129,8 @@ impl Device {
         let Some(channel) = self.channels.at_mut(key) else {
             return true;
         };
-        let fits = crate::device::check_len(len, &facts(channel.peer)).is_ok();
-        let room = channel.offers.len() < SLOTS as usize && ring.slot < SLOTS;
-        if !fits || !room || channel.offers.get(token).is_some() {
+        let fits = crate::device::check_len(len, &facts(channel.peer, SLOTS)).is_ok();
+        if !fits || ring.slot >= SLOTS || channel.offers.get(token).is_some() {
             return false;
         }
         let region = match SharedRegion::open(fd, len) {

@@ -4,7 +4,8 @@
 //!   push ──► queue ── flush ──► socket
 //!                       ├─ sent ─────────────► outcome of the DMB it offers: announced
 //!                       ├─ no room ──────────► Full: flush again when writable
-//!                       ├─ no resources here ► an offer fails alone; a withdrawal is retried
+//!                       ├─ no resources here ► an offer fails alone, a page of doorbells is
+//!                       │                      dropped, a withdrawal is retried
 //!                       └─ anything else ────► Broken: the peer takes no more
 //! ```
 //!
@@ -33,11 +34,37 @@ pub(super) const STALLED: Duration = Duration::from_secs(5);
 /// Pause before a message is sent again for which the kernel had no memory.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A message that waits for room, with the DMB it offers.
+/// A message that waits for room.
 #[derive(Debug)]
 struct Waiting {
     message: Message,
-    offer: Option<(Key, OwnedFd)>,
+    freight: Freight,
+}
+
+/// What a message has with it.
+#[derive(Debug)]
+enum Freight {
+    None,
+    /// The DMB it offers.
+    Offer(Key, OwnedFd),
+    /// A further page of doorbells.
+    Page(OwnedFd),
+}
+
+impl Freight {
+    fn descriptor(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::None => None,
+            Self::Offer(_, fd) | Self::Page(fd) => Some(fd),
+        }
+    }
+
+    fn dmb(&self) -> Option<Key> {
+        match self {
+            Self::Offer(dmb, _) => Some(*dmb),
+            Self::None | Self::Page(_) => None,
+        }
+    }
 }
 
 /// Whether the peer's socket takes messages.
@@ -66,6 +93,9 @@ pub(super) struct Outbox {
     unread: usize,
     /// The state became [`State::Broken`], and [`Self::take_breakage`] has not reported it yet.
     broke: bool,
+    /// A page of doorbells could not be sent, and [`Self::take_lost_page`] has not reported it
+    /// yet.
+    lost_page: bool,
 }
 
 impl Outbox {
@@ -77,6 +107,7 @@ impl Outbox {
             state: State::Open,
             unread: 1,
             broke: false,
+            lost_page: false,
         }
     }
 
@@ -99,7 +130,28 @@ impl Outbox {
 
     /// Queues a message; [`Self::flush`] sends it.
     pub(super) fn push(&mut self, message: Message, offer: Option<(Key, OwnedFd)>) {
-        self.waiting.push_back(Waiting { message, offer });
+        let freight = offer.map_or(Freight::None, |(dmb, fd)| Freight::Offer(dmb, fd));
+        self.waiting.push_back(Waiting { message, freight });
+    }
+
+    /// Queues a further page of doorbells; [`Self::flush`] sends it.
+    pub(super) fn push_page(&mut self, (at, rung): (u32, bool), fd: OwnedFd) {
+        self.waiting.push_back(Waiting {
+            message: Message::Page { at, rung },
+            freight: Freight::Page(fd),
+        });
+    }
+
+    /// Whether a page of doorbells waits. The next one is to come behind it, and only if it was
+    /// sent.
+    pub(super) fn has_page(&self) -> bool {
+        let is_page = |at: &Waiting| matches!(at.freight, Freight::Page(_));
+        self.waiting.iter().any(is_page)
+    }
+
+    /// Whether a page of doorbells could not be sent since the last call.
+    pub(super) fn take_lost_page(&mut self) -> bool {
+        std::mem::take(&mut self.lost_page)
     }
 
     /// Takes the offer of a DMB back if it was not sent yet; whether that was so. No
@@ -107,7 +159,7 @@ impl Outbox {
     pub(super) fn cancel(&mut self, dmb: Key) -> bool {
         self.outcomes.retain(|(of, _)| *of != dmb);
         let before = self.waiting.len();
-        let is_its = |at: &Waiting| matches!(at.offer, Some((of, _)) if of == dmb);
+        let is_its = |at: &Waiting| at.freight.dmb() == Some(dmb);
         self.waiting.retain(|at| !is_its(at));
         self.waiting.len() != before
     }
@@ -118,11 +170,11 @@ impl Outbox {
             return self.fail_offers(IsmError::Unreachable);
         }
         while let Some(front) = self.waiting.front() {
-            let fd = front.offer.as_ref().map(|(_, fd)| fd.as_fd());
+            let fd = front.freight.descriptor().map(AsFd::as_fd);
             match socket.send(front.message, fd) {
                 Ok(()) => {
                     self.state = State::Open;
-                    self.unread += usize::from(front.offer.is_some());
+                    self.unread += usize::from(fd.is_some());
                     self.finish_front(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -150,9 +202,11 @@ impl Outbox {
     }
 
     fn finish_front(&mut self, outcome: Result<(), IsmError>) {
-        let front = self.waiting.pop_front();
-        let dmb = front.and_then(|at| at.offer).map(|(dmb, _)| dmb);
-        self.outcomes.extend(dmb.map(|dmb| (dmb, outcome)));
+        match self.waiting.pop_front().map(|at| at.freight) {
+            Some(Freight::Offer(dmb, _)) => self.outcomes.push((dmb, outcome)),
+            Some(Freight::Page(_)) => self.lost_page |= outcome.is_err(),
+            Some(Freight::None) | None => {}
+        }
     }
 
     /// The DMBs whose offers were sent, or failed, and were not taken yet.
@@ -175,14 +229,15 @@ impl Outbox {
         std::mem::take(&mut self.broke)
     }
 
-    /// Offers that wait for room, each with a descriptor.
-    pub(super) fn offers(&self) -> usize {
-        self.waiting.iter().filter(|at| at.offer.is_some()).count()
+    /// Messages with a descriptor that wait for room.
+    pub(super) fn descriptors(&self) -> usize {
+        let with_one = |at: &&Waiting| at.freight.descriptor().is_some();
+        self.waiting.iter().filter(with_one).count()
     }
 
     /// Descriptors that wait, and that the peer may not have received yet: at most so many.
     pub(super) fn in_flight(&self) -> usize {
-        self.unread + self.offers()
+        self.unread + self.descriptors()
     }
 
     /// Asks the kernel what the peer has received; how many descriptors it may not have.
@@ -196,7 +251,7 @@ impl Outbox {
     /// When to call [`Self::handle_timeout`], if time alone may change something.
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Full { since } if self.offers() > 0 => Some(since + STALLED),
+            State::Full { since } if self.descriptors() > 0 => Some(since + STALLED),
             State::Starved { until } => Some(until),
             _ => None,
         }
@@ -213,12 +268,12 @@ impl Outbox {
         }
     }
 
-    /// Fails all offers that wait.
+    /// Fails all offers that wait, and drops a page that waits.
     pub(super) fn fail_offers(&mut self, error: IsmError) {
-        let offers = self.waiting.iter().filter_map(|at| at.offer.as_ref());
-        self.outcomes
-            .extend(offers.map(|(dmb, _)| (*dmb, Err(error))));
-        self.waiting.retain(|at| at.offer.is_none());
+        self.lost_page |= self.has_page();
+        let offers = self.waiting.iter().filter_map(|at| at.freight.dmb());
+        self.outcomes.extend(offers.map(|dmb| (dmb, Err(error))));
+        self.waiting.retain(|at| at.freight.descriptor().is_none());
     }
 }
 

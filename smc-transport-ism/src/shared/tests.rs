@@ -6,6 +6,7 @@ mod ends;
 mod in_flight;
 mod looking;
 mod offers;
+mod pages;
 mod unclaimed;
 mod waits;
 mod withdrawals;
@@ -25,7 +26,7 @@ use crate::device::{
     DeviceEvent, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
 };
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{BellsOf, FLAGS, SharedRegion};
+use crate::memory::{BellsOf, FLAGS, PagesOf, SharedRegion};
 
 const LEN: u32 = 16384;
 const HOSTILE: Gid128 = Gid128 {
@@ -242,11 +243,14 @@ fn offer(token: u64) -> Message {
 }
 
 /// How a peer rings for a DMB.
-fn ring_for(dmb: Dmb) -> Ring {
-    Ring {
-        slot: dmb.index(),
-        generation: dmb.0.1 as u16,
-    }
+fn ring_for(device: &Device, dmb: Dmb) -> Ring {
+    let (slot, generation) = device.dmbs.at(dmb.0).unwrap().slot;
+    Ring::new(slot, generation)
+}
+
+/// A hostile peer rings, and makes no further page.
+fn ring(bells: &BellsOf, ring: Ring) {
+    bells.bells().ring(&PagesOf::default(), ring);
 }
 
 fn memory(len: u32) -> std::os::fd::OwnedFd {
@@ -314,67 +318,24 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
     }
 }
 
-#[test]
-fn offers_have_a_bound() {
-    let (mut device, far, _bells) = with_hostile();
-    for token in 1..=u64::from(SLOTS) {
-        far.send(offer(token), Some(memory(LEN).as_fd())).unwrap();
-        if token % 64 == 0 {
-            assert_eq!(
-                device.attach_dmb(HOSTILE, DmbToken(0), LEN),
-                Err(IsmError::Token)
-            );
-        }
-    }
-    assert!(device.query_reach(HOSTILE, None));
-    assert!(
-        device
-            .attach_dmb(HOSTILE, DmbToken(SLOTS.into()), LEN)
-            .is_ok()
-    );
-    // Attached and withdrawn ones make room; one more than that ends the channel.
-    far.send(Message::Withdraw { token: DmbToken(7) }, None)
-        .unwrap();
-    far.send(offer(u64::MAX), Some(memory(LEN).as_fd()))
-        .unwrap();
-    assert!(device.attach_dmb(HOSTILE, DmbToken(u64::MAX), LEN).is_ok());
-    for token in [7, 2000] {
-        far.send(offer(token), Some(memory(LEN).as_fd())).unwrap();
-        let unknown = device.attach_dmb(HOSTILE, DmbToken(0), LEN);
-        assert_eq!(unknown, Err(IsmError::Token));
-        assert!(device.query_reach(HOSTILE, None));
-    }
-    far.send(offer(2001), Some(memory(LEN).as_fd())).unwrap();
-    assert_eq!(
-        next(&mut device),
-        IsmReport::Event(DeviceEvent::vanished(HOSTILE))
-    );
-}
-
 //= SHM-025 test
 #[test]
 fn rings_for_others_are_not_heard() {
     let (mut device, _far, bells) = with_hostile();
     let mut friend = Device::open().unwrap();
     Device::join(&mut device, &mut friend).unwrap();
-    let (friends, _) = attached(&mut friend, &mut device);
     let (own, _) = registered(&mut device, HOSTILE);
-    let other = |of: Ring| Ring {
-        generation: of.generation.wrapping_add(1),
-        ..of
-    };
-    for ring in [
-        ring_for(friends),
-        other(ring_for(own)),
-        Ring {
-            slot: SLOTS - 1,
-            generation: 0,
-        },
-    ] {
-        (0..3).for_each(|_| bells.bells().ring(ring));
+    let friends = [(); 4].map(|()| attached(&mut friend, &mut device).0);
+    let of_own = ring_for(&device, own);
+    let other = |of: Ring| Ring::new(of.slot, u32::from(of.generation) + 1);
+    let of_friends = friends.map(|dmb| ring_for(&device, dmb));
+    let beyond = Ring::new(SLOTS - 1, 0);
+    // What it can name are slots of its own, of which it has one.
+    for not_its in [of_friends[1], of_friends[3], other(of_own), beyond] {
+        (0..3).for_each(|_| ring(&bells, not_its));
         assert_eq!((0..1000).find_map(|_| device.poll()), None);
     }
-    bells.bells().ring(ring_for(own));
+    ring(&bells, of_own);
     assert!(matches!(next(&mut device), IsmReport::Signalled { dmb, .. } if dmb == own));
 }
 

@@ -9,10 +9,12 @@ use rustix::event::epoll::{Event, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
+use super::channel::Channel;
 use super::device::{ALARM, Device, LEFT, unpack};
 use super::pairing::Peer;
 use super::socket::timespec;
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
+use crate::slots::Key;
 
 /// Polls between two looks at the sockets.
 const LOOK_EVERY: u32 = 256;
@@ -247,20 +249,41 @@ impl Device {
             // The one after the last that was heard: no peer keeps the others unheard.
             let index = if self.turn < used { self.turn } else { 0 };
             self.turn = index + 1;
-            let Some((key, channel)) = self.channels.at_index_mut(index) else {
+            let Some((key, mut channel)) = self.channels.at_index_mut(index) else {
                 continue;
             };
-            let Some(ring) = channel.heard(self.slots) else {
+            if channel.awaits_page() {
+                self.read_page(key);
+                match self.channels.at_mut(key) {
+                    Some(still) => channel = still,
+                    None => continue,
+                }
+            }
+            let Some(ring) = channel.next_ring() else {
                 continue;
             };
+            let dmb = channel.rung(ring);
             self.crowded = channel.is_crowded();
-            // A ring for what is gone, or not the peer's, is not heard.
-            let report = self.signalled(key, ring);
+            // A ring for what is gone reports nothing.
+            let report = dmb.and_then(|dmb| self.signalled(dmb));
             if report.is_some() {
                 return report;
             }
         }
         None
+    }
+
+    /// Reads a channel's socket up to the page of doorbells that the peer has rung in, if that
+    /// has been sent.
+    //= SHM-071
+    #[cold]
+    fn read_page(&mut self, key: Key) {
+        for _ in 0..REPORTS {
+            let is_awaited = self.channels.at(key).is_some_and(Channel::awaits_page);
+            if !is_awaited || self.reports.len() >= REPORTS || !self.read_message(key) {
+                return;
+            }
+        }
     }
 
     /// Looks at the sockets.

@@ -328,6 +328,7 @@ pub(super) fn is_here(remote: SocketAddr) -> bool {
     if ip.is_unspecified() || ip.is_multicast() || link_local {
         return false;
     }
-    // Only addresses of this host can be bound to.
-    UdpSocket::bind((ip, 0)).is_ok()
+    // Only addresses of this host can be bound to. That takes a socket, and no other host has an
+    // address of the loopback interface.
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }

@@ -19,7 +19,9 @@ fn register_until_waiting(device: &mut Device, count: usize) -> BTreeSet<Dmb> {
     let mut dmbs = BTreeSet::new();
     let waiting = |device: &Device| {
         let channels = device.channels.iter();
-        channels.map(|(_, at)| at.outbox.offers()).sum::<usize>()
+        channels
+            .map(|(_, at)| at.outbox.descriptors())
+            .sum::<usize>()
     };
     while waiting(device) < count {
         dmbs.insert(device.register_dmb(LEN, HOSTILE, None).unwrap());

@@ -3,11 +3,10 @@
 use std::os::fd::AsFd;
 
 use super::{
-    HOSTILE, LEN, attached, join_hostile, joined_twice, memory, offer, registered, ring_for,
+    HOSTILE, LEN, attached, join_hostile, joined_twice, memory, offer, registered, ring, ring_for,
     with_hostile,
 };
 use crate::device::{Dmb, DmbToken, IsmDevice, IsmError, IsmReport, RemoteDmb};
-use crate::doorbell::SLOTS;
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -73,9 +72,9 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
         .collect();
     let mut told = Vec::new();
     for token in 1..=200 {
-        for _ in 0..SLOTS {
+        for _ in 0..1024 {
             own.iter()
-                .for_each(|dmb| bells.bells().ring(ring_for(*dmb)));
+                .for_each(|dmb| ring(&bells, ring_for(&device, *dmb)));
         }
         let token = DmbToken(token);
         far.send(Message::Withdraw { token }, None).unwrap();
@@ -117,7 +116,7 @@ fn a_signal_is_queued_once_until_it_is_taken() {
         let lost = [1, 2].map(|at| offered(&mut device, &far, 2 * round + at));
         for at in [1, 2] {
             own.iter()
-                .for_each(|dmb| bells.bells().ring(ring_for(*dmb)));
+                .for_each(|dmb| ring(&bells, ring_for(&device, *dmb)));
             let token = DmbToken(2 * round + at);
             far.send(Message::Withdraw { token }, None).unwrap();
             // The withdrawal is read, not only the rings before it.
