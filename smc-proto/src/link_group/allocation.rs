@@ -207,7 +207,11 @@ impl Engine<'_> {
         let Some(buffer) = self.buffers.at(index) else {
             return false;
         };
-        let links = self.active_links(buffer.group);
+        // Only RMBs over RNICs are announced to the peer, link by link.
+        let by_links = buffer.kind == BufferKind::Rmb && buffer.ism.is_none();
+        let announced = !by_links
+            || buffer.agreement != Agreement::Confirmed
+            || buffer.is_announced_on(self.active_links(buffer.group));
         let Some(group) = self.groups.at_mut(buffer.group) else {
             return false;
         };
@@ -218,10 +222,7 @@ impl Engine<'_> {
             // A binding that is under way is still one to the DMB of before.
             && buffer.ism.is_none_or(|ism| ism.is_free() && !buffer.is_busy())
             && match buffer.kind {
-                BufferKind::Rmb => {
-                    buffer.agreement == Agreement::Confirmed
-                        && (buffer.ism.is_some() || buffer.is_announced_on(links))
-                }
+                BufferKind::Rmb => buffer.agreement == Agreement::Confirmed && announced,
                 BufferKind::Send => true,
             };
         let size = usize::from(buffer.size.code());
