@@ -187,18 +187,19 @@ impl Bells {
     #[inline]
     pub(crate) fn ring(&self, pages: &impl Pages, ring: Ring) -> bool {
         let word = self.next_word(ring);
-        let has_leaf = match self.leaves.0.get(ring.slot as usize) {
-            Some(leaf) => {
-                leaf.store(word, Ordering::Release);
-                true
-            }
-            None => {
-                let has_leaf = ring_far_leaf(pages, ring.slot, word);
-                self.ring_group(ring.slot, word);
-                has_leaf
-            }
+        let Some(leaf) = self.leaves.0.get(ring.slot as usize) else {
+            return self.ring_far(pages, ring.slot, word);
         };
+        leaf.store(word, Ordering::Release);
         self.ring_top(ring.slot, word);
+        true
+    }
+
+    #[inline(never)]
+    fn ring_far(&self, pages: &impl Pages, slot: u32, word: u64) -> bool {
+        let has_leaf = ring_far_leaf(pages, slot, word);
+        self.ring_group(slot, word);
+        self.ring_top(slot, word);
         has_leaf
     }
 

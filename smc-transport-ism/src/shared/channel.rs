@@ -344,7 +344,9 @@ impl Channel {
     /// Rings for the peer's DMB, and wakes the peer if it sleeps.
     #[inline]
     pub(super) fn ring(&mut self, ring: Ring) {
-        self.rung_without_page |= !self.ours.bells().ring(&self.our_pages, ring);
+        if !self.ours.bells().ring(&self.our_pages, ring) {
+            self.rung_without_page = true;
+        }
         if let Some(bed) = self.waker.must_wake(self.theirs.bells()) {
             self.wake(bed);
         }
