@@ -129,8 +129,11 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
                             _ => bells.ring_top(*slot, word),
                         }
                     }
-                    let order = format_args!("page {made}, {arrives}; reads {reads:b}");
-                    assert_eq!(unread, [], "{rung:?}, {order}");
+                    assert_eq!(
+                        unread,
+                        [],
+                        "{rung:?}, page {made}, {arrives}; reads {reads:b}"
+                    );
                 }
             }
         }
