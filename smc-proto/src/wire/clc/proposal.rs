@@ -97,6 +97,8 @@ struct RawIsm {
 const _: () = assert!(size_of::<RawIsm>() == ISM_AREA as usize);
 
 impl Proposal {
+    // Its callers would copy what it returns.
+    #[inline]
     pub(super) fn parse_body(header: &ClcHeader, octets: &[u8]) -> Result<Self, ClcParseError> {
         let mut parts = Parts::new(header, octets);
         let fixed: RawFixed = parts.read()?;
