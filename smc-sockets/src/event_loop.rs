@@ -10,7 +10,7 @@
 
 mod hot;
 
-pub(crate) use hot::HotPhase;
+pub(crate) use hot::{HotPhase, is_crowded};
 
 use std::fmt;
 use std::io;
@@ -140,7 +140,7 @@ impl EventLoop {
         }
         Ok(Self {
             process: Process::current(),
-            attachment: shard.attach(),
+            attachment: shard.attach(false),
             ready,
             poller,
             slept: false,
@@ -206,7 +206,9 @@ impl EventLoop {
                 writable,
             });
         });
-        Ok(ready.len() - before)
+        let listed = ready.len() - before;
+        self.attachment.found(listed);
+        Ok(listed)
     }
 
     /// Decides whether the loop sleeps. After [`Wait::Sleep`] every event of a stream makes

@@ -18,6 +18,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -60,6 +61,13 @@ struct Tasks {
 /// One of the futures that wait for a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WaiterId(u64);
+
+/// Wakes a task. A waker that panics is the fault of the program that made it: the thread that
+/// wakes it may be the driver, or one of another part of the program, and goes on.
+pub(crate) fn wake(waker: Waker) {
+    // What it leaves half done is its own. Its payload may panic when it is dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake())).map_err(std::mem::forget);
+}
 
 impl Direction {
     fn bit(self) -> u8 {

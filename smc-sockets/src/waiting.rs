@@ -75,7 +75,8 @@ fn wait<'a, T>(
             return done;
         }
     }
-    if socket.waiters.are_driven() && via == Via::Ism && state.is_parked_by_loop() {
+    if socket.waiters.are_driven() && via == Via::Ism && state.is_polled_by_loop(direction) {
+        socket.heard_in_turn();
         socket.mark(direction);
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -181,18 +182,21 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
             Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),
         };
-        state.leave(shard, now);
-        drop(state);
         if ready {
+            state.leave(shard, now);
+            drop(state);
             socket.spin().found();
             return true;
         }
+        drop(state);
         now = shard.now();
-        if socket.spin().was_interrupted(now.since(last)) {
-            return false;
-        }
-        if now.since(began) > most {
-            socket.spin().missed();
+        let interrupted = socket.spin().was_interrupted(now.since(last));
+        if interrupted || now.since(began) > most {
+            if !interrupted {
+                socket.spin().missed();
+            }
+            // The caller sleeps elsewhere.
+            shard.lock().stop_spinning(shard, now);
             return false;
         }
         last = now;

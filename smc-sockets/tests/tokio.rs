@@ -562,6 +562,72 @@ fn a_future_outside_of_any_runtime_is_woken() {
     writer.join().unwrap();
 }
 
+/// A runtime whose builder did not enable I/O has no descriptors: the driver thread polls.
+#[test]
+fn a_runtime_without_io_is_served_by_the_driver_thread() {
+    let runtime = Apart::begin();
+    let (mut far, mut near) = futures_block_on(runtime.handle.spawn(pair())).unwrap();
+    runtime.end();
+    let echo = std::thread::spawn(move || {
+        futures_block_on(async {
+            let mut bytes = [0; 4];
+            while far.read_exact(&mut bytes).await.is_ok() {
+                far.write_all(&bytes).await.unwrap();
+            }
+        });
+    });
+    let without_io = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    without_io.block_on(async {
+        for round in 0..300_u32 {
+            let mut answer = [0; 4];
+            near.write_all(&round.to_ne_bytes()).await.unwrap();
+            let read = timeout(LONG, near.read_exact(&mut answer)).await;
+            read.expect("an answer").unwrap();
+            assert_eq!(answer, round.to_ne_bytes());
+        }
+        drop(near);
+    });
+    echo.join().unwrap();
+}
+
+/// The driver thread wakes tasks outside of runtimes: a waker of the program that panics does
+/// not end it.
+#[test]
+fn a_waker_that_panics_keeps_no_other_task_waiting() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    let runtime = Apart::begin();
+    let ends = async { [pair_of_process().await, pair_of_process().await] };
+    let [(mut far, mut near), (mut other, mut writer)] =
+        futures_block_on(runtime.handle.spawn(ends)).unwrap();
+    runtime.end();
+    let waker = Arc::new(Panics).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut byte = [0];
+    let mut read = pin!(far.read(&mut byte));
+    assert!(read.as_mut().poll(&mut context).is_pending());
+    futures_block_on(near.write_all(b"!")).unwrap();
+    let (done, reads) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..100 {
+            futures_block_on(other.read_u8()).unwrap();
+            done.send(()).unwrap();
+        }
+    });
+    for round in 0..100 {
+        futures_block_on(writer.write_all(b"!")).unwrap();
+        let read = reads.recv_timeout(LONG);
+        assert!(read.is_ok(), "read {round} was never woken");
+    }
+}
+
 /// Tasks that wait for the same stream at the same time are all woken; one that gave up waits
 /// no more.
 #[tokio::test]

@@ -5,13 +5,18 @@
 //! waits for that CPU.
 //!
 //! ```text
-//!   event ──► hot: polls ──► after 10 us without an event: polls and yields the CPU
-//!               ▲                       │ after the budget
-//!               │ event                 ▼
+//!   event ──► hot: polls ──► after 3 us without an event: polls between turns of the loop
+//!               ▲                       │ after 10 us: yields the CPU as well
+//!               │ event                 ▼ after the budget
 //!               └────────────────── sleeps
 //!   slept for longer than three budgets: the next budget is half as long
-//!   a yield that takes long: the CPU is contended, no budget for 10 ms (to 640 ms)
+//!   more threads run than there are CPUs: no budget for 2 ms (to 128 ms)
+//!   a yield or a poll that takes long: no budget for 10 ms (to 640 ms)
 //! ```
+
+mod crowd;
+
+pub(crate) use crowd::is_crowded;
 
 use std::time::{Duration, Instant};
 
@@ -22,12 +27,20 @@ use crate::shard::Turn;
 const MOST: Duration = Duration::from_micros(50);
 /// Budgets shorter than this are none.
 const LEAST: Duration = Duration::from_micros(20);
+/// Time without an event after which the other work of the loop has a turn between polls.
+const SOON: Duration = Duration::from_micros(3);
 /// Time without an event after which the CPU is yielded to a peer that may wait for it.
 const ALONE: Duration = Duration::from_micros(10);
-/// A yield that takes longer gave the CPU to a thread that has no end of work.
-const GAP: Duration = Duration::from_micros(300);
-/// How long a contended CPU is not polled on: at first, and at most.
+/// A yield or a poll that takes longer gave the CPU to a thread that has no end of work.
+pub(crate) const GAP: Duration = Duration::from_micros(300);
+/// How long a contended CPU is not polled on after a [`GAP`]: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(640));
+/// The same if more threads run than there are CPUs.
+const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
+/// Pause between two counts of the running threads.
+const COUNT_EVERY: Duration = Duration::from_millis(1);
+/// Pause before a count that exceeds the CPUs is confirmed: a thread may have run for a moment.
+const CONFIRM: Duration = Duration::from_micros(20);
 
 /// The adaptive polling of one event loop.
 #[derive(Debug)]
@@ -39,8 +52,49 @@ pub(crate) struct HotPhase {
     parked: Option<Instant>,
     /// Events since the last wake-up.
     events: u32,
-    contended_until: Option<Instant>,
-    backoff: Duration,
+    gaps: Backoff,
+    crowds: Backoff,
+    /// The running threads are counted then.
+    count_at: Option<Instant>,
+    /// The last count exceeded the CPUs.
+    suspects: bool,
+}
+
+/// Times without polling, each twice as long as the one before if that ended shortly before.
+#[derive(Debug)]
+struct Backoff {
+    until: Option<Instant>,
+    time: Duration,
+    first: Duration,
+    most: Duration,
+}
+
+impl Backoff {
+    fn new((first, most): (Duration, Duration)) -> Self {
+        let (until, time) = (None, first);
+        Self {
+            until,
+            time,
+            first,
+            most,
+        }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.time = match self.is_recent(now) {
+            true => (2 * self.time).min(self.most),
+            false => self.first,
+        };
+        self.until = Some(now + self.time);
+    }
+
+    fn is_recent(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until + 2 * self.time)
+    }
+
+    fn lasts(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
 }
 
 impl HotPhase {
@@ -57,8 +111,10 @@ impl HotPhase {
             active: None,
             parked: None,
             events: 0,
-            contended_until: None,
-            backoff: BACKOFF.0,
+            gaps: Backoff::new(BACKOFF),
+            crowds: Backoff::new(CROWDED),
+            count_at: None,
+            suspects: false,
         }
     }
 
@@ -84,48 +140,66 @@ impl HotPhase {
         self.events = 0;
     }
 
-    /// How the loop goes on after a turn, with or without an event.
-    pub(crate) fn next(&mut self, now: Instant, progress: bool) -> Turn {
-        if progress {
+    /// How the loop goes on after a turn that found so many events. `crowded` counts the
+    /// threads that run, and is called now and then.
+    pub(crate) fn next(
+        &mut self,
+        now: Instant,
+        found: u32,
+        crowded: impl FnOnce() -> bool,
+    ) -> Turn {
+        if found > 0 {
             // The first after a wake-up is what woke the loop.
             if self.events > 0 {
                 self.budget = self.most;
             }
-            self.events = self.events.saturating_add(1);
+            self.events = self.events.saturating_add(found);
             self.active = Some(now);
-            return Turn::Hot;
+            let is_cold = self.budget.is_zero() || self.is_contended(now);
+            // Of one event no other comes before its task has run.
+            return match found {
+                1 if is_cold => Turn::Parked,
+                _ => Turn::Hot,
+            };
         }
         let active = *self.active.get_or_insert(now);
         let idle = now.saturating_duration_since(active);
         if idle >= self.budget || self.is_contended(now) {
             return Turn::Parked;
         }
-        if idle < ALONE {
+        if self.count_at.is_none_or(|at| at <= now) && self.counts(now, crowded()) {
+            return Turn::Parked;
+        }
+        if idle < SOON {
             return Turn::Hot;
+        }
+        if idle < ALONE {
+            return Turn::Pause;
         }
         Turn::Yield
     }
 
-    /// The loop has yielded the CPU and has it again, after this time.
-    pub(crate) fn yielded(&mut self, now: Instant, took: Duration) {
-        if took > GAP {
-            self.contended(now);
+    /// Takes a count of the running threads; whether the CPUs are contended.
+    fn counts(&mut self, now: Instant, crowded: bool) -> bool {
+        let confirmed = self.suspects || self.crowds.is_recent(now);
+        self.suspects = crowded && !confirmed;
+        let pause = if self.suspects { CONFIRM } else { COUNT_EVERY };
+        self.count_at = Some(now + pause);
+        if crowded && confirmed {
+            self.crowds.begin(now);
+        }
+        crowded && confirmed
+    }
+
+    /// The loop has yielded the CPU, or polled, and has the CPU after this time.
+    pub(crate) fn took(&mut self, now: Instant, time: Duration) {
+        if time > GAP {
+            self.gaps.begin(now);
         }
     }
 
-    fn contended(&mut self, now: Instant) {
-        let recently = self
-            .contended_until
-            .is_some_and(|until| now < until + 2 * self.backoff);
-        self.backoff = match recently {
-            true => (2 * self.backoff).min(BACKOFF.1),
-            false => BACKOFF.0,
-        };
-        self.contended_until = Some(now + self.backoff);
-    }
-
     fn is_contended(&self, now: Instant) -> bool {
-        self.contended_until.is_some_and(|until| now < until)
+        self.gaps.lasts(now) || self.crowds.lasts(now)
     }
 }
 
@@ -133,7 +207,7 @@ impl HotPhase {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BACKOFF, HotPhase, MOST};
+    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MOST};
     use crate::shard::Turn;
 
     const US: Duration = Duration::from_micros(1);
@@ -144,10 +218,10 @@ mod tests {
         *now += slept;
         hot.wakes(*now);
         let woken = *now;
-        let mut turn = hot.next(*now, true);
+        let mut turn = hot.next(*now, 1, || false);
         while turn != Turn::Parked {
             *now += US;
-            turn = hot.next(*now, false);
+            turn = hot.next(*now, 0, || false);
         }
         *now - woken
     }
@@ -156,11 +230,12 @@ mod tests {
     fn a_loop_whose_peer_answers_soon_polls_and_yields_the_cpu_before_it_sleeps() {
         let (mut hot, start) = (HotPhase::new(MOST), Instant::now());
         hot.wakes(start);
-        assert_eq!(hot.next(start, true), Turn::Hot);
-        assert_eq!(hot.next(start + 9 * US, false), Turn::Hot);
-        assert_eq!(hot.next(start + 11 * US, false), Turn::Yield);
-        assert_eq!(hot.next(start + 49 * US, false), Turn::Yield);
-        assert_eq!(hot.next(start + 50 * US, false), Turn::Parked);
+        assert_eq!(hot.next(start, 1, || false), Turn::Hot);
+        assert_eq!(hot.next(start + 2 * US, 0, || false), Turn::Hot);
+        assert_eq!(hot.next(start + 9 * US, 0, || false), Turn::Pause);
+        assert_eq!(hot.next(start + 11 * US, 0, || false), Turn::Yield);
+        assert_eq!(hot.next(start + 49 * US, 0, || false), Turn::Yield);
+        assert_eq!(hot.next(start + 50 * US, 0, || false), Turn::Parked);
     }
 
     #[test]
@@ -179,14 +254,14 @@ mod tests {
         let mut backoff = BACKOFF.0;
         for _ in 0..8 {
             hot.wakes(now);
-            hot.next(now, true);
+            hot.next(now, 1, || false);
             now += 20 * US;
-            assert_eq!(hot.next(now, false), Turn::Yield);
+            assert_eq!(hot.next(now, 0, || false), Turn::Yield);
             // The other had the CPU for a slice.
             let slice = Duration::from_millis(3);
             now += slice;
-            hot.yielded(now, slice);
-            assert_eq!(hot.next(now, false), Turn::Parked);
+            hot.took(now, slice);
+            assert_eq!(hot.next(now, 0, || false), Turn::Parked);
             for _ in 0..2 {
                 assert!(polls(&mut hot, &mut now, US) <= US, "{backoff:?}");
             }
@@ -197,10 +272,10 @@ mod tests {
         now += 10 * BACKOFF.1;
         hot.wakes(now);
         now += 20 * US;
-        assert_eq!(hot.next(now, false), Turn::Yield);
+        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
         now += Duration::from_millis(3);
-        hot.yielded(now, Duration::from_millis(3));
-        hot.next(now, false);
+        hot.took(now, Duration::from_millis(3));
+        hot.next(now, 0, || false);
         now += BACKOFF.0;
         assert_eq!(polls(&mut hot, &mut now, US), MOST, "it begins anew");
     }
@@ -210,11 +285,50 @@ mod tests {
         let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
         hot.wakes(now);
         now += 20 * US;
-        assert_eq!(hot.next(now, false), Turn::Yield);
-        hot.yielded(now, US);
+        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
+        hot.took(now, US);
         now += Duration::from_millis(5);
-        assert_eq!(hot.next(now, true), Turn::Hot);
+        assert_eq!(hot.next(now, 1, || false), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MOST);
+    }
+
+    #[test]
+    fn a_loop_sleeps_at_once_while_more_threads_run_than_there_are_cpus() {
+        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        // A count alone is none: a thread may run for a moment.
+        hot.wakes(now);
+        assert_eq!(hot.next(now, 0, || true), Turn::Hot);
+        now += 5 * US;
+        assert_eq!(hot.next(now, 0, || panic!("too soon")), Turn::Pause);
+        now += CONFIRM;
+        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
+        now += COUNT_EVERY;
+        hot.wakes(now);
+        assert_eq!(hot.next(now, 0, || true), Turn::Hot);
+        now += CONFIRM;
+        let mut backoff = CROWDED.0;
+        for _ in 0..8 {
+            hot.wakes(now);
+            assert_eq!(hot.next(now, 0, || true), Turn::Parked);
+            now += backoff - US;
+            hot.wakes(now);
+            let uncounted = || panic!("it is known");
+            assert_eq!(hot.next(now, 0, uncounted), Turn::Parked, "{backoff:?}");
+            now += US;
+            backoff = (2 * backoff).min(CROWDED.1);
+        }
+        hot.wakes(now);
+        assert_eq!(hot.next(now, 0, || false), Turn::Hot);
+        assert_eq!(polls(&mut hot, &mut now, US), MOST);
+    }
+
+    #[test]
+    fn a_loop_without_a_budget_sleeps_while_the_task_of_its_only_event_runs() {
+        let (mut hot, now) = (HotPhase::new(MOST), Instant::now());
+        assert_eq!(hot.next(now, 1, || false), Turn::Hot);
+        hot.took(now, 2 * super::GAP);
+        assert_eq!(hot.next(now, 1, || false), Turn::Parked);
+        assert_eq!(hot.next(now, 2, || false), Turn::Hot);
     }
 
     #[test]

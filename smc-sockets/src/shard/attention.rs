@@ -32,6 +32,7 @@ use smc_transport_ism::shared::Words;
 
 use super::{Shard, State, Via};
 use crate::socket::Socket;
+use crate::waiting::Direction;
 
 /// Completions taken in at one go, so that no peer keeps the lock for itself.
 const COMPLETIONS: usize = 1024;
@@ -42,6 +43,10 @@ const ATTEMPTS: usize = 16;
 /// How long the device may stay awake with nobody looking: only octets for a program that
 /// does not ask for them are told late by this.
 const RECESS: Duration = Duration::from_millis(5);
+
+/// The same while event loops sleep until the device wakes them: what arrives for them waits
+/// this long at most if the thread that kept the device awake does something else.
+const SHORT_RECESS: Duration = Duration::from_micros(200);
 
 /// How the threads share the work of hearing the device.
 pub(super) struct Attention {
@@ -86,6 +91,13 @@ impl Attention {
     #[inline]
     fn is_urgent(&self) -> bool {
         self.threads + self.connections + self.parked_loops > 0
+    }
+
+    /// Whether a thread or a connection needs to be woken by what happens, so that the device
+    /// must not stay awake unattended.
+    #[inline]
+    fn must_park(&self) -> bool {
+        self.threads + self.connections > 0
     }
 
     /// Whether something waits that no event loop polls the device for. A thread that sleeps at
@@ -187,13 +199,17 @@ impl State {
         if looked == Looked::More {
             self.carry_out(shard, now);
         }
+        // What arrived for loops that sleep is passed on.
+        if self.attention.parked_loops > 0 && !self.transports.ism.device().is_parked() {
+            self.take_in(shard, now);
+        }
         looked.is_anything()
     }
 
     /// Whether there is a place to look at, and nobody who is to be told by the device.
     #[inline]
     pub(super) fn looks_for(&self, socket: &Socket) -> bool {
-        !self.attention.is_urgent() && socket.via() == Via::Ism
+        !self.attention.must_park() && socket.via() == Via::Ism
     }
 
     #[inline]
@@ -227,14 +243,29 @@ impl State {
         let at = &mut self.attention;
         if self.transports.ism.device().is_parked() {
             self.arm(shard, now);
-        } else if at.is_urgent() {
+        } else if at.must_park() {
             self.settle(shard, now);
         } else {
             at.used = true;
-            if at.recess.is_none() {
-                at.recess = Some(now.after(RECESS));
+            let time = match at.parked_loops {
+                0 => RECESS,
+                _ => SHORT_RECESS,
+            };
+            let end = now.after(time);
+            if at.recess.is_none_or(|recess| end < recess) {
+                at.recess = Some(end);
             }
             self.arm(shard, now);
+        }
+    }
+
+    /// A thread has polled the device for a while and does no more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn stop_spinning(&mut self, shard: &Arc<Shard>, now: Instant) {
+        if self.attention.is_urgent() {
+            self.settle(shard, now);
+        } else {
+            self.leave(shard, now);
         }
     }
 
@@ -290,22 +321,25 @@ impl State {
         };
     }
 
-    /// An event loop has polled the device: as long as one does, it stays awake.
+    /// An event loop has polled the device: as long as one does, it stays awake. If nothing
+    /// else waits, it is for the loop alone to park it, unless it is `guarded`.
     #[inline]
-    pub(super) fn used_by_loop(&mut self, shard: &Shard, now: Instant) {
+    pub(super) fn used_by_loop(&mut self, shard: &Shard, now: Instant, guarded: bool) {
         let at = &mut self.attention;
         at.used = true;
-        if at.recess.is_none() {
+        let others = at.loops > 1 || at.threads + at.connections > 0;
+        if at.recess.is_none() && (guarded || others) {
             at.recess = Some(now.after(RECESS));
+            self.arm(shard, now);
         }
-        self.arm(shard, now);
     }
 
-    /// Whether an event loop sleeps until the device wakes it, so that polling the device
-    /// brings nothing that the loop would not be woken by.
+    /// Whether polling the device brings nothing that an event loop does not find: one sleeps
+    /// until the device wakes it, or, of what a read has just looked for, polls.
     #[inline]
-    pub(crate) fn is_parked_by_loop(&self) -> bool {
-        self.attention.parked_loops > 0 && self.transports.ism.device().is_parked()
+    pub(crate) fn is_polled_by_loop(&self, direction: Direction) -> bool {
+        let parked = self.attention.parked_loops > 0 && self.transports.ism.device().is_parked();
+        parked || direction == Direction::Read && self.attention.loops > 0
     }
 
     /// Whether everything that happens to a connection is to be heard at once, and not
@@ -326,6 +360,8 @@ impl State {
 mod tests {
     use std::io::{Read, Write};
     use std::time::{Duration, Instant};
+
+    use rustix::event::{PollFd, PollFlags};
 
     use crate::{SmcListener, SmcStream, Stack};
 
@@ -410,6 +446,59 @@ mod tests {
             assert!(Instant::now() < end, "no timer for the deadline");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// A thread that polls keeps the device awake although a loop sleeps, and passes on what came
+    /// for that; so does the driver if the thread does not come back.
+    #[test]
+    fn a_thread_polls_for_a_loop_that_sleeps() {
+        const LONG: Duration = Duration::from_secs(20);
+        let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+        let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connection = || {
+            let near = SmcStream::connect_on(&client, address).unwrap();
+            let (far, _) = listener.accept().unwrap();
+            assert!(near.carrier().is_smc() && far.carrier().is_smc());
+            (near, far)
+        };
+        let ((mut near, mut far), (of_loop, mut writer)) = (connection(), connection());
+        of_loop.set_nonblocking(true).unwrap();
+        let mut events = crate::EventLoop::new(&client).unwrap();
+        events.register(&of_loop, 7).unwrap();
+        let mut was_awake = false;
+        for round in 0..100 {
+            let mut ready = Vec::new();
+            while events.wait().unwrap() == crate::Wait::Poll {
+                events.drive(&mut ready).unwrap();
+            }
+            ready.clear();
+            for _ in 0..3 {
+                far.write_all(b"!").unwrap();
+                near.read_exact(&mut [0; 1]).unwrap();
+                was_awake |= !is_parked(&client);
+            }
+            writer.write_all(b"!").unwrap();
+            if round % 2 == 0 {
+                far.write_all(b"!").unwrap();
+                near.read_exact(&mut [0; 1]).unwrap();
+            }
+            let mut polled = [PollFd::new(&events, PollFlags::IN)];
+            let time = rustix::time::Timespec::try_from(LONG).unwrap();
+            assert_eq!(
+                rustix::event::poll(&mut polled, Some(&time)),
+                Ok(1),
+                "round {round}"
+            );
+            let end = Instant::now() + LONG;
+            while ready.is_empty() {
+                assert!(Instant::now() < end, "round {round}");
+                events.drive(&mut ready).unwrap();
+            }
+            assert_eq!(ready[0].token, 7);
+            assert_eq!((&of_loop).read(&mut [0; 8]).unwrap(), 1);
+        }
+        assert!(was_awake, "each read parked the device");
     }
 
     #[test]

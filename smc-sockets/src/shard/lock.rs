@@ -6,6 +6,7 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::task::Waker;
 
 use super::{Shard, State};
+use crate::waiters::wake;
 
 /// The endpoint, locked. Tasks that became ready meanwhile are woken when it is released, not
 /// before: a waker may run code that uses a stream.
@@ -23,7 +24,7 @@ impl Drop for Wakes {
     #[inline(always)]
     fn drop(&mut self) {
         if !self.0.is_empty() {
-            mem::take(&mut self.0).into_iter().for_each(Waker::wake);
+            mem::take(&mut self.0).into_iter().for_each(wake);
         }
     }
 }
@@ -58,7 +59,7 @@ impl<'a> Locked<'a> {
     pub(crate) fn release_with(mut self, list: &mut Vec<Waker>) {
         mem::swap(&mut self.state.wakes, list);
         drop(self);
-        list.drain(..).for_each(Waker::wake);
+        list.drain(..).for_each(wake);
     }
 }
 

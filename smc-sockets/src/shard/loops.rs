@@ -20,21 +20,25 @@ use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
 
 use super::{Shard, State};
 use crate::driver::Token;
-use crate::event_loop::HotPhase;
+use crate::event_loop::{HotPhase, is_crowded};
 use crate::process::Process;
+use crate::waiting::GLANCES;
 
 /// What an event loop does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     /// Runs its tasks and takes the next turn without sleeping.
     Hot,
-    /// As [`Self::Hot`], but calls [`Attachment::yield_cpu`] first.
+    /// Runs its tasks and polls its other descriptors, without waiting for them, before it
+    /// takes the next turn.
+    Pause,
+    /// As [`Self::Pause`], but calls [`Attachment::yield_cpu`] first.
     Yield,
     /// Sleeps until the device's descriptor is readable: the device is parked.
     Parked,
@@ -49,22 +53,27 @@ pub(crate) struct Attachment {
     shard: Weak<Shard>,
     hot: HotPhase,
     parked: bool,
-    /// An event came since the loop last decided how to go on.
-    progress: bool,
+    /// Events since the loop last decided how to go on.
+    found: u32,
+    /// The driver polls if the loop does not for some milliseconds: another thread could run
+    /// the loop's other work meanwhile.
+    guarded: bool,
     /// Memory for wakers on their way out of the lock.
     wakes: Vec<Waker>,
 }
 
 impl Shard {
-    /// Attaches an event loop.
-    pub(crate) fn attach(self: &Arc<Self>) -> Attachment {
+    /// Attaches an event loop. The driver polls for one that is `guarded` if a task of it
+    /// takes long.
+    pub(crate) fn attach(self: &Arc<Self>, guarded: bool) -> Attachment {
         self.lock().attention.loops += 1;
         Attachment {
             process: Process::current(),
             shard: Arc::downgrade(self),
             hot: HotPhase::new(self.spin),
             parked: false,
-            progress: false,
+            found: 0,
+            guarded,
             wakes: Vec::new(),
         }
     }
@@ -96,9 +105,12 @@ impl Attachment {
     /// Polls the device and notifies what waits for its connections. `readable` says that the
     /// device's descriptor was, so that the sockets of peers are read.
     pub(crate) fn poll(&mut self, readable: bool) {
-        let Some(shard) = self.shard.upgrade() else {
-            return;
-        };
+        if let Some(shard) = self.shard.upgrade() {
+            self.poll_device(&shard, readable);
+        }
+    }
+
+    fn poll_device(&mut self, shard: &Arc<Shard>, readable: bool) {
         let parked = mem::replace(&mut self.parked, false);
         let mut state = match (parked || readable, shard.try_lock()) {
             (_, Some(state)) => state,
@@ -113,8 +125,39 @@ impl Attachment {
         if readable {
             state.transports.ism.device_mut().on_readable();
         }
-        self.progress |= state.poll_device(&shard, shard.coarse());
+        // What woke the loop is handled by a turn that other threads may take over.
+        let guarded = self.guarded && !parked;
+        let progress = state.poll_device(shard, shard.coarse(), guarded);
+        let tasks = u32::try_from(state.wakes.len()).unwrap_or(u32::MAX);
+        self.found = self.found.saturating_add(tasks.max(progress.into()));
         state.release_with(&mut self.wakes);
+    }
+
+    /// Polls the device until something happens, for this time at most.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn spin(&mut self, most: Duration) {
+        let Some(shard) = self.shard.upgrade() else {
+            return;
+        };
+        let begin = Instant::now();
+        let mut last = begin;
+        while self.found == 0 && last.saturating_duration_since(begin) < most {
+            for _ in 0..GLANCES {
+                std::hint::spin_loop();
+                self.poll_device(&shard, false);
+                if self.found > 0 {
+                    break;
+                }
+            }
+            let now = Instant::now();
+            self.hot.took(now, now.saturating_duration_since(last));
+            last = now;
+        }
+    }
+
+    /// So many streams became ready since the loop last decided how to go on.
+    pub(crate) fn found(&mut self, streams: usize) {
+        self.found = self.found.max(u32::try_from(streams).unwrap_or(u32::MAX));
     }
 
     /// Decides how the loop goes on after [`Self::poll`].
@@ -122,8 +165,8 @@ impl Attachment {
         let Some(shard) = self.shard.upgrade() else {
             return Turn::Over;
         };
-        let progress = mem::replace(&mut self.progress, false);
-        match self.hot.next(Instant::now(), progress) {
+        let found = mem::take(&mut self.found);
+        match self.hot.next(Instant::now(), found, is_crowded) {
             Turn::Parked if !self.park(&shard) => Turn::Hot,
             next => next,
         }
@@ -134,7 +177,7 @@ impl Attachment {
         let begin = Instant::now();
         std::thread::yield_now();
         let end = Instant::now();
-        self.hot.yielded(end, end.saturating_duration_since(begin));
+        self.hot.took(end, end.saturating_duration_since(begin));
     }
 
     /// Whether the endpoint is no more.
@@ -157,7 +200,7 @@ impl Attachment {
             self.hot.parks(Instant::now());
         } else {
             state.attention.parked_loops -= 1;
-            self.progress = true;
+            self.found = 2;
         }
         state.release_with(&mut self.wakes);
         self.parked
@@ -183,16 +226,22 @@ impl Drop for Attachment {
 
 impl State {
     /// Polls the device once and notifies what waits; whether anything had happened.
-    fn poll_device(&mut self, shard: &Arc<Shard>, now: smc_proto::time::Instant) -> bool {
+    fn poll_device(
+        &mut self,
+        shard: &Arc<Shard>,
+        now: smc_proto::time::Instant,
+        guarded: bool,
+    ) -> bool {
         self.carry_out(shard, now);
-        let Some(completion) = self.transports.poll() else {
-            self.used_by_loop(shard, now);
-            return false;
-        };
-        self.complete(completion, now);
-        self.take_in(shard, now);
-        self.used_by_loop(shard, now);
-        true
+        let completion = self.transports.poll();
+        let progress = completion.is_some();
+        if let Some(completion) = completion {
+            self.complete(completion, now);
+            self.take_in(shard, now);
+            self.arm(shard, now);
+        }
+        self.used_by_loop(shard, now, guarded);
+        progress
     }
 
     /// Notifies everything that waits for any connection.

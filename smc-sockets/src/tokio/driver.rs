@@ -7,29 +7,48 @@
 //! ```
 //!
 //! While messages come faster than a thread wakes up, the task stays runnable and polls memory
-//! between the other tasks. In a current-thread runtime it yields as `yield_now` does, which
-//! lets the future of `block_on` run each time. In a multi-thread runtime it wakes itself: a
-//! yielded task there waits until the worker's queue is empty and cannot be taken over by
-//! another worker.
+//! between the other tasks. It goes on in one of two ways:
+//!
+//! - It yields as `yield_now` does. The runtime then polls its descriptors, which is a system
+//!   call, and in a current-thread runtime the future of `block_on` as well. In a multi-thread
+//!   runtime the task waits until its worker has nothing else to do, and no other worker can
+//!   take it over.
+//! - It wakes itself. That makes no system call in a current-thread runtime, whose future of
+//!   `block_on` is not polled, however. In a multi-thread runtime it wakes another worker, which
+//!   can take the task over, and competes with the peer for a CPU.
+//!
+//! So it wakes itself in a current-thread runtime while events come, and in a multi-thread
+//! runtime after a sleep or while tasks take long; else it yields.
 
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use ::tokio::io::Interest;
 use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
 
 use super::registered::{Registered, Steady};
 use crate::shard::{Attachment, Shard, Turn};
+use crate::waiters::wake;
 
 /// The runtimes that poll the device of an endpoint.
 #[derive(Default)]
-pub(crate) struct Runtimes {
-    tasks: Mutex<Vec<Arc<Task>>>,
+pub(crate) struct Runtimes(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    tasks: Vec<Arc<Task>>,
+    /// Runtimes whose tasks cannot wait for a descriptor.
+    without_io: Vec<Id>,
 }
+
+/// Runtimes without I/O that are remembered. One that was forgotten is found out again.
+const MOST_WITHOUT_IO: usize = 64;
 
 /// The task of one runtime.
 struct Task {
@@ -38,13 +57,33 @@ struct Task {
     alive: AtomicBool,
     /// Wakes it when the endpoint ends.
     waker: Mutex<Option<Waker>>,
+    /// The future of `block_on` waits for a stream.
+    has_root: AtomicBool,
+}
+
+/// Longest time that a turn polls without an event.
+const SPIN: Duration = Duration::from_micros(4);
+/// Longest time in which a runtime's descriptors are not polled.
+const PAUSE_EVERY: Duration = Duration::from_micros(40);
+/// A runtime that has the task run again this soon after it woke itself, or yielded, has no other
+/// work.
+const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::from_nanos(1_500));
+/// A task that takes longer keeps others waiting.
+const SLOW: Duration = Duration::from_micros(200);
+/// How long tasks are expected to take long then.
+const STAYS_SLOW: Duration = Duration::from_millis(100);
+
+impl Runtimes {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Runtimes {
     fn drop(&mut self) {
-        let tasks = self.tasks.get_mut();
-        for task in tasks.unwrap_or_else(PoisonError::into_inner) {
-            task.waker().take().into_iter().for_each(Waker::wake);
+        let known = self.0.get_mut();
+        for task in &known.unwrap_or_else(PoisonError::into_inner).tasks {
+            task.waker().take().into_iter().for_each(wake);
         }
     }
 }
@@ -56,40 +95,57 @@ impl Task {
 }
 
 /// Sees to it that the runtime of the calling task polls the device. False without a runtime,
-/// and if no descriptor is left: the driver thread has to poll then.
-///
-/// # Panics
-/// In a runtime without I/O.
+/// in one without I/O, and if no descriptor is left: the driver thread has to poll then.
 pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
     let Ok(runtime) = Handle::try_current() else {
         return false;
     };
     let id = runtime.id();
-    let tasks = &shard.runtimes.tasks;
-    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = shard.runtimes.lock();
+    if known.without_io.contains(&id) {
+        return false;
+    }
+    let Known { tasks, without_io } = &mut *known;
     let polls = |task: &Arc<Task>| task.runtime == id && task.alive.load(Ordering::Acquire);
-    if tasks.iter().any(polls) {
+    let is_multi_thread = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
+    if let Some(task) = tasks.iter().find(|task| polls(task)) {
+        if !is_multi_thread && ::tokio::task::try_id().is_none() {
+            task.has_root.store(true, Ordering::Relaxed);
+        }
         return true;
     }
     tasks.retain(|task| task.alive.load(Ordering::Acquire));
-    let registered = shard
-        .device_descriptor()
-        .and_then(|fd| Registered::new(Device(fd), Interest::READABLE));
-    let Ok(descriptor) = registered else {
+    let Ok(fd) = shard.device_descriptor() else {
         return false;
+    };
+    let register = || Registered::new(Device(fd), Interest::READABLE);
+    let descriptor = match catch_unwind(AssertUnwindSafe(register)) {
+        Ok(Ok(descriptor)) => descriptor,
+        Ok(Err(_)) => return false,
+        // tokio has no other way to tell.
+        Err(_) => {
+            if without_io.len() >= MOST_WITHOUT_IO {
+                without_io.remove(0);
+            }
+            without_io.push(id);
+            return false;
+        }
     };
     let task = Arc::new(Task {
         runtime: id,
         alive: AtomicBool::new(true),
         waker: Mutex::default(),
+        has_root: AtomicBool::new(true),
     });
     tasks.push(task.clone());
-    drop(tasks);
+    drop(known);
     let driver = Driver {
         alive: Alive(task),
-        attachment: shard.attach(),
+        attachment: shard.attach(is_multi_thread),
         descriptor,
-        is_multi_thread: runtime.runtime_flavor() != RuntimeFlavor::CurrentThread,
+        is_multi_thread,
+        paused: None,
+        slow_until: None,
     };
     runtime.spawn(driver.run());
     true
@@ -101,6 +157,19 @@ pub(super) fn is_root() -> bool {
     let runtime = || Handle::try_current().map(|runtime| runtime.runtime_flavor());
     ::tokio::task::try_id().is_none()
         && runtime().is_ok_and(|of| of != RuntimeFlavor::CurrentThread)
+}
+
+/// Lets other tasks run.
+async fn wake_itself() {
+    let mut woken = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut woken, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Lets other runtimes know that this one does not poll any more.
@@ -130,20 +199,49 @@ struct Driver {
     attachment: Attachment,
     descriptor: Registered<Device>,
     is_multi_thread: bool,
+    /// When the runtime last polled its descriptors.
+    paused: Option<Instant>,
+    /// Tasks take long until then.
+    slow_until: Option<Instant>,
 }
 
 impl Driver {
     async fn run(mut self) {
-        let mut readable = false;
+        let (mut readable, mut undisturbed, mut slept) = (false, false, true);
         loop {
             self.attachment.poll(readable);
-            let outcome = match self.attachment.next() {
+            if std::mem::take(&mut undisturbed) {
+                self.attachment.spin(SPIN);
+            }
+            let turn = self.attachment.next();
+            let outcome = match turn {
                 Turn::Over => return,
-                Turn::Parked => self.sleep().await,
-                Turn::Hot => self.pause(self.is_multi_thread).await,
-                Turn::Yield => {
-                    self.attachment.yield_cpu();
-                    self.pause(false).await
+                Turn::Parked => {
+                    let woken = self.sleep().await;
+                    (slept, self.paused) = (true, Some(Instant::now()));
+                    woken
+                }
+                Turn::Hot if self.wakes_itself(slept) => {
+                    slept = false;
+                    let begin = Instant::now();
+                    wake_itself().await;
+                    undisturbed = begin.elapsed() < UNDISTURBED.0;
+                    Ok(false)
+                }
+                Turn::Hot | Turn::Pause | Turn::Yield => {
+                    if turn == Turn::Yield {
+                        self.attachment.yield_cpu();
+                    }
+                    let begin = Instant::now();
+                    ::tokio::task::yield_now().await;
+                    let end = Instant::now();
+                    let took = end.saturating_duration_since(begin);
+                    self.paused = Some(end);
+                    undisturbed = took < UNDISTURBED.1;
+                    if took > SLOW {
+                        self.slow_until = Some(end + STAYS_SLOW);
+                    }
+                    self.is_readable().await
                 }
             };
             // It fails when the runtime shuts down.
@@ -152,21 +250,18 @@ impl Driver {
         }
     }
 
-    /// Lets other tasks run; whether the descriptor is readable.
-    async fn pause(&mut self, wakes_itself: bool) -> io::Result<bool> {
-        if wakes_itself {
-            let mut paused = false;
-            poll_fn(|context| {
-                if std::mem::replace(&mut paused, true) {
-                    return Poll::Ready(());
-                }
-                context.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
-        } else {
-            ::tokio::task::yield_now().await;
+    /// Whether the task wakes itself after this turn.
+    fn wakes_itself(&self, slept: bool) -> bool {
+        let now = Instant::now();
+        if self.is_multi_thread {
+            return slept || self.slow_until.is_some_and(|until| now < until);
         }
+        let polled = self.paused.is_some_and(|at| now < at + PAUSE_EVERY);
+        polled && !self.alive.0.has_root.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the descriptor is readable.
+    async fn is_readable(&self) -> io::Result<bool> {
         poll_fn(|context| {
             Poll::Ready(match self.poll_readable(context) {
                 Poll::Ready(readable) => readable.map(|()| true),

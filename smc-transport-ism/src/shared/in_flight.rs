@@ -54,6 +54,11 @@ impl InFlight {
         self.left.retain(|(_, socket)| socket.unread() > 0);
     }
 
+    /// Whether sockets are kept of channels that have ended.
+    pub(super) fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// Sockets that are kept of channels that have ended.
     #[cfg(test)]
     pub(super) fn left(&self) -> usize {
