@@ -1,6 +1,7 @@
 //! The processes of a round: a server, a client, and whatever burns a core beside them.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -159,6 +160,10 @@ pub(crate) fn run(arguments: &[String]) {
     let flavor = Flavor::parse(&arguments[2]);
     let stack = (transport == Transport::Smc).then(crate::transport::stack);
     if arguments[0] == "server" {
+        std::thread::spawn(|| {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            std::process::exit(0)
+        });
         serve(Workload::parse(&arguments[3..]), transport, flavor, stack);
     } else {
         let workload = Workload::parse(&arguments[4..]);
@@ -227,25 +232,35 @@ fn burn() -> ! {
 }
 
 /// A process of a round, ended when dropped.
-struct Part(Child);
+struct Part {
+    child: Child,
+    /// It ends by itself when its input does, as its tracer has to write down what it counted.
+    traced: bool,
+}
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if self.traced {
+            drop(self.child.stdin.take());
+        } else {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
     }
 }
 
 impl Part {
     fn start(mut command: Command, words: &[String]) -> (Self, BufReader<ChildStdout>) {
+        let traced = command.get_program() != this().get_program();
         let child = command
             .arg("part")
             .args(words)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
         let mut child = child.expect("a process of this program");
         let lines = BufReader::new(child.stdout.take().expect("its output"));
-        (Self(child), lines)
+        (Self { child, traced }, lines)
     }
 }
 
@@ -316,31 +331,69 @@ pub(crate) fn round_of_threads(threads: usize, bytes: usize, transport: Transpor
     line(&mut lines, "figure").parse().expect("a number")
 }
 
-/// System calls of both processes in one round, by strace; `None` without strace.
-pub(crate) fn system_calls(
-    workload: Workload,
-    transport: Transport,
-    flavor: Flavor,
-) -> Option<u64> {
-    Command::new("strace").arg("-V").output().ok()?;
-    let folder =
-        std::env::temp_dir().join(format!("smc-event-loops-{}.strace", std::process::id()));
-    std::fs::create_dir_all(&folder).ok()?;
-    let counter = std::cell::Cell::new(0);
-    let program = || {
-        counter.set(counter.get() + 1);
-        let mut command = Command::new("strace");
-        let file = folder.join(counter.get().to_string());
-        command.args(["-f", "-qq", "-o"]).arg(file);
-        command.arg(std::env::current_exe().expect("this program"));
+/// What counts system calls. `perf` lets the processes run at their speed; `strace` stops them
+/// at each call, so that their timing is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracer {
+    Perf,
+    Strace,
+}
+
+impl Tracer {
+    /// The best one that works here.
+    pub(crate) fn find() -> Option<Self> {
+        let works = |tracer: &Self| {
+            let probe = tracer.command(Path::new("/dev/null")).arg("true").output();
+            probe.is_ok_and(|probe| probe.status.success())
+        };
+        [Self::Perf, Self::Strace].into_iter().find(works)
+    }
+
+    /// The beginning of a command that counts the calls of the program that follows.
+    fn command(self, file: &Path) -> Command {
+        let (program, arguments): (_, &[_]) = match self {
+            Self::Perf => ("perf", &["stat", "-x,", "-e", "raw_syscalls:sys_enter"]),
+            Self::Strace => ("strace", &["-f", "-qq"]),
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg("-o").arg(file);
         command
-    };
-    round_by(workload, transport, flavor, false, &program);
-    let files = std::fs::read_dir(&folder).ok()?;
-    let count = files
-        .filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok())
-        .map(|text| text.lines().filter(|line| line.contains('(')).count() as u64)
-        .sum();
-    let _ = std::fs::remove_dir_all(&folder);
-    Some(count)
+    }
+
+    /// The calls that a file names.
+    fn count(self, text: &str) -> u64 {
+        match self {
+            Self::Perf => {
+                let line = text.lines().find(|line| line.contains("raw_syscalls"));
+                let number = line.and_then(|line| line.split(',').next());
+                number.and_then(|at| at.parse().ok()).expect("a number")
+            }
+            Self::Strace => text.lines().filter(|line| line.contains('(')).count() as u64,
+        }
+    }
+
+    /// System calls of both processes in one round.
+    pub(crate) fn system_calls(
+        self,
+        workload: Workload,
+        transport: Transport,
+        flavor: Flavor,
+    ) -> u64 {
+        let folder =
+            std::env::temp_dir().join(format!("smc-event-loops-{}.calls", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let counter = std::cell::Cell::new(0);
+        let program = || {
+            counter.set(counter.get() + 1);
+            let mut command = self.command(&folder.join(counter.get().to_string()));
+            command.arg(std::env::current_exe().expect("this program"));
+            command
+        };
+        round_by(workload, transport, flavor, false, &program);
+        let files = std::fs::read_dir(&folder).expect("the folder");
+        let text = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
+        let count = text.map(|text| self.count(&text.expect("its text"))).sum();
+        let _ = std::fs::remove_dir_all(&folder);
+        count
+    }
 }

@@ -1,6 +1,6 @@
 //! Every workload with what it has to reach.
 
-use crate::parts::{Flavor, Workload, round, round_of_threads, system_calls};
+use crate::parts::{Flavor, Tracer, Workload, round, round_of_threads};
 use crate::plot;
 use crate::report::{Goal, interleave, interleave_rounds, print_load, ratio};
 use crate::transport::Transport;
@@ -255,7 +255,11 @@ fn threads(rounds: usize) {
 
 /// System calls of both processes together, per round trip: of long runs less short ones.
 fn calls() {
-    println!("system calls a round trip");
+    let Some(tracer) = Tracer::find() else {
+        println!("system calls a round trip: not counted, neither perf nor strace works");
+        return;
+    };
+    println!("system calls a round trip, by {tracer:?}");
     let ping = |pause, count| Workload::Ping {
         bytes: 64,
         pause,
@@ -263,23 +267,18 @@ fn calls() {
     };
     for (title, pause, few, many) in [("hot", 0, 1_000, 11_000), ("asleep", 1_000, 100, 300)] {
         let counts = Transport::ALL.map(|transport| {
-            let of = |count| system_calls(ping(pause, count), transport, Flavor::CURRENT);
-            let (few_calls, many_calls) = (of(few)?, of(many)?);
+            let of = |count| tracer.system_calls(ping(pause, count), transport, Flavor::CURRENT);
             // A tenth more round trips warm up.
             let trips = (many - few) as f64 * 1.1;
-            Some(many_calls.saturating_sub(few_calls) as f64 / trips)
+            of(many).saturating_sub(of(few)) as f64 / trips
         });
         for (transport, count) in Transport::ALL.iter().zip(counts) {
-            match count {
-                Some(count) => println!("  {title:8} {transport:8} {count:8.3}"),
-                None => println!("  {title:8} {transport:8} not counted: strace is not installed"),
-            }
+            println!("  {title:8} {transport:8} {count:8.3}");
         }
-        if let [Some(smc), Some(tcp), _] = counts {
-            match title {
-                "hot" => Goal::time(0.1, 0.02).judge("SMC-D", smc),
-                _ => Goal::time(1.0, 1.0).judge("SMC-D beyond TCP's", smc - tcp),
-            }
+        let [smc, tcp, _] = counts;
+        match title {
+            "hot" => Goal::time(0.1, 0.02).judge("SMC-D", smc),
+            _ => Goal::time(1.0, 1.0).judge("SMC-D beyond TCP's", smc - tcp),
         }
     }
 }
