@@ -31,7 +31,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn listener(stack: &Stack) -> (SmcListener, SocketAddr, SocketAddrUnix) {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let cookie = sockopt::socket_cookie(&tcp).unwrap();
-    let name = format!("smc-d.2.{cookie:016x}");
+    let name = format!("smc-d.3.{cookie:016x}");
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     let listener = SmcListener::on(stack, tcp).unwrap();
     let address = listener.local_addr().unwrap();

@@ -151,7 +151,7 @@ fn who_is_called_early_does_not_keep_the_caller_busy() {
     let address = tcp.local_addr().unwrap();
     // One connection fills the queue.
     let queued = std::net::TcpStream::connect(address).unwrap();
-    let name = format!("smc-d.2.{cookie:016x}");
+    let name = format!("smc-d.3.{cookie:016x}");
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let door = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();

@@ -414,7 +414,7 @@ fn a_flood_at_the_pairing_socket_keeps_nobody_waiting() {
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let listener = SmcListener::on(&stack(), tcp).unwrap();
     let address = listener.local_addr().unwrap();
-    let name = format!("smc-d.2.{cookie:016x}");
+    let name = format!("smc-d.3.{cookie:016x}");
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     let mut random = Random::new(3);
     let mut callers = Vec::new();

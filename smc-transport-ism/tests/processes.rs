@@ -266,7 +266,7 @@ fn possessions(server: &Server) -> (usize, usize, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&server.listener).unwrap();
     let names = std::fs::read_to_string("/proc/net/unix").unwrap();
-    let name = format!("@smc-d.2.{cookie:016x}");
+    let name = format!("@smc-d.3.{cookie:016x}");
     (
         descriptors,
         maps.matches("smc-d").count(),
@@ -500,7 +500,7 @@ fn a_name_squatted_by_another_user_is_not_trusted() {
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&listener).unwrap();
-    let mut child = spawn(&format!("squat smc-d.2.{cookie:016x}"), Some(STRANGER));
+    let mut child = spawn(&format!("squat smc-d.3.{cookie:016x}"), Some(STRANGER));
     line(
         &mut BufReader::new(child.stdout.take().unwrap()),
         "squatting",
@@ -518,7 +518,7 @@ fn a_name_squatted_by_another_user_is_not_trusted() {
     child.kill().unwrap();
     child.wait().unwrap();
     // Its own user's it is trusted for.
-    let mut child = spawn(&format!("squat smc-d.2.{cookie:016x}"), None);
+    let mut child = spawn(&format!("squat smc-d.3.{cookie:016x}"), None);
     line(
         &mut BufReader::new(child.stdout.take().unwrap()),
         "squatting",

@@ -18,7 +18,7 @@ use rustix::net::{
 /// Begins the abstract name of a rendezvous.
 const NAME: &str = "@smc-d.";
 /// Marks a message.
-const MAGIC: u64 = 0x534d_4402;
+const MAGIC: u64 = 0x534d_4403;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a page of doorbells: 128 for each of the two numbers of the sleeper, 128 of
@@ -142,7 +142,7 @@ impl Host {
     /// The operating system's.
     pub fn open() -> io::Result<Self> {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
-        let name = format!("smc-d.2.{:016x}", sockopt::socket_cookie(&tcp)?);
+        let name = format!("smc-d.3.{:016x}", sockopt::socket_cookie(&tcp)?);
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let rendezvous = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
         let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;

@@ -1,6 +1,6 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
-use super::ism::IsmBuffer;
+use super::ism::{IsmBuffer, SPARE_DMB};
 use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
 use crate::connection_record::Element;
@@ -318,6 +318,11 @@ impl Engine<'_> {
         }
         //= RMB-029
         if buffer.users == 0 {
+            //= D-057
+            let idle = match buffer.ism {
+                Some(_) => idle.min(SPARE_DMB),
+                None => idle,
+            };
             let deadline = now.after(idle);
             self.buffers.set_deadline(index, Some(deadline));
         }

@@ -19,7 +19,7 @@ mod matching;
 mod usual;
 mod work;
 
-pub(crate) use buffers::{IsmBuffer, PeerDmb};
+pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB};
 pub(crate) use events::Answer;
 pub(crate) use usual::{Follows, owner_of};
 

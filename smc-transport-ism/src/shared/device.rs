@@ -16,9 +16,9 @@ use super::in_flight::InFlight;
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
 use super::spin::SpinBudget;
-use crate::device::{Cdc, DmbToken, Gid128, IsmError, IsmReport};
+use crate::device::{CDC_LEN, Cdc, DmbToken, Gid128, IsmError, IsmReport};
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{PRODUCER, Reapers, SharedRegion};
+use crate::memory::{PRODUCER, Reapers, SharedRegion, UNKNOWN};
 use crate::slots::{Key, Slots};
 
 /// Peers a device can have.
@@ -137,6 +137,16 @@ impl OwnDmb {
         let [cursor, flags] = &self.heads;
         let known = [cursor, flags].map(|unit| unit.load(Ordering::Relaxed));
         self.region.is_other(known)
+    }
+
+    /// Zeroes the head, for the next use.
+    pub(super) fn clear(&mut self) -> Result<(), IsmError> {
+        self.region
+            .write_cdc(0, &[0; CDC_LEN], &AtomicU64::new(UNKNOWN))?;
+        self.heads = Default::default();
+        self.next = AtomicU32::new(CDC_LEN as u32);
+        self.is_queued = false;
+        Ok(())
     }
 
     /// Reads the head.

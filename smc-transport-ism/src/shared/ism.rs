@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::channel::Channel;
 use super::device::{Attached, Device, OwnDmb, is_stranger};
 use super::facts;
+use super::kept::Named;
 use super::offers::Offer;
 use super::pairing::Peer;
 use crate::device::{
@@ -100,6 +101,21 @@ impl IsmDevice for Device {
         Ok(())
     }
 
+    /// The DMB's owner may name it again at once, where its peer is this process's own user's or
+    /// root's: the peer keeps its mapping. What a stranger has written to is made anew.
+    //= SHM-057
+    fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
+        let own = self.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
+        let peer = self.channels.at(own.channel);
+        if peer.is_none_or(|peer| is_stranger(peer.uid)) {
+            return Err(IsmError::Unsupported);
+        }
+        own.clear()?;
+        self.reports
+            .retain(|report| !matches!(report, IsmReport::Signalled { dmb: of, .. } if *of == dmb));
+        Ok(())
+    }
+
     fn attach_dmb(
         &mut self,
         peer: Gid128,
@@ -112,7 +128,13 @@ impl IsmDevice for Device {
         if self.attached.is_full() {
             return Err(IsmError::Exhausted);
         }
-        let (channel, region, ring) = match self.find_attached(peer, token) {
+        let known = match self.find_attached(peer, token) {
+            Some(known) => Some(known),
+            None => self
+                .find_finished(peer, token, len)?
+                .map(|(channel, dmb)| (channel, dmb.region, dmb.ring)),
+        };
+        let (channel, region, ring) = match known {
             Some(known) => known,
             None => {
                 let channel = self.find_offer(peer, token).ok_or(IsmError::Token)?;
@@ -273,13 +295,19 @@ impl Device {
             channel,
             token,
             region,
+            ring,
             ..
         } = attached
         {
             if let Some(at) = self.channels.at_mut(channel) {
                 at.attached = at.attached.saturating_sub(1);
             }
-            self.keep(channel, (token, region), finished);
+            let dmb = Named {
+                token,
+                region,
+                ring,
+            };
+            self.keep(channel, dmb, finished);
         }
         Ok(())
     }
@@ -363,6 +391,15 @@ impl Device {
             return Err(IsmError::Length);
         }
         let offer = at.offers.remove(token).ok_or(IsmError::Token)?;
+        self.expected_is_claimed(channel);
+        Ok(offer)
+    }
+
+    /// A rendezvous has claimed a DMB that was offered over this channel.
+    fn expected_is_claimed(&mut self, channel: Key) {
+        let Some(at) = self.channels.at_mut(channel) else {
+            return;
+        };
         // The rendezvous may have begun over another channel to the same peer.
         if !at.offers.settle() {
             let peer = at.owner();
@@ -371,7 +408,31 @@ impl Device {
             self.channels
                 .for_each(|at| settled = settled || of_peer(at) && at.offers.settle());
         }
-        Ok(offer)
+    }
+
+    /// Takes a DMB out of those whose connections have ended, which the peer names again.
+    ///
+    /// # Errors
+    /// [`IsmError::Length`] if it is shorter than `len`; it stays there.
+    //= SHM-057
+    fn find_finished(
+        &mut self,
+        peer: Peer,
+        token: DmbToken,
+        len: u32,
+    ) -> Result<Option<(Key, Named)>, IsmError> {
+        let of_peer = self.channels.iter().filter(|(_, at)| at.owner() == peer);
+        let known = of_peer.filter_map(|(key, at)| Some((key, at.kept.len_of(token)?)));
+        let Some((key, has)) = { known }.next() else {
+            return Ok(None);
+        };
+        if len as usize > has {
+            return Err(IsmError::Length);
+        }
+        let channel = self.channels.at_mut(key);
+        let dmb = channel.and_then(|at| at.kept.take(token));
+        self.expected_is_claimed(key);
+        Ok(dmb.map(|dmb| (key, dmb)))
     }
 
     #[inline]

@@ -4,8 +4,12 @@
 //! ```text
 //!   attached ── end, peer's last word not seen ──► unread:   all of it stays readable
 //!            └─ end, peer's last word seen ──────► finished: the head stays readable
+//!   finished ── named again by the peer ────────────► attached
 //!   unread, finished ── WITHDRAW, end of the peer ──► pages given back, unmapped
 //! ```
+//!
+//! A peer of root or of this process's own user uses a DMB again for its next connection, for a
+//! second or so. Of such a peer a few finished DMBs keep all of their pages for that time.
 //!
 //! Pages that this side touched first are charged to its memory cgroup as long as the peer
 //! keeps the file. Only this side's mapping can give them back, so it stays until then.
@@ -20,6 +24,7 @@ use std::time::{Duration, Instant};
 use super::channel::Channel;
 use super::device::{Device, is_stranger};
 use crate::device::{DmbToken, IsmError};
+use crate::doorbell::Ring;
 use crate::memory::{Reaper, SharedRegion};
 use crate::slots::Key;
 
@@ -42,66 +47,148 @@ pub(super) const FINISHED_OF_A_USER: usize = 1024;
 /// Heads of finished DMBs that are kept for a peer of root or of this process's own user.
 const FINISHED: usize = 1024;
 
-/// A DMB that is mapped, under the name that its owner gave it.
-type Named = (DmbToken, Arc<SharedRegion>);
+/// How long a finished DMB keeps all of its pages for the peer's next connection: longer than
+/// the peer's engine keeps it spare.
+pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
+
+/// Bytes of the finished DMBs of one peer that keep all of their pages.
+pub(super) const WHOLE: usize = 8 << 20;
+
+/// A DMB that is mapped, under the name that its owner gave it, and where it is rung for.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) token: DmbToken,
+    pub(super) region: Arc<SharedRegion>,
+    pub(super) ring: Ring,
+}
+
+/// A DMB of which nothing but the head is read.
+#[derive(Debug)]
+struct Finished {
+    /// When its connection ended.
+    since: Instant,
+    dmb: Named,
+    /// All of its pages are there still.
+    is_whole: bool,
+}
+
+impl Finished {
+    /// Gives all pages back but that of the head.
+    fn cut(&mut self) {
+        if std::mem::take(&mut self.is_whole) {
+            self.dmb.region.discard_ring();
+        }
+    }
+}
 
 /// The DMBs of one peer whose connections have ended.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     unread: Vec<Named>,
-    /// With the time when each connection ended, the oldest first.
-    finished: VecDeque<(Instant, Named)>,
+    /// The oldest first.
+    finished: VecDeque<Finished>,
 }
 
 impl Kept {
     /// Takes a DMB that an attachment has let go of. With `finished` its owner reads nothing
-    /// more but the head.
-    fn keep(&mut self, (token, region): Named, finished: bool, now: Instant) {
-        if self.unread.iter().any(|(_, of)| Arc::ptr_eq(of, &region)) {
+    /// more but the head. With `reusable` its owner may use it again.
+    fn keep(&mut self, dmb: Named, finished: bool, reusable: bool, now: Instant) {
+        let is_it = |of: &Named| Arc::ptr_eq(&of.region, &dmb.region);
+        if self.unread.iter().any(is_it) {
             return;
         }
         if !finished {
-            self.unread.push((token, region));
+            self.unread.push(dmb);
             return;
         }
         // Of several attachments the last decides.
-        if Arc::strong_count(&region) > 1 {
+        if Arc::strong_count(&dmb.region) > 1 {
             return;
         }
-        region.discard_ring();
-        self.finished.push_back((now, (token, region)));
+        let since = now;
+        self.finished.push_back(Finished {
+            since,
+            dmb,
+            is_whole: true,
+        });
+        let most = if reusable { WHOLE } else { 0 };
+        self.cut_beyond(most);
+    }
+
+    /// Gives pages back of the oldest DMBs, until those that have all of theirs are no longer
+    /// than this together.
+    fn cut_beyond(&mut self, most: usize) {
+        let whole = self.finished.iter().filter(|at| at.is_whole);
+        let mut bytes: usize = whole.map(|at| at.dmb.region.len()).sum();
+        for at in &mut self.finished {
+            if bytes <= most {
+                return;
+            }
+            if at.is_whole {
+                bytes -= at.dmb.region.len();
+                at.cut();
+            }
+        }
+    }
+
+    /// Gives pages back of DMBs that were not used again in time; when the next one is due.
+    fn cut_old(&mut self, now: Instant) -> Option<Instant> {
+        for at in self.finished.iter_mut().filter(|at| at.is_whole) {
+            let until = at.since + WHOLE_FOR;
+            if now < until {
+                return Some(until);
+            }
+            at.cut();
+        }
+        None
+    }
+
+    /// Takes a finished DMB out that its owner has named again.
+    pub(super) fn take(&mut self, token: DmbToken) -> Option<Named> {
+        let mut newest_first = self.finished.iter().rev();
+        let behind = newest_first.position(|at| at.dmb.token == token)?;
+        let at = self.finished.len() - 1 - behind;
+        self.finished.remove(at).map(|at| at.dmb)
+    }
+
+    /// Length of a finished DMB, in bytes.
+    pub(super) fn len_of(&self, token: DmbToken) -> Option<usize> {
+        let mut newest_first = self.finished.iter().rev();
+        let found = newest_first.find(|at| at.dmb.token == token);
+        found.map(|at| at.dmb.region.len())
     }
 
     /// Gives the head up that has been kept longest.
     fn drop_oldest(&mut self) {
         let oldest = self.finished.pop_front();
-        oldest.inspect(|(_, (_, region))| region.discard());
+        oldest.inspect(|at| at.dmb.region.discard());
     }
 
     /// Gives up what exceeds `most` heads and has been kept for a time; when more is to be
     /// given up, if anything is.
     fn expire(&mut self, most: usize, time: Duration, now: Instant) -> Option<Instant> {
+        let cut = self.cut_old(now);
         while self.finished.len() > most {
-            let until = self.finished.front().map(|(since, _)| *since + time);
+            let until = self.finished.front().map(|at| at.since + time);
             if until.is_some_and(|until| now < until) {
-                return until;
+                return until.into_iter().chain(cut).min();
             }
             self.drop_oldest();
         }
-        None
+        cut
     }
 
     /// The peer took a DMB back.
     pub(super) fn discard(&mut self, token: DmbToken) {
-        let keeps = |(of, region): &Named| {
-            let other = *of != token;
+        let keeps = |of: &Named| {
+            let other = of.token != token;
             if !other {
-                region.discard();
+                of.region.discard();
             }
             other
         };
         self.unread.retain(keeps);
-        self.finished.retain(|(_, named)| keeps(named));
+        self.finished.retain(|at| keeps(&at.dmb));
     }
 
     /// DMBs of which the head is kept.
@@ -112,10 +199,7 @@ impl Kept {
 
     /// What the unread DMBs count.
     pub(super) fn unread(&self) -> usize {
-        let counts = self
-            .unread
-            .iter()
-            .map(|(_, region)| region.len().max(AT_LEAST));
+        let counts = self.unread.iter().map(|at| at.region.len().max(AT_LEAST));
         counts.sum()
     }
 }
@@ -124,9 +208,9 @@ impl Kept {
 //= SHM-051
 impl Drop for Kept {
     fn drop(&mut self) {
-        let finished = self.finished.iter().map(|(_, named)| named);
+        let finished = self.finished.iter().map(|at| &at.dmb);
         let all = self.unread.iter().chain(finished);
-        all.for_each(|(_, region)| region.discard());
+        all.for_each(|dmb| dmb.region.discard());
     }
 }
 
@@ -136,8 +220,8 @@ impl Device {
     pub(super) fn keep(&mut self, key: Key, dmb: Named, finished: bool) {
         let now = Instant::now();
         if let Some(channel) = self.channels.at_mut(key) {
-            channel.kept.keep(dmb, finished, now);
             let uid = channel.uid;
+            channel.kept.keep(dmb, finished, !is_stranger(uid), now);
             if is_stranger(uid) && channel.kept.finished.len() > FINISHED_OF_A_STRANGER {
                 self.limit_finished(uid);
             }

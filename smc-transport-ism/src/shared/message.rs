@@ -7,7 +7,7 @@ use crate::device::{DmbToken, Gid128};
 pub(super) const MESSAGE_LEN: usize = 48;
 
 /// Marks the protocol and its version; a later one has another name.
-const MAGIC: u32 = 0x534d_4402;
+const MAGIC: u32 = 0x534d_4403;
 
 /// A message between two devices, or between those who pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(Message::parse(&[good, good].concat()), None);
         for kind in (0..=u32::MAX).step_by(65537) {
             let mut octets = good;
-            octets[..8].copy_from_slice(&((0x534d_4402u64 << 32) | u64::from(kind)).to_ne_bytes());
+            octets[..8].copy_from_slice(&((0x534d_4403u64 << 32) | u64::from(kind)).to_ne_bytes());
             assert_eq!(
                 Message::parse(&octets).is_some(),
                 (1..=9).contains(&kind),

@@ -202,7 +202,7 @@ impl Greeting {
 /// The name at which the process of a listening socket is called.
 //= SHM-003
 fn name_of(cookie: u64) -> Vec<u8> {
-    format!("smc-d.2.{cookie:016x}").into_bytes()
+    format!("smc-d.3.{cookie:016x}").into_bytes()
 }
 
 /// Whether a process of user `process` may speak for a socket of user `socket`.

@@ -32,7 +32,7 @@ pub(super) fn run(_: &[String]) -> io::Result<()> {
 fn take(cookie: u64) -> io::Result<Option<OwnedFd>> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    let name = format!("smc-d.2.{cookie:016x}");
+    let name = format!("smc-d.3.{cookie:016x}");
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     match rustix::net::bind(&socket, &name) {
         Ok(()) => Ok(Some(socket)),

@@ -9,7 +9,14 @@ use crate::connection::{CloseCause, Connection};
 use crate::engine::Engine;
 use crate::id::{BufferId, NONE};
 use crate::planted::PlantedBug;
+use crate::time::Duration;
 use crate::wire::types::DmbToken;
+
+/// How long a DMB is spare before it is unregistered, at most.
+pub(crate) const SPARE_DMB: Duration = Duration::from_secs(1);
+
+/// Most octets of the spare DMBs of one size that a group keeps, and most such DMBs.
+const SPARE_DMBS: (u32, u32) = (8 << 20, 64);
 
 /// What a buffer of SMC-D has besides memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -223,6 +230,7 @@ impl Engine<'_> {
         let orderly = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
         let keeps = self.planted(PlantedBug::ReuseDmb);
+        let is_enough = orderly && self.has_spare_dmbs(index);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
@@ -230,7 +238,7 @@ impl Engine<'_> {
             None => {}
             Some(IsmBuffer::Dmb { owner, .. }) => {
                 *owner = NONE;
-                b.retired |= !orderly && !keeps;
+                b.retired |= (!orderly || is_enough) && !keeps;
             }
             Some(IsmBuffer::Source {
                 target,
@@ -243,6 +251,36 @@ impl Engine<'_> {
                 b.retired |= *mapped;
             }
         }
+    }
+
+    /// Whether the group of a DMB has as many spare DMBs of its size as it keeps.
+    fn has_spare_dmbs(&mut self, index: u32) -> bool {
+        let Some(b) = self.buffers.at(index).filter(|b| b.ism.is_some()) else {
+            return false;
+        };
+        let (group, size) = (b.group, b.size);
+        let Some(g) = self.groups.at(group) else {
+            return false;
+        };
+        let Some(list) = g
+            .spare
+            .get(BufferKind::Rmb as usize)
+            .and_then(|lists| lists.get(usize::from(size.code())))
+            .copied()
+        else {
+            return false;
+        };
+        let (mut octets, mut left) = SPARE_DMBS;
+        let mut at = list.first();
+        while let Some(spare) = at {
+            octets = octets.saturating_sub(size.octets());
+            left = left.saturating_sub(1);
+            if octets < size.octets() || left == 0 {
+                return true;
+            }
+            at = list.next(&mut self.buffers, spare);
+        }
+        false
     }
 
     /// The connection that has a DMB.

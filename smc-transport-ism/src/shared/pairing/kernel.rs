@@ -132,7 +132,8 @@ impl Kernel {
         let dump = flags & DUMP != 0;
         let request = request(flags, states, local, remote);
         rustix::net::send(&self.0, &request, SendFlags::empty())?;
-        let mut octets = vec![0; 32 << 10];
+        // One record, or as many as the kernel puts into one datagram.
+        let mut octets = vec![0; if dump { 32 << 10 } else { 1 << 10 }];
         loop {
             // The kernel answers before `send` returns, and goes on in each `recv`.
             let (len, _) = rustix::net::recv(&self.0, &mut octets[..], RecvFlags::DONTWAIT)?;

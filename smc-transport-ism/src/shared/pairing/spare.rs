@@ -1,8 +1,8 @@
 //! The name of a rendezvous, and a spare one where another user has taken that in advance.
 //!
 //! ```text
-//!   smc-d.2.<cookie>            free ───────────────────────► the name
-//!   smc-d.2.<cookie>.<random>   the first is another user's ─► the spare name
+//!   smc-d.3.<cookie>            free ───────────────────────► the name
+//!   smc-d.3.<cookie>.<random>   the first is another user's ─► the spare name
 //! ```
 //!
 //! Cookies can be guessed, 64 random bits cannot. That there is a spare name is shown by an

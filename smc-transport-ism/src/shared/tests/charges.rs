@@ -8,7 +8,8 @@ use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDm
 use crate::memory::{BellsOf, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
-    FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
+    FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER, WHOLE,
+    WHOLE_FOR,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -70,6 +71,14 @@ fn largest(
     device.attach_dmb(peer, DmbToken(token), MAX_DMB_LEN)
 }
 
+/// Lets the time pass for which finished DMBs keep their pages.
+fn expire(device: &mut Device) {
+    let keys: Vec<_> = device.channels.iter().map(|(key, _)| key).collect();
+    for key in keys {
+        device.expire_finished(key, Instant::now() + WHOLE_FOR);
+    }
+}
+
 /// What the peer reads of its own file.
 fn read(file: &OwnedFd) -> Vec<u8> {
     let mut bytes = vec![0; LEN as usize];
@@ -121,6 +130,8 @@ fn behind_the_peers_last_word_only_this_sides_last_word_stays() {
     let (mut device, far, _bells) = with_hostile();
     let (file, remote) = written(&mut device, &far, 1);
     device.discard_dmb(remote).unwrap();
+    assert_eq!(taken(&file), LEN.into(), "for the next connection");
+    expire(&mut device);
     assert_eq!(taken(&file), page());
     assert_eq!(read(&file)[..32], [9; 32]);
     let token = DmbToken(1);
@@ -288,6 +299,7 @@ fn a_dmb_of_two_connections_is_given_back_when_both_are_finished() {
             }
         }
         let both = one_finished && other_finished;
+        expire(&mut device);
         assert_eq!(taken(&file), if both { page() } else { LEN.into() });
         let left = device
             .channels
@@ -327,4 +339,69 @@ fn a_thread_of_its_own_gives_pages_of_a_strangers_files_back() {
         assert_eq!(own.region.has_reaper(), by_thread);
         drop(far);
     }
+}
+
+/// The owner names it again for the next connection, without an offer.
+//= SHM-057 test
+#[test]
+fn a_finished_dmb_is_attached_again_by_its_token() {
+    let (mut device, far, _bells) = with_hostile();
+    let (file, remote) = written(&mut device, &far, 1);
+    device.discard_dmb(remote).unwrap();
+    assert_eq!(
+        device.attach_dmb(HOSTILE, DmbToken(1), 2 * LEN).err(),
+        Some(IsmError::Length)
+    );
+    let again = device.attach_dmb(HOSTILE, DmbToken(1), LEN).unwrap();
+    device.move_data(again, 0, 32, &[5; 8]).unwrap();
+    assert_eq!(read(&file)[32..40], [5; 8]);
+    // Of a connection that did not end in order it is not taken.
+    device.detach_dmb(again).unwrap();
+    let outcome = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert_eq!(outcome.err(), Some(IsmError::Token));
+}
+
+//= SHM-057 test
+#[test]
+fn finished_dmbs_keep_their_pages_up_to_a_number_of_bytes() {
+    let (mut device, far, _bells) = with_hostile();
+    let most = WHOLE / MAX_DMB_LEN as usize;
+    let files: Vec<_> = (1..=most as u64 + 3)
+        .map(|token| {
+            let file = offered(&far, token, MAX_DMB_LEN);
+            let remote = device
+                .attach_dmb(HOSTILE, DmbToken(token), MAX_DMB_LEN)
+                .unwrap();
+            device.move_data(remote, 0, MAX_DMB_LEN - 1, &[1]).unwrap();
+            device.discard_dmb(remote).unwrap();
+            file
+        })
+        .collect();
+    let whole = files.iter().filter(|file| taken(file) > 0).count();
+    assert_eq!(whole, most);
+    assert!(files[..3].iter().all(|file| taken(file) == 0), "the oldest");
+    expire(&mut device);
+    assert!(files.iter().all(|file| taken(file) == 0));
+}
+
+//= SHM-057 test
+#[test]
+fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
+    let (mut device, far, _bells) = with_hostile();
+    let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
+    let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
+        panic!("no offer")
+    };
+    let region = SharedRegion::open(&file, LEN).unwrap();
+    region.copy_in(0, &[9; 64]).unwrap();
+    while device.poll().is_some() {}
+    device.clear_dmb(dmb).unwrap();
+    let mut head = [1; 33];
+    device.read(dmb, 0, &mut head).unwrap();
+    assert_eq!(head[..32], [0; 32], "the head");
+    assert!(!device.look(dmb, &mut [0; 32]), "nothing new");
+    region.copy_in(8, &[3; 8]).unwrap();
+    assert!(device.look(dmb, &mut [0; 32]));
+    estrange(&mut device);
+    assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unsupported));
 }
