@@ -219,7 +219,10 @@ mod tests {
                 let text = fs::read_to_string(root.join(file)).unwrap();
                 let changes = drawn.iter().filter(|each| each.file == file);
                 let changes: Vec<_> = changes.map(|each| (each.number, &each.site)).collect();
-                let switched = Switches::of(&text, &changes).unwrap().text;
+                let switched = Switches::of(&text, &changes);
+                let switched = switched
+                    .unwrap_or_else(|error| panic!("{file}: {error}"))
+                    .text;
                 for (number, site) in changes {
                     let asked = switched.matches(&format!("::is({number})")).count();
                     assert_eq!(asked, 1, "{file}: {}", site.what);

@@ -29,6 +29,15 @@ fn is(number: usize) -> String {
     format!("crate::chosen::is({number})")
 }
 
+/// What encloses an expression: one that begins with a block would end behind it as a statement.
+fn parentheses(expression: &str) -> (&'static str, &'static str) {
+    let blocks = ["{", "unsafe ", "match ", "if "];
+    match blocks.iter().any(|block| expression.starts_with(block)) {
+        true => ("(", ")"),
+        false => ("", ""),
+    }
+}
+
 impl Switches {
     /// Puts a switch for each of these changes into a source; they have numbers.
     pub(super) fn of(text: &str, changes: &[(usize, &Site)]) -> Result<Self, Problem> {
@@ -93,12 +102,14 @@ impl Switches {
                     };
                     self.text += &format!("if {} {{\n", is(*number));
                     let begin = self.line();
-                    self.text += &format!("{with}\n}}\nelse ");
+                    let (open, close) = parentheses(with);
+                    self.text += &format!("{open}{with}{close}\n}}\nelse ");
                     self.places.push((begin..=self.line() - 1, vec![*number]));
                 }
-                self.text += "{\n";
+                let (open, close) = parentheses(&source.text[range.start..]);
+                self.text += &format!("{{\n{open}");
                 self.write(source, range, inner);
-                self.text += "\n})";
+                self.text += &format!("{close}\n}})");
             }
             Form::Statement => {
                 self.text += &format!("if !{} {{\n", is(numbers[0]));

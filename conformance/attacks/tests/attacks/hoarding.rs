@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use smc_attacks::Limits;
+use smc_attacks::{LAG, Limits};
 
 use crate::world;
 
@@ -39,8 +39,8 @@ fn memory_of_closed_connections_is_not_charged_to_the_victim() {
         let mut allowed = before;
         allowed.descriptors += 1;
         allowed.dmb_mappings += 2;
-        victim.returns_to(&allowed, 12 << 10, Duration::from_secs(1));
+        victim.returns_to(&allowed, LAG, Duration::from_secs(1));
         attacker.kill();
-        victim.returns_to(&before, 12 << 10, Duration::from_secs(1));
+        victim.returns_to(&before, LAG, Duration::from_secs(1));
     }
 }
