@@ -1,0 +1,63 @@
+//! Bytes that both ends of a connection can compute, so that each one read can be checked.
+
+use crate::random::Random;
+
+/// The bytes that a seed stands for, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    random: Random,
+    word: [u8; 8],
+    /// Bytes of the word that are left, at its end.
+    left: usize,
+}
+
+impl Pattern {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            word: [0; 8],
+            left: 0,
+        }
+    }
+
+    fn next(&mut self) -> u8 {
+        if self.left == 0 {
+            self.word = self.random.next().to_le_bytes();
+            self.left = self.word.len();
+        }
+        self.left -= 1;
+        self.word[self.word.len() - 1 - self.left]
+    }
+
+    /// Writes the next bytes.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        bytes.fill_with(|| self.next());
+    }
+
+    /// Whether these are the next bytes.
+    #[must_use]
+    pub(crate) fn matches(&mut self, bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| *byte == self.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn one_byte_that_differs_is_found_wherever_the_pieces_end() {
+        let mut bytes = [0; 100];
+        Pattern::new(7).fill(&mut bytes);
+        for wrong in 0..bytes.len() {
+            for end in [1, 9, 50, 99] {
+                let mut changed = bytes;
+                changed[wrong] ^= 1;
+                let mut pattern = Pattern::new(7);
+                let (first, second) = changed.split_at(end);
+                assert!(!(pattern.matches(first) && pattern.matches(second)));
+            }
+        }
+        assert!(Pattern::new(7).matches(&bytes));
+    }
+}
