@@ -172,6 +172,7 @@ impl Driver {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
                         state.look_at_tcp(conn, shard.now());
+                        state.drop_strays(conn);
                     }
                 }
                 Told::Timer => shard.lock().timeout(&shard),

@@ -26,7 +26,7 @@ pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -345,6 +345,13 @@ impl Shard {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         // Without it, timers still end what TCP could have ended earlier.
         let _ = epoll::add(&self.poller, socket, Token::Conn(conn).data(), flags);
+    }
+
+    /// Waits in the driver for what the program writes to the descriptor of a connection.
+    pub(crate) fn watch_strays(&self, conn: ConnId, own: BorrowedFd<'_>) {
+        let flags = EventFlags::IN | EventFlags::ET;
+        // Without it, that is noticed when the stream is next full.
+        let _ = epoll::add(&self.poller, own, Token::Conn(conn).data(), flags);
     }
 
     /// Leaves a connection's TCP to its stream.

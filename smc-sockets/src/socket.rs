@@ -314,10 +314,23 @@ impl Socket {
             self.waiters.notify(direction, wakes);
         }
         if let Some(ready) = self.readiness.get() {
-            ready.hang_up();
+            ready.hang_up(self.was_reset());
         }
         self.tell();
         self.wake();
+    }
+
+    /// Nothing comes, or goes, any more, for those that poll it. Callers hold the endpoint's
+    /// lock.
+    pub(crate) fn end(&self, direction: Direction) {
+        if let Some(ready) = self.readiness.get() {
+            ready.end(direction);
+        }
+    }
+
+    /// What is polled for the stream, if that was asked for.
+    pub(crate) fn readiness(&self) -> Option<&Readiness> {
+        self.readiness.get()
     }
 
     fn wake(&self) {
@@ -345,7 +358,7 @@ impl Socket {
         new.set_readable(readable);
         new.set_writable(writable);
         if self.status().closed.is_some() {
-            new.hang_up();
+            new.hang_up(self.was_reset());
         }
         Ok(self.readiness.get_or_init(|| new))
     }

@@ -192,6 +192,7 @@ impl State {
             self.settle(shard, now);
             // The engine tells of what the peer does.
             socket.is_ready(direction, &mut self.wakes);
+            socket.end(direction);
         }
     }
 

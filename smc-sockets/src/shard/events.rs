@@ -1,8 +1,10 @@
 //! What the engine wants and tells.
 
+use std::io;
 use std::sync::Arc;
 
 use smc_proto::command::TcpCommand;
+use smc_proto::connection::CloseState;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
@@ -13,6 +15,8 @@ use smc_proto::endpoint::TcpEvent;
 
 use super::{Shard, State};
 use crate::carrier::{Carrier, Cause, Limit};
+use crate::readiness::Readiness;
+use crate::socket::Socket;
 use crate::waiting::Direction;
 
 impl State {
@@ -136,6 +140,42 @@ impl State {
         let entry = self.sockets.get(conn.index() as usize);
         if let Some(entry) = entry.and_then(Option::as_ref).filter(|at| at.conn == conn) {
             entry.socket.is_ready(direction, &mut self.wakes);
+            if entry.socket.is_polled() {
+                let state = self.engine.conn(conn).and_then(|at| at.state());
+                if state.is_some_and(has_peer_ended) {
+                    entry.socket.end(Direction::Read);
+                }
+            }
+        }
+    }
+
+    /// What is polled for a stream, if reading and writing it would not wait as `readable` and
+    /// `writable` say; made when it is first asked for.
+    pub(crate) fn ready_fd<'a>(
+        &mut self,
+        shard: &Shard,
+        socket: &'a Socket,
+        (readable, writable): (bool, bool),
+    ) -> io::Result<&'a Readiness> {
+        let is_new = !socket.is_polled();
+        let readiness = socket.ready_fd(readable, writable)?;
+        if is_new && let Some(conn) = socket.conn() {
+            let state = self.engine.conn(conn).and_then(|at| at.state());
+            if state.is_some_and(has_peer_ended) {
+                readiness.end(Direction::Read);
+            }
+            if state.is_some_and(has_this_ended) {
+                readiness.end(Direction::Write);
+            }
+            readiness.watch(|own| shard.watch_strays(conn, own));
+        }
+        Ok(readiness)
+    }
+
+    /// The program wrote to the descriptor that it is to poll.
+    pub(crate) fn drop_strays(&self, conn: ConnId) {
+        if let Some(readiness) = self.entry(conn).and_then(|entry| entry.socket.readiness()) {
+            readiness.drop_strays();
         }
     }
 
@@ -203,4 +243,15 @@ impl State {
         // A stream that is still held has no more use for TCP.
         let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
     }
+}
+
+/// Whether the peer sends no more.
+fn has_peer_ended(state: CloseState) -> bool {
+    !matches!(state, CloseState::Active | CloseState::PeerCloseWait1)
+}
+
+/// Whether this side sends no more.
+fn has_this_ended(state: CloseState) -> bool {
+    use CloseState::{Active, AppCloseWait1, AppFinCloseWait};
+    !matches!(state, Active | AppCloseWait1 | AppFinCloseWait)
 }

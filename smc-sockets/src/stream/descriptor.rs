@@ -10,6 +10,7 @@ use rustix::event::EventfdFlags;
 
 use super::SmcStream;
 use crate::carrier::{Carrier, Cause};
+use crate::readiness::Readiness;
 use crate::socket::Socket;
 
 impl SmcStream {
@@ -33,8 +34,16 @@ impl SmcStream {
         // What was heard just now, nobody could be told yet.
         let readable = state.is_readable(socket, now);
         let writable = state.is_writable(socket, now);
-        let ready = socket.ready_fd(readable, writable)?;
+        let ready = state.ready_fd(shard, socket, (readable, writable))?;
         Ok(ready.as_fd())
+    }
+
+    /// Messages that the program wrote to the descriptor of [`AsFd`] itself, past this stream:
+    /// they are lost.
+    #[must_use]
+    pub fn stray_writes(&self) -> u64 {
+        let readiness = self.socket().readiness();
+        readiness.map_or(0, Readiness::strays)
     }
 
     /// The TCP connection, if that carries it and no other handle of it is left.
@@ -56,8 +65,10 @@ impl SmcStream {
 }
 
 /// As ready as the stream, for `poll` and everything built on it: readable when reading
-/// would not wait, or an urgent octet has come; writable when writing would not.
-/// Sometimes it says so without need. Nothing must be read from it or written to it.
+/// would not wait, or an urgent byte has come; writable when writing would not. `EPOLLRDHUP`,
+/// `EPOLLHUP` and `EPOLLERR` are reported as of TCP, and edge-triggered pollers are notified of
+/// each arrival. Sometimes it is ready without need. A program neither reads from it nor writes
+/// to it: what it writes is lost, and counted ([`SmcStream::stray_writes`]).
 ///
 /// A program takes it out of its `epoll` before it drops the stream, whose TCP connection may
 /// stay open in the background for some seconds.
