@@ -58,8 +58,8 @@
 //!   reset for the peer.
 //! - What a process wrote before it ended, however it ended, can be read; over RNICs, if
 //!   it had arrived and was read before the link was lost.
-//! - `poll`, `select` and `epoll` tell both directions of a stream ([`AsFd`]), and new
-//!   connections of a listener.
+//! - `poll`, `select` and `epoll` report both directions of a stream ([`AsFd`]), its end and
+//!   its reset, and new connections of a listener, level- or edge-triggered.
 //!
 //! # What is not
 //!

@@ -147,6 +147,11 @@ impl Readiness {
         if ended.swap(true, Ordering::Relaxed) {
             return;
         }
+        if direction == Direction::Write && !self.full.load(Ordering::Relaxed) {
+            // TCP has an edge here.
+            self.fill();
+            self.drop_strays();
+        }
         if let Some(own) = &*self.own() {
             let _ = match direction {
                 _ if self.has_ended() => rustix::net::shutdown(own, Shutdown::Both),

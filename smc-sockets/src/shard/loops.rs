@@ -20,7 +20,9 @@ use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+#[cfg(feature = "tokio")]
+use std::time::Duration;
+use std::time::Instant;
 
 use rustix::event::epoll::{self, EventFlags};
 
@@ -28,6 +30,7 @@ use super::{Shard, State};
 use crate::driver::Token;
 use crate::event_loop::{HotPhase, is_crowded};
 use crate::process::Process;
+#[cfg(feature = "tokio")]
 use crate::waiting::GLANCES;
 
 /// What an event loop does next.
