@@ -172,6 +172,12 @@ impl Readiness {
             self.end(Direction::Write);
         }
     }
+
+    /// The program knows of the reset.
+    pub(crate) fn clear_error(&self) {
+        // Asking for it takes it away.
+        let _ = rustix::net::sockopt::socket_error(&self.user);
+    }
 }
 
 impl AsFd for Readiness {
@@ -229,6 +235,8 @@ mod tests {
             let flags = ready(&readiness);
             let end = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP | PollFlags::HUP;
             assert_eq!(flags, end | PollFlags::ERR, "{readable} {writable}");
+            readiness.clear_error();
+            assert_eq!(ready(&readiness), end, "{readable} {writable}");
         }
     }
 

@@ -131,6 +131,7 @@ impl Socket {
             None | Some(CloseReason::Normal) => None,
             Some(_) if std::mem::replace(&mut status.error_told, true) => None,
             Some(reason) => {
+                self.clear_error();
                 let kind = io::ErrorKind::ConnectionReset;
                 Some(io::Error::new(kind, reason.to_string()))
             }
@@ -328,6 +329,13 @@ impl Socket {
         }
     }
 
+    /// The program knows the error of the connection: it is polled no more.
+    pub(crate) fn clear_error(&self) {
+        if let Some(ready) = self.readiness.get() {
+            ready.clear_error();
+        }
+    }
+
     /// What is polled for the stream, if that was asked for.
     pub(crate) fn readiness(&self) -> Option<&Readiness> {
         self.readiness.get()
@@ -358,7 +366,8 @@ impl Socket {
         new.set_readable(readable);
         new.set_writable(writable);
         if self.status().closed.is_some() {
-            new.hang_up(self.was_reset());
+            let is_told = self.status().error_told;
+            new.hang_up(self.was_reset() && !is_told);
         }
         Ok(self.readiness.get_or_init(|| new))
     }

@@ -109,9 +109,9 @@ const STORIES: &[&[Step]] = &[
     // The peer goes.
     &[PeerCloses, Drain],
     &[PeerWrites(7), PeerCloses, Drain],
-    &[PeerResets],
-    &[PeerWrites(7), PeerResets],
-    &[Fill, PeerResets],
+    &[PeerResets, Drain],
+    &[PeerWrites(7), PeerResets, Drain],
+    &[Fill, PeerResets, Drain],
 ];
 
 fn would_block(outcome: &std::io::Result<usize>) -> bool {

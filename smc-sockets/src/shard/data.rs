@@ -303,7 +303,10 @@ pub(super) fn gone(socket: &Socket) -> io::Error {
         Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
         // As with TCP, once.
         _ if std::mem::replace(&mut status.error_told, true) => io::ErrorKind::BrokenPipe.into(),
-        Some(reason) => io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string()),
+        Some(reason) => {
+            socket.clear_error();
+            io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string())
+        }
         None => io::ErrorKind::ConnectionReset.into(),
     }
 }
