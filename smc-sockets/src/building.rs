@@ -137,7 +137,7 @@ impl SmcSocket {
     /// # Errors
     /// As [`SmcStream::connect`].
     pub fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
-        let stack = self.stack.current()?;
+        let stack = self.stack.toward(to)?;
         let socket = connecting::connect(stack.shard(), Some(self.tcp), to, None)?;
         Ok(SmcStream::new(stack, socket))
     }
@@ -150,7 +150,7 @@ impl SmcSocket {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let stack = self.stack.current()?;
+        let stack = self.stack.toward(to)?;
         let socket = connecting::connect(stack.shard(), Some(self.tcp), to, Some(timeout))?;
         Ok(SmcStream::new(stack, socket))
     }

@@ -158,13 +158,14 @@ impl EventLoop {
     /// stack; [`io::ErrorKind::Unsupported`] in a child that has inherited it.
     pub fn register(&self, stream: &SmcStream, token: usize) -> io::Result<()> {
         self.process.check()?;
-        let socket = stream.socket_of(&self.stack)?;
+        let (shard, socket) = stream.socket_of(&self.stack)?;
         let watch = Watch::new(token, self.ready.clone());
         for direction in crate::waiting::Direction::BOTH {
             watch.notify(direction);
         }
         let before = {
-            let _locked = self.stack.shard().lock();
+            let mut state = shard.lock();
+            state.set_driven(shard, socket, !Arc::ptr_eq(shard, self.stack.shard()));
             socket.waiters.watch(Some(watch))
         };
         drop(before);
@@ -177,9 +178,10 @@ impl EventLoop {
     /// As [`Self::register`].
     pub fn deregister(&self, stream: &SmcStream) -> io::Result<()> {
         self.process.check()?;
-        let socket = stream.socket_of(&self.stack)?;
+        let (shard, socket) = stream.socket_of(&self.stack)?;
         let before = {
-            let _locked = self.stack.shard().lock();
+            let mut state = shard.lock();
+            state.set_driven(shard, socket, false);
             socket.waiters.watch(None)
         };
         drop(before);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -106,6 +106,21 @@ impl Listening {
     /// The port it listens at.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Whether a connection to this address arrives at it.
+    pub(crate) fn is_at(&self, to: SocketAddr) -> bool {
+        if to.port() != self.port {
+            return false;
+        }
+        let address = to.ip().to_canonical();
+        match self.tcp.local_addr().map(|at| at.ip().to_canonical()) {
+            // Peers on other hosts may listen at the same port.
+            Ok(at) if at.is_unspecified() => {
+                address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+            }
+            at => at.is_ok_and(|at| at == address),
+        }
     }
 
     pub(crate) fn tcp(&self) -> &TcpListener {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::shared::Gids;
@@ -61,8 +62,9 @@ impl Default for Settings {
 /// clone is the same.
 ///
 /// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
-/// and [`SmcListener::bind`](crate::SmcListener::bind) use. A stack does not pair with
-/// itself: a program that speaks to itself over shared memory opens two.
+/// and [`SmcListener::bind`](crate::SmcListener::bind) use. A program may connect to a
+/// listener of the same stack: shared memory carries such a connection, too, between this stack
+/// and a second one that is opened for it.
 ///
 /// In a child made by `fork`, a stack of the parent begins anew when it is first used: with the
 /// same settings, and without the parent's connections.
@@ -81,6 +83,8 @@ struct Handle {
     settings: Option<Settings>,
     /// The one of a child.
     renewed: PerProcess<Stack>,
+    /// Connects to the listeners of this one.
+    opposite: OnceLock<Stack>,
 }
 
 /// Whether the driver has ended.
@@ -172,6 +176,7 @@ impl Stack {
                 process: Process::current(),
                 settings: again,
                 renewed: PerProcess::new(),
+                opposite: OnceLock::new(),
             }),
         })
     }
@@ -195,6 +200,35 @@ impl Stack {
             )),
         });
         renewed.cloned()
+    }
+
+    /// The stack that connects to this address: another one if this one listens there, as a
+    /// device has no channel to itself.
+    ///
+    /// # Errors
+    /// As [`Self::current`].
+    pub(crate) fn toward(&self, to: SocketAddr) -> io::Result<Self> {
+        let stack = self.current()?;
+        let handle = &stack.handle;
+        let (shard, settings) = (&handle.shard, handle.settings.as_ref());
+        let Some(settings) = settings.filter(|_| shard.pairs && shard.listens_at(to)) else {
+            return Ok(stack);
+        };
+        if let Some(opposite) = handle.opposite.get() {
+            return Ok(opposite.clone());
+        }
+        let none = Err(io::ErrorKind::Unsupported.into());
+        // Without one, the connection is TCP.
+        let Ok(opened) = Self::over(settings.clone(), none, Some(settings.clone())) else {
+            return Ok(stack);
+        };
+        Ok(handle.opposite.get_or_init(|| opened).clone())
+    }
+
+    /// Whether this stack, or the one that connects to its own listeners, has this endpoint.
+    pub(crate) fn has(&self, shard: &Arc<Shard>) -> bool {
+        let opposite = self.handle.opposite.get();
+        Arc::ptr_eq(shard, self.shard()) || opposite.is_some_and(|at| at.has(shard))
     }
 
     /// Gives this handle of the stack up, and waits until nothing is left to do for

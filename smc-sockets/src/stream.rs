@@ -92,14 +92,14 @@ impl SmcStream {
         self.held.smc()
     }
 
-    /// The connection, if SMC carries it and it is one of this stack.
+    /// The connection and its endpoint, if SMC carries it and it is one of this stack.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if not; [`io::ErrorKind::Unsupported`] in a child.
-    pub(crate) fn socket_of(&self, stack: &Stack) -> io::Result<&Socket> {
-        let shard = self.smc()?;
-        let of_stack = shard.is_some_and(|shard| Arc::ptr_eq(shard, stack.shard()));
-        of_stack.then_some(&*self.held.socket).ok_or_else(|| {
+    pub(crate) fn socket_of(&self, stack: &Stack) -> io::Result<(&Arc<Shard>, &Socket)> {
+        let shard = self.smc()?.filter(|shard| stack.has(shard));
+        let found = shard.map(|shard| (shard, &*self.held.socket));
+        found.ok_or_else(|| {
             let reason = "the stream is not carried by SMC of this stack";
             io::Error::new(io::ErrorKind::InvalidInput, reason)
         })
@@ -124,11 +124,11 @@ impl SmcStream {
     /// # Errors
     /// As [`Self::connect`].
     pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
-        let stack = stack.current()?;
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in to.to_socket_addrs()? {
+            let stack = stack.toward(address)?;
             match connecting::connect(stack.shard(), None, address, None) {
-                Ok(socket) => return Ok(Self::new(stack.clone(), socket)),
+                Ok(socket) => return Ok(Self::new(stack, socket)),
                 Err(error) => last = error,
             }
         }
@@ -157,7 +157,7 @@ impl SmcStream {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let stack = stack.current()?;
+        let stack = stack.toward(*to)?;
         let socket = connecting::connect(stack.shard(), None, *to, Some(timeout))?;
         Ok(Self::new(stack, socket))
     }

@@ -502,3 +502,30 @@ fn a_loop_that_decides_several_times_to_sleep_leaves_nothing_behind() {
         far.read_exact(&mut [0; 5]).unwrap();
     }
 }
+
+/// A program that connects to itself has both ends in one event loop.
+#[test]
+fn both_ends_of_a_connection_are_in_one_loop() {
+    let stack = stack();
+    let (far, near) = connection(&stack, &stack);
+    near.set_nonblocking(true).unwrap();
+    let mut events = EventLoop::new(&stack).unwrap();
+    events.register(&far, 0).unwrap();
+    events.register(&near, 1).unwrap();
+    for round in 0..200_u32 {
+        for (from, to, token) in [(&near, &far, 0), (&far, &near, 1)] {
+            let (mut from, mut received) = (from, Vec::new());
+            from.write_all(&round.to_ne_bytes()).unwrap();
+            while received.len() < 4 {
+                let ready = next(&mut events);
+                if ready.iter().any(|at| at.token == token) {
+                    received.extend(drain(to).0);
+                }
+            }
+            assert_eq!(received, round.to_ne_bytes());
+        }
+    }
+    for end in [&far, &near] {
+        events.deregister(end).unwrap();
+    }
+}

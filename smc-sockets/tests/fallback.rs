@@ -4,10 +4,10 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use common::{listener, octets, stack};
-use smc_sockets::{Carrier, SmcListener, SmcStream};
+use smc_sockets::{SmcListener, SmcStream};
 
 const PLAIN: &str = "TCP: 0x03010000 (peer does not speak SMC)";
 
@@ -51,19 +51,23 @@ fn a_plain_client_sees_nothing_but_the_applications_octets() {
     assert!(received == sent);
 }
 
+/// As in the first test that anybody writes: both ends in one process.
 #[test]
-fn a_stack_that_meets_itself_stays_on_tcp() {
+fn a_stack_that_meets_itself_uses_shared_memory() {
+    for at in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+        meets_itself(at);
+    }
+}
+
+fn meets_itself(at: &str) {
     let stack = stack();
-    let listener = SmcListener::on(&stack, TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = SmcListener::on(&stack, TcpListener::bind(at).unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut client = SmcStream::connect_on(&stack, address).unwrap();
     let (mut server, _) = listener.accept().unwrap();
     for end in [&client, &server] {
-        assert!(
-            matches!(end.carrier(), Carrier::Tcp(_)),
-            "{}",
-            end.carrier()
-        );
+        assert!(end.carrier().is_smc(), "{at}: {}", end.carrier());
     }
     let sent = octets(50_000);
     client.write_all(&sent).unwrap();

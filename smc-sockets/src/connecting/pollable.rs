@@ -44,7 +44,7 @@ impl Connecting {
         socket: Option<OwnedFd>,
         to: SocketAddr,
     ) -> io::Result<Self> {
-        let stack = stack.current()?;
+        let stack = stack.toward(to)?;
         let attempt = Attempt::begin(stack.shard(), socket, to)?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

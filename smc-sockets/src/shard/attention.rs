@@ -342,6 +342,16 @@ impl State {
         parked || direction == Direction::Read && self.attention.loops > 0
     }
 
+    /// Has the driver poll for a connection whose event loop polls another device, or not.
+    pub(crate) fn set_driven(&mut self, shard: &Arc<Shard>, socket: &Socket, driven: bool) {
+        if let Some(conn) = socket.conn().filter(|_| !socket.is_polled()) {
+            self.set_urgent(conn, driven);
+            if driven {
+                self.settle(shard, shard.coarse());
+            }
+        }
+    }
+
     /// Whether everything that happens to a connection is to be heard at once, and not
     /// when its stream is next used.
     pub(crate) fn set_urgent(&mut self, conn: ConnId, urgent: bool) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use rustix::event::epoll::{self, EventFlags};
@@ -50,6 +51,13 @@ impl Shard {
 
     pub(crate) fn listener(&self, key: u32) -> Option<Arc<Listening>> {
         self.listeners().all.get(&key).and_then(Weak::upgrade)
+    }
+
+    /// Whether a listener accepts connections to this address.
+    pub(crate) fn listens_at(&self, to: SocketAddr) -> bool {
+        let listeners = self.listeners();
+        let mut all = listeners.all.values().filter_map(Weak::upgrade);
+        all.any(|at| at.is_at(to))
     }
 
     /// Accepts from a listener no more. The kernel would go on telling of it as long as
