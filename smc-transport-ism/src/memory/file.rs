@@ -215,7 +215,6 @@ impl SharedRegion {
     }
 
     /// Whether a thread of its own gives pages back.
-    #[cfg(test)]
     pub(crate) fn has_reaper(&self) -> bool {
         self.reaper.is_some()
     }

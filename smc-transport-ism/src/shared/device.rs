@@ -54,6 +54,12 @@ pub(super) fn is_stranger(uid: u32) -> bool {
     uid != 0 && uid != rustix::process::geteuid().as_raw()
 }
 
+/// Whether this user is the process's own, so that a peer of it takes this process for one of its
+/// own user's, too. A peer of root does not, unless this process is root's.
+pub(super) fn is_own_user(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
+}
+
 /// Stands for sockets that are left of channels.
 pub(super) const LEFT: u64 = u64::MAX - 1;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::channel::Channel;
-use super::device::{Attached, Device, OwnDmb, is_stranger};
+use super::device::{Attached, Device, OwnDmb, is_own_user, is_stranger};
 use super::facts;
 use super::kept::Named;
 use super::offers::Offer;
@@ -101,13 +101,14 @@ impl IsmDevice for Device {
         Ok(())
     }
 
-    /// The DMB's owner may name it again at once, where its peer is this process's own user's or
-    /// root's: the peer keeps its mapping. What a stranger has written to is made anew.
+    /// The DMB's owner may name it again at once, where its peer is of this process's own user:
+    /// the peer keeps its mapping. What a stranger has written to is made anew, and so is what a
+    /// peer of root has, to which this process is a stranger.
     //= SHM-057
     fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let own = self.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
         let peer = self.channels.at(own.channel);
-        if peer.is_none_or(|peer| is_stranger(peer.uid)) {
+        if peer.is_none_or(|peer| !is_own_user(peer.uid)) {
             return Err(IsmError::Unsupported);
         }
         own.clear()?;
@@ -410,7 +411,8 @@ impl Device {
         }
     }
 
-    /// Takes a DMB out of those whose connections have ended, which the peer names again.
+    /// Takes a DMB out of those whose connections have ended, which the peer names again. Not
+    /// one of a stranger: a thread may be about to take its pages, and it counts as an offer.
     ///
     /// # Errors
     /// [`IsmError::Length`] if it is shorter than `len`; it stays there.
@@ -421,6 +423,9 @@ impl Device {
         token: DmbToken,
         len: u32,
     ) -> Result<Option<(Key, Named)>, IsmError> {
+        if is_stranger(peer.uid) {
+            return Ok(None);
+        }
         let of_peer = self.channels.iter().filter(|(_, at)| at.owner() == peer);
         let known = of_peer.filter_map(|(key, at)| Some((key, at.kept.len_of(token)?)));
         let Some((key, has)) = { known }.next() else {

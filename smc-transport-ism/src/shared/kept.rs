@@ -8,8 +8,10 @@
 //!   unread, finished ── WITHDRAW, end of the peer ──► pages given back, unmapped
 //! ```
 //!
-//! A peer of root or of this process's own user uses a DMB again for its next connection, for a
-//! second or so. Of such a peer a few finished DMBs keep all of their pages for that time.
+//! A peer of this process's own user uses a DMB again for its next connection, for a second or
+//! so. For that time its finished DMBs are kept however many there are, a few of them with all of
+//! their pages. Pages of a stranger's DMB are taken out by a thread of its own, at some time: it is
+//! not attached again.
 //!
 //! Pages that this side touched first are charged to its memory cgroup as long as the peer
 //! keeps the file. Only this side's mapping can give them back, so it stays until then.
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::device::{Device, is_stranger};
+use super::device::{Device, is_own_user, is_stranger};
 use crate::device::{DmbToken, IsmError};
 use crate::doorbell::Ring;
 use crate::memory::{Reaper, SharedRegion};
@@ -44,11 +46,12 @@ pub(super) const TIME_TO_READ: Duration = Duration::from_secs(10);
 /// Heads of finished DMBs that are kept for all peers of one such user, at any time.
 pub(super) const FINISHED_OF_A_USER: usize = 1024;
 
-/// Heads of finished DMBs that are kept for a peer of root or of this process's own user.
-const FINISHED: usize = 1024;
+/// Heads of finished DMBs that are kept for a peer of root or of this process's own user longer
+/// than [`WHOLE_FOR`].
+pub(super) const FINISHED: usize = 1024;
 
-/// How long a finished DMB keeps all of its pages for the peer's next connection: longer than
-/// the peer's engine keeps it spare.
+/// How long a finished DMB is kept in any case, with all of its pages if few are, for the peer's
+/// next connection: longer than the peer's engine keeps it spare.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
 /// Bytes of the finished DMBs of one peer that keep all of their pages.
@@ -151,11 +154,13 @@ impl Kept {
         self.finished.remove(at).map(|at| at.dmb)
     }
 
-    /// Length of a finished DMB, in bytes.
+    /// Length of a finished DMB that can be attached again, in bytes.
     pub(super) fn len_of(&self, token: DmbToken) -> Option<usize> {
         let mut newest_first = self.finished.iter().rev();
         let found = newest_first.find(|at| at.dmb.token == token);
-        found.map(|at| at.dmb.region.len())
+        // The process may have been of another user when it mapped it.
+        let usable = found.filter(|at| !at.dmb.region.has_reaper());
+        usable.map(|at| at.dmb.region.len())
     }
 
     /// Gives the head up that has been kept longest.
@@ -221,7 +226,7 @@ impl Device {
         let now = Instant::now();
         if let Some(channel) = self.channels.at_mut(key) {
             let uid = channel.uid;
-            channel.kept.keep(dmb, finished, !is_stranger(uid), now);
+            channel.kept.keep(dmb, finished, is_own_user(uid), now);
             if is_stranger(uid) && channel.kept.finished.len() > FINISHED_OF_A_STRANGER {
                 self.limit_finished(uid);
             }
@@ -238,7 +243,7 @@ impl Device {
         let (most, time) = if is_stranger(channel.uid) {
             (FINISHED_OF_A_STRANGER, TIME_TO_READ)
         } else {
-            (FINISHED, Duration::ZERO)
+            (FINISHED, WHOLE_FOR)
         };
         if let Some(at) = channel.kept.expire(most, time, now) {
             self.alarm.set_by(at);

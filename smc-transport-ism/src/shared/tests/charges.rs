@@ -3,13 +3,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::process::Uid;
+
 use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
 use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
 use crate::memory::{BellsOf, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
-    FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER, WHOLE,
-    WHOLE_FOR,
+    FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
+    WHOLE, WHOLE_FOR,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -404,4 +406,71 @@ fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
     assert!(device.look(dmb, &mut [0; 32]));
     estrange(&mut device);
     assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unsupported));
+}
+
+/// A thread of its own takes pages out of a stranger's file, at some time: the next connection may
+/// have written to them by then.
+//= SHM-057 test
+#[test]
+fn a_finished_dmb_of_a_stranger_is_not_attached_again() {
+    let (mut device, far, _bells) = with_hostile();
+    estrange(&mut device);
+    let (file, remote) = written(&mut device, &far, 1);
+    device.discard_dmb(remote).unwrap();
+    let outcome = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    if let Ok(again) = outcome {
+        device
+            .move_data(again, 0, 32, &[5; LEN as usize - 32])
+            .unwrap();
+        while taken(&file) == LEN.into() {
+            std::thread::yield_now();
+        }
+        let lost = read(&file)[32..].iter().filter(|byte| **byte != 5).count();
+        panic!("{lost} bytes of the next connection are lost");
+    }
+    assert_eq!(outcome.err(), Some(IsmError::Token));
+}
+
+/// To a peer of root a process of another user is a stranger, whose DMBs it does not attach again.
+//= SHM-057 test
+#[test]
+fn a_dmb_for_a_peer_of_root_is_used_again_by_processes_of_root_only() {
+    let test = || {
+        let (mut device, _far, _bells) = with_hostile();
+        let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
+        device.channels.for_each(|channel| channel.uid = 0);
+        device.clear_dmb(dmb)
+    };
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(test(), Ok(()));
+    }
+    let of_another_user = move || {
+        if rustix::process::geteuid().is_root() {
+            // Of this thread alone.
+            let [root, another] = [0, 65_533].map(Uid::from_raw);
+            rustix::thread::set_thread_res_uid(root, another, root).unwrap();
+        }
+        test()
+    };
+    let outcome = std::thread::spawn(of_another_user).join().unwrap();
+    assert_eq!(outcome, Err(IsmError::Unsupported));
+}
+
+/// Connections that end at the same time may have more DMBs than heads are kept: the owner keeps
+/// a few of them spare, and takes the others back a little later.
+//= SHM-057 test
+#[test]
+fn whatever_its_owner_may_name_again_is_kept_for_that_time() {
+    let (mut device, far, _bells) = with_hostile();
+    let last = FINISHED as u64 + 8;
+    for token in 1..=last {
+        let _file = offered(&far, token, LEN);
+        let remote = attached(&mut device, HOSTILE, token);
+        device.discard_dmb(remote).unwrap();
+    }
+    let again = device.attach_dmb(HOSTILE, DmbToken(1), LEN).unwrap();
+    device.discard_dmb(again).unwrap();
+    expire(&mut device);
+    let mut channels = device.channels.iter();
+    assert!(channels.all(|(_, at)| at.kept.finished() == FINISHED));
 }
