@@ -163,6 +163,12 @@ impl Attachment {
         self.found = self.found.max(u32::try_from(streams).unwrap_or(u32::MAX));
     }
 
+    /// Whether there were events since the loop last decided how to go on.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_found(&self) -> bool {
+        self.found > 0
+    }
+
     /// Decides how the loop goes on after [`Self::poll`].
     pub(crate) fn next(&mut self) -> Turn {
         let Some(shard) = self.shard.upgrade() else {

@@ -64,10 +64,13 @@ struct Task {
 /// Longest time that a turn polls without an event.
 const SPIN: Duration = Duration::from_micros(4);
 /// Longest time in which a runtime's descriptors are not polled.
-const PAUSE_EVERY: Duration = Duration::from_micros(40);
+const PAUSE_EVERY: Duration = Duration::from_micros(200);
 /// A runtime that has the task run again this soon after it woke itself, or yielded, has no other
 /// work.
 const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::from_nanos(1_500));
+/// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
+/// at once, and events between two checks of that.
+const LONE: (u32, u32) = (8, 16);
 /// A task that takes longer keeps others waiting.
 const SLOW: Duration = Duration::from_micros(200);
 /// How long tasks are expected to take long then.
@@ -146,6 +149,7 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
         is_multi_thread,
         paused: None,
         slow_until: None,
+        lone: 0,
     };
     runtime.spawn(driver.run());
     true
@@ -203,16 +207,33 @@ struct Driver {
     paused: Option<Instant>,
     /// Tasks take long until then.
     slow_until: Option<Instant>,
+    /// Events of which the task that they woke was all the work.
+    lone: u32,
 }
 
 impl Driver {
     async fn run(mut self) {
         let (mut readable, mut undisturbed, mut slept) = (false, false, true);
+        // Turns since the last event.
+        let mut turns = 0_u32;
         loop {
             self.attachment.poll(readable);
-            if std::mem::take(&mut undisturbed) {
-                self.attachment.spin(SPIN);
+            if turns == 2 {
+                self.lone = if undisturbed {
+                    self.lone.saturating_add(1)
+                } else {
+                    0
+                };
             }
+            let expected = turns == 1 && self.lone >= LONE.0 && !self.lone.is_multiple_of(LONE.1);
+            if std::mem::take(&mut undisturbed) || expected {
+                self.attachment.spin(SPIN);
+                self.lone = self.lone.saturating_add(expected.into());
+            }
+            turns = match self.attachment.has_found() {
+                true => 1,
+                false => turns.saturating_add(1),
+            };
             let turn = self.attachment.next();
             let outcome = match turn {
                 Turn::Over => return,
