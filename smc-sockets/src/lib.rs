@@ -71,7 +71,8 @@
 //! - After `fork`, SMC connections stay with the parent. In the child, stacks begin anew,
 //!   inherited listeners accept plain TCP, using an inherited SMC stream is
 //!   [`Unsupported`](std::io::ErrorKind::Unsupported), and dropping it does nothing.
-//! - A signal handler does not cut a read, a write or a connect short.
+//! - A signal handler does not cut a connect short, and a read or a write only if the program
+//!   asks for it ([`SmcStream::set_interruptible`]).
 //!
 //! Linux only, so far.
 //!
@@ -123,7 +124,7 @@ pub use policy::Policy;
 pub use rnics::Rnics;
 pub use shared_memory::SharedMemory;
 pub use stack::{Settings, Stack};
-pub use stream::SmcStream;
+pub use stream::{CallFlags, SmcStream};
 
 pub use smc_proto::event::FallbackReason;
 pub use smc_proto::version::Terms;

@@ -32,6 +32,8 @@ use crate::waiting::Direction;
 pub(crate) struct Socket {
     pub(crate) tcp: TcpStream,
     pub(crate) nonblocking: AtomicBool,
+    /// A signal ends the sleep of a thread.
+    interruptible: AtomicBool,
     /// On TCP, a Decline of the peer may still stand before the application's octets.
     watching: AtomicBool,
     /// What the client has still to send before the application's bytes.
@@ -89,6 +91,7 @@ impl Socket {
         Self {
             tcp,
             nonblocking: AtomicBool::new(false),
+            interruptible: AtomicBool::new(false),
             watching: AtomicBool::new(false),
             opening: SharedOpening::new(),
             marked: AtomicBool::new(false),
@@ -227,6 +230,16 @@ impl Socket {
     #[inline]
     pub(crate) fn conn(&self) -> Option<ConnId> {
         self.conn.get().copied()
+    }
+
+    /// Sets whether a signal ends the sleep of a thread.
+    pub(crate) fn set_interruptible(&self, interruptible: bool) {
+        self.interruptible.store(interruptible, Ordering::Relaxed);
+    }
+
+    /// What [`Self::set_interruptible`] has set.
+    pub(crate) fn is_interruptible(&self) -> bool {
+        self.interruptible.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {

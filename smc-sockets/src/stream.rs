@@ -1,5 +1,6 @@
 //! A stream of octets, whatever carries it.
 
+mod calls;
 mod descriptor;
 mod ending;
 mod options;
@@ -24,6 +25,7 @@ use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::waiting::Direction;
 
+pub use calls::CallFlags;
 #[cfg(feature = "tokio")]
 pub(crate) use tasks::Wait;
 

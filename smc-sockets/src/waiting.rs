@@ -36,6 +36,20 @@ pub(crate) fn until_done<T>(
     socket: &Socket,
     direction: Direction,
     since: &mut Option<Instant>,
+    attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
+) -> io::Result<T> {
+    let nonblocking = socket.is_nonblocking();
+    until_done_by(shard, socket, direction, nonblocking, since, attempt)
+}
+
+/// As [`until_done`], by a call that waits or not.
+#[inline]
+pub(crate) fn until_done_by<T>(
+    shard: &Arc<Shard>,
+    socket: &Socket,
+    direction: Direction,
+    nonblocking: bool,
+    since: &mut Option<Instant>,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
     let mut state = shard.lock();
@@ -45,7 +59,15 @@ pub(crate) fn until_done<T>(
             state.leave(shard, now);
             done
         }
-        None => wait(shard, socket, direction, since, state, now, attempt),
+        None => wait(
+            shard,
+            socket,
+            (direction, nonblocking),
+            since,
+            state,
+            now,
+            attempt,
+        ),
     }
 }
 
@@ -54,7 +76,7 @@ pub(crate) fn until_done<T>(
 fn wait<'a, T>(
     shard: &'a Arc<Shard>,
     socket: &Socket,
-    direction: Direction,
+    (direction, nonblocking): (Direction, bool),
     since: &mut Option<Instant>,
     mut state: Locked<'a>,
     mut now: Instant,
@@ -66,7 +88,7 @@ fn wait<'a, T>(
         Some(done)
     };
     let via = socket.via();
-    if direction == Direction::Read && socket.lulls() && !socket.is_nonblocking() {
+    if direction == Direction::Read && socket.lulls() && !nonblocking {
         drop(state);
         socket.lull();
         state = shard.lock();
@@ -103,7 +125,7 @@ fn wait<'a, T>(
         }
     }
     socket.heard_in_turn();
-    if socket.is_nonblocking() {
+    if nonblocking {
         socket.mark(direction);
         state.leave(shard, now);
         return Err(io::ErrorKind::WouldBlock.into());
@@ -150,11 +172,16 @@ fn wait<'a, T>(
             Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),
         };
-        state = sleep(shard, socket, state, left, can);
+        let interrupted;
+        (state, interrupted) = sleep(shard, socket, state, left, can);
         now = shard.now();
         state.take_in_of(shard, via, now);
         if let Some(done) = attempt(&mut state, now) {
             return done;
+        }
+        if interrupted && socket.is_interruptible() {
+            state.leave(shard, now);
+            return Err(io::ErrorKind::Interrupted.into());
         }
     }
 }
@@ -203,14 +230,14 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
     }
 }
 
-/// Sleeps until something happens to a connection, unless it has.
+/// Sleeps until something happens to a connection, unless it has; whether a signal ended that.
 fn sleep<'a>(
     shard: &'a Arc<Shard>,
     socket: &Socket,
     mut state: Locked<'a>,
     time: Option<Duration>,
     happened: impl FnOnce(&mut State) -> bool,
-) -> Locked<'a> {
+) -> (Locked<'a>, bool) {
     let made = socket.call.made();
     socket.sleeper(true);
     state.sleeper(true);
@@ -220,12 +247,15 @@ fn sleep<'a>(
         Via::Verbs => None,
     };
     state.settle(shard, shard.now());
-    let mut wordless = false;
+    let (mut wordless, mut interrupted) = (false, false);
     if !happened(&mut state) {
         drop(state);
         match &words {
-            Some(words) => wordless = words.sleep(&socket.call, made, time).is_err(),
-            None => socket.call.sleep(made, time),
+            Some(words) => match words.sleep(&socket.call, made, time) {
+                Ok(by_signal) => interrupted = by_signal,
+                Err(_) => wordless = true,
+            },
+            None => interrupted = socket.call.sleep(made, time),
         }
         state = shard.lock();
     }
@@ -234,5 +264,5 @@ fn sleep<'a>(
     }
     state.sleeper(false);
     socket.sleeper(false);
-    state
+    (state, interrupted)
 }

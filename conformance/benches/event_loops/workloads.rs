@@ -265,7 +265,7 @@ fn calls() {
         pause,
         count,
     };
-    for (title, pause, few, many) in [("hot", 0, 1_000, 11_000), ("asleep", 1_000, 100, 300)] {
+    for (title, pause, few, many) in [("hot", 0, 10_000, 110_000), ("asleep", 1_000, 100, 300)] {
         let counts = Transport::ALL.map(|transport| {
             let of = |count| tracer.system_calls(ping(pause, count), transport, Flavor::CURRENT);
             // A tenth more round trips warm up.

@@ -93,6 +93,22 @@ impl AsFd for SmcStream {
     }
 }
 
+/// The descriptor of the TCP connection; see [`SmcStream::try_into_tcp`].
+impl TryFrom<SmcStream> for OwnedFd {
+    type Error = SmcStream;
+
+    fn try_from(stream: SmcStream) -> Result<Self, SmcStream> {
+        stream.try_into_tcp().map(Self::from)
+    }
+}
+
+/// A TCP connection that was made without this crate, and stays TCP.
+impl From<OwnedFd> for SmcStream {
+    fn from(tcp: OwnedFd) -> Self {
+        TcpStream::from(tcp).into()
+    }
+}
+
 fn always_ready() -> io::Result<OwnedFd> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     Ok(rustix::event::eventfd(1, flags)?)

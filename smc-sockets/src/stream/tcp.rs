@@ -35,9 +35,14 @@ impl SmcStream {
     /// A Decline that crossed ours may stand before the application's octets, of which it
     /// wants so many: the engine knows it when it sees it.
     pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
+        self.pass_decline_by(wanted, self.socket().is_nonblocking())
+    }
+
+    /// As [`Self::pass_decline`], by a call that waits or not.
+    pub(super) fn pass_decline_by(&self, wanted: usize, nonblocking: bool) -> io::Result<()> {
         let socket = self.socket();
         if wanted > 0 && !socket.opening.is_over() {
-            self.pass_opening()?;
+            self.pass_opening(nonblocking)?;
         }
         let watched = |_: &&_| wanted > 0 && socket.is_watching();
         let Some(stack) = self.held.stack.as_ref().filter(watched) else {
@@ -99,7 +104,7 @@ impl SmcStream {
             }
             drop(state);
             let left = match until {
-                _ if socket.is_nonblocking() => Some(Duration::ZERO),
+                _ if nonblocking => Some(Duration::ZERO),
                 Some(until) => Some(until.saturating_duration_since(Instant::now())),
                 None => None,
             };
@@ -112,7 +117,7 @@ impl SmcStream {
     }
 
     /// Waits until what comes next is the application's.
-    fn pass_opening(&self) -> io::Result<()> {
+    fn pass_opening(&self, nonblocking: bool) -> io::Result<()> {
         let socket = self.socket();
         let time = socket.tcp.read_timeout()?;
         // A time without end has none.
@@ -120,7 +125,7 @@ impl SmcStream {
         let mut ended = None;
         while !socket.pass_opening(ended)? {
             let left = match until {
-                _ if socket.is_nonblocking() => Some(Duration::ZERO),
+                _ if nonblocking => Some(Duration::ZERO),
                 Some(until) => Some(until.saturating_duration_since(Instant::now())),
                 None => None,
             };

@@ -47,11 +47,11 @@ impl Call {
     }
 
     /// Sleeps until it was made more often than `made`, or the time is over; sometimes
-    /// for less.
-    pub fn sleep(&self, made: u32, timeout: Option<Duration>) {
+    /// for less. Whether a signal ended the sleep.
+    pub fn sleep(&self, made: u32, timeout: Option<Duration>) -> bool {
         let time = timeout.map(timespec);
-        // It fails if there is no more to wait for, or somebody looks too often.
-        let _ = futex::wait(&self.0, futex::Flags::PRIVATE, made, time.as_ref());
+        let slept = futex::wait(&self.0, futex::Flags::PRIVATE, made, time.as_ref());
+        slept == Err(Errno::INTR)
     }
 }
 
@@ -63,12 +63,12 @@ pub struct Words {
 
 impl Words {
     /// Sleeps until a peer has rung and wakes, or `call` was made more often than
-    /// `made`, or the time is over; sometimes for less.
+    /// `made`, or the time is over; sometimes for less. Whether a signal ended the sleep.
     ///
     /// # Errors
     /// The operating system's: it knows nothing of this before Linux 5.16.
     //= SHM-032
-    pub fn sleep(&self, call: &Call, made: u32, timeout: Option<Duration>) -> io::Result<()> {
+    pub fn sleep(&self, call: &Call, made: u32, timeout: Option<Duration>) -> io::Result<bool> {
         let flags = WaitFlags::SIZE_U32;
         let mut waits = Vec::with_capacity(self.peers.len() + 1);
         waits.push(wait(made, call.0.as_ptr(), flags | WaitFlags::PRIVATE));
@@ -78,7 +78,8 @@ impl Words {
         let clock = ClockId::Monotonic;
         let end = timeout.map(|time| after(rustix::time::clock_gettime(clock), time));
         match futex::waitv(&waits, WaitvFlags::empty(), end.as_ref(), clock) {
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
+            Ok(_) | Err(Errno::AGAIN | Errno::TIMEDOUT) => Ok(false),
+            Err(Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
