@@ -165,7 +165,11 @@ impl Readiness {
     pub(crate) fn hang_up(&self, reset: bool) {
         if reset {
             self.fill();
-            self.own().take();
+            // A child may have a copy, with which closing this one brings no event.
+            //= SHM-061
+            if let Some(own) = self.own().take() {
+                let _ = rustix::net::shutdown(&own, Shutdown::Both);
+            }
         } else {
             self.set_writable(true);
             self.end(Direction::Read);
@@ -238,6 +242,21 @@ mod tests {
             readiness.clear_error();
             assert_eq!(ready(&readiness), end, "{readable} {writable}");
         }
+    }
+
+    /// A child that was forked meanwhile has a copy of every descriptor.
+    //= SHM-061 test
+    #[test]
+    fn a_reset_ends_the_wait_although_a_child_has_the_other_socket() {
+        let readiness = Readiness::new().unwrap();
+        let copy = readiness.own().as_ref().unwrap().try_clone().unwrap();
+        readiness.set_writable(false);
+        assert_eq!(ready(&readiness), PollFlags::empty());
+        readiness.hang_up(true);
+        let end = PollFlags::IN | PollFlags::RDHUP | PollFlags::HUP;
+        assert!(ready(&readiness).contains(end), "{:?}", ready(&readiness));
+        drop(copy);
+        assert!(ready(&readiness).contains(end | PollFlags::ERR));
     }
 
     /// What a program reads and writes at the descriptor itself is not of the stream.

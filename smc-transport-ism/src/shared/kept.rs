@@ -20,6 +20,7 @@
 //! to read: each stays for [`TIME_TO_READ`] at least, and beyond that a few do.
 
 use std::collections::VecDeque;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,22 +122,29 @@ impl Kept {
     /// Gives pages back of the oldest DMBs, until those that have all of theirs are no longer
     /// than this together.
     fn cut_beyond(&mut self, most: usize) {
-        let whole = self.finished.iter().filter(|at| at.is_whole);
-        let mut bytes: usize = whole.map(|at| at.dmb.region.len()).sum();
-        for at in &mut self.finished {
+        let whole = self.whole();
+        let lengths = self.finished.range(whole.clone());
+        let mut bytes: usize = lengths.map(|at| at.dmb.region.len()).sum();
+        for at in self.finished.range_mut(whole) {
             if bytes <= most {
                 return;
             }
-            if at.is_whole {
-                bytes -= at.dmb.region.len();
-                at.cut();
-            }
+            bytes -= at.dmb.region.len();
+            at.cut();
         }
+    }
+
+    /// The DMBs that have all of their pages: the newest, as the oldest are cut first.
+    fn whole(&self) -> RangeFrom<usize> {
+        let newest_first = self.finished.iter().rev();
+        let count = newest_first.take_while(|at| at.is_whole).count();
+        self.finished.len() - count..
     }
 
     /// Gives pages back of DMBs that were not used again in time; when the next one is due.
     fn cut_old(&mut self, now: Instant) -> Option<Instant> {
-        for at in self.finished.iter_mut().filter(|at| at.is_whole) {
+        let whole = self.whole();
+        for at in self.finished.range_mut(whole) {
             let until = at.since + WHOLE_FOR;
             if now < until {
                 return Some(until);
@@ -185,15 +193,15 @@ impl Kept {
 
     /// The peer took a DMB back.
     pub(super) fn discard(&mut self, token: DmbToken) {
-        let keeps = |of: &Named| {
-            let other = of.token != token;
-            if !other {
-                of.region.discard();
-            }
-            other
-        };
-        self.unread.retain(keeps);
-        self.finished.retain(|at| keeps(&at.dmb));
+        let is_it = |of: &Named| of.token == token;
+        for dmb in self.unread.extract_if(.., |at| is_it(at)) {
+            dmb.region.discard();
+        }
+        // Most often it is one of the first, which is removed at no cost.
+        while let Some(at) = self.finished.iter().position(|at| is_it(&at.dmb)) {
+            let removed = self.finished.remove(at);
+            removed.inspect(|at| at.dmb.region.discard());
+        }
     }
 
     /// DMBs of which the head is kept.
