@@ -74,58 +74,118 @@
 //! - A signal handler does not cut a connect short, and a read or a write only if the program
 //!   asks for it ([`SmcStream::set_interruptible`]).
 //!
-//! Linux only, so far.
+//! # Other systems than Linux
+//!
+//! There this crate compiles, and every connection is TCP: [`SmcListener`], [`SmcStream`], their
+//! likes for tokio, and [`Stack`] are there, with what std's and tokio's sockets have.
 //!
 //! [`AsFd`]: std::os::fd::AsFd
-#![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(rustdoc::broken_intra_doc_links, reason = "of what is on Linux only")
+)]
 
+#[cfg(target_os = "linux")]
 mod asking;
+#[cfg(target_os = "linux")]
 mod building;
+#[cfg(target_os = "linux")]
 mod carrier;
+#[cfg(target_os = "linux")]
 mod connecting;
+#[cfg(target_os = "linux")]
 mod discovery;
+#[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
 mod event_loop;
+#[cfg(target_os = "linux")]
 mod listener;
+#[cfg(target_os = "linux")]
 mod listening;
+#[cfg(target_os = "linux")]
 mod opening;
+#[cfg(target_os = "linux")]
 pub mod policy;
+#[cfg(target_os = "linux")]
 mod readiness;
+#[cfg(target_os = "linux")]
 mod rnics;
+#[cfg(target_os = "linux")]
 mod shard;
+#[cfg(target_os = "linux")]
 mod shared_memory;
+#[cfg(target_os = "linux")]
 mod shunned;
+#[cfg(target_os = "linux")]
 mod socket;
+#[cfg(target_os = "linux")]
 mod stack;
+#[cfg(target_os = "linux")]
 mod stream;
+#[cfg(target_os = "linux")]
 mod system;
+#[cfg(target_os = "linux")]
 pub mod tcp_option;
+#[cfg(target_os = "linux")]
 #[cfg(feature = "tokio")]
 pub mod tokio;
+#[cfg(target_os = "linux")]
 mod undecided;
+#[cfg(target_os = "linux")]
 mod waiters;
+#[cfg(target_os = "linux")]
 mod waiting;
+#[cfg(target_os = "linux")]
 pub mod why;
 
+#[cfg(target_os = "linux")]
 use smc_transport_ism::process;
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 #[path = "../tests/common/children.rs"]
 #[allow(unsafe_code)]
 mod children;
 
+#[cfg(target_os = "linux")]
 pub use building::SmcSocket;
+#[cfg(target_os = "linux")]
 pub use carrier::{Carrier, Cause, Limit, OptionMissing, Side, WhyTcp};
+#[cfg(target_os = "linux")]
 pub use connecting::Connecting;
+#[cfg(target_os = "linux")]
 pub use event_loop::{EventLoop, Ready, Wait};
+#[cfg(target_os = "linux")]
 pub use listener::SmcListener;
+#[cfg(target_os = "linux")]
 pub use policy::Policy;
+#[cfg(target_os = "linux")]
 pub use rnics::Rnics;
+#[cfg(target_os = "linux")]
 pub use shared_memory::SharedMemory;
+#[cfg(target_os = "linux")]
 pub use stack::{Settings, Stack};
+#[cfg(target_os = "linux")]
 pub use stream::{CallFlags, SmcStream};
 
+#[cfg(target_os = "linux")]
 pub use smc_proto::event::FallbackReason;
+#[cfg(target_os = "linux")]
 pub use smc_proto::version::Terms;
+#[cfg(target_os = "linux")]
 pub use smc_transport_ism::shared::pairing::Patience;
+
+#[cfg(any(not(target_os = "linux"), test))]
+#[cfg_attr(
+    target_os = "linux",
+    allow(dead_code, unreachable_pub, reason = "tested where it is not used")
+)]
+mod elsewhere;
+#[cfg(not(target_os = "linux"))]
+use elsewhere as stack;
+#[cfg(all(not(target_os = "linux"), feature = "tokio"))]
+pub use elsewhere::tokio;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Carrier, Stack, WhyTcp, listener::SmcListener, stream::SmcStream};
