@@ -6,7 +6,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
+
+use crate::process::PerProcess;
 
 struct Running {
     file: File,
@@ -15,18 +16,34 @@ struct Running {
 
 /// Whether more threads run than there are CPUs; false if the kernel does not tell.
 pub(crate) fn is_crowded() -> bool {
-    static RUNNING: OnceLock<Option<Running>> = OnceLock::new();
-    let running = RUNNING.get_or_init(|| {
+    static RUNNING: Once = Once::new();
+    count(&RUNNING, Running::open)
+}
+
+/// Made by the first count of a process. No lock: another thread may have held it at a fork.
+//= SHM-061
+type Once = PerProcess<Option<Running>>;
+
+fn count(running: &Once, open: impl FnOnce() -> Option<Running>) -> bool {
+    let running = running.get_or_make(|| Ok(open()));
+    running.is_ok_and(|running| running.as_ref().is_some_and(Running::exceeds))
+}
+
+impl Running {
+    fn open() -> Option<Self> {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
         let cpus = cpus(&online)?;
         let file = File::open("/proc/loadavg").ok()?;
-        Some(Running { file, cpus })
-    });
-    running.as_ref().is_some_and(|running| {
+        Some(Self { file, cpus })
+    }
+
+    /// Whether more threads run now than there are CPUs.
+    fn exceeds(&self) -> bool {
         let mut line = [0; 64];
-        let len = running.file.read_at(&mut line, 0).unwrap_or(0);
-        threads(line.get(..len).unwrap_or_default()).is_some_and(|now| now > running.cpus)
-    })
+        let len = self.file.read_at(&mut line, 0).unwrap_or(0);
+        let now = threads(line.get(..len).unwrap_or_default());
+        now.is_some_and(|now| now > self.cpus)
+    }
 }
 
 /// The threads that run, by the line of `/proc/loadavg`.
@@ -49,7 +66,11 @@ fn cpus(list: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpus, threads};
+    use std::fs::File;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::{Once, Running, count, cpus, threads};
 
     #[test]
     fn lines_of_the_kernel_are_read() {
@@ -60,5 +81,33 @@ mod tests {
         assert_eq!(cpus("0-3,8,10-11\n"), Some(7));
         assert_eq!(cpus("3-1\n"), None);
         assert_eq!(cpus(""), None);
+    }
+
+    /// In a child, a thread that had begun the first count at the fork never ends it.
+    //= SHM-061 test
+    #[test]
+    fn a_first_count_waits_for_no_other_thread() {
+        let without_cpus = || {
+            let (file, cpus) = (File::open("/proc/loadavg").ok()?, 0);
+            Some(Running { file, cpus })
+        };
+        let once = Arc::new(Once::new());
+        let (begun, at_count) = mpsc::channel();
+        let (end, until) = mpsc::channel::<()>();
+        let of_other = once.clone();
+        let other = std::thread::spawn(move || {
+            count(&of_other, || {
+                begun.send(()).unwrap();
+                let _ = until.recv();
+                None
+            })
+        });
+        at_count.recv().unwrap();
+        let (counted, outcome) = mpsc::channel();
+        std::thread::spawn(move || counted.send(count(&once, without_cpus)));
+        let is_crowded = outcome.recv_timeout(Duration::from_secs(10));
+        assert_eq!(is_crowded, Ok(true), "more threads run than no CPUs");
+        drop(end);
+        assert!(other.join().unwrap(), "the value that was there first");
     }
 }
