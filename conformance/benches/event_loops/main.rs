@@ -12,7 +12,11 @@
 //! most of its rounds. Run on an idle machine with two cores:
 //! `cargo bench -p conformance --bench event_loops`. Arguments: the number of rounds (odd,
 //! 11 by default), then a word that the titles of the workloads to be measured contain, then
-//! `plot=FILE` for the picture of the sweep over connections.
+//! `plot`, or `plot=FILE`, for the picture of the sweep over connections, which is
+//! `docs/requests-by-connections.svg` unless another file is named.
+//!
+//! While more threads run than there are CPUs, loops over SMC-D do not poll before they sleep:
+//! on a busy machine the figures of hot loops are those of sleeping ones.
 
 #[cfg(target_os = "linux")]
 mod epoll;

@@ -5,6 +5,12 @@ use crate::plot;
 use crate::report::{Goal, interleave, interleave_rounds, print_load, ratio};
 use crate::transport::Transport;
 
+/// Where the sweep is drawn unless a file is named.
+const PICTURE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../docs/requests-by-connections.svg"
+);
+
 /// Connections of the sweep.
 const SWEEP: [usize; 8] = [1, 2, 8, 50, 200, 512, 2_000, 10_000];
 /// Of more connections, so many are active.
@@ -52,7 +58,7 @@ const fn tokio(
 }
 
 /// Times of TCP's: `1 / n` for a throughput of `n`.
-const TOKIO: [Tokio; 15] = [
+const TOKIO: [Tokio; 17] = [
     tokio(
         "ping hot, current thread, spawned, us",
         HOT,
@@ -145,6 +151,20 @@ const TOKIO: [Tokio; 15] = [
         Goal::time(1.2, 1.0),
     ),
     tokio(
+        "ping hot beside a hog, multi thread, root, us",
+        HOT,
+        Flavor::MULTI_ROOT,
+        true,
+        Goal::time(1.2, 1.0),
+    ),
+    tokio(
+        "5,000 GETs beside a hog, multi thread, ms",
+        GETS,
+        Flavor::MULTI,
+        true,
+        Goal::time(1.2, 1.0),
+    ),
+    tokio(
         "5,000 GETs beside a hog, current thread, ms",
         GETS,
         Flavor::CURRENT,
@@ -166,8 +186,12 @@ pub(crate) fn run(arguments: &[String]) {
         .iter()
         .find_map(|at| at.parse().ok())
         .unwrap_or(11);
-    let plot = arguments.iter().find_map(|at| at.strip_prefix("plot="));
-    let is_word = |at: &&String| at.parse::<usize>().is_err() && !at.starts_with("plot=");
+    let plot = arguments.iter().find_map(|at| match at.as_str() {
+        "plot" => Some(PICTURE),
+        at => at.strip_prefix("plot="),
+    });
+    let is_plot = |at: &str| at == "plot" || at.starts_with("plot=");
+    let is_word = |at: &&String| at.parse::<usize>().is_err() && !is_plot(at);
     let word = arguments.iter().find(is_word).map_or("", String::as_str);
     print_load();
     for at in TOKIO.iter().filter(|at| at.title.contains(word)) {
