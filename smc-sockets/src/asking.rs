@@ -189,6 +189,11 @@ impl Asking {
         self.assumes_all || self.policy.assumes(peer, port)
     }
 
+    /// Whether any peer is taken to speak SMC.
+    pub(crate) fn assumes_any(&self) -> bool {
+        self.assumes_all || !self.policy.assume_smc.is_empty()
+    }
+
     fn is_shunned(&self, server: SocketAddr) -> bool {
         self.shunned.until(server, Instant::now()).is_some()
     }

@@ -2,10 +2,12 @@
 //! thread but the caller's, who may wait for it or do something else meanwhile.
 
 mod greetings;
+mod met;
 mod pollable;
 mod unpaired;
 
 pub(crate) use greetings::Greetings;
+pub(crate) use met::Met;
 pub use pollable::Connecting;
 
 use std::io;
@@ -14,11 +16,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Peer, Progress};
+use smc_transport_ism::shared::pairing::{Call, Grace, Outcome, Patience, Peer, Progress};
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
@@ -31,6 +33,11 @@ use crate::socket::Socket;
 const TICK: Duration = Duration::from_millis(50);
 /// The same while others greet the server, too.
 const PART: Duration = Duration::from_millis(1);
+/// Time after which a server that was announced a connection is asked to accept it, and between
+/// two questions to the kernel where the connection is.
+const ASK: Duration = Duration::from_millis(1);
+/// Least grace of a server that has answered before.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Connects to an address, and finds out what carries the connection.
 pub(crate) fn connect(
@@ -53,6 +60,11 @@ pub(crate) fn connect(
         }
         let until = until.into_iter().chain(end).min();
         let left = until.map(|until| timespec(until.saturating_duration_since(begin)));
+        if let Some(socket) = attempt.announced() {
+            let left = until.map(|until| until.saturating_duration_since(begin));
+            shard.wait_for_handshake(&socket, left);
+            continue;
+        }
         let mut polled = attempt.polled();
         match rustix::event::poll(&mut polled, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -75,6 +87,8 @@ struct Attempt {
     known: Option<Discovery>,
     /// Its number while it may take a channel in.
     greeting: Option<u64>,
+    /// Readable once it is decided what carries a connection that was announced, for who polls.
+    notified: Option<Arc<OwnedFd>>,
 }
 
 enum Stage {
@@ -86,9 +100,18 @@ enum Stage {
     Paired(Place, Peer, u64),
     /// The engine finds out what carries it.
     Deciding(Arc<Socket>, ConnId),
+    /// Announced over shared memory; `Waiting` once TCP has connected.
+    Announced(Arc<Socket>, ConnId, Option<Waiting>),
     /// Declined by this side.
     Declined(Arc<Socket>),
     Done,
+}
+
+/// How long a server is waited for that was announced a connection.
+struct Waiting {
+    grace: Option<Grace>,
+    next: Instant,
+    has_asked: bool,
 }
 
 /// How far a step has come.
@@ -110,7 +133,29 @@ impl Attempt {
         let wish = shard.asking.before_connect(&socket, to, room);
         let gids = shard.lock().transports.ism.device().gids();
         let pairs = shard.pairs && shard.memory_limit().is_none();
-        let called = if pairs && room && wish.permitted.is_ok() {
+        let may_pair = pairs && room && wish.permitted.is_ok();
+        let known = shard.met.at(to).filter(|_| may_pair);
+        let (place, socket) = match known {
+            Some(peer) => match announce(shard, to, peer, (place, socket))? {
+                Ok((stage, tcp)) => {
+                    connect_to(&tcp, to)?;
+                    return Ok(Self {
+                        process: Process::current(),
+                        shard: shard.clone(),
+                        to,
+                        tcp,
+                        stage,
+                        wish,
+                        known: None,
+                        greeting: None,
+                        notified: None,
+                    });
+                }
+                Err(rest) => rest,
+            },
+            None => (place, socket),
+        };
+        let called = if may_pair {
             let call = Call::announce(&socket, to, gids, shard.patience);
             call.ok().flatten()
         } else {
@@ -126,6 +171,7 @@ impl Attempt {
             wish,
             known: None,
             greeting: None,
+            notified: None,
         })
     }
 
@@ -162,6 +208,9 @@ impl Attempt {
                         }
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
                             let peer = paired.peer;
+                            if call.is_to_one() {
+                                self.shard.met.remember(self.to, peer);
+                            }
                             // Without a channel to it, the server declines.
                             let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
                             self.end_greeting();
@@ -201,12 +250,111 @@ impl Attempt {
                     self.stage = Stage::Deciding(socket, conn);
                     return Ok(Step::Wait(Some(Instant::now() + TICK)));
                 }
+                Stage::Announced(socket, conn, waiting) => {
+                    if let Some(step) = self.announced_step(socket, conn, waiting)? {
+                        return Ok(step);
+                    }
+                }
                 Stage::Declined(socket) => {
                     self.tcp.set_nonblocking(false)?;
                     return Ok(Step::Done(socket));
                 }
                 Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
             }
+        }
+    }
+
+    /// Goes on with a connection that was announced; `None` if it went to another stage.
+    fn announced_step(
+        &mut self,
+        socket: Arc<Socket>,
+        conn: ConnId,
+        waiting: Option<Waiting>,
+    ) -> io::Result<Option<Step>> {
+        let now = Instant::now();
+        let mut waiting = match waiting {
+            Some(waiting) => waiting,
+            None if self.is_connected()? => Waiting {
+                grace: None,
+                next: now + ASK,
+                has_asked: false,
+            },
+            None => {
+                self.stage = Stage::Announced(socket, conn, None);
+                return Ok(Some(Step::Wait(None)));
+            }
+        };
+        let shard = self.shard.clone();
+        let mut state = shard.lock();
+        state.settle(&shard, shard.now());
+        let (carrier, closed) = {
+            let status = socket.status();
+            (status.carrier, status.closed)
+        };
+        if carrier.is_some() {
+            drop(state);
+            socket.status().notified = None;
+            self.tcp.set_nonblocking(false)?;
+            return Ok(Some(Step::Done(socket)));
+        }
+        if let Some(reason) = closed {
+            let kind = io::ErrorKind::ConnectionReset;
+            return Err(io::Error::new(kind, reason.to_string()));
+        }
+        if waiting.next > now {
+            let until = waiting.next;
+            drop(state);
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(Some(Step::Wait(Some(until))));
+        }
+        // Its program may do something else.
+        if !std::mem::replace(&mut waiting.has_asked, true) {
+            state.ask_to_accept(conn);
+        }
+        drop(state);
+        let patience = Patience {
+            grace: shard.patience.grace.max(GRACE),
+            ..shard.patience
+        };
+        let grace = match &mut waiting.grace {
+            Some(grace) => grace,
+            none => none.insert(Grace::begin(patience, now)?),
+        };
+        // One that has answered decides by CLC.
+        let is_over = !shard.lock().is_answered(conn) && grace.is_over(&self.tcp, now)?;
+        if is_over {
+            shard.met.forget(self.to);
+            shard.lock().withdraw(&shard, conn);
+            // The server may have answered meanwhile: it is bound to the Decline.
+            let place = socket.status().place.take();
+            match self.unpaired(place, true)? {
+                Ok(stage) => self.stage = stage,
+                Err(cause) => return self.plain(cause).map(Some),
+            }
+            return Ok(None);
+        }
+        let until = now + ASK;
+        waiting.next = until;
+        self.stage = Stage::Announced(socket, conn, Some(waiting));
+        Ok(Some(Step::Wait(Some(until))))
+    }
+
+    /// Makes the descriptor that is polled for a connection that was announced.
+    fn poll_announced(&mut self) -> io::Result<()> {
+        if let Stage::Announced(socket, ..) = &self.stage {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let notified = Arc::new(rustix::event::eventfd(0, flags)?);
+            socket.status().notified = Some(notified.clone());
+            self.notified = Some(notified);
+        }
+        Ok(())
+    }
+
+    /// The connection that was announced, and that TCP has.
+    fn announced(&self) -> Option<Arc<Socket>> {
+        match &self.stage {
+            Stage::Announced(socket, _, Some(_)) => Some(socket.clone()),
+            _ => None,
         }
     }
 
@@ -287,6 +435,7 @@ impl Attempt {
     fn told(&self) -> Option<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Deciding(socket, _) => socket.told(),
+            Stage::Announced(..) => self.notified.as_deref().map(AsFd::as_fd),
             _ => None,
         }
     }
@@ -294,7 +443,7 @@ impl Attempt {
     fn polled(&self) -> Vec<PollFd<'_>> {
         // Before there is a connection, what those say who were called is not looked at.
         let (flags, others) = match self.stage {
-            Stage::Tcp(..) => (PollFlags::OUT, Vec::new()),
+            Stage::Tcp(..) | Stage::Announced(_, _, None) => (PollFlags::OUT, Vec::new()),
             _ => (PollFlags::IN, self.called()),
         };
         let others = others.into_iter().chain(self.told());
@@ -304,6 +453,36 @@ impl Attempt {
         polled.push(PollFd::from_borrowed_fd(self.tcp.as_fd(), flags));
         polled
     }
+}
+
+/// What a connection begins with: a place, and a socket.
+type Beginning = (Option<Place>, OwnedFd);
+
+/// Announces a connection to a peer that has accepted at its address before; gives back what it
+/// begins with if that cannot be.
+//= SHM-066
+fn announce(
+    shard: &Arc<Shard>,
+    to: SocketAddr,
+    peer: Peer,
+    (place, socket): Beginning,
+) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
+    // A channel that the server has and this side has not taken in yet may be the one that the
+    // server offers its memory over.
+    //= SHM-013
+    if !shard.greetings.are_over(shard.greetings.last(), peer) {
+        return Ok(Err((place, socket)));
+    }
+    let cookie = rustix::net::sockopt::socket_cookie(&socket)?;
+    let tcp = TcpStream::from(socket);
+    let held = Arc::new(Socket::new(tcp.try_clone()?, None, shard.spin));
+    held.status().place = place;
+    let conn = shard.lock().announce(shard, &held, (peer, cookie), to);
+    let Some(conn) = conn else {
+        let place = held.status().place.take();
+        return Ok(Err((place, tcp.into())));
+    };
+    Ok(Ok((Stage::Announced(held, conn, None), tcp)))
 }
 
 /// A socket for a connection to an address, which does not wait.
@@ -318,7 +497,7 @@ fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Begins to connect.
-fn connect_to(socket: &OwnedFd, to: SocketAddr) -> io::Result<()> {
+fn connect_to(socket: impl AsFd, to: SocketAddr) -> io::Result<()> {
     match rustix::net::connect(socket, &to) {
         // A signal does not cut it short.
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
@@ -344,6 +523,9 @@ impl Drop for Attempt {
                 .ism
                 .device_mut()
                 .abandon(paired);
+        }
+        if let Stage::Announced(_, conn, _) = &self.stage {
+            self.shard.lock().withdraw(&self.shard, *conn);
         }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();

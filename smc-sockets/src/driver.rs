@@ -11,6 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -177,7 +178,7 @@ impl Driver {
                 }
                 Told::Timer => shard.lock().timeout(&shard),
                 Told::Bell => {
-                    let _ = rustix::io::read(&shard.bell, &mut [0; 8]);
+                    let _ = rustix::io::read(&*shard.bell, &mut [0; 8]);
                 }
                 Told::Device => {
                     let mut state = shard.lock();
@@ -188,6 +189,19 @@ impl Driver {
                 Told::Rnics => {
                     shard.lock().hear_rnics(&shard, shard.now());
                 }
+            }
+        }
+        if shard.accepts_ahead.swap(false, Ordering::Relaxed) {
+            for key in shard.listener_keys() {
+                if let Some(listening) = shard.listener(key) {
+                    listening.accept_ahead(true, &shard);
+                }
+                self.accept(key);
+            }
+        }
+        for (listening, tcp, address) in shard.take_handed_over() {
+            if let Some(listening) = listening.upgrade() {
+                self.begin(&listening, tcp, address);
             }
         }
         let now = Instant::now();
@@ -205,6 +219,7 @@ impl Driver {
             state.engine.handle_timeout(now);
         }
         state.rest(&shard, now);
+        state.urge_handshakes(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
         let others = calls.into_iter().chain(held).chain(self.promises.next());
         let others = others.chain(self.draining.next());
@@ -234,7 +249,12 @@ impl Driver {
                         self.begin(&listening, TcpStream::from(tcp), address);
                     }
                 }
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => {
+                    if !listening.has_calls() {
+                        listening.accept_ahead(false, &self.shard);
+                    }
+                    return;
+                }
                 // Of a connection that has gone meanwhile.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 // Without a listener this one is not seen again.
@@ -246,6 +266,9 @@ impl Driver {
     /// Asks the client of a connection to go on, if it is one to pair with.
     fn begin(&mut self, listening: &Arc<Listening>, tcp: TcpStream, address: SocketAddr) {
         let shard = self.shard.clone();
+        let Some(tcp) = listening.accept_announced(&shard, tcp, address) else {
+            return;
+        };
         let mut rendezvous = listening.rendezvous();
         let policy = &shard.asking.policy;
         let permitted = policy.accepting(listening.port(), address.ip()).is_ok();
@@ -384,6 +407,25 @@ fn speaks(
             Err(blame_own_user(cause, near && shard.pairs))
         }
     }
+}
+
+/// The same of a client that has not called.
+///
+/// # Errors
+/// Why the connection is plain TCP.
+pub(crate) fn speaks_uncalled(
+    shard: &Shard,
+    tcp: &TcpStream,
+    client: SocketAddr,
+    listener: (u16, Result<(), NotAsked>),
+    full: Option<Limit>,
+) -> Result<(), Cause> {
+    let met = Met {
+        listener,
+        full,
+        called: false,
+    };
+    speaks(shard, tcp, client, met).map(|_| ())
 }
 
 /// Hands out a connection that is plain TCP.

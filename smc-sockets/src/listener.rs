@@ -21,8 +21,9 @@ use crate::stream::SmcStream;
 /// A TCP listener whose connections become SMC where the client's process can, and stay
 /// TCP where not.
 ///
-/// Connections are taken in ahead, up to 128, so that one whose client is slow to decide
-/// keeps no other waiting. Clients that have not decided yet are bounded in number; the oldest
+/// A connection whose client is slow to decide keeps no other waiting. Connections of clients that
+/// use shared memory are taken in ahead, up to 128, while the program does something else. Clients
+/// that have not decided yet are bounded in number; the oldest
 /// of the user or address that has most of them is declined when there are too many.
 ///
 /// In a child made by `fork`, an inherited listener goes on with connections over plain TCP. A
@@ -72,6 +73,12 @@ impl SmcListener {
         Self::of(&stack, listener, asked)
     }
 
+    /// No client can call it any more.
+    #[cfg(test)]
+    pub(crate) fn leave_rendezvous(&self) {
+        self.shared.listening.leave_rendezvous();
+    }
+
     pub(crate) fn of(
         stack: &Stack,
         listener: TcpListener,
@@ -86,7 +93,7 @@ impl SmcListener {
         let listening = Arc::new(Listening::new(
             listener,
             gids,
-            asked,
+            (asked, stack.shard().asking.assumes_any()),
             &stack.shard().callers,
         )?);
         stack.shard().enlist(&listening)?;
@@ -110,7 +117,7 @@ impl SmcListener {
         }
         self.shared.listening.want(self.shared.stack.shard());
         loop {
-            if let Some(accepted) = self.shared.listening.next(self.shared.stack.shard()) {
+            if let Some(accepted) = self.shared.listening.accept(self.shared.stack.shard()) {
                 let (socket, address) = accepted?;
                 return Ok((SmcStream::new(self.shared.stack.clone(), socket), address));
             }

@@ -2,41 +2,55 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::{Callers, Rendezvous};
 
+use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::NotAsked;
+use crate::driver;
 use crate::process::{self, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
-use crate::undecided::Ticket;
+use crate::undecided::{Admission, Source, Ticket};
 
 /// Connections that are accepted before the application wants them; the kernel keeps
 /// further ones.
 const AHEAD: usize = 128;
 
+/// Longest that a thread which accepts polls for a client's last message.
+const ACCEPT: Duration = Duration::from_micros(50);
+
 /// A connection, and the address of its client.
 pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
 
-/// A TCP listener whose connections the driver accepts.
+/// A TCP listener whose connections the program's threads accept. The driver accepts while clients
+/// that have called wait, or have asked for it.
 pub(crate) struct Listening {
     tcp: TcpListener,
     /// None if this process cannot be called: all connections are plain TCP.
     rendezvous: Mutex<Option<Rendezvous>>,
     queue: Mutex<Queue>,
-    /// Readable while there is something to accept.
+    /// Readable while the queue has something.
     ready: OwnedFd,
+    /// Readable while that is so, or TCP has a connection.
+    watched: OwnedFd,
     key: AtomicU32,
     /// The port it listens at.
     port: u16,
     /// Whether its SYN-ACKs have SMC's TCP option.
     asked: Result<(), NotAsked>,
+    /// Clients may send CLC that did not call: the driver alone accepts.
+    is_drivers: bool,
     /// The one that made it.
     process: Process,
     /// Children that there were then.
@@ -53,13 +67,15 @@ struct Queue {
     closed: bool,
     /// The program has accepted, or polled, in the process that made the listener.
     wanted: bool,
+    /// The driver accepts.
+    ahead: bool,
 }
 
 impl Listening {
     pub(crate) fn new(
         tcp: TcpListener,
         gids: Option<Gids>,
-        asked: Result<(), NotAsked>,
+        (asked, assumes): (Result<(), NotAsked>, bool),
         callers: &Callers,
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
@@ -67,14 +83,28 @@ impl Listening {
         let open = |gids| Rendezvous::open_in(&tcp, gids, callers).ok();
         let rendezvous = gids.and_then(open);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let ready = rustix::event::eventfd(0, flags)?;
+        let watched = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = EventData::new_u64(0);
+        epoll::add(&watched, &ready, data, EventFlags::IN)?;
+        let is_drivers = asked.is_ok() || assumes;
+        if !is_drivers {
+            epoll::add(&watched, &tcp, data, EventFlags::IN)?;
+        }
+        let queue = Queue {
+            paused: true,
+            ..Queue::default()
+        };
         Ok(Self {
             tcp,
             rendezvous: Mutex::new(rendezvous),
-            queue: Mutex::default(),
-            ready: rustix::event::eventfd(0, flags)?,
+            queue: Mutex::new(queue),
+            ready,
+            watched,
             key: AtomicU32::new(0),
             port,
             asked,
+            is_drivers,
             process: Process::current(),
             forks: process::forks(),
         })
@@ -129,7 +159,7 @@ impl Listening {
 
     /// Readable while there is something to accept.
     pub(crate) fn ready(&self) -> BorrowedFd<'_> {
-        self.ready.as_fd()
+        self.watched.as_fd()
     }
 
     /// The driver knows it by this number.
@@ -190,7 +220,11 @@ impl Listening {
     /// Lets the driver accept ahead, or not: whether it does.
     fn open_or_pause(&self, queue: &mut Queue, shard: &Shard) -> bool {
         let failed = queue.ready.back().is_some_and(Result::is_err);
-        let pause = failed || self.is_childrens(queue) || queue.held || queue.ready.len() >= AHEAD;
+        let pause = !(queue.ahead || self.is_drivers)
+            || failed
+            || self.is_childrens(queue)
+            || queue.held
+            || queue.ready.len() >= AHEAD;
         if queue.paused != pause {
             queue.paused = pause;
             shard.pause(self, pause);
@@ -220,7 +254,139 @@ impl Listening {
     pub(crate) fn hold(&self, held: bool, shard: &Shard) {
         let mut queue = self.queue();
         queue.held = held;
+        let flags = match held {
+            true => EventFlags::ET,
+            false => EventFlags::IN,
+        };
+        // It fails only for what was never added.
+        let _ = epoll::modify(&self.watched, &self.tcp, EventData::new_u64(0), flags);
         self.open_or_pause(&mut queue, shard);
+    }
+
+    /// The driver's poller has it: it accepts, if it is to.
+    pub(crate) fn entered_driver(&self, shard: &Shard) {
+        self.open_or_pause(&mut self.queue(), shard);
+    }
+
+    /// Has the driver accept, or leaves that to the program's threads.
+    pub(crate) fn accept_ahead(&self, ahead: bool, shard: &Shard) {
+        let mut queue = self.queue();
+        if queue.ahead != ahead {
+            queue.ahead = ahead;
+            self.open_or_pause(&mut queue, shard);
+        }
+    }
+
+    /// Whether clients have called whose connections were not accepted yet.
+    pub(crate) fn has_calls(&self) -> bool {
+        let rendezvous = self.rendezvous();
+        rendezvous.as_ref().is_some_and(Rendezvous::has_calls)
+    }
+
+    /// Accepts the next connection in this thread; `None` if there is none that is decided.
+    pub(crate) fn accept(self: &Arc<Self>, shard: &Arc<Shard>) -> Option<io::Result<Accepted>> {
+        loop {
+            if let Some(next) = self.next(shard) {
+                return Some(next);
+            }
+            if self.is_drivers || self.queue().held || shard.has_many_handed_over() {
+                return None;
+            }
+            let (tcp, address) = match rustix::net::acceptfrom_with(&self.tcp, SocketFlags::CLOEXEC)
+            {
+                Ok((tcp, address)) => (TcpStream::from(tcp), address),
+                Err(Errno::AGAIN) => return None,
+                // Of a connection that has gone meanwhile.
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let Some(address) = address.and_then(|at| SocketAddr::try_from(at).ok()) else {
+                continue;
+            };
+            let Some(tcp) = self.accept_announced(shard, tcp, address) else {
+                shard.spin_for_handshake(ACCEPT, |_| !self.queue().ready.is_empty());
+                continue;
+            };
+            match self.begin(shard, tcp, address) {
+                Ok(socket) => return Some(Ok((socket, address))),
+                Err(tcp) => shard.hand_over(self, tcp, address),
+            }
+        }
+    }
+
+    /// A connection that is plain TCP; else gives it back, for the driver.
+    fn begin(
+        &self,
+        shard: &Arc<Shard>,
+        tcp: TcpStream,
+        address: SocketAddr,
+    ) -> Result<Arc<Socket>, TcpStream> {
+        let has_calls = match &mut *self.rendezvous() {
+            // Calls that cannot be taken in are the driver's matter.
+            Some(rendezvous) => !rendezvous
+                .take_calls()
+                .is_ok_and(|()| !rendezvous.has_calls()),
+            None => false,
+        };
+        if has_calls {
+            return Err(tcp);
+        }
+        let full = (!shard.has_place()).then_some(shard.limit);
+        match driver::speaks_uncalled(shard, &tcp, address, (self.port, self.asked), full) {
+            Ok(()) => Err(tcp),
+            Err(cause) => {
+                let carrier = Some(Carrier::tcp(cause));
+                Ok(Arc::new(Socket::new(tcp, carrier, shard.spin)))
+            }
+        }
+    }
+
+    /// Answers the announcement of a connection that was accepted; gives the connection back if
+    /// there is none.
+    //= SHM-067
+    pub(crate) fn accept_announced(
+        self: &Arc<Self>,
+        shard: &Arc<Shard>,
+        tcp: TcpStream,
+        address: SocketAddr,
+    ) -> Option<TcpStream> {
+        if self.is_inherited() {
+            return Some(tcp);
+        }
+        let socket = Socket::new(tcp, None, shard.spin);
+        let mut state = shard.lock();
+        let Some(announced) = state.take_announcement(&socket) else {
+            return Some(socket.tcp);
+        };
+        let policy = &shard.asking.policy;
+        let source = Source::User(announced.peer.uid);
+        let refused = match (
+            policy.accepting(self.port, address.ip()),
+            shard.memory_limit(),
+        ) {
+            (Err(rule), _) => Some(Cause::Policy(rule)),
+            (Ok(()), limit) => limit.map(Cause::Limit),
+        };
+        let place = shard.place();
+        let admission = || shard.undecided().admit(source, Instant::now());
+        let cause = match (refused, place) {
+            (None, Some(place)) => match admission() {
+                Admission::Admitted(number) => {
+                    let arrival = self.coming(address, Some(shard.ticket(number)));
+                    state.accept_announced(shard, &Arc::new(socket), announced, (arrival, place));
+                    return None;
+                }
+                Admission::Evict(_) | Admission::Wait(_) => {
+                    Cause::Limit(Limit::Undecided(shard.undecided().most()))
+                }
+            },
+            (cause, _) => cause.unwrap_or(Cause::Limit(shard.limit)),
+        };
+        state.decline_announcement(shard, &announced);
+        drop(state);
+        socket.decided(Carrier::tcp(cause));
+        self.arrived(Ok((Arc::new(socket), address)));
+        None
     }
 
     /// Whether its SYN-ACKs have SMC's TCP option.

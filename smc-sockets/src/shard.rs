@@ -9,6 +9,7 @@ mod data;
 mod ending;
 mod enlisting;
 mod events;
+mod handshakes;
 mod leaving;
 mod lock;
 mod loops;
@@ -25,10 +26,10 @@ pub(crate) use timer::timespec;
 pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
@@ -42,13 +43,14 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::pairing::{Callers, Owners, Patience};
-use smc_transport_ism::shared::{Device, file_size_limit, mapping_limit};
+use smc_transport_ism::shared::pairing::{Callers, Patience};
+use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_limit};
 
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::connecting::Greetings;
+use crate::connecting::{Greetings, Met};
 use crate::driver::Token;
+use crate::listening::Listening;
 use crate::opening::{self, Opening};
 use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
@@ -75,7 +77,7 @@ pub(crate) struct Shard {
     device: OwnedFd,
     timer: OwnedFd,
     /// Wakes the driver.
-    pub(crate) bell: OwnedFd,
+    pub(crate) bell: Arc<OwnedFd>,
     origin: std::time::Instant,
     /// The same by the clock of [`Self::coarse`].
     coarse_origin: i64,
@@ -89,8 +91,6 @@ pub(crate) struct Shard {
     listeners: Mutex<enlisting::Listeners>,
     /// How its engine calls itself.
     peer_id: PeerId,
-    /// For the driver alone. Without it, clients of this host count by their addresses.
-    pub(crate) owners: Option<Owners>,
     /// Accepted connections of which it is not decided yet what carries them.
     pub(crate) undecided: Mutex<Undecided>,
     /// Declined connections for the driver to drain, whose streams were dropped.
@@ -112,7 +112,21 @@ pub(crate) struct Shard {
     pub(crate) pairs: bool,
     /// Bytes of a connection's DMB, unless its program wishes another.
     dmb: u64,
+    /// A client has asked to be accepted: for the driver.
+    pub(crate) accepts_ahead: Arc<AtomicBool>,
+    /// Accepted connections for the driver to go on with.
+    handed_over: Mutex<Vec<HandedOver>>,
+    /// How long polling for the next message of a handshake pays.
+    setup_spin: Mutex<SpinBudget>,
+    /// Servers that this process has paired with.
+    pub(crate) met: Met,
 }
+
+/// A connection that was accepted, its listener, and the client's address.
+type HandedOver = (Weak<Listening>, TcpStream, SocketAddr);
+
+/// Most accepted connections that wait for the driver.
+const HANDED_OVER: usize = 64;
 
 /// A place for a connection, until it is given back.
 pub(crate) struct Place {
@@ -191,7 +205,9 @@ impl Shard {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags)?;
+        let bell = Arc::new(rustix::event::eventfd(0, flags)?);
+        let accepts_ahead = Arc::new(AtomicBool::new(false));
+        let helper = handshakes::Helper::new(bell.clone(), accepts_ahead.clone());
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (fd, token) in [
             (&device, Token::Device),
@@ -219,7 +235,7 @@ impl Shard {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
         Ok(Arc::new(Self {
-            state: Mutex::new(State::new(engine, transports)),
+            state: Mutex::new(State::new(engine, transports, helper)),
             poller,
             device,
             timer,
@@ -230,7 +246,6 @@ impl Shard {
             spin,
             room: AtomicUsize::new(connections),
             peer_id,
-            owners: Owners::open().ok(),
             undecided: Mutex::new(Undecided::new(most_undecided(descriptors))),
             dropped: Mutex::default(),
             most_draining: most_draining(descriptors),
@@ -245,6 +260,10 @@ impl Shard {
             locked_each,
             pairs,
             dmb,
+            accepts_ahead,
+            handed_over: Mutex::default(),
+            setup_spin: Mutex::new(SpinBudget::new(spin)),
+            met: Met::default(),
         }))
     }
 
@@ -334,10 +353,45 @@ impl Shard {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has the driver go on with a connection that was accepted.
+    pub(crate) fn hand_over(
+        &self,
+        listening: &Arc<Listening>,
+        tcp: TcpStream,
+        address: SocketAddr,
+    ) {
+        let handed_over = (Arc::downgrade(listening), tcp, address);
+        self.handed_over().push(handed_over);
+        self.ring();
+    }
+
+    /// Whether the driver has as many accepted connections to go on with as it may.
+    pub(crate) fn has_many_handed_over(&self) -> bool {
+        self.handed_over().len() >= HANDED_OVER
+    }
+
+    /// Accepted connections to go on with.
+    pub(crate) fn take_handed_over(&self) -> Vec<HandedOver> {
+        std::mem::take(&mut *self.handed_over())
+    }
+
+    fn handed_over(&self) -> MutexGuard<'_, Vec<HandedOver>> {
+        self.handed_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long polling for the next message of a handshake pays.
+    pub(crate) fn setup_spin(&self) -> MutexGuard<'_, SpinBudget> {
+        self.setup_spin
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Wakes the driver.
     pub(crate) fn ring(&self) {
         // If it is full, it wakes as well.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
     }
 
     /// Waits in the driver for what happens on a connection's TCP.

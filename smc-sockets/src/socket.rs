@@ -10,7 +10,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -76,6 +76,8 @@ pub(crate) struct Status {
     pub(crate) ended: bool,
     /// The program knows how it ended.
     pub(crate) error_told: bool,
+    /// Readable once it is decided what carries it, as long as something polls for that.
+    pub(crate) notified: Option<Arc<OwnedFd>>,
     /// What dropping its last handle does.
     pub(crate) linger: Option<Duration>,
     pub(crate) urgent: urgent::Urgent,
@@ -113,6 +115,7 @@ impl Socket {
                 left: VecDeque::new(),
                 ended: false,
                 error_told: false,
+                notified: None,
                 linger: None,
                 urgent: urgent::Urgent::default(),
                 read_timeout: None,
@@ -266,6 +269,7 @@ impl Socket {
         status.carrier = Some(carrier);
         drop(status);
         self.tell();
+        self.wake();
     }
 
     /// What is readable once it is decided what carries it, or it has ended, for who has
@@ -288,6 +292,9 @@ impl Socket {
         if let Some(teller) = self.teller.get() {
             // If it is full, it is readable as well.
             let _ = rustix::io::write(teller, &1u64.to_ne_bytes());
+        }
+        if let Some(notified) = &self.status().notified {
+            let _ = rustix::io::write(notified, &1u64.to_ne_bytes());
         }
     }
 

@@ -266,3 +266,63 @@ fn sleep<'a>(
     socket.sleeper(false);
     (state, interrupted)
 }
+
+impl Shard {
+    /// Waits until it is decided what carries a connection that was announced, or something
+    /// happened, or a time has passed. Polls for a while first, as long as that has paid lately.
+    pub(crate) fn wait_for_handshake(self: &Arc<Self>, socket: &Socket, time: Option<Duration>) {
+        let decided = |_: &mut State| {
+            let status = socket.status();
+            status.carrier.is_some() || status.closed.is_some()
+        };
+        let began = self.now();
+        if self.spin_for_handshake(time.unwrap_or(Duration::MAX), decided) {
+            return;
+        }
+        let left = time.map(|time| time.saturating_sub(self.now().since(began)));
+        drop(sleep(self, socket, self.lock(), left, decided));
+    }
+
+    /// Polls for something to happen to a connection that is being made, as long as that has paid
+    /// lately and at most for a time; whether it has happened.
+    pub(crate) fn spin_for_handshake(
+        self: &Arc<Self>,
+        most: Duration,
+        happened: impl Fn(&mut State) -> bool,
+    ) -> bool {
+        let began = self.now();
+        let mut budget = self.setup_spin().begin();
+        let learns = budget != self.spin;
+        budget = budget.min(most);
+        let mut last = began;
+        loop {
+            let mut state = self.lock();
+            let coarse = self.coarse();
+            state.take_in(self, coarse);
+            let is_over = happened(&mut state);
+            state.leave(self, coarse);
+            drop(state);
+            if is_over {
+                if learns && !budget.is_zero() {
+                    self.setup_spin().found();
+                }
+                return true;
+            }
+            if budget.is_zero() {
+                return false;
+            }
+            for _ in 0..GLANCES {
+                std::hint::spin_loop();
+            }
+            let now = self.now();
+            if self.setup_spin().was_interrupted(now.since(last)) {
+                return false;
+            }
+            if now.since(began) > budget {
+                self.setup_spin().missed();
+                return false;
+            }
+            last = now;
+        }
+    }
+}

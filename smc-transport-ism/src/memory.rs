@@ -208,6 +208,16 @@ impl SharedRegion {
         Ok(unsafe { &*self.address().add(end - CDC_LEN).cast() })
     }
 
+    /// Eight octets that either side reads and writes in one piece.
+    pub(crate) fn unit(&self, offset: u32) -> Result<&AtomicU64, IsmError> {
+        let end = check_bounds(offset, 8, self.len())?;
+        if !offset.is_multiple_of(8) {
+            return Err(IsmError::Bounds);
+        }
+        // SAFETY: as in `cdc_units`, for eight octets.
+        Ok(unsafe { &*self.address().add(end - 8).cast() })
+    }
+
     /// A word that a device changes with interlocked updates.
     pub(crate) fn word(&self, offset: u32) -> Result<&AtomicU32, IsmError> {
         let end = check_bounds(offset, 4, self.len())?;

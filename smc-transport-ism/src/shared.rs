@@ -26,6 +26,7 @@ mod channel;
 mod departures;
 mod device;
 mod gids;
+mod handshakes;
 mod in_flight;
 mod ism;
 mod kept;
@@ -41,6 +42,7 @@ mod words;
 pub use crate::memory::{file_size_limit, mapping_limit};
 pub use device::{Device, Limits};
 pub use gids::Gids;
+pub use handshakes::{Announced, Clc, HANDSHAKES, HandshakeId};
 pub use spin::SpinBudget;
 pub use words::{Call, Words};
 

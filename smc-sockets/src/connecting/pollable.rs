@@ -45,14 +45,15 @@ impl Connecting {
         to: SocketAddr,
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
-        let attempt = Attempt::begin(stack.shard(), socket, to)?;
+        let mut attempt = Attempt::begin(stack.shard(), socket, to)?;
+        attempt.poll_announced()?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
-        for socket in attempt.called() {
+        for socket in attempt.called().into_iter().chain(attempt.told()) {
             epoll::add(&poller, socket, EventData::new_u64(0), flags)?;
         }
         Ok(Self {

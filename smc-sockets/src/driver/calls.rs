@@ -41,6 +41,7 @@ impl Driver {
             None => return,
         };
         self.calls_taken();
+        listening.accept_ahead(true, &self.shard);
         match taken {
             Ok(()) => self.shard.await_calls(listening),
             // They would be readable all the time.

@@ -64,7 +64,7 @@ impl Driver {
 
     /// The source of a connection whose client has not called.
     pub(super) fn source(&self, tcp: &TcpStream, client: SocketAddr) -> Source {
-        let owner = self.shard.owners.as_ref().and_then(|at| at.other_end(tcp));
+        let owner = self.shard.lock().other_end(tcp);
         owner.map_or(Source::remote(client.ip()), Source::User)
     }
 

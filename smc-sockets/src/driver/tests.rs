@@ -31,7 +31,7 @@ fn driver() -> (Driver, Arc<Listening>, SocketAddr) {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = tcp.local_addr().unwrap();
     let asked = Err(NotAsked::NoDevice);
-    let listening = Arc::new(Listening::new(tcp, None, asked, &shard.callers).unwrap());
+    let listening = Arc::new(Listening::new(tcp, None, (asked, false), &shard.callers).unwrap());
     shard.enlist(&listening).unwrap();
     (Driver::new(&shard), listening, address)
 }

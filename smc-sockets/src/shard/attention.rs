@@ -216,6 +216,8 @@ impl State {
     pub(super) fn complete(&mut self, completion: IsmCompletion, now: Instant) {
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
+        } else if Self::is_handshake(&completion) {
+            return self.receive_handshakes(now);
         }
         self.engine.handle_ism(now, completion);
     }

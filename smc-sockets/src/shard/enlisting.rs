@@ -29,9 +29,10 @@ impl Shard {
         listeners.last = listeners.last.wrapping_add(1);
         let key = listeners.last;
         let data = Token::Listener(key).data();
-        epoll::add(&self.poller, listening, data, EventFlags::IN)?;
+        epoll::add(&self.poller, listening, data, EventFlags::ET)?;
         listening.entered(key);
         listeners.all.insert(key, Arc::downgrade(listening));
+        listening.entered_driver(self);
         if let Some(rendezvous) = &*listening.rendezvous() {
             // Without it, calls are taken in when the next connection is accepted.
             let data = Token::Rendezvous(key).data();
@@ -47,6 +48,11 @@ impl Shard {
             let data = Token::Rendezvous(listening.key()).data();
             let _ = epoll::modify(&self.poller, rendezvous, data, CALLS);
         }
+    }
+
+    /// The numbers of all listeners.
+    pub(crate) fn listener_keys(&self) -> Vec<u32> {
+        self.listeners().all.keys().copied().collect()
     }
 
     pub(crate) fn listener(&self, key: u32) -> Option<Arc<Listening>> {

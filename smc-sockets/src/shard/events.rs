@@ -56,6 +56,11 @@ impl State {
         let Ok(Some((conn, len))) = self.engine.poll_clc(now, self.clc.as_mut_slice()) else {
             return false;
         };
+        if self.has_handshake(conn) {
+            let message = self.clc.get(..len).unwrap_or_default().to_vec();
+            self.send_over_memory(conn, &message, now);
+            return true;
+        }
         let message = self.clc.get(..len).unwrap_or_default();
         let Some(entry) = self.entry(conn) else {
             return true;
@@ -76,10 +81,12 @@ impl State {
         // Whatever fails here, TCP is gone already.
         match command {
             TcpCommand::HandOver { watch_for_decline } => {
-                entry.socket.set_watching(watch_for_decline);
+                // A Decline that is to come would come over shared memory.
+                let watches = watch_for_decline && entry.handshake.is_none();
+                entry.socket.set_watching(watches);
                 entry.socket.set_low_water(1);
                 let handed_out = entry.socket.status().carrier.is_some();
-                if handed_out && !watch_for_decline {
+                if handed_out && !watches {
                     self.watched(conn);
                 }
             }
@@ -98,12 +105,14 @@ impl State {
             Event::Established { conn, group, .. } => {
                 if let Some(terms) = self.engine.terms(group) {
                     self.decided(conn, Carrier::Smc(terms), now);
+                    self.end_handshake(conn);
                     // From now on what happens to it happens to its stream.
                     self.set_urgent(conn, false);
                 }
             }
             Event::FellBack { conn, why } => {
-                if let Some(entry) = self.entry(conn) {
+                let over_memory = self.has_handshake(conn);
+                if let Some(entry) = self.entry(conn).filter(|_| !over_memory) {
                     shard.unwatch(&entry.socket);
                 }
                 let known = self.limit_behind(shard, why.code);
@@ -114,6 +123,9 @@ impl State {
                     .is_some_and(|entry| !entry.socket.is_watching())
                 {
                     self.watched(conn);
+                }
+                if let Some(mut conn) = self.engine.conn(conn).filter(|_| over_memory) {
+                    conn.abort(now);
                 }
             }
             Event::Readable { conn } => {

@@ -11,9 +11,10 @@ use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::pairing::Peer;
+use smc_transport_ism::shared::pairing::{Owners, Peer};
 
 use super::attention::Attention;
+use super::handshakes::{Handshake, Helper};
 use super::transports::Transports;
 use crate::listening::Arrival;
 use crate::socket::Socket;
@@ -38,6 +39,11 @@ pub(crate) struct State {
     pub(super) goodbye: Option<Instant>,
     /// Tasks that became ready under the lock.
     pub(super) wakes: Vec<Waker>,
+    /// Connections whose CLC messages go over shared memory, until they are decided.
+    pub(super) handshakes: Vec<ConnId>,
+    /// Asks the kernel for the other ends of their TCP connections.
+    pub(super) owners: Option<Owners>,
+    pub(super) helper: Helper,
 }
 
 /// A connection of the endpoint.
@@ -50,10 +56,12 @@ pub(super) struct Entry {
     pub(super) arrival: Option<Arrival>,
     /// Whatever happens to it is to be heard at once, and by the driver.
     pub(super) urgent: bool,
+    /// Its CLC messages go over shared memory.
+    pub(super) handshake: Option<Handshake>,
 }
 
 impl State {
-    pub(super) fn new(engine: Endpoint<Owned>, transports: Transports) -> Self {
+    pub(super) fn new(engine: Endpoint<Owned>, transports: Transports, helper: Helper) -> Self {
         Self {
             engine,
             transports,
@@ -65,6 +73,9 @@ impl State {
             groups: Vec::new(),
             goodbye: None,
             wakes: Vec::new(),
+            handshakes: Vec::new(),
+            owners: Owners::open().ok(),
+            helper,
         }
     }
 
@@ -106,6 +117,7 @@ impl State {
                 peer,
                 arrival,
                 urgent: false,
+                handshake: None,
             });
         }
         self.set_urgent(conn, true);
@@ -134,6 +146,7 @@ impl State {
 
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Entry> {
         self.set_urgent(conn, false);
+        self.end_handshake(conn);
         let slot = self.sockets.get_mut(conn.index() as usize)?;
         if slot.as_ref().is_some_and(|entry| entry.conn == conn) {
             slot.take()

@@ -190,6 +190,20 @@ impl Transports {
         }
     }
 
+    /// What a client proposes to a peer that it has met before, if it has a channel to it.
+    pub(crate) fn announced(&self, peer: Peer) -> Option<Offered> {
+        //= SHM-055
+        let path = IsmPath {
+            reaches: Some(self.ism.named(peer.gid)),
+            ..self.path(Some(peer))
+        };
+        let is_joined = self.ism.device().is_joined(&peer);
+        is_joined.then(|| Offered {
+            ism: Some(path),
+            rnics: Vec::new(),
+        })
+    }
+
     /// What a server with this address has for a Proposal.
     pub(crate) fn server(
         &mut self,

@@ -9,6 +9,7 @@
 
 use super::channel::{Arrival, Channel};
 use super::device::{Attached, Device};
+use super::handshakes::RUNG;
 use super::waiting::REPORTS;
 use crate::device::{DeviceEvent, DmbToken, IsmError, IsmReport, RemoteDmb};
 use crate::slots::Key;
@@ -152,7 +153,10 @@ impl Device {
                     break;
                 };
                 let dmb = channel.rung(ring);
-                let signal = dmb.and_then(|dmb| self.signalled(dmb));
+                let signal = match dmb {
+                    Some(RUNG) => self.rung_for_handshakes(key),
+                    dmb => dmb.and_then(|dmb| self.signalled(dmb)),
+                };
                 self.queue_signal(signal);
             }
         }
@@ -161,10 +165,15 @@ impl Device {
     /// Queues the report of a signal, unless one of the same DMB is queued: that has the
     /// head as it is when it is taken.
     pub(super) fn queue_signal(&mut self, signal: Option<IsmReport>) {
-        if let Some(IsmReport::Signalled { dmb, .. }) = signal
-            && let Some(own) = self.dmbs.at_mut(dmb.0)
-            && !std::mem::replace(&mut own.is_queued, true)
-        {
+        let is_new = match signal {
+            Some(IsmReport::Signalled { dmb, .. }) => {
+                let own = self.dmbs.at_mut(dmb.0);
+                own.is_some_and(|own| !std::mem::replace(&mut own.is_queued, true))
+            }
+            // Of handshakes: reported once until they are received.
+            _ => true,
+        };
+        if is_new {
             self.reports.extend(signal);
         }
     }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::handshakes::{self, Handshakes};
 use super::kept::Kept;
 use super::message::Message;
 use super::offers::Offers;
@@ -13,7 +14,7 @@ use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
 use crate::doorbell::{Bed, FIRST_PAGE, Listener, Ring, SLOTS, Waker, pages_for};
-use crate::memory::{BellsOf, PagesOf};
+use crate::memory::{BellsOf, PagesOf, SharedRegion};
 use crate::slots::{Key, Slots};
 
 /// A channel of which this side has sent its first message.
@@ -89,6 +90,7 @@ impl Begun {
             awaits_room: false,
             offers: Offers::default(),
             kept: Kept::default(),
+            handshakes: Handshakes::default(),
             ended: None,
         })
     }
@@ -148,6 +150,7 @@ pub(super) struct Channel {
     pub(super) awaits_room: bool,
     pub(super) offers: Offers,
     pub(super) kept: Kept,
+    pub(super) handshakes: Handshakes,
     /// How often the device had been told to look when the end was first seen.
     pub(super) ended: Option<u32>,
 }
@@ -267,6 +270,21 @@ impl Channel {
         is_taken
     }
 
+    /// Maps the file for this side's messages of handshakes; whether the peer may send it: it is
+    /// of the kind that [`SharedRegion::open`] maps, and the first.
+    //= SHM-065
+    fn take_handshakes(&mut self, ring: Ring, fd: &OwnedFd) -> bool {
+        if !handshakes::is_own(self.uid) || ring.slot >= SLOTS {
+            return false;
+        }
+        match SharedRegion::open(fd, handshakes::LENGTH) {
+            Ok(region) => self.handshakes.take_theirs(region, ring),
+            // A want of memory here is no fault of the peer's.
+            Err(IsmError::System { .. }) => true,
+            Err(_) => false,
+        }
+    }
+
     /// Announces to the peer that a DMB is no more; never refused.
     pub(super) fn withdraw(&mut self, dmb: Key, token: DmbToken) {
         // There are no more of these than DMBs: they need no bound of their own.
@@ -318,6 +336,13 @@ impl Channel {
                 ring: Ring { slot, generation },
                 fd,
             },
+            Received::Message(Message::Handshakes { slot, generation }, Some(fd))
+                if self.take_handshakes(Ring { slot, generation }, &fd) =>
+            {
+                Arrival::Inner
+            }
+            // Connections are not announced then.
+            Received::Stripped(Message::Handshakes { .. }) => Arrival::Inner,
             // This process has no descriptor left: no fault of the peer's. The token stays
             // unknown here.
             Received::Stripped(Message::Offer { .. }) => Arrival::Inner,

@@ -345,6 +345,9 @@ impl Device {
         let channel = channel.ok_or(io::ErrorKind::NotConnected)?;
         // The connection is to claim a DMB that the peer offers.
         channel.offers.expect(Instant::now());
+        if let Some(key) = key {
+            self.offer_handshakes(key);
+        }
         Ok(peer.gid)
     }
 

@@ -41,6 +41,9 @@ pub(super) enum Message {
     /// A further page of the sender's doorbells, numbered from 0. With its descriptor. `rung` if
     /// the sender may have rung in it before, so that these rings are in no leaf.
     Page { at: u32, rung: bool },
+    /// The file for the receiver's messages of handshakes, and where it rings for them. With its
+    /// descriptor.
+    Handshakes { slot: u32, generation: u16 },
 }
 
 impl Message {
@@ -66,6 +69,9 @@ impl Message {
             } => (7, [cookie, gid.gid, gid.ext, flag(joined), 0]),
             Self::Go { fresh } => (8, [flag(fresh), 0, 0, 0, 0]),
             Self::Page { at, rung } => (9, [at.into(), flag(rung), 0, 0, 0]),
+            Self::Handshakes { slot, generation } => {
+                (10, [slot.into(), generation.into(), 0, 0, 0])
+            }
         };
         let mut octets = [0; MESSAGE_LEN];
         let head = (u64::from(MAGIC) << 32) | u64::from(kind);
@@ -121,6 +127,10 @@ impl Message {
                 at: a.try_into().ok()?,
                 rung: b != 0,
             },
+            10 => Self::Handshakes {
+                slot: a.try_into().ok()?,
+                generation: b.try_into().ok()?,
+            },
             _ => return None,
         };
         Some(message)
@@ -173,6 +183,10 @@ mod tests {
                 rung: true,
             },
             Message::Page { at: 0, rung: false },
+            Message::Handshakes {
+                slot: 7,
+                generation: u16::MAX,
+            },
         ] {
             assert_eq!(Message::parse(&message.emit()), Some(message));
         }
@@ -225,7 +239,7 @@ mod tests {
             octets[..8].copy_from_slice(&((0x534d_4403u64 << 32) | u64::from(kind)).to_ne_bytes());
             assert_eq!(
                 Message::parse(&octets).is_some(),
-                (1..=9).contains(&kind),
+                (1..=10).contains(&kind),
                 "{kind}"
             );
         }

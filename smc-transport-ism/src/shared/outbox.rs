@@ -49,20 +49,22 @@ enum Freight {
     Offer(Key, OwnedFd),
     /// A further page of doorbells.
     Page(OwnedFd),
+    /// What the peer does without if it cannot be sent.
+    File(OwnedFd),
 }
 
 impl Freight {
     fn descriptor(&self) -> Option<&OwnedFd> {
         match self {
             Self::None => None,
-            Self::Offer(_, fd) | Self::Page(fd) => Some(fd),
+            Self::Offer(_, fd) | Self::Page(fd) | Self::File(fd) => Some(fd),
         }
     }
 
     fn dmb(&self) -> Option<Key> {
         match self {
             Self::Offer(dmb, _) => Some(*dmb),
-            Self::None | Self::Page(_) => None,
+            Self::None | Self::Page(_) | Self::File(_) => None,
         }
     }
 }
@@ -142,6 +144,12 @@ impl Outbox {
         });
     }
 
+    /// Queues a message with a file that the peer can do without; [`Self::flush`] sends it.
+    pub(super) fn push_file(&mut self, message: Message, fd: OwnedFd) {
+        let freight = Freight::File(fd);
+        self.waiting.push_back(Waiting { message, freight });
+    }
+
     /// Whether a page of doorbells waits. The next one is to come behind it, and only if it was
     /// sent.
     pub(super) fn has_page(&self) -> bool {
@@ -205,7 +213,7 @@ impl Outbox {
         match self.waiting.pop_front().map(|at| at.freight) {
             Some(Freight::Offer(dmb, _)) => self.outcomes.push((dmb, outcome)),
             Some(Freight::Page(_)) => self.lost_page |= outcome.is_err(),
-            Some(Freight::None) | None => {}
+            Some(Freight::None | Freight::File(_)) | None => {}
         }
     }
 

@@ -27,7 +27,7 @@ mod spare;
 mod survey;
 
 pub use callers::{Callers, MAX_CALLERS};
-pub use client::{Call, MAX_LISTENERS};
+pub use client::{Call, Grace, MAX_LISTENERS};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};
@@ -208,7 +208,7 @@ fn name_of(cookie: u64) -> Vec<u8> {
 /// Whether a process of user `process` may speak for a socket of user `socket`.
 ///
 /// The user that stands for all those unknown here is nobody's.
-fn belongs(process: u32, socket: u32) -> bool {
+pub(super) fn belongs(process: u32, socket: u32) -> bool {
     process != unknown_user() && (process == socket || process == 0)
 }
 

@@ -3,6 +3,7 @@
 mod charges;
 mod crowds;
 mod ends;
+mod handshakes;
 mod in_flight;
 mod looking;
 mod offers;

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::channel::Channel;
 use super::device::{ALARM, Device, LEFT, unpack};
+use super::handshakes::RUNG;
 use super::pairing::Peer;
 use super::socket::timespec;
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
@@ -265,7 +266,10 @@ impl Device {
             let dmb = channel.rung(ring);
             self.crowded = channel.is_crowded();
             // A ring for what is gone reports nothing.
-            let report = dmb.and_then(|dmb| self.signalled(dmb));
+            let report = match dmb {
+                Some(RUNG) => self.rung_for_handshakes(key),
+                dmb => dmb.and_then(|dmb| self.signalled(dmb)),
+            };
             if report.is_some() {
                 return report;
             }

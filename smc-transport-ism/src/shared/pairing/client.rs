@@ -26,6 +26,7 @@ pub struct Call {
     gids: Gids,
     patience: Patience,
     state: Calling,
+    is_to_one: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +55,43 @@ struct Since {
     began: Instant,
     /// When the connection was first seen to be where no answer can come from later.
     settled: Option<Instant>,
+}
+
+/// How long the answer to an announcement over shared memory is waited for.
+#[derive(Debug)]
+pub struct Grace {
+    kernel: Kernel,
+    patience: Patience,
+    since: Since,
+}
+
+impl Grace {
+    /// Waits from now on, for a connection that TCP has.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn begin(patience: Patience, now: Instant) -> io::Result<Self> {
+        let since = Since {
+            began: now,
+            settled: None,
+        };
+        Ok(Self {
+            kernel: Kernel::open()?,
+            patience,
+            since,
+        })
+    }
+
+    /// Asks the kernel where the connection is; whether no answer will come.
+    ///
+    /// # Errors
+    /// The operating system's.
+    //= SHM-011
+    pub fn is_over(&mut self, tcp: impl AsFd, now: Instant) -> io::Result<bool> {
+        let left = ask(&self.kernel, &self.patience, self.since, tcp, now)?;
+        self.since = left.unwrap_or(self.since);
+        Ok(left.is_none())
+    }
 }
 
 impl Call {
@@ -104,6 +142,7 @@ impl Call {
             one.socket.send(Message::Announce { cookie, gid }, None)?;
             asked.push(one);
         }
+        let is_to_one = asked.len() == 1;
         let state = Calling::Announced {
             asked,
             since: None,
@@ -115,6 +154,7 @@ impl Call {
             gids,
             patience,
             state,
+            is_to_one,
         }))
     }
 
@@ -149,7 +189,7 @@ impl Call {
                     let since = if early {
                         Some(since)
                     } else {
-                        self.ask(since, &tcp, now)?
+                        ask(&self.kernel, &self.patience, since, &tcp, now)?
                     };
                     let Some(since) = since.filter(|_| !asked.is_empty()) else {
                         return Ok(Progress::Done(Outcome::Plain));
@@ -283,30 +323,42 @@ impl Call {
         Ok(None)
     }
 
-    /// Asks the kernel where the connection is; `None` if no answer will come.
-    fn ask(&self, since: Since, tcp: impl AsFd, now: Instant) -> io::Result<Option<Since>> {
-        let (near, far) = ends(&tcp)?;
-        //= SHM-011
-        let Some(end) = self.kernel.end(far, near)? else {
-            return Ok(None);
-        };
-        // Who waits for a Proposal sends nothing before it.
-        let mut octet = [0];
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        if rustix::net::recv(&tcp, &mut octet[..], flags).is_ok() {
-            return Ok(None);
-        }
-        let waited = now - since.began;
-        if !end.held && end.established {
-            return Ok((waited < self.patience.accept).then_some(since));
-        }
-        let settled = since.settled.unwrap_or(now);
-        let graceful = now - settled < self.patience.grace;
-        Ok(graceful.then_some(Since {
-            settled: Some(settled),
-            ..since
-        }))
+    /// Whether exactly one listener was there to be called.
+    #[must_use]
+    pub fn is_to_one(&self) -> bool {
+        self.is_to_one
     }
+}
+
+/// Asks the kernel where a connection is; `None` if no answer will come.
+fn ask(
+    kernel: &Kernel,
+    patience: &Patience,
+    since: Since,
+    tcp: impl AsFd,
+    now: Instant,
+) -> io::Result<Option<Since>> {
+    let (near, far) = ends(&tcp)?;
+    //= SHM-011
+    let Some(end) = kernel.end(far, near)? else {
+        return Ok(None);
+    };
+    // Who waits for a Proposal sends nothing before it.
+    let mut octet = [0];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    if rustix::net::recv(&tcp, &mut octet[..], flags).is_ok() {
+        return Ok(None);
+    }
+    let waited = now - since.began;
+    if !end.held && end.established {
+        return Ok((waited < patience.accept).then_some(since));
+    }
+    let settled = since.settled.unwrap_or(now);
+    let graceful = now - settled < patience.grace;
+    Ok(graceful.then_some(Since {
+        settled: Some(settled),
+        ..since
+    }))
 }
 
 impl Asked {

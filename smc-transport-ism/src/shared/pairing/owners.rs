@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use super::belongs;
 use super::kernel::Kernel;
 use super::server::ends;
 
@@ -17,6 +18,27 @@ impl Owners {
     /// The operating system's.
     pub fn open() -> io::Result<Self> {
         Kernel::open().map(Self)
+    }
+
+    /// The socket at the other end of an accepted connection: its cookie, and its user. `None`
+    /// if this network namespace has none.
+    #[must_use]
+    pub fn client(&self, tcp: impl AsFd) -> Option<(u64, u32)> {
+        let (near, far) = ends(tcp).ok()?;
+        let end = self.0.end(far, near).ok()??;
+        Some((end.cookie, end.uid))
+    }
+
+    /// Whether the other end of a connection is the socket with this cookie, is held by a
+    /// process, and is one for which a process of user `uid` may speak.
+    //= SHM-009
+    #[must_use]
+    pub fn speaks_for(&self, tcp: impl AsFd, uid: u32, cookie: u64) -> bool {
+        let Ok((near, far)) = ends(tcp) else {
+            return false;
+        };
+        let end = self.0.end(far, near).ok().flatten();
+        end.is_some_and(|end| end.held && end.cookie == cookie && belongs(uid, end.uid))
     }
 
     /// The user of the socket at the other end of a connection. `None` if a process of this

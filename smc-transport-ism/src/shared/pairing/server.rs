@@ -30,7 +30,6 @@ const BACKLOG: i32 = 128;
 #[derive(Debug)]
 pub struct Rendezvous {
     socket: OwnedFd,
-    kernel: Kernel,
     gids: Gids,
     /// Shared with other rendezvous, in which this one has a number.
     pub(super) callers: Callers,
@@ -68,7 +67,6 @@ impl Rendezvous {
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self {
             socket,
-            kernel: Kernel::open()?,
             gids: gids.into(),
             number: callers.rendezvous(),
             callers: callers.clone(),
@@ -104,7 +102,7 @@ impl Rendezvous {
         }
         let (near, far) = ends(&accepted).ok()?;
         //= SHM-008
-        let client = self.kernel.end(far, near).ok()??;
+        let client = Kernel::open().ok()?.end(far, near).ok()??;
         // Cookies are no secret: callers of other users may name this one as well.
         //= SHM-006
         let caller = {
@@ -161,6 +159,12 @@ impl Rendezvous {
             return Ok(());
         }
         self.accept_calls(AT_ONCE)
+    }
+
+    /// Whether there are calls that were taken in.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        self.callers.lock().has(self.number)
     }
 
     fn accept_calls(&mut self, most: usize) -> io::Result<()> {

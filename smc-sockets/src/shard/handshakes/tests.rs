@@ -1,0 +1,151 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use crate::{Patience, Settings, SmcListener, SmcStream, Stack};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A stack that takes its time: tests run on busy machines.
+fn stack() -> Stack {
+    let patience = Patience {
+        accept: LONG,
+        grace: LONG,
+        go: LONG,
+    };
+    let settings = Settings {
+        patience,
+        ..Settings::default()
+    };
+    Stack::with(settings).unwrap()
+}
+
+/// A listener at which no client can call any more, and a client that has called it before.
+fn met() -> (SmcListener, SocketAddr, Stack) {
+    let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = stack();
+    let near = SmcStream::connect_on(&client, address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(near.carrier().is_smc() && far.carrier().is_smc());
+    works(near, far);
+    listener.leave_rendezvous();
+    (listener, address, client)
+}
+
+fn works(mut near: SmcStream, mut far: SmcStream) {
+    let mut bytes = [0; 5];
+    near.write_all(b"there").unwrap();
+    far.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"there");
+    far.write_all(b"and b").unwrap();
+    near.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"and b");
+}
+
+/// Whoever connects and accepts in one thread is accepted by the driver, which is asked for it.
+//= SHM-066 test
+//= SHM-068 test
+#[test]
+fn a_server_that_was_met_is_not_called_again() {
+    let (listener, address, client) = met();
+    for _ in 0..50 {
+        let near = SmcStream::connect_on(&client, address).unwrap();
+        let (far, from) = listener.accept().unwrap();
+        assert!(near.carrier().is_smc(), "{}", near.carrier());
+        assert!(far.carrier().is_smc(), "{}", far.carrier());
+        assert_eq!(from, near.local_addr().unwrap());
+        works(near, far);
+    }
+    let state = client.shard().lock();
+    assert!(state.handshakes.is_empty());
+}
+
+//= SHM-066 test
+#[test]
+fn many_threads_connect_to_a_server_that_was_met() {
+    let (listener, address, client) = met();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    let mut near = SmcStream::connect_on(&client, address).unwrap();
+                    assert!(near.carrier().is_smc(), "{}", near.carrier());
+                    near.write_all(b"there").unwrap();
+                    let mut bytes = [0; 5];
+                    near.read_exact(&mut bytes).unwrap();
+                    assert_eq!(&bytes, b"there");
+                }
+            });
+        }
+        for _ in 0..200 {
+            let (mut far, _) = listener.accept().unwrap();
+            let mut bytes = [0; 5];
+            far.read_exact(&mut bytes).unwrap();
+            far.write_all(&bytes).unwrap();
+        }
+    });
+}
+
+/// The server's process is there, but another listener has the address: it gets what the client
+/// writes, and no byte of CLC.
+//= SHM-002 test
+//= SHM-011 test
+#[test]
+fn a_listener_that_does_not_answer_gets_plain_tcp() {
+    let server = Stack::open().unwrap();
+    let client = Stack::open().unwrap();
+    let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let near = SmcStream::connect_on(&client, address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(near.carrier().is_smc());
+    drop((listener, near));
+    let other = rustix_listener(address);
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| {
+                let mut bytes = Vec::new();
+                let (mut tcp, _) = other.accept().unwrap();
+                tcp.read_to_end(&mut bytes).unwrap();
+                bytes
+            });
+            let mut near = SmcStream::connect_on(&client, address).unwrap();
+            assert!(!near.carrier().is_smc());
+            near.write_all(b"plain").unwrap();
+            drop(near);
+            assert_eq!(accepting.join().unwrap(), b"plain");
+        });
+        assert_eq!(client.shard().met.at(address), None, "it is forgotten");
+    }
+    drop(far);
+}
+
+/// A listener at an address at which another one was.
+fn rustix_listener(address: SocketAddr) -> TcpListener {
+    let end = std::time::Instant::now() + LONG;
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(std::time::Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The program of the server closes the listener: as with TCP, what it has not accepted is reset.
+#[test]
+fn a_listener_that_is_dropped_ends_connections_that_were_announced() {
+    let (listener, address, client) = met();
+    let near = SmcStream::connect_on(&client, address).unwrap();
+    assert!(near.carrier().is_smc());
+    drop(listener);
+    near.set_read_timeout(Some(LONG)).unwrap();
+    let mut near = near;
+    assert!(matches!(near.read(&mut [0]), Ok(0) | Err(_)));
+    // The driver may still be accepting.
+    let end = std::time::Instant::now() + LONG;
+    while SmcStream::connect_on(&client, address).is_ok() {
+        assert!(std::time::Instant::now() < end);
+    }
+}

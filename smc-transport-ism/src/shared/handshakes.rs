@@ -1,0 +1,481 @@
+//! CLC messages of connections that are being made, in shared memory.
+//!
+//! ```text
+//!   client                                      server
+//!   announce: Proposal, cookie of its socket
+//!   connect ───────────── SYN ────────────────► accept
+//!                                               take_announcement, by the cookie that the
+//!                                               kernel names for the other end
+//!                 ◄──── Accept, or Decline ──── send, which rings
+//!   Confirm, or Decline ──────────────────────► which rings
+//!                                 done ◄─────── end: the client may use the slot again
+//! ```
+//!
+//! Each side of a channel makes one memory file, which its peer writes to: an index of the
+//! announcements that wait, and a slot for each connection that is being made, for either role.
+//! A slot has one writer and holds one message at a time. Nothing of it is trusted: messages are
+//! copied out before they are parsed, and an announcement is only what the kernel names.
+//!
+//! Only peers of this process's own user have it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use super::channel::Channel;
+use super::device::Device;
+use super::message::Message;
+use super::pairing::{Peer, belongs};
+use crate::device::{DeviceEvent, IsmReport};
+use crate::doorbell::Ring;
+use crate::memory::SharedRegion;
+use crate::slots::Key;
+
+/// Connections of one role that can be made at a time over a channel.
+const SLOTS: usize = 256;
+/// Bytes of a slot: three words, and a message.
+const SLOT: usize = 512;
+/// Longest message, in bytes.
+const MESSAGE: usize = SLOT - 24;
+/// Bytes of the index: the number of announcements that wait, the number of slots in use, and a
+/// cookie for each slot.
+const INDEX: usize = 4096;
+/// Bytes of the file.
+pub(super) const LENGTH: u32 = (INDEX + 2 * SLOTS * SLOT) as u32;
+/// Number of the message by which a server ends a handshake.
+const DONE: u32 = u32::MAX;
+/// How long a slot is left alone whose server has not ended the handshake: longer than any
+/// handshake takes.
+const ABANDONED: Duration = Duration::from_secs(30);
+/// Code of the event that is reported when a peer has rung for handshakes.
+pub const HANDSHAKES: u32 = 0x534d_4343;
+/// The word of the index that counts how often the peer has asked to be accepted.
+const CALLS: u32 = (8 * (2 + SLOTS)) as u32;
+/// Stands for the handshakes among the DMBs that a peer rings for.
+pub(super) const RUNG: Key = (u32::MAX, u32::MAX);
+
+const _: () = assert!(8 * (3 + SLOTS) <= INDEX);
+
+/// A handshake over shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HandshakeId {
+    channel: Key,
+    slot: usize,
+    number: u32,
+    is_client: bool,
+}
+
+/// A message of a handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clc {
+    /// Cookie of the sender's TCP socket.
+    pub cookie: u64,
+    /// The CLC message.
+    pub bytes: Vec<u8>,
+}
+
+/// A connection whose client has announced it.
+#[derive(Debug)]
+pub struct Announced {
+    /// The handshake.
+    pub id: HandshakeId,
+    /// The client.
+    pub peer: Peer,
+    /// Its Proposal.
+    pub proposal: Vec<u8>,
+}
+
+/// One side's part of a slot pair.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Number of the handshake; 0 before the first.
+    number: u32,
+    is_open: bool,
+    /// Messages sent, and the number of the last one received.
+    sent: u32,
+    received: u32,
+}
+
+/// Handshakes over one channel.
+#[derive(Debug, Default)]
+pub(super) struct Handshakes {
+    /// What the peer writes.
+    ours: Option<SharedRegion>,
+    /// What this side writes, and where the peer is rung for it.
+    theirs: Option<(SharedRegion, Ring)>,
+    clients: Vec<Slot>,
+    servers: Vec<Slot>,
+    /// Slots of clients that are not in use.
+    free: Vec<usize>,
+    /// Those whose server may have something to read there yet.
+    closing: VecDeque<(Instant, usize)>,
+    last: u32,
+    /// Announcements of this side that wait.
+    waiting: u64,
+    /// The peer has rung.
+    is_rung: bool,
+    /// How often the peer has asked to be accepted, as far as that is known here.
+    calls: u64,
+}
+
+/// Whether a peer of this user has such files: both sides come to the same.
+//= SHM-065
+pub(super) fn is_own(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
+}
+
+/// Where a slot is in the file: those of messages that clients send come first.
+fn place(slot: usize, from_client: bool) -> u32 {
+    let index = if from_client { slot } else { SLOTS + slot };
+    (INDEX + index * SLOT) as u32
+}
+
+fn stamp(number: u32, message: u32) -> u64 {
+    u64::from(number) << 32 | u64::from(message)
+}
+
+fn write(region: &SharedRegion, at: u32, stamp: u64, clc: (u64, &[u8])) {
+    let (cookie, bytes) = clc;
+    let (Ok(first), Ok(of_cookie), Ok(length)) =
+        (region.unit(at), region.unit(at + 8), region.unit(at + 16))
+    else {
+        return;
+    };
+    first.store(0, Ordering::Relaxed);
+    fence(Ordering::Release);
+    of_cookie.store(cookie, Ordering::Relaxed);
+    length.store(bytes.len() as u64, Ordering::Relaxed);
+    // It fits, as callers have checked.
+    let _ = region.copy_in(at + 24, bytes);
+    first.store(stamp, Ordering::Release);
+}
+
+/// The message in a slot, if it is of this handshake and a newer one than `known`.
+fn read(region: &SharedRegion, at: u32, number: u32, known: u32) -> Option<(u32, Clc)> {
+    let first = region.unit(at).ok()?;
+    let stands = first.load(Ordering::Acquire);
+    let message = stands as u32;
+    if stands >> 32 != u64::from(number) || message <= known || message == DONE {
+        return None;
+    }
+    let cookie = region.unit(at + 8).ok()?.load(Ordering::Relaxed);
+    let length = region.unit(at + 16).ok()?.load(Ordering::Relaxed);
+    let mut bytes = vec![0; usize::try_from(length).ok().filter(|len| *len <= MESSAGE)?];
+    region.copy_out(at + 24, &mut bytes).ok()?;
+    fence(Ordering::Acquire);
+    // The peer may have written the next one meanwhile, which then comes with a ring.
+    (first.load(Ordering::Relaxed) == stands).then_some((message, Clc { cookie, bytes }))
+}
+
+impl Handshakes {
+    /// Takes the file that the peer offers, once; whether it may offer it.
+    pub(super) fn take_theirs(&mut self, region: SharedRegion, ring: Ring) -> bool {
+        if self.theirs.is_some() {
+            return false;
+        }
+        self.theirs = Some((region, ring));
+        self.clients = vec![Slot::default(); SLOTS];
+        // The lowest first, so that few pages are touched.
+        self.free = (0..SLOTS).rev().collect();
+        true
+    }
+
+    /// The peer has rung for handshakes; whether that is not known yet.
+    pub(super) fn rung(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_rung, true)
+    }
+
+    fn slot(&mut self, id: HandshakeId) -> Option<&mut Slot> {
+        let slots = if id.is_client {
+            &mut self.clients
+        } else {
+            &mut self.servers
+        };
+        let slot = slots.get_mut(id.slot)?;
+        (slot.is_open && slot.number == id.number).then_some(slot)
+    }
+
+    /// A slot whose server has nothing to read there any more.
+    fn take_free(&mut self, now: Instant) -> Option<usize> {
+        while let Some((since, slot)) = self.closing.front().copied() {
+            let number = self.clients.get(slot).map_or(0, |at| at.number);
+            let first = |ours: &SharedRegion| {
+                let unit = ours.unit(place(slot, false));
+                unit.map_or(0, |at| at.load(Ordering::Acquire))
+            };
+            let is_done = self.ours.as_ref().map(first) == Some(stamp(number, DONE));
+            if !is_done && now.saturating_duration_since(since) < ABANDONED {
+                break;
+            }
+            self.closing.pop_front();
+            self.free.push(slot);
+        }
+        self.free.pop()
+    }
+
+    /// Writes the index entry of a slot, and how many announcements wait.
+    fn index(&mut self, slot: usize, cookie: u64) {
+        let Some((region, _)) = &self.theirs else {
+            return;
+        };
+        let at = |word: usize| region.unit((8 * word) as u32);
+        let (Ok(waiting), Ok(used), Ok(entry)) = (at(0), at(1), at(2 + slot)) else {
+            return;
+        };
+        let before = entry.load(Ordering::Relaxed);
+        entry.store(cookie, Ordering::Release);
+        self.waiting = match (before, cookie) {
+            (0, 1..) => self.waiting + 1,
+            (1.., 0) => self.waiting.saturating_sub(1),
+            _ => self.waiting,
+        };
+        let known = used.load(Ordering::Relaxed);
+        used.store(known.max(slot as u64 + 1), Ordering::Release);
+        waiting.store(self.waiting, Ordering::Release);
+    }
+
+    /// Whether the peer says that announcements of its wait.
+    fn has_announcements(&self) -> bool {
+        let waiting = |ours: &SharedRegion| {
+            let unit = ours.unit(0);
+            unit.is_ok_and(|at| at.load(Ordering::Acquire) != 0)
+        };
+        self.ours.as_ref().is_some_and(waiting)
+    }
+
+    /// The slot in which the peer announced a socket with this cookie.
+    fn find(&self, cookie: u64) -> Option<usize> {
+        let ours = self.ours.as_ref().filter(|_| self.has_announcements())?;
+        let word = |at: usize| ours.unit((8 * at) as u32);
+        let used = word(1).ok()?.load(Ordering::Acquire);
+        let used = usize::try_from(used).unwrap_or(SLOTS).min(SLOTS);
+        let is_it =
+            |slot: &usize| word(2 + slot).is_ok_and(|at| at.load(Ordering::Acquire) == cookie);
+        (0..used).find(is_it)
+    }
+}
+
+impl Channel {
+    /// Offers the peer the file for its messages, unless that was done.
+    fn offer_handshakes(&mut self) {
+        if self.handshakes.ours.is_some() || self.outbox.check_room(Instant::now()).is_err() {
+            return;
+        }
+        let Ok((region, fd)) = SharedRegion::create(LENGTH, false) else {
+            return;
+        };
+        let Some(slot) = self.take_slot(RUNG) else {
+            return;
+        };
+        self.handshakes.ours = Some(region);
+        self.handshakes.servers = vec![Slot::default(); SLOTS];
+        let Ring { slot, generation } = Ring::new(slot.0, slot.1);
+        self.outbox
+            .push_file(Message::Handshakes { slot, generation }, fd);
+        self.outbox.flush(&self.socket);
+    }
+}
+
+/// Handshakes with peers of this process's own user that have met before.
+impl Device {
+    /// Lets the peer of a channel announce connections.
+    //= SHM-065
+    pub(super) fn offer_handshakes(&mut self, key: Key) {
+        if let Some(channel) = self.channels.at_mut(key)
+            && is_own(channel.uid)
+        {
+            channel.offer_handshakes();
+            self.after_send(key);
+        }
+    }
+
+    /// Announces to a peer that the TCP socket with this cookie will be connected to it, and
+    /// proposes. `None` if it cannot be announced there.
+    //= SHM-066
+    pub fn announce(&mut self, peer: &Peer, cookie: u64, proposal: &[u8]) -> Option<HandshakeId> {
+        let can = |at: &Channel| {
+            at.owner() == *peer && at.handshakes.theirs.is_some() && at.handshakes.ours.is_some()
+        };
+        let found = self.channels.iter().find(|(_, at)| can(at));
+        let channel = found.map(|(key, _)| key)?;
+        let handshakes = &mut self.channels.at_mut(channel)?.handshakes;
+        if proposal.len() > MESSAGE {
+            return None;
+        }
+        let index = handshakes.take_free(Instant::now())?;
+        handshakes.last = handshakes.last.checked_add(1).unwrap_or(1);
+        let number = handshakes.last;
+        *handshakes.clients.get_mut(index)? = Slot {
+            number,
+            is_open: true,
+            sent: 1,
+            received: 0,
+        };
+        if let Some((region, _)) = &handshakes.theirs {
+            let at = place(index, true);
+            write(region, at, stamp(number, 1), (cookie, proposal));
+        }
+        handshakes.index(index, cookie);
+        Some(HandshakeId {
+            channel,
+            slot: index,
+            number,
+            is_client: true,
+        })
+    }
+
+    /// Whether any peer says that announcements of its wait.
+    #[must_use]
+    pub fn has_announcements(&self) -> bool {
+        let mut channels = self.channels.iter();
+        channels.any(|(_, at)| at.handshakes.has_announcements())
+    }
+
+    /// Takes the announcement of an accepted connection out: of the socket with this cookie,
+    /// which is `uid`'s, as the kernel says of the other end.
+    //= SHM-067
+    pub fn take_announcement(&mut self, cookie: u64, uid: u32) -> Option<Announced> {
+        let may = |at: &Channel| belongs(at.uid, uid) && is_own(at.uid);
+        let peers = self.channels.iter().filter(|(_, at)| may(at));
+        let found = { peers }.find_map(|(key, at)| Some((key, at.handshakes.find(cookie)?)));
+        let (channel, slot) = found?;
+        let at = self.channels.at_mut(channel)?;
+        let peer = at.owner();
+        let ours = at.handshakes.ours.as_ref()?;
+        let begun = ours.unit(place(slot, true)).ok()?.load(Ordering::Acquire);
+        let number = (begun >> 32) as u32;
+        let (received, clc) = read(ours, place(slot, true), number, 0)?;
+        // Behind its first message the client has given it up.
+        if received != 1 || clc.cookie != cookie {
+            return None;
+        }
+        let known = at.handshakes.servers.get_mut(slot)?;
+        if known.number == number {
+            return None;
+        }
+        *known = Slot {
+            number,
+            is_open: true,
+            sent: 0,
+            received,
+        };
+        let id = HandshakeId {
+            channel,
+            slot,
+            number,
+            is_client: false,
+        };
+        let proposal = clc.bytes;
+        Some(Announced { id, peer, proposal })
+    }
+
+    /// Sends a message of a handshake, of the TCP socket with this cookie, and rings; whether it
+    /// could be sent.
+    pub fn send_clc(&mut self, id: HandshakeId, cookie: u64, bytes: &[u8]) -> bool {
+        let Some(channel) = self.channels.at_mut(id.channel) else {
+            return false;
+        };
+        if bytes.len() > MESSAGE {
+            return false;
+        }
+        let Some(slot) = channel.handshakes.slot(id) else {
+            return false;
+        };
+        slot.sent += 1;
+        let stamp = stamp(id.number, slot.sent);
+        let Some((region, ring)) = &channel.handshakes.theirs else {
+            return false;
+        };
+        let ring = *ring;
+        write(region, place(id.slot, id.is_client), stamp, (cookie, bytes));
+        channel.ring(ring);
+        true
+    }
+
+    /// The next message of a handshake, if it has come.
+    pub fn receive_clc(&mut self, id: HandshakeId) -> Option<Clc> {
+        let handshakes = &mut self.channels.at_mut(id.channel)?.handshakes;
+        let known = handshakes.slot(id)?.received;
+        let ours = handshakes.ours.as_ref()?;
+        let (message, clc) = read(ours, place(id.slot, !id.is_client), id.number, known)?;
+        handshakes.slot(id)?.received = message;
+        if id.is_client {
+            handshakes.index(id.slot, 0);
+        }
+        Some(clc)
+    }
+
+    /// Asks the server's process to accept the connection of a handshake: its program may do
+    /// something else meanwhile.
+    //= SHM-068
+    pub fn ask_to_accept(&mut self, id: HandshakeId) {
+        if let Some(channel) = self.channels.at_mut(id.channel)
+            && let Some((region, ring)) = &channel.handshakes.theirs
+        {
+            let ring = *ring;
+            if let Ok(calls) = region.unit(CALLS) {
+                let next = calls.load(Ordering::Relaxed).wrapping_add(1);
+                calls.store(next, Ordering::Release);
+            }
+            channel.ring(ring);
+        }
+    }
+
+    /// Whether a peer has asked to be accepted since the last call. To be called for each event
+    /// with the code [`HANDSHAKES`], before messages are received.
+    pub fn take_calls_to_accept(&mut self) -> bool {
+        let mut any = false;
+        self.channels.for_each(|at| {
+            let handshakes = &mut at.handshakes;
+            if std::mem::take(&mut handshakes.is_rung) {
+                let unit = handshakes
+                    .ours
+                    .as_ref()
+                    .and_then(|ours| ours.unit(CALLS).ok());
+                let now = unit.map_or(0, |at| at.load(Ordering::Acquire));
+                any |= std::mem::replace(&mut handshakes.calls, now) != now;
+            }
+        });
+        any
+    }
+
+    /// Ends a handshake: what else comes of it is not received.
+    pub fn end_handshake(&mut self, id: HandshakeId) {
+        let Some(channel) = self.channels.at_mut(id.channel) else {
+            return;
+        };
+        let Some(slot) = channel.handshakes.slot(id) else {
+            return;
+        };
+        slot.is_open = false;
+        if id.is_client {
+            channel.handshakes.index(id.slot, 0);
+            let now = Instant::now();
+            channel.handshakes.closing.push_back((now, id.slot));
+        } else if let Some((region, _)) = &channel.handshakes.theirs {
+            let at = region.unit(place(id.slot, false));
+            // The client looks there when it next wants a slot.
+            let _ = at.map(|at| at.store(stamp(id.number, DONE), Ordering::Release));
+        }
+    }
+
+    /// The report of a ring for handshakes, if none of that channel is due already.
+    pub(super) fn rung_for_handshakes(&mut self, key: Key) -> Option<IsmReport> {
+        let channel = self.channels.at_mut(key)?;
+        let peer = channel.peer;
+        let event = DeviceEvent::software(peer, HANDSHAKES, 0);
+        channel.handshakes.rung().then_some(IsmReport::Event(event))
+    }
+}
+
+/// The peer keeps the files as long as it likes.
+//= SHM-051
+impl Drop for Handshakes {
+    fn drop(&mut self) {
+        let theirs = self.theirs.as_ref().map(|(region, _)| region);
+        self.ours
+            .iter()
+            .chain(theirs)
+            .for_each(SharedRegion::discard);
+    }
+}

@@ -1,0 +1,193 @@
+//! CLC messages in shared memory: what a peer may write there, and what comes of it.
+
+use std::os::fd::AsFd;
+
+use super::{HOSTILE, joined, memory, with_hostile};
+use crate::device::{DeviceEvent, IsmDevice, IsmReport};
+use crate::memory::SharedRegion;
+use crate::shared::handshakes::LENGTH;
+use crate::shared::message::Message;
+use crate::shared::pairing::Peer;
+use crate::shared::socket::Received;
+use crate::shared::{Device, HANDSHAKES};
+
+/// Two devices that have met: each may announce connections to the other.
+fn met() -> (Device, Device) {
+    let (mut one, mut two) = joined();
+    for device in [&mut one, &mut two] {
+        let key = device.channels.iter().next().unwrap().0;
+        device.offer_handshakes(key);
+    }
+    for device in [&mut one, &mut two] {
+        device.heed();
+        assert_eq!(device.poll(), None);
+    }
+    (one, two)
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The peer of a device.
+fn peer(device: &Device) -> Peer {
+    device.channels.iter().next().unwrap().1.owner()
+}
+
+/// The device is told that the peer rang for handshakes, once.
+fn is_rung(device: &mut Device) -> bool {
+    let gid = peer(device).gid;
+    let event = IsmReport::Event(DeviceEvent::software(gid, HANDSHAKES, 0));
+    let told = device.poll();
+    assert!(told.is_none() || told == Some(event));
+    told.is_some()
+}
+
+//= SHM-066 test
+//= SHM-067 test
+#[test]
+fn a_handshake_takes_two_messages_of_the_client_and_one_of_the_server() {
+    let (mut client, mut server) = met();
+    let to = peer(&client);
+    for round in 1..=600 {
+        assert!(!server.has_announcements());
+        let id = client.announce(&to, round, b"proposal").unwrap();
+        assert!(!is_rung(&mut server), "whoever accepts finds it");
+        assert!(server.has_announcements());
+        // Whose socket it is, the kernel says.
+        assert!(server.take_announcement(round + 1, own()).is_none());
+        if own() != 0 {
+            // Root may speak for any user.
+            assert!(server.take_announcement(round, own() + 1).is_none());
+        }
+        let announced = server.take_announcement(round, own()).unwrap();
+        assert_eq!(announced.proposal, b"proposal");
+        assert!(server.take_announcement(round, own()).is_none(), "once");
+        assert_eq!(client.receive_clc(id), None);
+        assert!(server.send_clc(announced.id, 7, b"accept"));
+        assert!(is_rung(&mut client));
+        assert!(!client.take_calls_to_accept());
+        let accept = client.receive_clc(id).unwrap();
+        assert_eq!((accept.cookie, &accept.bytes[..]), (7, &b"accept"[..]));
+        assert!(!server.has_announcements());
+        assert!(client.send_clc(id, round, b"confirm"));
+        client.end_handshake(id);
+        assert!(!client.send_clc(id, round, b"more"), "it has ended");
+        assert!(is_rung(&mut server));
+        server.take_calls_to_accept();
+        assert_eq!(server.receive_clc(announced.id).unwrap().bytes, b"confirm");
+        assert_eq!(server.receive_clc(announced.id), None);
+        server.end_handshake(announced.id);
+    }
+}
+
+/// The last message of a client stays until the server has read it.
+//= SHM-066 test
+#[test]
+fn a_slot_is_used_again_only_when_the_server_has_ended_the_handshake() {
+    let (mut client, mut server) = met();
+    let to = peer(&client);
+    let mut waiting = Vec::new();
+    for cookie in 1..=256 {
+        let id = client.announce(&to, cookie, b"proposal").unwrap();
+        let announced = server.take_announcement(cookie, own()).unwrap();
+        assert!(client.send_clc(id, cookie, &cookie.to_ne_bytes()));
+        client.end_handshake(id);
+        waiting.push((cookie, announced.id));
+    }
+    assert_eq!(client.announce(&to, 1000, b"proposal"), None);
+    for (cookie, id) in waiting {
+        assert_eq!(server.receive_clc(id).unwrap().bytes, cookie.to_ne_bytes());
+        server.end_handshake(id);
+        let again = client.announce(&to, 1000 + cookie, b"proposal").unwrap();
+        assert_eq!(server.receive_clc(id), None, "of another handshake");
+        assert!(server.take_announcement(1000 + cookie, own()).is_some());
+        assert!(client.receive_clc(again).is_none());
+    }
+}
+
+//= SHM-068 test
+#[test]
+fn a_client_that_is_not_accepted_asks_for_it() {
+    let (mut client, mut server) = met();
+    let to = peer(&client);
+    let id = client.announce(&to, 1, b"proposal").unwrap();
+    client.ask_to_accept(id);
+    assert!(is_rung(&mut server));
+    assert!(server.take_calls_to_accept());
+    assert!(!server.take_calls_to_accept());
+    client.end_handshake(id);
+    assert!(!server.has_announcements(), "given up");
+    assert!(server.take_announcement(1, own()).is_none());
+}
+
+/// Everything that a peer can write is tried: nothing is read beyond a slot, and what is no
+/// message is none.
+//= SHM-065 test
+#[test]
+fn what_a_peer_writes_at_random_is_no_announcement() {
+    let (mut device, far, _bells) = with_hostile();
+    let key = device.channels.iter().next().unwrap().0;
+    device.offer_handshakes(key);
+    let Received::Message(Message::Handshakes { .. }, Some(file)) = far.receive() else {
+        panic!("no file")
+    };
+    let region = SharedRegion::open(&file, LENGTH).unwrap();
+    for fill in [0xff, 0x01, 0x80] {
+        region.copy_in(0, &vec![fill; LENGTH as usize]).unwrap();
+        assert!(device.has_announcements());
+        let cookie = u64::from_ne_bytes([fill; 8]);
+        assert!(device.take_announcement(cookie, own()).is_none());
+        assert!(device.take_announcement(1, own()).is_none());
+    }
+    // A message that says that it is longer than its slot.
+    region.copy_in(0, &vec![0; LENGTH as usize]).unwrap();
+    for (at, word) in [(0, 1_u64), (8, 1), (16, 5)] {
+        region.copy_in(at, &word.to_ne_bytes()).unwrap();
+    }
+    for (at, word) in [(4096, (1_u64 << 32) | 1), (4104, 5), (4112, 489)] {
+        region.copy_in(at, &word.to_ne_bytes()).unwrap();
+    }
+    assert!(device.take_announcement(5, own()).is_none());
+    region.copy_in(4112, &488_u64.to_ne_bytes()).unwrap();
+    let announced = device.take_announcement(5, own()).unwrap();
+    assert_eq!(
+        (announced.proposal.len(), announced.peer.gid),
+        (488, HOSTILE)
+    );
+    // To a peer that has sent no file, nothing is announced.
+    let to = announced.peer;
+    assert!(!device.send_clc(announced.id, 5, b"accept"));
+    assert_eq!(device.announce(&to, 1, b"proposal"), None);
+}
+
+/// Strangers have no such files, nor may any peer send a second one or one of another kind.
+//= SHM-065 test
+#[test]
+fn only_peers_of_the_own_user_have_files_for_handshakes() {
+    let files = |count: usize, len: u32| -> Vec<_> { (0..count).map(|_| memory(len)).collect() };
+    for (is_stranger, files, ends) in [
+        (false, files(1, LENGTH), false),
+        (false, files(2, LENGTH), true),
+        (false, files(1, LENGTH + 4096), true),
+        (true, files(1, LENGTH), true),
+    ] {
+        let (mut device, far, _bells) = with_hostile();
+        let key = device.channels.iter().next().unwrap().0;
+        if is_stranger {
+            device.channels.for_each(|at| at.uid = own() + 1);
+        }
+        device.offer_handshakes(key);
+        assert_eq!(matches!(far.receive(), Received::Nothing), is_stranger);
+        let message = Message::Handshakes {
+            slot: 0,
+            generation: 1,
+        };
+        for file in &files {
+            far.send(message, Some(file.as_fd())).unwrap();
+        }
+        device.heed();
+        let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
+        assert_eq!(device.poll(), ends.then_some(vanished));
+    }
+}
