@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use smc_sockets::{SmcStream, tokio as tasks};
 
 use crate::canary;
-use crate::conversation::{Exchange, Request, Step, would_wait};
+use crate::conversation::{Exchange, Request, Step, Wrong, would_wait};
 use crate::random::Random;
 use crate::report::{Moment, Report};
 use crate::server::Tried;
@@ -169,9 +169,12 @@ impl Asking {
     /// Reports an error of a connection.
     fn failed(&self, error: &io::Error) {
         let server = self.server;
-        let report = match error.kind() {
-            ErrorKind::InvalidData => Report::Wrong { server },
-            _ => Report::Failed {
+        let report = match Wrong::of(error) {
+            Some(what) => Report::Wrong {
+                server,
+                what: format!("{}: {what}", self.doing),
+            },
+            None => Report::Failed {
                 server,
                 at: Moment::now(),
                 why: format!("{}: {error}", self.doing),
@@ -218,7 +221,7 @@ impl Asking {
                 loop {
                     match io::Read::read(&mut stream, &mut rest) {
                         Ok(0) => break,
-                        Ok(_) => return Err(crate::conversation::wrong()),
+                        Ok(_) => return Err(Wrong::error("bytes behind the answer".into())),
                         Err(error) if would_wait(&error) => watch.progressed(0, false),
                         Err(error) => return Err(error),
                     }
@@ -280,7 +283,7 @@ impl Asking {
                 loop {
                     match stream.try_read(&mut [0]) {
                         Ok(0) => break,
-                        Ok(_) => return Err(crate::conversation::wrong()),
+                        Ok(_) => return Err(Wrong::error("bytes behind the answer".into())),
                         Err(error) if would_wait(&error) => {
                             watch.progressed(0, false);
                             let _ = tokio::time::timeout(self.stall, stream.readable()).await;

@@ -6,6 +6,7 @@
 //!   answer    pattern of the seed's complement
 //! ```
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 
 use crate::pattern::Pattern;
@@ -57,9 +58,29 @@ pub(crate) enum Step {
 }
 
 /// A wrong byte was read. It is a finding whatever happened meanwhile.
-pub(crate) fn wrong() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "wrong bytes")
+#[derive(Clone, Debug)]
+pub(crate) struct Wrong(String);
+
+impl Wrong {
+    /// An error with this as its source.
+    pub(crate) fn error(what: String) -> io::Error {
+        io::Error::new(ErrorKind::InvalidData, Self(what))
+    }
+
+    /// What was wrong, if that is what an error is about.
+    pub(crate) fn of(error: &io::Error) -> Option<&str> {
+        let wrong: &Self = error.get_ref()?.downcast_ref()?;
+        Some(&wrong.0)
+    }
 }
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wrong bytes: {}", self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
 
 fn ended() -> io::Error {
     ErrorKind::UnexpectedEof.into()
@@ -132,8 +153,13 @@ fn receive(
         let most = CHUNK.min(*left as usize);
         match from.read(&mut chunk[..most]) {
             Ok(0) => return Err(ended()),
-            Ok(read) if !pattern.matches(&chunk[..read]) => return Err(wrong()),
             Ok(read) => {
+                if let Some((at, wanted)) = pattern.differs(&chunk[..read]) {
+                    let found = &chunk[at..read.min(at + 32)];
+                    return Err(Wrong::error(format!(
+                        "{at} of {read} read, {left} to come: {found:02x?}, wanted {wanted:02x}"
+                    )));
+                }
                 *left -= read as u32;
                 *progress += read as u64;
             }
@@ -295,7 +321,7 @@ mod tests {
         exchange(None).unwrap();
         for at in [0, 500, 60_000] {
             let error = exchange(Some(at)).unwrap_err();
-            assert_eq!(error.to_string(), super::wrong().to_string());
+            assert!(super::Wrong::of(&error).is_some(), "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use smc_sockets::SmcStream;
 
-use crate::conversation::{Exchange, Request, Step};
+use crate::conversation::{Exchange, Request, Step, Wrong};
 use crate::report::Report;
 
 /// Longest life of a child, in seconds: one that hangs is ended by a signal.
@@ -46,6 +46,6 @@ fn asks(address: SocketAddr) -> bool {
     };
     match exchange.step(&mut stream) {
         Ok(step) => step == Step::Over,
-        Err(error) => error.to_string() != crate::conversation::wrong().to_string(),
+        Err(error) => Wrong::of(&error).is_none(),
     }
 }

@@ -77,9 +77,10 @@ impl Judge {
                 self.requests += 1;
                 self.bytes += bytes;
             }
-            (_, Report::Wrong { server }) => {
-                self.findings
-                    .push(format!("wrong bytes over server {server}, at {which:?}"));
+            (_, Report::Wrong { server, what }) => {
+                self.findings.push(format!(
+                    "wrong bytes over server {server}, at {which:?}: {what}"
+                ));
             }
             (_, Report::Starved { from, to }) => self.excuses.push(Excuse {
                 which,
@@ -201,6 +202,7 @@ mod tests {
     #[test]
     fn wrong_bytes_are_a_finding_whatever_was_done() {
         let killed = [(Which::Server(1), SECOND, Done::Killed)];
-        assert_eq!(findings(&killed, Report::Wrong { server: 1 }), 1);
+        let (server, what) = (1, String::new());
+        assert_eq!(findings(&killed, Report::Wrong { server, what }), 1);
     }
 }

@@ -34,10 +34,12 @@ impl Pattern {
         bytes.fill_with(|| self.next());
     }
 
-    /// Whether these are the next bytes.
+    /// The place of the first of these that is not the next byte, and what it should be.
     #[must_use]
-    pub(crate) fn matches(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().all(|byte| *byte == self.next())
+    pub(crate) fn differs(&mut self, bytes: &[u8]) -> Option<(usize, u8)> {
+        let mut pairs = bytes.iter().map(|byte| (*byte, self.next())).enumerate();
+        let found = pairs.find(|(_, (byte, wanted))| byte != wanted);
+        found.map(|(at, (_, wanted))| (at, wanted))
     }
 }
 
@@ -55,9 +57,13 @@ mod tests {
                 changed[wrong] ^= 1;
                 let mut pattern = Pattern::new(7);
                 let (first, second) = changed.split_at(end);
-                assert!(!(pattern.matches(first) && pattern.matches(second)));
+                let place = match pattern.differs(first) {
+                    Some((at, _)) => Some(at),
+                    None => pattern.differs(second).map(|(at, _)| end + at),
+                };
+                assert_eq!(place, Some(wrong));
             }
         }
-        assert!(Pattern::new(7).matches(&bytes));
+        assert_eq!(Pattern::new(7).differs(&bytes), None);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) enum Report {
         why: String,
     },
     /// A wrong byte was read.
-    Wrong { server: usize },
+    Wrong { server: usize, what: String },
     /// A thread of the process got no CPU between these moments.
     Starved { from: Moment, to: Moment },
     /// A forked child ended.
@@ -64,7 +64,7 @@ impl fmt::Display for Report {
                 goes_on,
             } => write!(f, "stalled {server} {} {} {goes_on}", from.0, to.0),
             Self::Failed { server, at, why } => write!(f, "failed {server} {} {why}", at.0),
-            Self::Wrong { server } => write!(f, "wrong {server}"),
+            Self::Wrong { server, what } => write!(f, "wrong {server} {what}"),
             Self::Starved { from, to } => write!(f, "starved {} {}", from.0, to.0),
             Self::Forked { status } => write!(f, "forked {status}"),
         }
@@ -104,9 +104,13 @@ impl FromStr for Report {
                     at: moment(word())?,
                     why: word()?.to_owned(),
                 },
-                "wrong" => Self::Wrong {
-                    server: word()?.parse().ok()?,
-                },
+                "wrong" => {
+                    let (server, what) = rest.split_once(' ')?;
+                    Self::Wrong {
+                        server: server.parse().ok()?,
+                        what: what.to_owned(),
+                    }
+                }
                 "starved" => Self::Starved {
                     from: moment(word())?,
                     to: moment(word())?,
@@ -154,7 +158,10 @@ mod tests {
                 at: from,
                 why: "Connection reset by peer (os error 104)".into(),
             },
-            Report::Wrong { server: 0 },
+            Report::Wrong {
+                server: 0,
+                what: "3 of 9".into(),
+            },
             Report::Starved { from, to },
             Report::Forked { status: 256 },
         ] {

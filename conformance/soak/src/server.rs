@@ -1,7 +1,7 @@
 //! Servers: a thread each connection, one thread with epoll, or tasks of tokio.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, ErrorKind, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::SocketAddr;
 use std::thread;
 
@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use smc_sockets::{EventLoop, SmcListener, SmcStream, Stack, Wait, tokio as tasks};
+use smc_sockets::{Carrier, EventLoop, SmcListener, SmcStream, Stack, Wait, tokio as tasks};
 
-use crate::conversation::{Serving, Step};
+use crate::conversation::{Serving, Step, Wrong};
 use crate::report::Report;
 use crate::{canary, fork};
 
@@ -64,10 +64,13 @@ pub(crate) fn run(server: &Server) -> io::Result<()> {
 }
 
 /// Notes how a connection ended: clients end them in every way, but nobody changes bytes.
-fn ended(server: &Server, outcome: &io::Result<Step>) {
-    if matches!(outcome, Err(error) if error.kind() == ErrorKind::InvalidData) {
+fn ended(server: &Server, carrier: &Carrier, outcome: &io::Result<Step>) {
+    if let Err(error) = outcome
+        && let Some(what) = Wrong::of(error)
+    {
+        let what = format!("{carrier}: {what}");
         let server = server.server;
-        Report::Wrong { server }.send();
+        Report::Wrong { server, what }.send();
     }
 }
 
@@ -79,7 +82,10 @@ fn threads(server: &Server) -> io::Result<()> {
         let server = server.clone();
         thread::Builder::new()
             .stack_size(256 << 10)
-            .spawn(move || ended(&server, &Serving::new().step(&mut stream)))?;
+            .spawn(move || {
+                let outcome = Serving::new().step(&mut stream);
+                ended(&server, stream.carrier(), &outcome);
+            })?;
     }
 }
 
@@ -94,7 +100,10 @@ fn tokio(server: &Server) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             let server = server.clone();
-            tokio::spawn(async move { ended(&server, &serve(&stream).await) });
+            tokio::spawn(async move {
+                let outcome = serve(&stream).await;
+                ended(&server, stream.carrier(), &outcome);
+            });
         }
     })
 }
@@ -181,7 +190,7 @@ fn polled(server: &Server) -> io::Result<()> {
             } else if let Some((stream, serving)) = connections.get_mut(&key) {
                 let outcome = serving.step(stream);
                 if !matches!(outcome, Ok(Step::Reads | Step::Writes)) {
-                    ended(server, &outcome);
+                    ended(server, stream.carrier(), &outcome);
                     connections.remove(&key);
                 }
             }
