@@ -85,8 +85,14 @@ impl Socket {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut octets)];
+        let mut ended = false;
         let (len, returned) = loop {
             match rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags) {
+                // Linux looks for a message and then, without a lock, whether the peer has ended:
+                // what the peer sent in between is behind this end.
+                Ok(got) if got.bytes == 0 && !std::mem::replace(&mut ended, true) => {
+                    drop(control.drain());
+                }
                 Ok(got) => break (got.bytes, got.flags),
                 // A peer that went with something unread is told of once, before what it
                 // sent.

@@ -6,6 +6,7 @@ use super::{HOSTILE, LEN, memory, offer, with_hostile};
 use crate::device::{DeviceEvent, DmbToken, IsmDevice, IsmReport, RemoteDmb};
 use crate::shared::Device;
 use crate::shared::message::Message;
+use crate::shared::socket::{Received, Socket};
 
 fn vanished() -> Option<IsmReport> {
     Some(IsmReport::Event(DeviceEvent::vanished(HOSTILE)))
@@ -94,4 +95,35 @@ fn who_breaks_the_rules_is_cut_off_whatever_it_offered() {
     far.send(Message::Go { fresh: true }, None).unwrap();
     device.heed();
     assert_eq!(device.poll(), vanished());
+}
+
+/// Linux looks for a message, and if there is none for the end of the peer: a message that is
+/// sent between the two comes behind an end.
+//= SHM-012 test
+#[test]
+fn what_a_peer_sends_before_it_closes_is_received_before_its_end() {
+    const ROUNDS: u32 = 20_000;
+    let (to_sender, sockets) = std::sync::mpsc::sync_channel::<Socket>(1);
+    let sender = std::thread::spawn(move || {
+        for socket in sockets {
+            socket.send(Message::Go { fresh: false }, None).unwrap();
+        }
+    });
+    let received = |socket: &Socket| loop {
+        match socket.receive() {
+            Received::Nothing => std::hint::spin_loop(),
+            received => return received,
+        }
+    };
+    for round in 0..ROUNDS {
+        let (near, far) = Socket::pair().unwrap();
+        to_sender.send(far).unwrap();
+        let first = received(&near);
+        let is_go = matches!(first, Received::Message(Message::Go { fresh: false }, None));
+        assert!(is_go, "round {round}: {first:?}");
+        let second = received(&near);
+        assert!(matches!(second, Received::End), "round {round}: {second:?}");
+    }
+    drop(to_sender);
+    sender.join().unwrap();
 }
