@@ -39,6 +39,9 @@ const ASK: Duration = Duration::from_millis(1);
 /// Least grace of a server that has answered before.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Longest wait for the answer to an announcement.
+const MOST: Duration = Duration::from_secs(4);
+
 /// Connects to an address, and finds out what carries the connection.
 pub(crate) fn connect(
     shard: &Arc<Shard>,
@@ -312,8 +315,10 @@ impl Attempt {
             state.ask_to_accept(conn);
         }
         drop(state);
+        // The engine resets what is not decided in its time.
         let patience = Patience {
-            grace: shard.patience.grace.max(GRACE),
+            accept: shard.patience.accept.min(MOST),
+            grace: shard.patience.grace.max(GRACE).min(MOST),
             ..shard.patience
         };
         let grace = match &mut waiting.grace {
