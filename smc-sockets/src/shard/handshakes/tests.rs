@@ -149,3 +149,14 @@ fn a_listener_that_is_dropped_ends_connections_that_were_announced() {
         assert!(std::time::Instant::now() < end);
     }
 }
+
+/// However long the program is willing to wait: the engine would reset the connection.
+//= SHM-011 test
+#[test]
+fn a_connection_that_nothing_accepts_goes_on_as_tcp_before_the_engine_ends_it() {
+    let (listener, address, client) = met();
+    drop(listener);
+    let _other = rustix_listener(address);
+    let near = SmcStream::connect_on(&client, address).unwrap();
+    assert!(!near.carrier().is_smc(), "{}", near.carrier());
+}
