@@ -154,9 +154,15 @@ fn a_listener_that_is_dropped_ends_connections_that_were_announced() {
 //= SHM-011 test
 #[test]
 fn a_connection_that_nothing_accepts_goes_on_as_tcp_before_the_engine_ends_it() {
-    let (listener, address, client) = met();
-    drop(listener);
+    let (server, client) = (stack(), stack());
+    let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let near = SmcStream::connect_on(&client, address).unwrap();
+    let far = listener.accept().unwrap();
+    assert!(near.carrier().is_smc());
+    drop((listener, near));
     let _other = rustix_listener(address);
     let near = SmcStream::connect_on(&client, address).unwrap();
     assert!(!near.carrier().is_smc(), "{}", near.carrier());
+    drop(far);
 }
