@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   application threads      event loops               driver thread (one a stack)
-//!   SmcStream: read, write   EventLoop, tokio's task   timers, accepting, TCP, RNICs;
+//!   SmcStream: read, write   EventLoop, tokio's task   timers, calls, TCP, RNICs;
 //!          │                 poll shared memory        shared memory if no loop does
 //!          │        ┌──────────────┴─────────────────────────┘
 //!          ▼        ▼

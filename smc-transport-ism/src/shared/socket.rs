@@ -91,7 +91,7 @@ impl Socket {
                 // Linux looks for a message and then, without a lock, whether the peer has ended:
                 // what the peer sent in between is behind this end.
                 Ok(got) if got.bytes == 0 && !std::mem::replace(&mut ended, true) => {
-                    drop(control.drain());
+                    control.drain().for_each(drop);
                 }
                 Ok(got) => break (got.bytes, got.flags),
                 // A peer that went with something unread is told of once, before what it
