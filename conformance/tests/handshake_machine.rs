@@ -48,7 +48,8 @@ fn whatever_does_not_work_both_sides_have_one_answer() {
     //= TCPOPT-008 test
     //= RENDEZVOUS-007 test
     let explored = explore_all(Bounds::default(), |_, _| ());
-    finds(explored, 242, (75_065, 135_712, [416, 1_610, 23_343]));
+    // Of these, 806 differ only in whether a spare DMB is unregistered before its group ends.
+    finds(explored, 242, (75_871, 137_468, [416, 1_640, 23_553]));
 }
 
 #[test]
@@ -76,5 +77,6 @@ fn smcd_whatever_fails_meanwhile() {
     //= D-058 test
     let manners = [V1, V2].map(Manner::SmcD);
     let explored = explore_working(&manners, EVERYTHING, |_, _| ());
-    finds(explored, 6, (26_708, 90_594, [32, 1_788, 4_872]));
+    // 26,708 states if a spare DMB is kept as long as its group (D-057).
+    finds(explored, 6, (33_496, 114_210, [32, 2_164, 7_042]));
 }
