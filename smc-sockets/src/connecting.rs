@@ -314,20 +314,10 @@ impl Attempt {
         if !std::mem::replace(&mut waiting.has_asked, true) {
             state.ask_to_accept(conn);
         }
+        // A server that has answered decides by CLC.
+        let waits = !state.is_answered(conn);
         drop(state);
-        // The engine resets what is not decided in its time.
-        let patience = Patience {
-            accept: shard.patience.accept.min(MOST),
-            grace: shard.patience.grace.max(GRACE).min(MOST),
-            ..shard.patience
-        };
-        let grace = match &mut waiting.grace {
-            Some(grace) => grace,
-            none => none.insert(Grace::begin(patience, now)?),
-        };
-        // One that has answered decides by CLC.
-        let is_over = !shard.lock().is_answered(conn) && grace.is_over(&self.tcp, now)?;
-        if is_over {
+        if waits && self.is_given_up(&mut waiting, now)? {
             shard.met.forget(self.to);
             shard.lock().withdraw(&shard, conn);
             // The server may have answered meanwhile: it is bound to the Decline.
@@ -342,6 +332,22 @@ impl Attempt {
         waiting.next = until;
         self.stage = Stage::Announced(socket, conn, Some(waiting));
         Ok(Some(Step::Wait(Some(until))))
+    }
+
+    /// Whether no answer to an announcement is waited for any more, as the kernel shows.
+    fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
+        let shard = &self.shard;
+        // The engine resets what is not decided in its time.
+        let patience = Patience {
+            accept: shard.patience.accept.min(MOST),
+            grace: shard.patience.grace.max(GRACE).min(MOST),
+            ..shard.patience
+        };
+        let grace = match &mut waiting.grace {
+            Some(grace) => grace,
+            none => none.insert(Grace::begin(patience, now)?),
+        };
+        grace.is_over(&self.tcp, now)
     }
 
     /// Makes the descriptor that is polled for a connection that was announced.

@@ -11,12 +11,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{Answer, Outcome, Peer, Progress};
 
@@ -177,9 +175,7 @@ impl Driver {
                     }
                 }
                 Told::Timer => shard.lock().timeout(&shard),
-                Told::Bell => {
-                    let _ = rustix::io::read(&*shard.bell, &mut [0; 8]);
-                }
+                Told::Bell => shard.driver_waker.clear(),
                 Told::Device => {
                     let mut state = shard.lock();
                     if state.keeps_driver(&shard) {
@@ -191,7 +187,7 @@ impl Driver {
                 }
             }
         }
-        if shard.accepts_ahead.swap(false, Ordering::Relaxed) {
+        if shard.driver_waker.take_call() {
             for key in shard.listener_keys() {
                 if let Some(listening) = shard.listener(key) {
                     listening.accept_ahead(true, &shard);
@@ -242,23 +238,17 @@ impl Driver {
             if !listening.takes_more(&self.shard) {
                 return;
             }
-            match rustix::net::acceptfrom_with(listening.tcp(), SocketFlags::CLOEXEC) {
-                Ok((tcp, address)) => {
-                    let address = address.and_then(|at| SocketAddr::try_from(at).ok());
-                    if let Some(address) = address {
-                        self.begin(&listening, TcpStream::from(tcp), address);
-                    }
-                }
-                Err(Errno::AGAIN) => {
+            match listening.accept_tcp() {
+                Ok(Some((tcp, address))) => self.begin(&listening, tcp, address),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !listening.has_calls() {
                         listening.accept_ahead(false, &self.shard);
                     }
                     return;
                 }
-                // Of a connection that has gone meanwhile.
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 // Without a listener this one is not seen again.
-                Err(error) => drop(listening.arrived(Err(error.into()))),
+                Err(error) => drop(listening.arrived(Err(error))),
             }
         }
     }
@@ -283,12 +273,8 @@ impl Driver {
         match answer {
             Some(answer) => self.arrive(listening, tcp, address, Stage::Asked(answer)),
             None => {
-                let met = Met {
-                    listener: (listening.port(), listening.asked()),
-                    full,
-                    called: false,
-                };
-                match speaks(&shard, &tcp, address, met) {
+                let listener = (listening.port(), listening.asked());
+                match speaks_uncalled(&shard, &tcp, address, listener, full) {
                     Ok(declines) => self.arrive(listening, tcp, address, Stage::Promised(declines)),
                     Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
                 }
@@ -409,7 +395,9 @@ fn speaks(
     }
 }
 
-/// The same of a client that has not called.
+/// Whether a client that has not called speaks SMC nevertheless, and why it is to be declined, if
+/// it is. The listener is its port and whether it asked for SMC's TCP option; `full` is the limit
+/// because of which the client was not asked.
 ///
 /// # Errors
 /// Why the connection is plain TCP.
@@ -419,13 +407,13 @@ pub(crate) fn speaks_uncalled(
     client: SocketAddr,
     listener: (u16, Result<(), NotAsked>),
     full: Option<Limit>,
-) -> Result<(), Cause> {
+) -> Result<Option<Cause>, Cause> {
     let met = Met {
         listener,
         full,
         called: false,
     };
-    speaks(shard, tcp, client, met).map(|_| ())
+    speaks(shard, tcp, client, met)
 }
 
 /// Hands out a connection that is plain TCP.
@@ -448,7 +436,7 @@ fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, pee
             if let Some(ticket) = &arrival.ticket {
                 ticket.negotiates(conn);
             }
-            state.enter(conn, socket.clone(), peer, Some(arrival));
+            state.enter_accepted(conn, socket.clone(), peer, arrival);
             shard.watch(conn, &socket);
             state.look_at_tcp(conn, shard.now());
         }

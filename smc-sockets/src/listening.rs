@@ -292,16 +292,11 @@ impl Listening {
             if self.is_drivers || self.queue().held || shard.has_many_handed_over() {
                 return None;
             }
-            let (tcp, address) = match rustix::net::acceptfrom_with(&self.tcp, SocketFlags::CLOEXEC)
-            {
-                Ok((tcp, address)) => (TcpStream::from(tcp), address),
-                Err(Errno::AGAIN) => return None,
-                // Of a connection that has gone meanwhile.
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
-                Err(error) => return Some(Err(error.into())),
-            };
-            let Some(address) = address.and_then(|at| SocketAddr::try_from(at).ok()) else {
-                continue;
+            let (tcp, address) = match self.accept_tcp() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) => return Some(Err(error)),
             };
             let Some(tcp) = self.accept_announced(shard, tcp, address) else {
                 shard.spin_for_handshake(ACCEPT, |_| !self.queue().ready.is_empty());
@@ -311,6 +306,21 @@ impl Listening {
                 Ok(socket) => return Some(Ok((socket, address))),
                 Err(tcp) => shard.hand_over(self, tcp, address),
             }
+        }
+    }
+
+    /// Takes the next connection of TCP; `None` if it has gone meanwhile.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none; others of the operating system.
+    pub(crate) fn accept_tcp(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        match rustix::net::acceptfrom_with(&self.tcp, SocketFlags::CLOEXEC) {
+            Ok((tcp, address)) => {
+                let address = address.and_then(|at| SocketAddr::try_from(at).ok());
+                Ok(address.map(|address| (tcp.into(), address)))
+            }
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -333,7 +343,7 @@ impl Listening {
         }
         let full = (!shard.has_place()).then_some(shard.limit);
         match driver::speaks_uncalled(shard, &tcp, address, (self.port, self.asked), full) {
-            Ok(()) => Err(tcp),
+            Ok(_) => Err(tcp),
             Err(cause) => {
                 let carrier = Some(Carrier::tcp(cause));
                 Ok(Arc::new(Socket::new(tcp, carrier, shard.spin)))

@@ -6,6 +6,7 @@
 mod attention;
 mod clc;
 mod data;
+mod driver_waker;
 mod ending;
 mod enlisting;
 mod events;
@@ -27,8 +28,8 @@ pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
+use driver_waker::DriverWaker;
 use transports::Transports;
 
 /// By this EID processes that use this crate know that they belong together. Who can name
@@ -76,8 +78,7 @@ pub(crate) struct Shard {
     /// The device's descriptor, which the poller has.
     device: OwnedFd,
     timer: OwnedFd,
-    /// Wakes the driver.
-    pub(crate) bell: Arc<OwnedFd>,
+    pub(crate) driver_waker: Arc<DriverWaker>,
     origin: std::time::Instant,
     /// The same by the clock of [`Self::coarse`].
     coarse_origin: i64,
@@ -112,8 +113,6 @@ pub(crate) struct Shard {
     pub(crate) pairs: bool,
     /// Bytes of a connection's DMB, unless its program wishes another.
     dmb: u64,
-    /// A client has asked to be accepted: for the driver.
-    pub(crate) accepts_ahead: Arc<AtomicBool>,
     /// Accepted connections for the driver to go on with.
     handed_over: Mutex<Vec<HandedOver>>,
     /// How long polling for the next message of a handshake pays.
@@ -204,15 +203,12 @@ impl Shard {
         let device = rustix::io::dup(transports.descriptor())?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        let bell = Arc::new(rustix::event::eventfd(0, flags)?);
-        let accepts_ahead = Arc::new(AtomicBool::new(false));
-        let helper = handshakes::Helper::new(bell.clone(), accepts_ahead.clone());
+        let driver_waker = Arc::new(DriverWaker::new()?);
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (fd, token) in [
-            (&device, Token::Device),
-            (&timer, Token::Timer),
-            (&bell, Token::Bell),
+            (device.as_fd(), Token::Device),
+            (timer.as_fd(), Token::Timer),
+            (driver_waker.as_fd(), Token::Bell),
         ] {
             epoll::add(&poller, fd, token.data(), EventFlags::IN)?;
         }
@@ -235,11 +231,11 @@ impl Shard {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
         Ok(Arc::new(Self {
-            state: Mutex::new(State::new(engine, transports, helper)),
+            state: Mutex::new(State::new(engine, transports, driver_waker.clone())),
             poller,
             device,
             timer,
-            bell,
+            driver_waker,
             origin: std::time::Instant::now(),
             coarse_origin: nanoseconds(ClockId::Monotonic),
             patience: settings.patience,
@@ -260,7 +256,6 @@ impl Shard {
             locked_each,
             pairs,
             dmb,
-            accepts_ahead,
             handed_over: Mutex::default(),
             setup_spin: Mutex::new(SpinBudget::new(spin)),
             met: Met::default(),
@@ -390,8 +385,7 @@ impl Shard {
 
     /// Wakes the driver.
     pub(crate) fn ring(&self) {
-        // If it is full, it wakes as well.
-        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        self.driver_waker.wake();
     }
 
     /// Waits in the driver for what happens on a connection's TCP.

@@ -44,7 +44,7 @@ const ATTEMPTS: usize = 16;
 /// does not ask for them are told late by this.
 const RECESS: Duration = Duration::from_millis(5);
 
-/// The same while event loops sleep until the device wakes them: what arrives for them waits
+/// How long the device may stay awake while event loops sleep: what arrives for them waits
 /// this long at most if the thread that kept the device awake does something else.
 const SHORT_RECESS: Duration = Duration::from_micros(200);
 
@@ -90,7 +90,7 @@ impl Attention {
     /// Whether a thread, a loop or a connection needs to be woken by what happens.
     #[inline]
     fn is_urgent(&self) -> bool {
-        self.threads + self.connections + self.parked_loops > 0
+        self.must_park() || self.parked_loops > 0
     }
 
     /// Whether a thread or a connection needs to be woken by what happens, so that the device
@@ -329,7 +329,7 @@ impl State {
     pub(super) fn used_by_loop(&mut self, shard: &Shard, now: Instant, guarded: bool) {
         let at = &mut self.attention;
         at.used = true;
-        let others = at.loops > 1 || at.threads + at.connections > 0;
+        let others = at.loops > 1 || at.must_park();
         if at.recess.is_none() && (guarded || others) {
             at.recess = Some(now.after(RECESS));
             self.arm(shard, now);

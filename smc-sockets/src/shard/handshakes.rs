@@ -16,7 +16,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{ClcProgress, TcpEvent};
@@ -27,6 +26,7 @@ use smc_transport_ism::shared::pairing::Peer;
 use smc_transport_ism::shared::{Announced, HANDSHAKES, HandshakeId};
 
 use super::{Place, Shard, State};
+use crate::carrier::{Carrier, Cause};
 use crate::listening::Arrival;
 use crate::opening;
 use crate::socket::Socket;
@@ -133,15 +133,19 @@ impl State {
         (arrival, place): (Arrival, Place),
     ) {
         let now = shard.now();
-        let Announced { id, peer, proposal } = announced;
         let from = arrival.address().ip();
         let local = socket.tcp.local_addr().map_or(from, |at| at.ip());
         let options = self.options(local, from, &socket.tcp);
         let cookie = rustix::net::sockopt::socket_cookie(&socket.tcp);
-        socket.status().place = Some(place);
         let (Ok(conn), Ok(cookie)) = (self.engine.listen(now, options), cookie) else {
+            // There is a place for each: the engine has no other reason to refuse one.
+            self.decline_announcement(shard, &announced);
+            socket.decided(Carrier::tcp(Cause::Limit(shard.limit)));
+            arrival.deliver(socket.clone());
             return;
         };
+        socket.status().place = Some(place);
+        let Announced { id, peer, proposal } = announced;
         if let Some(ticket) = &arrival.ticket {
             ticket.negotiates(conn);
         }
@@ -258,13 +262,17 @@ impl State {
     #[cold]
     pub(super) fn receive_handshakes(&mut self, now: Instant) {
         if self.transports.ism.device_mut().take_calls_to_accept() {
-            self.helper.call();
+            self.driver_waker.call_to_accept();
         }
         for conn in self.handshakes.clone() {
             while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
                 let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
                     break;
                 };
+                let entry = self.entry(conn).filter(|at| at.arrival.is_some());
+                if let Some(peer) = entry.and_then(|at| at.peer) {
+                    self.receive_clc_of(peer, now);
+                }
                 if self.is_verified(conn, clc.cookie) {
                     self.engine_clc(conn, &clc.bytes, now);
                 } else {
@@ -326,24 +334,3 @@ impl State {
 
 #[cfg(test)]
 mod tests;
-
-/// Has the driver accept what waits at the listeners.
-pub(super) struct Helper {
-    bell: Arc<std::os::fd::OwnedFd>,
-    called: Arc<std::sync::atomic::AtomicBool>,
-}
-
-impl Helper {
-    pub(super) fn new(
-        bell: Arc<std::os::fd::OwnedFd>,
-        called: Arc<std::sync::atomic::AtomicBool>,
-    ) -> Self {
-        Self { bell, called }
-    }
-
-    fn call(&self) {
-        self.called.store(true, Ordering::Relaxed);
-        // If it is full, it wakes as well.
-        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
-    }
-}

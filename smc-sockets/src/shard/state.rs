@@ -14,7 +14,8 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Owners, Peer};
 
 use super::attention::Attention;
-use super::handshakes::{Handshake, Helper};
+use super::driver_waker::DriverWaker;
+use super::handshakes::Handshake;
 use super::transports::Transports;
 use crate::listening::Arrival;
 use crate::socket::Socket;
@@ -41,9 +42,12 @@ pub(crate) struct State {
     pub(super) wakes: Vec<Waker>,
     /// Connections whose CLC messages go over shared memory, until they are decided.
     pub(super) handshakes: Vec<ConnId>,
+    /// Connections that were accepted and whose CLC messages come over TCP, until they are
+    /// decided.
+    negotiating: Vec<ConnId>,
     /// Asks the kernel for the other ends of their TCP connections.
     pub(super) owners: Option<Owners>,
-    pub(super) helper: Helper,
+    pub(super) driver_waker: Arc<DriverWaker>,
 }
 
 /// A connection of the endpoint.
@@ -61,7 +65,11 @@ pub(super) struct Entry {
 }
 
 impl State {
-    pub(super) fn new(engine: Endpoint<Owned>, transports: Transports, helper: Helper) -> Self {
+    pub(super) fn new(
+        engine: Endpoint<Owned>,
+        transports: Transports,
+        driver_waker: Arc<DriverWaker>,
+    ) -> Self {
         Self {
             engine,
             transports,
@@ -74,8 +82,9 @@ impl State {
             goodbye: None,
             wakes: Vec::new(),
             handshakes: Vec::new(),
+            negotiating: Vec::new(),
             owners: Owners::open().ok(),
-            helper,
+            driver_waker,
         }
     }
 
@@ -121,6 +130,40 @@ impl State {
             });
         }
         self.set_urgent(conn, true);
+    }
+
+    /// Enters a connection that was accepted and whose CLC messages come over TCP.
+    pub(crate) fn enter_accepted(
+        &mut self,
+        conn: ConnId,
+        socket: Arc<Socket>,
+        peer: Option<Peer>,
+        arrival: Arrival,
+    ) {
+        self.enter(conn, socket, peer, Some(arrival));
+        self.decided_are_removed();
+        self.negotiating.push(conn);
+    }
+
+    fn decided_are_removed(&mut self) {
+        let mut negotiating = std::mem::take(&mut self.negotiating);
+        negotiating.retain(|conn| self.entry(*conn).is_some_and(|at| at.arrival.is_some()));
+        self.negotiating = negotiating;
+    }
+
+    /// Receives the CLC messages that a peer has sent over TCP so far, for connections that are
+    /// not decided: those that its program made first are then decided first.
+    //= SHM-069
+    pub(super) fn receive_clc_of(&mut self, peer: Peer, now: Instant) {
+        if self.negotiating.is_empty() {
+            return;
+        }
+        self.decided_are_removed();
+        for conn in self.negotiating.clone() {
+            if self.entry(conn).is_some_and(|at| at.peer == Some(peer)) {
+                self.look_at_tcp(conn, now);
+            }
+        }
     }
 
     /// The connection with this place and generation.

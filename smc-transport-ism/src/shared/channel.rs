@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::device::is_own_user;
 use super::handshakes::{self, Handshakes};
 use super::kept::Kept;
 use super::message::Message;
@@ -274,7 +275,7 @@ impl Channel {
     /// of the kind that [`SharedRegion::open`] maps, and the first.
     //= SHM-065
     fn take_handshakes(&mut self, ring: Ring, fd: &OwnedFd) -> bool {
-        if !handshakes::is_own(self.uid) || ring.slot >= SLOTS {
+        if !is_own_user(self.uid) || ring.slot >= SLOTS {
             return false;
         }
         match SharedRegion::open(fd, handshakes::LENGTH) {

@@ -23,7 +23,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::device::Device;
+use super::device::{Device, is_own_user};
 use super::message::Message;
 use super::pairing::{Peer, belongs};
 use crate::device::{DeviceEvent, IsmReport};
@@ -51,10 +51,12 @@ const ABANDONED: Duration = Duration::from_secs(30);
 pub const HANDSHAKES: u32 = 0x534d_4343;
 /// The word of the index that counts how often the peer has asked to be accepted.
 const CALLS: u32 = (8 * (2 + SLOTS)) as u32;
+/// The word of the index that is 1 once the peer has mapped the file, so that it can answer.
+const MAPPED: u32 = CALLS + 8;
 /// Stands for the handshakes among the DMBs that a peer rings for.
 pub(super) const RUNG: Key = (u32::MAX, u32::MAX);
 
-const _: () = assert!(8 * (3 + SLOTS) <= INDEX);
+const _: () = assert!(8 * (4 + SLOTS) <= INDEX);
 
 /// A handshake over shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +109,7 @@ pub(super) struct Handshakes {
     servers: Vec<Slot>,
     /// Slots of clients that are not in use.
     free: Vec<usize>,
-    /// Those whose server may have something to read there yet.
+    /// Slots of clients, no more in use, that a server may still read.
     closing: VecDeque<(Instant, usize)>,
     last: u32,
     /// Announcements of this side that wait.
@@ -116,12 +118,6 @@ pub(super) struct Handshakes {
     is_rung: bool,
     /// How often the peer has asked to be accepted, as far as that is known here.
     calls: u64,
-}
-
-/// Whether a peer of this user has such files: both sides come to the same.
-//= SHM-065
-pub(super) fn is_own(uid: u32) -> bool {
-    uid == rustix::process::geteuid().as_raw()
 }
 
 /// Where a slot is in the file: those of messages that clients send come first.
@@ -173,11 +169,23 @@ impl Handshakes {
         if self.theirs.is_some() {
             return false;
         }
+        // The peer announces nothing before.
+        let _ = region.unit(MAPPED).map(|at| at.store(1, Ordering::Release));
         self.theirs = Some((region, ring));
         self.clients = vec![Slot::default(); SLOTS];
         // The lowest first, so that few pages are touched.
         self.free = (0..SLOTS).rev().collect();
         true
+    }
+
+    /// Whether this side can announce connections, and the peer can answer: each has mapped the
+    /// file that the other one has sent.
+    fn are_mutual(&self) -> bool {
+        let is_mapped = |ours: &SharedRegion| {
+            let unit = ours.unit(MAPPED);
+            unit.is_ok_and(|at| at.load(Ordering::Acquire) != 0)
+        };
+        self.theirs.is_some() && self.ours.as_ref().is_some_and(is_mapped)
     }
 
     /// The peer has rung for handshakes; whether that is not known yet.
@@ -282,22 +290,33 @@ impl Device {
     //= SHM-065
     pub(super) fn offer_handshakes(&mut self, key: Key) {
         if let Some(channel) = self.channels.at_mut(key)
-            && is_own(channel.uid)
+            && is_own_user(channel.uid)
         {
             channel.offer_handshakes();
             self.after_send(key);
         }
     }
 
+    /// The channel over which connections can be announced to a peer.
+    fn announcing(&self, peer: &Peer) -> Option<Key> {
+        //= SHM-065
+        let can = |at: &Channel| at.owner() == *peer && at.handshakes.are_mutual();
+        let found = self.channels.iter().find(|(_, at)| can(at));
+        found.map(|(key, _)| key)
+    }
+
+    /// Whether connections can be announced to a peer: each side has mapped the file that the
+    /// other one has sent.
+    #[must_use]
+    pub fn can_announce(&self, peer: &Peer) -> bool {
+        self.announcing(peer).is_some()
+    }
+
     /// Announces to a peer that the TCP socket with this cookie will be connected to it, and
     /// proposes. `None` if it cannot be announced there.
     //= SHM-066
     pub fn announce(&mut self, peer: &Peer, cookie: u64, proposal: &[u8]) -> Option<HandshakeId> {
-        let can = |at: &Channel| {
-            at.owner() == *peer && at.handshakes.theirs.is_some() && at.handshakes.ours.is_some()
-        };
-        let found = self.channels.iter().find(|(_, at)| can(at));
-        let channel = found.map(|(key, _)| key)?;
+        let channel = self.announcing(peer)?;
         let handshakes = &mut self.channels.at_mut(channel)?.handshakes;
         if proposal.len() > MESSAGE {
             return None;
@@ -335,7 +354,9 @@ impl Device {
     /// which is `uid`'s, as the kernel says of the other end.
     //= SHM-067
     pub fn take_announcement(&mut self, cookie: u64, uid: u32) -> Option<Announced> {
-        let may = |at: &Channel| belongs(at.uid, uid) && is_own(at.uid);
+        let may = |at: &Channel| {
+            belongs(at.uid, uid) && is_own_user(at.uid) && at.handshakes.theirs.is_some()
+        };
         let peers = self.channels.iter().filter(|(_, at)| may(at));
         let found = { peers }.find_map(|(key, at)| Some((key, at.handshakes.find(cookie)?)));
         let (channel, slot) = found?;

@@ -34,13 +34,13 @@ fn peer(device: &Device) -> Peer {
     device.channels.iter().next().unwrap().1.owner()
 }
 
-/// The device is told that the peer rang for handshakes, once.
+/// The device reports once that the peer rang for handshakes.
 fn is_rung(device: &mut Device) -> bool {
     let gid = peer(device).gid;
     let event = IsmReport::Event(DeviceEvent::software(gid, HANDSHAKES, 0));
-    let told = device.poll();
-    assert!(told.is_none() || told == Some(event));
-    told.is_some()
+    let report = device.poll();
+    assert!(report.is_none() || report == Some(event));
+    report.is_some()
 }
 
 //= SHM-066 test
@@ -79,6 +79,29 @@ fn a_handshake_takes_two_messages_of_the_client_and_one_of_the_server() {
         assert_eq!(server.receive_clc(announced.id), None);
         server.end_handshake(announced.id);
     }
+}
+
+/// A server that has not read the client's file from the channel yet could not answer.
+//= SHM-065 test
+#[test]
+fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
+    let (mut client, mut server) = joined();
+    for device in [&mut client, &mut server] {
+        let key = device.channels.iter().next().unwrap().0;
+        device.offer_handshakes(key);
+    }
+    client.heed();
+    assert_eq!(client.poll(), None, "the client has the server's file");
+    let to = peer(&client);
+    assert!(!client.can_announce(&to));
+    assert_eq!(client.announce(&to, 1, b"proposal"), None);
+    server.heed();
+    assert_eq!(server.poll(), None, "the server has the client's file");
+    assert!(client.can_announce(&to));
+    let id = client.announce(&to, 1, b"proposal").unwrap();
+    let announced = server.take_announcement(1, own()).unwrap();
+    assert!(server.send_clc(announced.id, 7, b"accept"));
+    assert_eq!(client.receive_clc(id).unwrap().bytes, b"accept");
 }
 
 /// The last message of a client stays until the server has read it.
@@ -150,15 +173,22 @@ fn what_a_peer_writes_at_random_is_no_announcement() {
     }
     assert!(device.take_announcement(5, own()).is_none());
     region.copy_in(4112, &488_u64.to_ne_bytes()).unwrap();
+    // A peer that has sent no file could not be answered.
+    assert!(device.take_announcement(5, own()).is_none());
+    let (slot, generation) = (0, 1);
+    let file = memory(LENGTH);
+    let message = Message::Handshakes { slot, generation };
+    far.send(message, Some(file.as_fd())).unwrap();
+    device.heed();
+    assert_eq!(device.poll(), None);
     let announced = device.take_announcement(5, own()).unwrap();
     assert_eq!(
         (announced.proposal.len(), announced.peer.gid),
         (488, HOSTILE)
     );
-    // To a peer that has sent no file, nothing is announced.
-    let to = announced.peer;
-    assert!(!device.send_clc(announced.id, 5, b"accept"));
-    assert_eq!(device.announce(&to, 1, b"proposal"), None);
+    assert!(device.send_clc(announced.id, 5, b"accept"));
+    // A peer that has not mapped this side's file could not answer.
+    assert_eq!(device.announce(&announced.peer, 1, b"proposal"), None);
 }
 
 /// Strangers have no such files, nor may any peer send a second one or one of another kind.
