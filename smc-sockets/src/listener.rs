@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -17,6 +18,11 @@ use crate::discovery::NotAsked;
 use crate::listening::Listening;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+
+/// Longest time that the drop of a listener waits for the driver, which may be accepting from it.
+const ACCEPTING: Duration = Duration::from_millis(100);
+/// Pause between two checks of that.
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// A TCP listener whose connections become SMC where the client's process can, and stay
 /// TCP where not.
@@ -250,6 +256,11 @@ impl Drop for Shared {
         self.stack.shard().delist(&self.listening);
         for (socket, _) in self.listening.close() {
             drop(SmcStream::new(self.stack.clone(), socket));
+        }
+        // The driver may be accepting from it: the address is free once that is over.
+        let end = Instant::now() + ACCEPTING;
+        while Arc::strong_count(&self.listening) > 1 && Instant::now() < end {
+            std::thread::sleep(PAUSE);
         }
     }
 }

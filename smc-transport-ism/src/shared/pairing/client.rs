@@ -16,6 +16,9 @@ use crate::shared::socket::{Received, Socket};
 
 /// Most listeners of one port that are told.
 pub const MAX_LISTENERS: usize = 64;
+/// Least number of times that the kernel is asked within the grace: on a busy machine, on which
+/// this process is late as well, the grace is longer.
+const QUESTIONS: u32 = 8;
 /// First pause between two questions to the kernel; they double up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
 
@@ -53,8 +56,9 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 struct Since {
     began: Instant,
-    /// When the connection was first seen to be where no answer can come from later.
-    settled: Option<Instant>,
+    /// When the connection was first seen to be where no answer can come from later, and how
+    /// often it was seen there.
+    settled: Option<(Instant, u32)>,
 }
 
 /// How long the answer to an announcement over shared memory is waited for.
@@ -353,10 +357,10 @@ fn ask(
     if !end.held && end.established {
         return Ok((waited < patience.accept).then_some(since));
     }
-    let settled = since.settled.unwrap_or(now);
-    let graceful = now - settled < patience.grace;
+    let (settled, asked) = since.settled.unwrap_or((now, 0));
+    let graceful = now - settled < patience.grace || asked < QUESTIONS;
     Ok(graceful.then_some(Since {
-        settled: Some(settled),
+        settled: Some((settled, asked + 1)),
         ..since
     }))
 }
