@@ -2,7 +2,7 @@
  * slot pair, used for ROUNDS connections one after another.
  *
  * The connection of a round is accepted by the process that the client announced it to, by
- * another process that knows nothing of SMC, or by nobody before the client has given up. A
+ * another process that knows nothing of SMC, or by no process before the client has given up. A
  * hostile process that has the slot may answer for a connection that it does not hold.
  *
  * Checked: both ends come to the same carrier; every byte of the application arrives once, over

@@ -42,7 +42,8 @@ pub(crate) fn until_done<T>(
     until_done_by(shard, socket, direction, nonblocking, since, attempt)
 }
 
-/// As [`until_done`], by a call that waits or not.
+/// Attempts to read or write until that is done, or once if the call is `nonblocking`, whatever
+/// the stream is.
 #[inline]
 pub(crate) fn until_done_by<T>(
     shard: &Arc<Shard>,

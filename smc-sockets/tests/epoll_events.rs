@@ -67,7 +67,7 @@ enum Step {
 
 use Step::*;
 
-const STORIES: &[&[Step]] = &[
+const SEQUENCES: &[&[Step]] = &[
     // Bytes that arrive are an edge each time, those that are left are none.
     &[
         PeerWrites(10),
@@ -179,7 +179,7 @@ impl<S: Stream> Run<S> {
 fn run<S: Stream>(
     (this, peer): (S, S),
     mode: EventFlags,
-    story: &[Step],
+    sequence: &[Step],
     expected: Option<&[EventFlags]>,
 ) -> Vec<EventFlags> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
@@ -192,7 +192,7 @@ fn run<S: Stream>(
         epoll,
     };
     let mut seen = Vec::new();
-    for (number, step) in [Nothing].iter().chain(story).enumerate() {
+    for (number, step) in [Nothing].iter().chain(sequence).enumerate() {
         run.take(*step);
         let wanted = expected.map(|all| all[number]);
         let begin = Instant::now();
@@ -239,10 +239,10 @@ fn smc() -> (SmcStream, SmcStream) {
 }
 
 fn are_those_of_tcp(mode: EventFlags) {
-    for story in STORIES {
-        let over_tcp = run(tcp(), mode, story, None);
-        let over_smc = run(smc(), mode, story, Some(&over_tcp));
-        assert_eq!(over_smc, over_tcp, "{story:?}");
+    for sequence in SEQUENCES {
+        let over_tcp = run(tcp(), mode, sequence, None);
+        let over_smc = run(smc(), mode, sequence, Some(&over_tcp));
+        assert_eq!(over_smc, over_tcp, "{sequence:?}");
     }
 }
 

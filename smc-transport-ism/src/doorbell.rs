@@ -328,7 +328,7 @@ pub(crate) struct Listener {
 enum News {
     None,
     One(Ring),
-    /// The groups and leaves tell which.
+    /// The groups and leaves show which.
     Several,
 }
 

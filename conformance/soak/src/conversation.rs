@@ -49,9 +49,9 @@ impl Request {
 /// How far an end got before it had to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// It waits until there are bytes to read.
+    /// Waits until there are bytes to read.
     Reads,
-    /// It waits until there is room to write.
+    /// Waits until there is room to write.
     Writes,
     /// A client has the whole answer; a server has seen the end of the stream.
     Over,

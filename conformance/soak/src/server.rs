@@ -63,7 +63,7 @@ pub(crate) fn run(server: &Server) -> io::Result<()> {
     }
 }
 
-/// Notes how a connection ended: clients end them in every way, but nobody changes bytes.
+/// Notes how a connection ended: clients end connections in every way, and bytes are never changed.
 fn ended(server: &Server, carrier: &Carrier, outcome: &io::Result<Step>) {
     if let Err(error) = outcome
         && let Some(what) = Wrong::of(error)

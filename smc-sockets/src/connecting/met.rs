@@ -32,7 +32,7 @@ impl Met {
         all.insert(address, peer);
     }
 
-    /// It does not answer there any more.
+    /// The peer does not answer at this address any more.
     pub(super) fn forget(&self, address: SocketAddr) {
         self.lock().remove(&address);
     }

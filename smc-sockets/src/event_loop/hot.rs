@@ -35,7 +35,8 @@ const ALONE: Duration = Duration::from_micros(10);
 pub(crate) const GAP: Duration = Duration::from_micros(300);
 /// How long a contended CPU is not polled on after a [`GAP`]: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(640));
-/// The same if more threads run than there are CPUs.
+/// How long CPUs are not polled on because more threads run than there are: at first, and at
+/// most.
 const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 /// Pause between two counts of the running threads.
 const COUNT_EVERY: Duration = Duration::from_millis(1);

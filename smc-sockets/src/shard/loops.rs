@@ -41,7 +41,7 @@ pub(crate) enum Turn {
     /// Runs its tasks and polls its other descriptors, without waiting for them, before it
     /// takes the next turn.
     Pause,
-    /// As [`Self::Pause`], but calls [`Attachment::yield_cpu`] first.
+    /// Calls [`Attachment::yield_cpu`], then goes on as for [`Self::Pause`].
     Yield,
     /// Sleeps until the device's descriptor is readable: the device is parked.
     Parked,

@@ -38,7 +38,8 @@ impl SmcStream {
         self.pass_decline_by(wanted, self.socket().is_nonblocking())
     }
 
-    /// As [`Self::pass_decline`], by a call that waits or not.
+    /// Passes over the peer's Decline as [`Self::pass_decline`] does, in a call that is
+    /// `nonblocking` or not, whatever the stream is.
     pub(super) fn pass_decline_by(&self, wanted: usize, nonblocking: bool) -> io::Result<()> {
         let socket = self.socket();
         if wanted > 0 && !socket.opening.is_over() {

@@ -125,7 +125,7 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
     let descriptor = match catch_unwind(AssertUnwindSafe(register)) {
         Ok(Ok(descriptor)) => descriptor,
         Ok(Err(_)) => return false,
-        // tokio has no other way to tell.
+        // tokio panics if its runtime has no I/O.
         Err(_) => {
             if without_io.len() >= MOST_WITHOUT_IO {
                 without_io.remove(0);

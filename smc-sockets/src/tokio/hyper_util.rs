@@ -25,7 +25,7 @@ use crate::stack::Stack;
 /// # let _: Client<_, Empty<Bytes>> = client;
 /// ```
 ///
-/// It knows `http` only: TLS goes on top of it.
+/// Only the scheme `http` is supported: TLS goes on top of the stream.
 #[derive(Clone, Debug, Default)]
 pub struct SmcConnector {
     stack: Option<Stack>,

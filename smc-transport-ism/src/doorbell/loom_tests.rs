@@ -80,35 +80,35 @@ impl Shared {
     }
 
     /// The next ring; sleeps, as the device does, if there is none.
-    fn wait(&self, heard: &mut Listener) -> Ring {
-        self.wait_below(heard, &mut Page(None), 2)
+    fn wait(&self, listener: &mut Listener) -> Ring {
+        self.wait_below(listener, &mut Page(None), 2)
     }
 
     /// The page, once it was sent; `page` is what there was of it before.
-    fn take_page(&self, heard: &mut Listener, page: &mut Page, slots: u32) {
+    fn take_page(&self, listener: &mut Listener, page: &mut Page, slots: u32) {
         let sent = *self.sent.lock().unwrap();
         if page.0.is_some() {
             return;
         }
         if let Some(rung) = sent {
             if rung {
-                heard.add_rung_page(&self.ringer, 0, slots);
+                listener.add_rung_page(&self.ringer, 0, slots);
             }
             *page = Page(Some(Arc::clone(&self.page)));
         }
     }
 
-    fn wait_below(&self, heard: &mut Listener, page: &mut Page, slots: u32) -> Ring {
+    fn wait_below(&self, listener: &mut Listener, page: &mut Page, slots: u32) -> Ring {
         loop {
             if slots > FAR {
-                self.take_page(heard, page, slots);
+                self.take_page(listener, page, slots);
             }
-            if let Some(ring) = heard.next(&self.ringer, page, slots) {
+            if let Some(ring) = listener.next(&self.ringer, page, slots) {
                 return ring;
             }
             let seen = self.ringer.wakes().load(Ordering::Acquire);
             self.listener.park(self.bed);
-            if let Some(ring) = heard.next(&self.ringer, page, slots) {
+            if let Some(ring) = listener.next(&self.ringer, page, slots) {
                 self.listener.unpark();
                 return ring;
             }
@@ -139,10 +139,10 @@ fn no_ring_is_slept_through_in(bed: Bed) {
             ringer.move_and_ring(&mut waker, 0, 1);
             ringer.move_and_ring(&mut waker, 0, 2);
         });
-        let mut heard = Listener::new();
+        let mut listener = Listener::new();
         let mut last = 0;
         while last < 2 {
-            assert_eq!(shared.wait(&mut heard).slot, 0);
+            assert_eq!(shared.wait(&mut listener).slot, 0);
             let now = shared.moved[0].load(Ordering::Relaxed);
             assert!(now > 0, "what was moved before a ring is there");
             last = now;
@@ -161,14 +161,14 @@ fn two_slots_are_told_apart_and_none_is_lost() {
             ringer.move_and_ring(&mut waker, 0, 1);
             ringer.move_and_ring(&mut waker, 1, 1);
         });
-        let mut heard = Listener::new();
+        let mut listener = Listener::new();
         let mut rang = [false; 2];
         while rang != [true; 2] {
-            let ring = shared.wait(&mut heard);
+            let ring = shared.wait(&mut listener);
             assert_eq!(shared.moved[ring.slot as usize].load(Ordering::Relaxed), 1);
             rang[ring.slot as usize] = true;
         }
-        assert_eq!(heard.next(&shared.ringer, &Page(None), 2), None);
+        assert_eq!(listener.next(&shared.ringer, &Page(None), 2), None);
         thread.join().unwrap();
     });
 }
@@ -204,10 +204,10 @@ fn no_ring_in_a_further_page_is_slept_through() {
                     ringer.move_and_ring_in(&page, &mut waker, FAR + at, 1);
                 }
             });
-            let (mut heard, mut page) = (Listener::new(), Page(None));
+            let (mut listener, mut page) = (Listener::new(), Page(None));
             let mut rang = [false; 2];
             while rang != [true; 2] {
-                let slot = shared.wait_below(&mut heard, &mut page, FAR + 2).slot;
+                let slot = shared.wait_below(&mut listener, &mut page, FAR + 2).slot;
                 let moved = shared.moved[slot as usize].load(Ordering::Relaxed);
                 // Without the page a slot may be taken for rung that was not.
                 rang[(slot - FAR) as usize] |= moved == 1;
@@ -234,13 +234,13 @@ fn both_sides_may_sleep_in(one: Bed, two: Bed) {
         let (there, back) = (Shared::new(one), Shared::new(two));
         let (to, from) = (Arc::clone(&back), Arc::clone(&there));
         let thread = thread::spawn(move || {
-            let (mut waker, mut heard) = (Waker::default(), Listener::new());
-            from.wait(&mut heard);
+            let (mut waker, mut listener) = (Waker::default(), Listener::new());
+            from.wait(&mut listener);
             to.move_and_ring(&mut waker, 0, 1);
         });
-        let (mut waker, mut heard) = (Waker::default(), Listener::new());
+        let (mut waker, mut listener) = (Waker::default(), Listener::new());
         there.move_and_ring(&mut waker, 0, 1);
-        back.wait(&mut heard);
+        back.wait(&mut listener);
         assert_eq!(back.moved[0].load(Ordering::Relaxed), 1);
         thread.join().unwrap();
     });

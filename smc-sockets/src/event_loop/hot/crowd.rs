@@ -14,7 +14,7 @@ struct Running {
     cpus: u32,
 }
 
-/// Whether more threads run than there are CPUs; false if the kernel does not tell.
+/// Whether more threads run than there are CPUs; false if the kernel does not report that.
 pub(crate) fn is_crowded() -> bool {
     static RUNNING: Once = Once::new();
     count(&RUNNING, Running::open)

@@ -100,7 +100,7 @@ fn who_dies_before_connecting_is_not_kept() {
         let tcp = socket(world.address());
         let gid = world.client.facts().gid;
         let call = Call::announce(&tcp, world.address(), gid, PATIENT).unwrap();
-        call.expect("somebody to call")
+        call.expect("a listener to call")
     };
     // One has gone when the next connection is accepted, and one goes after that.
     drop(announce(&world));

@@ -43,11 +43,11 @@ fn a_claim_must_name_the_very_socket() {
         );
         assert!(
             matches!(caller.receive(), Received::End),
-            "it was not told to go on"
+            "it was not asked to go on"
         );
         let _ = listener.accept();
     }
-    // Not even the right one, before somebody has accepted the connection.
+    // Not even the right one, before the connection is accepted.
     let (tcp, call) = connect(to, gid, PATIENT);
     let caller = Socket::new(rustix::net::accept_with(&liar, Socket::FLAGS).unwrap());
     let kernel = super::super::kernel::Kernel::open().unwrap();

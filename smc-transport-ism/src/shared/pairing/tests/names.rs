@@ -77,26 +77,26 @@ fn a_name_that_was_taken_in_advance_keeps_no_listener_from_pairing() {
 fn a_survey_tells_who_listens_and_calls_nobody() {
     let plain = listening("127.0.0.1:0");
     let address = plain.local_addr().unwrap();
-    let told = |all, named| {
+    let expected = |all, named| {
         Some(Listeners {
             all,
             named,
             foreign: None,
         })
     };
-    assert_eq!(survey(address).unwrap(), told(1, 0));
+    assert_eq!(survey(address).unwrap(), expected(1, 0));
     let mut world = World::new("127.0.0.1:0");
-    assert_eq!(survey(world.address()).unwrap(), told(1, 1));
+    assert_eq!(survey(world.address()).unwrap(), expected(1, 1));
     // Another member of the group that has no name.
     let member = listening(&world.address().to_string());
-    assert_eq!(survey(world.address()).unwrap(), told(2, 1));
+    assert_eq!(survey(world.address()).unwrap(), expected(2, 1));
     drop(member);
     let (accepted, _call) = world.connect(PATIENT);
     let _ = world.accept();
-    // Nobody but the client has called.
+    // Only the client has called.
     assert!(world.rendezvous.callers.is_empty());
     drop((accepted, plain));
-    assert_eq!(survey(address).unwrap(), told(0, 0));
+    assert_eq!(survey(address).unwrap(), expected(0, 0));
     for elsewhere in [
         "192.0.2.77:80",
         "0.0.0.0:80",

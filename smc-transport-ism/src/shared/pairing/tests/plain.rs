@@ -18,7 +18,7 @@ fn a_plain_client_is_answered_at_once() {
     let before = Instant::now();
     let (mut accepted, answer) = world.accept();
     assert!(answer.is_none());
-    // Also while somebody else has called and not come yet.
+    // Also while another client has called and not connected yet.
     let _caller = world.connect(PATIENT);
     let plain = TcpStream::connect(world.address()).unwrap();
     let _first = world.accept();
@@ -62,8 +62,8 @@ fn a_connection_that_stands_already_is_plain() {
     let to = world.address();
     let tcp = TcpStream::connect(to).unwrap();
     let (_accepted, answer) = world.accept();
-    assert!(answer.is_none(), "nobody called before");
-    // A call that comes late is about a connection that is somebody's already.
+    assert!(answer.is_none(), "no client has called before");
+    // A call that comes late names a connection that was handed out already.
     let gid = world.client.facts().gid;
     let quick = Patience {
         grace: SOON,
