@@ -26,6 +26,7 @@ if ! command -v i686-linux-gnu-gcc >/dev/null || [ ! -e /usr/i686-linux-gnu/lib/
 fi
 # Static: a machine of 64 bits has no loader for these.
 export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
+export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUNNER=.ci/limited
 export RUSTFLAGS="-Dwarnings -Ctarget-feature=+crt-static"
 on_i686() { cargo "+$version" test --locked --target $small --target-dir "$target_dir/bits32" "$@"; }
 on_i686 -p smc-proto --lib

@@ -33,7 +33,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc
-export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="$qemu -L /usr/s390x-linux-gnu"
+export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER=".ci/limited $qemu -L /usr/s390x-linux-gnu"
 # Emulation is some twenty times slower than the machine.
 export PROPTEST_CASES=${PROPTEST_CASES:-16}
 
