@@ -3,6 +3,7 @@
 //! of [`process`].
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,8 +56,16 @@ fn stack() -> Stack {
 async fn serve() {
     let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").await.unwrap();
     println!("\naddress {}", listener.local_addr().unwrap());
+    // Closed to find out what took all descriptors.
+    let spare = std::fs::File::open("/dev/null").unwrap();
     loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
+        let (mut stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                drop(spare);
+                panic!("{error}; open are {:?}", open());
+            }
+        };
         tokio::spawn(async move {
             let mut byte = [0; 1];
             while stream.read_exact(&mut byte).await.is_ok() {
@@ -64,6 +73,19 @@ async fn serve() {
             }
         });
     }
+}
+
+/// The open descriptors of this process, by kind.
+fn open() -> BTreeMap<String, usize> {
+    let mut open = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let link = std::fs::read_link(entry.unwrap().path()).unwrap_or_default();
+        let kind = link
+            .to_string_lossy()
+            .replace(|at: char| at.is_ascii_digit(), "");
+        *open.entry(kind).or_default() += 1;
+    }
+    open
 }
 
 async fn connect() {

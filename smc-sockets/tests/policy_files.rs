@@ -49,6 +49,13 @@ fn link(to: &str) -> impl FnOnce(&Path) {
     move |path| std::os::unix::fs::symlink(to, path).unwrap()
 }
 
+/// Copies a program by another process: a child that another test forks while this process has
+/// the copy open for writing would keep it from being executed.
+fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
 /// Runs one of the roles below in a process of its own, which may not take long.
 fn run(role: &str, set: impl FnOnce(&mut Command)) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -274,7 +281,7 @@ fn a_program_that_gained_rights_ignores_its_environment() {
     let home = directory.home("off", |path| fs::write(path, "enabled = false").unwrap());
     let file = home.join(".config/smc/policy.toml");
     let program = directory.0.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_program(&std::env::current_exe().unwrap(), &program);
     chown(&program, Some(OWNER), None).unwrap();
     for (name, value) in [
         ("HOME", &home),

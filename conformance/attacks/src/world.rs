@@ -59,7 +59,10 @@ impl World {
         fs::create_dir(&folder).expect("a folder for the program");
         // Other users cannot reach a program below a folder of root's.
         let program = folder.join("role");
-        fs::copy(role, &program).expect("a copy of the program");
+        // By another process: a child that another test forks while this process has the copy
+        // open for writing would keep it from being executed.
+        let status = Command::new("cp").arg(role).arg(&program).status();
+        assert!(status.expect("a copy of the program").success());
         for path in [&folder, &program] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("rights");
         }

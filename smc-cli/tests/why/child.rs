@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Who runs the command.
 pub(crate) enum User {
@@ -17,6 +18,26 @@ pub(crate) enum User {
 
 /// A user that nobody is, and not the one that stands for those unknown.
 const UID: u32 = 54_321;
+
+/// A copy of the program that other users can execute, in a directory of its own.
+fn copy_for(uid: u32) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let directory = format!("smcx-user-{uid}-{}-{next}", std::process::id());
+    let directory = std::env::temp_dir().join(directory);
+    fs::create_dir_all(&directory).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = directory.join("smcx");
+    // By another process: a child that another test forks while this process has the copy open
+    // for writing would keep it from being executed.
+    let status = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_smcx"))
+        .arg(&copy)
+        .status();
+    assert!(status.unwrap().success());
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
 
 impl User {
     /// One without any right: whoever runs the tests, if that is one.
@@ -30,14 +51,7 @@ impl User {
 
     /// A user without any right; tests that want one run as root.
     pub(crate) fn with_uid(uid: u32) -> Self {
-        let directory = format!("smcx-user-{uid}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(directory);
-        fs::create_dir_all(&directory).unwrap();
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
-        let copy = directory.join("smcx");
-        fs::copy(env!("CARGO_BIN_EXE_smcx"), &copy).unwrap();
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-        Self::Other(copy, uid)
+        Self::Other(copy_for(uid), uid)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
