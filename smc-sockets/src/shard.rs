@@ -76,7 +76,7 @@ pub(crate) struct Shard {
     /// What the driver sleeps at.
     pub(crate) poller: OwnedFd,
     /// The device's descriptor, which the poller has.
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
     timer: OwnedFd,
     pub(crate) driver_waker: Arc<DriverWaker>,
     origin: std::time::Instant,
@@ -200,7 +200,7 @@ impl Shard {
             engine.handle_path(Instant::from_nanos(1), event);
         }
         let transports = Transports::new(Device::open()?, verbs);
-        let device = rustix::io::dup(transports.descriptor())?;
+        let device = transports.descriptor();
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let driver_waker = Arc::new(DriverWaker::new()?);

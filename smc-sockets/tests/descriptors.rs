@@ -56,13 +56,11 @@ fn stack() -> Stack {
 async fn serve() {
     let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").await.unwrap();
     println!("\naddress {}", listener.local_addr().unwrap());
-    // Closed to find out what took all descriptors.
-    let spare = std::fs::File::open("/dev/null").unwrap();
     loop {
         let (mut stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                drop(spare);
+                drop(listener);
                 panic!("{error}; open are {:?}", open());
             }
         };

@@ -14,7 +14,8 @@
 mod verbs;
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
@@ -86,8 +87,8 @@ impl Transports {
     }
 
     /// What the driver waits for shared memory at.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.ism.device().as_fd()
+    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+        self.ism.device().descriptor()
     }
 
     /// Carries out all that the engine wants of the devices.

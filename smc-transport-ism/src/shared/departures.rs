@@ -144,7 +144,7 @@ impl Device {
             let flags = HEARD | more;
             let data = EventData::new_u64(pack(key));
             // It fails only for what was never added.
-            let _ = rustix::event::epoll::modify(&self.poller, channel, data, flags);
+            let _ = rustix::event::epoll::modify(&*self.poller, channel, data, flags);
         }
     }
 }

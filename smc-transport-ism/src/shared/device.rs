@@ -70,7 +70,7 @@ pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 pub struct Device {
     pub(super) gid: Gid128,
     gids: Gids,
-    pub(super) poller: OwnedFd,
+    pub(super) poller: Arc<OwnedFd>,
     pub(super) channels: Slots<Channel>,
     pub(super) dmbs: Slots<OwnDmb>,
     pub(super) attached: Slots<Attached>,
@@ -225,7 +225,7 @@ impl Device {
                 gid: super::random()?,
                 ext: super::random()?,
             },
-            poller,
+            poller: Arc::new(poller),
             channels: Slots::new(MAX_CHANNELS),
             dmbs: Slots::new(limits.dmbs),
             attached: Slots::new(limits.dmbs.saturating_mul(2)),
@@ -281,6 +281,12 @@ impl Device {
         Ok(peer)
     }
 
+    /// The descriptor of [`AsFd`], for whoever polls it while the device is used elsewhere.
+    #[must_use]
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        self.poller.clone()
+    }
+
     /// The GIDs that peers learn by [`pairing`](super::pairing), one for each user of
     /// peers.
     #[must_use]
@@ -315,7 +321,7 @@ impl Device {
                 channel.park();
             }
             let data = EventData::new_u64(pack(key));
-            rustix::event::epoll::add(&self.poller, channel, data, HEARD)
+            rustix::event::epoll::add(&*self.poller, channel, data, HEARD)
         });
         if let Some(Err(error)) = added {
             self.channels.remove(key);

@@ -183,8 +183,8 @@ impl Device {
         let data = EventData::new_u64(LEFT);
         let flags = EventFlags::OUT | EventFlags::ET;
         // It has been added as a channel, or not at all.
-        let added = rustix::event::epoll::modify(&self.poller, &socket, data, flags)
-            .or_else(|_| rustix::event::epoll::add(&self.poller, &socket, data, flags));
+        let added = rustix::event::epoll::modify(&*self.poller, &socket, data, flags)
+            .or_else(|_| rustix::event::epoll::add(&*self.poller, &socket, data, flags));
         if added.is_ok() {
             self.in_flight.left.push((uid, socket));
         }

@@ -94,7 +94,7 @@ impl Device {
             }
             _ => {
                 let mut event = [MaybeUninit::<Event>::uninit(); 1];
-                let slept = rustix::event::epoll::wait(&self.poller, &mut event, timeout.as_ref());
+                let slept = rustix::event::epoll::wait(&*self.poller, &mut event, timeout.as_ref());
                 slept.map(|(events, _)| events.len())
             }
         };
@@ -303,7 +303,7 @@ impl Device {
         }
         let mut events = [MaybeUninit::<Event>::uninit(); SOCKETS];
         let now = timespec(Duration::ZERO);
-        let events = match rustix::event::epoll::wait(&self.poller, &mut events, Some(&now)) {
+        let events = match rustix::event::epoll::wait(&*self.poller, &mut events, Some(&now)) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
