@@ -48,7 +48,8 @@ pub struct Patience {
     /// Client: until the connection is accepted; while it is not, the server would
     /// not read from it either.
     pub accept: Duration,
-    /// Client: until the one who accepted it says so.
+    /// Client: until the process that accepted the connection answers; longer if the client has
+    /// not asked the kernel eight times by then, as on a busy machine.
     pub grace: Duration,
     /// Server: until the client, known to be waiting, goes on.
     pub go: Duration,
