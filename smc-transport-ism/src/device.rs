@@ -312,7 +312,7 @@ pub trait IsmDevice {
     /// # Errors
     /// [`IsmError::Bounds`] beyond the length attached, [`IsmError::Element`],
     /// [`IsmError::Stale`] also once the peer is known to have taken the DMB away,
-    /// [`IsmError::Unreachable`] once it is known to have gone, [`IsmError::Token`] as
+    /// [`IsmError::Unreachable`] once it is reported to have gone, [`IsmError::Token`] as
     /// for [`Self::attach_dmb`].
     fn move_data(
         &mut self,

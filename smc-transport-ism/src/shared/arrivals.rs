@@ -193,11 +193,11 @@ impl Device {
         self.bury(channel.uid, channel.socket);
         if self.is_joined(&peer) {
             // What was offered over this one is gone all the same.
-            self.end_attached(key, |at| at.is_over(key), || Attached::Vanished);
+            self.end_attached(key, |at| at.is_over(key), || Attached::Vanished(peer));
         } else {
             self.attached.for_each(|at| {
                 if at.is_over(key) {
-                    at.end(Attached::Vanished);
+                    at.end(Attached::Vanished(peer));
                 }
             });
             let vanished = DeviceEvent::vanished(peer.gid);

@@ -182,7 +182,8 @@ pub(super) enum Attached {
         flags: AtomicU64,
     },
     Withdrawn,
-    Vanished,
+    /// The peer that owned it has gone.
+    Vanished(Peer),
 }
 
 impl Attached {

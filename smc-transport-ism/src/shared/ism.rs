@@ -196,7 +196,10 @@ impl IsmDevice for Device {
         offset: u32,
         source: &[u8],
     ) -> Result<(), IsmError> {
-        let to = self.target(remote, element)?;
+        let to = match self.target(remote, element) {
+            Ok(to) => to,
+            Err(error) => return self.moved_behind_end(remote, error),
+        };
         check_bounds(offset, source.len(), to.len)?;
         to.region.copy_in(offset, source)
     }
@@ -210,7 +213,10 @@ impl IsmDevice for Device {
         cdc: &Cdc,
         signal: bool,
     ) -> Result<(), IsmError> {
-        let to = self.target(remote, element)?;
+        let to = match self.target(remote, element) {
+            Ok(to) => to,
+            Err(error) => return self.moved_behind_end(remote, error),
+        };
         check_cdc_bounds(offset, to.len)?;
         match offset {
             0 => to.region.write_cdc(0, cdc, to.flags)?,
@@ -458,8 +464,20 @@ impl Device {
                 len: *len as usize,
                 flags,
             }),
-            Some(Attached::Vanished) => Err(IsmError::Unreachable),
+            Some(Attached::Vanished(_)) => Err(IsmError::Unreachable),
             Some(Attached::Withdrawn) | None => Err(IsmError::Stale),
+        }
+    }
+
+    /// The outcome of a move without a target. The end of a peer fails no move before it is
+    /// reported: a failure would overtake the reports of what the peer did before, and the
+    /// bytes that it wrote would be lost.
+    //= SHM-029
+    #[cold]
+    fn moved_behind_end(&self, remote: RemoteDmb, error: IsmError) -> Result<(), IsmError> {
+        match self.attached.at(remote.0) {
+            Some(Attached::Vanished(peer)) if self.departed.contains(peer) => Ok(()),
+            _ => Err(error),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::{HOSTILE, LEN, memory, offer, with_hostile};
-use crate::device::{DeviceEvent, DmbToken, IsmDevice, IsmReport, RemoteDmb};
+use super::{HOSTILE, LEN, memory, offer, registered, ring, ring_for, with_hostile};
+use crate::device::{DeviceEvent, DmbToken, IsmDevice, IsmError, IsmReport, RemoteDmb};
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -84,6 +84,27 @@ fn who_goes_with_something_unread_is_read_to_the_end() {
     claimed(&mut device);
     device.heed();
     assert_eq!(device.poll(), vanished());
+}
+
+/// The answer to the last signal of a peer that has gone: if it failed, the failure would end
+/// the connection before its bytes are read.
+//= SHM-029 test
+#[test]
+fn no_move_fails_between_the_signals_of_a_peer_and_the_report_of_its_end() {
+    let (mut device, far, bells) = with_hostile();
+    let (own, _) = registered(&mut device, HOSTILE);
+    far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
+    let remote = claimed(&mut device);
+    ring(&bells, ring_for(&device, own));
+    drop(far);
+    device.heed();
+    let signalled = device.poll();
+    assert!(matches!(signalled, Some(IsmReport::Signalled { dmb, .. }) if dmb == own));
+    assert_eq!(device.move_data(remote, 0, 32, &[1]), Ok(()));
+    assert_eq!(device.move_cdc(remote, 0, 0, &[1; 32], true), Ok(()));
+    assert_eq!(device.poll(), vanished());
+    let moved = device.move_cdc(remote, 0, 0, &[1; 32], true);
+    assert_eq!(moved, Err(IsmError::Unreachable));
 }
 
 //= SHM-020 test
