@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use children::fork;
@@ -60,6 +61,11 @@ fn echo(listener: &SmcListener, connections: usize) {
     }
 }
 
+/// As [`echo`], on a thread of its own. A test that fails does not wait for it.
+fn echoes(listener: SmcListener, connections: usize) -> JoinHandle<()> {
+    std::thread::spawn(move || echo(&listener, connections))
+}
+
 /// What a server that echoes answers to a client.
 fn asks(mut client: impl Read + Write) {
     client.write_all(b"there and back").unwrap();
@@ -78,25 +84,24 @@ fn a_child_connects_anew_over_shared_memory() {
     let (mut far, _) = listener.accept().unwrap();
     let mut of_process = SmcStream::connect(address).unwrap();
     let (mut other, _) = listener.accept().unwrap();
-    std::thread::scope(|scope| {
-        scope.spawn(|| echo(&listener, 6));
-        fork(|| {
-            for _ in 0..2 {
-                let stream = SmcStream::connect(address).unwrap();
-                assert!(stream.carrier().is_smc(), "{}", stream.carrier());
-                asks(stream);
-                // With the settings of the parent's: it takes its time.
-                let stream = SmcStream::connect_on(&opened, address).unwrap();
-                assert!(stream.carrier().is_smc(), "{}", stream.carrier());
-                asks(stream);
-            }
-            let socket = SmcSocket::new_v4_on(&opened).unwrap();
-            asks(socket.connect(address).unwrap());
-            // A grandchild, too.
-            fork(|| asks(SmcStream::connect(address).unwrap())).succeeds();
-        })
-        .succeeds();
-    });
+    let serving = echoes(listener, 6);
+    fork(|| {
+        for _ in 0..2 {
+            let stream = SmcStream::connect(address).unwrap();
+            assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+            asks(stream);
+            // With the settings of the parent's: it takes its time.
+            let stream = SmcStream::connect_on(&opened, address).unwrap();
+            assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+            asks(stream);
+        }
+        let socket = SmcSocket::new_v4_on(&opened).unwrap();
+        asks(socket.connect(address).unwrap());
+        // A grandchild, too.
+        fork(|| asks(SmcStream::connect(address).unwrap())).succeeds();
+    })
+    .succeeds();
+    serving.join().unwrap();
     assert!(near.carrier().is_smc());
     works(&mut near, &mut far);
     works(&mut of_process, &mut other);
@@ -167,12 +172,11 @@ fn an_inherited_listener_works_in_children_and_then_in_the_parent() {
         children.into_iter().for_each(children::Child::succeeds);
     }
     // The parent accepts when it wants to, over shared memory.
-    std::thread::scope(|scope| {
-        scope.spawn(|| echo(&listener, 1));
-        let stream = SmcStream::connect_on(&stack(), address).unwrap();
-        assert!(stream.carrier().is_smc(), "{}", stream.carrier());
-        asks(stream);
-    });
+    let serving = echoes(listener, 1);
+    let stream = SmcStream::connect_on(&stack(), address).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    asks(stream);
+    serving.join().unwrap();
 }
 
 #[test]
@@ -380,6 +384,15 @@ fn a_stream_over_tcp_goes_on_in_the_child() {
     works(&mut near, &mut far);
 }
 
+/// Ends the threads that watch the flag, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 //= SHM-061 test
 /// Threads of the parent hold every lock at some of the forks.
 #[test]
@@ -389,6 +402,7 @@ fn children_of_a_busy_parent_neither_hang_nor_disturb() {
     let client = stack();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _over = Over(&over);
         for _ in 0..2 {
             let near = SmcStream::connect_on(&client, address).unwrap();
             let (mut far, _) = listener.accept().unwrap();
@@ -436,12 +450,11 @@ fn a_child_ends_what_it_has_opened_with_a_stack_of_the_parents() {
     let _alone = alone();
     let (listener, address) = listener();
     let opened = stack();
-    std::thread::scope(|scope| {
-        scope.spawn(|| echo(&listener, 1));
-        fork(move || {
-            asks(SmcStream::connect_on(&opened, address).unwrap());
-            assert!(opened.end(SOON));
-        })
-        .succeeds();
-    });
+    let serving = echoes(listener, 1);
+    fork(move || {
+        asks(SmcStream::connect_on(&opened, address).unwrap());
+        assert!(opened.end(SOON));
+    })
+    .succeeds();
+    serving.join().unwrap();
 }

@@ -108,10 +108,11 @@ fn more_busy_threads_than_cores_get_on() {
     let begin = Instant::now();
     std::thread::scope(|scope| {
         for at in 0..PAIRS {
-            let (stack, listener) = (stack.clone(), &listener);
+            // Before the threads: none of them waits for a connection that fails.
+            let mut client = SmcStream::connect_on(&stack, address).unwrap();
+            assert!(client.carrier().is_smc(), "{}", client.carrier());
+            let (mut server, _) = listener.accept().unwrap();
             scope.spawn(move || {
-                let mut client = SmcStream::connect_on(&stack, address).unwrap();
-                assert!(client.carrier().is_smc(), "{}", client.carrier());
                 let sent = octets(LEN);
                 // Half of them in pieces that are answered one by one.
                 let piece = if at % 2 == 0 { LEN } else { 1000 };
@@ -121,7 +122,6 @@ fn more_busy_threads_than_cores_get_on() {
                 }
             });
             scope.spawn(move || {
-                let (mut server, _) = listener.accept().unwrap();
                 let (mut received, mut chunk) = (Vec::new(), vec![0; 30_000]);
                 while received.len() < LEN {
                     let len = server.read(&mut chunk).unwrap();

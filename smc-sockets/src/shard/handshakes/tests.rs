@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Patience, Settings, SmcListener, SmcStream, Stack};
@@ -83,22 +84,23 @@ fn a_server_that_was_met_is_not_called_again() {
 fn connections_are_accepted_in_the_order_in_which_they_were_made() {
     let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let listener = Arc::new(listener);
     for round in 0..60 {
         let client = stack();
-        std::thread::scope(|scope| {
-            let connecting = scope.spawn(|| {
-                let connect = |_| SmcStream::connect_on(&client, address).unwrap();
-                (0..6).map(connect).collect::<Vec<_>>()
-            });
-            let accepted: Vec<_> = (0..6).map(|_| listener.accept().unwrap()).collect();
-            for (at, near) in connecting.join().unwrap().iter().enumerate() {
-                assert_eq!(
-                    accepted[at].1,
-                    near.local_addr().unwrap(),
-                    "connection {at} of round {round}"
-                );
-            }
+        let accepting = std::thread::spawn({
+            let listener = Arc::clone(&listener);
+            move || (0..6).map(|_| listener.accept()).collect::<Vec<_>>()
         });
+        let connect = |_| SmcStream::connect_on(&client, address).unwrap();
+        let connected: Vec<_> = (0..6).map(connect).collect();
+        let accepted = accepting.join().unwrap();
+        for (at, (near, far)) in connected.iter().zip(accepted).enumerate() {
+            assert_eq!(
+                far.unwrap().1,
+                near.local_addr().unwrap(),
+                "connection {at} of round {round}"
+            );
+        }
     }
 }
 
@@ -106,6 +108,15 @@ fn connections_are_accepted_in_the_order_in_which_they_were_made() {
 #[test]
 fn many_threads_connect_to_a_server_that_was_met() {
     let (listener, address, client) = met();
+    // A client that fails ends the test: nothing waits for the connections it does not make.
+    let serving = std::thread::spawn(move || {
+        for _ in 0..200 {
+            let (mut far, _) = listener.accept().unwrap();
+            let mut bytes = [0; 5];
+            far.read_exact(&mut bytes).unwrap();
+            far.write_all(&bytes).unwrap();
+        }
+    });
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -119,13 +130,8 @@ fn many_threads_connect_to_a_server_that_was_met() {
                 }
             });
         }
-        for _ in 0..200 {
-            let (mut far, _) = listener.accept().unwrap();
-            let mut bytes = [0; 5];
-            far.read_exact(&mut bytes).unwrap();
-            far.write_all(&bytes).unwrap();
-        }
     });
+    serving.join().unwrap();
 }
 
 /// The server's process is there, but another listener has the address: it gets what the client
@@ -145,19 +151,20 @@ fn a_listener_that_does_not_answer_gets_plain_tcp() {
     drop((listener, near));
     let other = rustix_listener(address);
     for _ in 0..2 {
-        std::thread::scope(|scope| {
-            let accepting = scope.spawn(|| {
+        let accepting = std::thread::spawn({
+            let other = other.try_clone().unwrap();
+            move || {
                 let mut bytes = Vec::new();
                 let (mut tcp, _) = other.accept().unwrap();
                 tcp.read_to_end(&mut bytes).unwrap();
                 bytes
-            });
-            let mut near = SmcStream::connect_on(&client, address).unwrap();
-            assert!(!near.carrier().is_smc());
-            near.write_all(b"plain").unwrap();
-            drop(near);
-            assert_eq!(accepting.join().unwrap(), b"plain");
+            }
         });
+        let mut near = SmcStream::connect_on(&client, address).unwrap();
+        assert!(!near.carrier().is_smc());
+        near.write_all(b"plain").unwrap();
+        drop(near);
+        assert_eq!(accepting.join().unwrap(), b"plain");
         assert_eq!(client.shard().met.at(address), None, "it is forgotten");
     }
     drop(far);
