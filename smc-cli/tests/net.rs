@@ -107,8 +107,10 @@ fn a_file_goes_through_unharmed() {
         sum.update(&chunk[..len]);
         received += len;
     }
-    assert_eq!(received, mib << 20);
-    assert!(sending.join().unwrap() == sum.finalize());
+    let sent = sending.join().unwrap();
+    let all = mib << 20;
+    assert_eq!(received, all, "{} {}", line(&mut told), line(&mut told));
+    assert!(sent == sum.finalize());
     assert!(client.wait().unwrap().success() && listener.wait().unwrap().success());
     let line = line(&mut told);
     assert!(is_carrier(&line), "{line}");
@@ -163,9 +165,9 @@ fn what_a_client_leaves_behind_is_cleared_away() {
     for _ in 0..5 {
         let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         client.write_all(b"nobody reads the answer").unwrap();
-        sleep(Duration::from_millis(100));
+        // With bytes unread, the drop is a reset.
+        assert_eq!(client.peek(&mut [0]).unwrap(), 1);
         let own = client.local_addr().unwrap();
-        // With octets unread, that is a reset.
         drop(client);
         // A connection that was reset has no other end any more, and is named all the same.
         for _ in 0..2 {
@@ -453,6 +455,7 @@ fn a_measurement_that_is_killed_leaves_no_server() {
             if let [server] = children(parent.id())[..] {
                 break server;
             }
+            assert_eq!(parent.try_wait().unwrap(), None, "it ended by itself");
             sleep(Duration::from_millis(10));
         };
         // In each phase: while the server starts, and while it is measured.

@@ -166,7 +166,8 @@ fn stream(means: &Means, to: &str, time: Duration) -> io::Result<(String, f64)> 
     (&stream).write_all(&[STREAM])?;
     let begin = Instant::now();
     let mut octets = 0u64;
-    while begin.elapsed() < time {
+    // Once at least, however late a busy machine runs this.
+    while octets == 0 || begin.elapsed() < time {
         (&stream).write_all(&chunk)?;
         octets += CHUNK as u64;
     }
@@ -202,7 +203,7 @@ fn echo(means: &Means, to: &str, time: Duration, size: u32) -> io::Result<Times>
 fn connections(means: &Means, to: &str, time: Duration) -> io::Result<f64> {
     let begin = Instant::now();
     let mut count = 0u32;
-    while begin.elapsed() < time {
+    while count == 0 || begin.elapsed() < time {
         let stream = Stream::connect(means, to)?;
         (&stream).write_all(&[NOTHING])?;
         stream.end()?;
