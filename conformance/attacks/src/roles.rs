@@ -10,7 +10,10 @@ use std::io::{self, BufRead};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::time::Duration;
 
-use smc_sockets::{Policy, Settings, Stack};
+use smc_sockets::{Patience, Policy, Settings, Stack};
+
+/// Variable with which stacks wait long for their peers.
+pub(crate) const PATIENT: &str = "SMC_ATTACKS_PATIENT";
 
 /// Runs the role that the arguments name: limit of descriptors, limit of a file's bytes
 /// (`-` for none), the role, its arguments.
@@ -41,6 +44,14 @@ pub fn stack() -> io::Result<Stack> {
     let mut settings = Settings::default();
     // What carries a connection is to depend on the attack, not on how busy the machine is.
     settings.patience.grace = Duration::from_millis(50);
+    if std::env::var_os(PATIENT).is_some() {
+        let patience = Duration::from_secs(10);
+        settings.patience = Patience {
+            accept: patience,
+            grace: patience,
+            go: patience,
+        };
+    }
     settings.policy = Policy::find()?;
     Stack::with(settings)
 }

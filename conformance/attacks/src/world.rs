@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::cgroup::Cgroup;
 use crate::network::Network;
 use crate::process::Process;
+use crate::roles::PATIENT;
 use crate::roles::honest::Report;
 
 /// Limits of a process.
@@ -31,6 +32,7 @@ pub struct World {
     program: PathBuf,
     folder: PathBuf,
     first_uid: u32,
+    patient: bool,
 }
 
 /// What processes keep of the environment: of the change that `conformance drawn` tries.
@@ -71,7 +73,16 @@ impl World {
             program,
             folder,
             first_uid: 1_000_000 + (pid % 4_000_000) * 512 + (next % 32) * 16,
+            patient: false,
         })
+    }
+
+    /// The world with processes that wait long for their peers: for tests in which none of them
+    /// fails to answer, so that a connection over TCP is not the doing of a busy machine.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
+        self
     }
 
     /// The user of the program that is attacked.
@@ -148,6 +159,9 @@ impl World {
                 .stdout(Stdio::piped())
                 .uid(uid)
                 .gid(uid);
+            if self.patient {
+                command.env(PATIENT, "1");
+            }
             prepare(&mut command);
             command.spawn()
         });

@@ -41,5 +41,5 @@ fn calls_without_connections_keep_no_other_user_on_tcp() {
     let tcp = tcp(victim.ask("served", "served")) - tcp_before;
     assert!(tcp <= ROUNDS / 2, "{tcp} connections over TCP");
     assert!(victim.is_alive());
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, 0);
 }

@@ -39,8 +39,8 @@ fn memory_of_closed_connections_is_not_charged_to_the_victim() {
         let mut allowed = before;
         allowed.descriptors += 1;
         allowed.dmb_mappings += 2;
-        victim.returns_to(&allowed, LAG, Duration::from_secs(1));
+        victim.returns_to(&allowed, LAG);
         attacker.kill();
-        victim.returns_to(&before, LAG, Duration::from_secs(1));
+        victim.returns_to(&before, LAG);
     }
 }

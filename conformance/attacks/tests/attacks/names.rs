@@ -31,5 +31,5 @@ fn names_taken_in_advance_keep_nobody_on_tcp() {
     );
     assert!(victim.is_alive());
     attacker.kill();
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, 0);
 }

@@ -27,7 +27,7 @@ fn goes_on(client: &mut Process, mut attacker: Process, before: &Possessions) {
     let carrier = client.ask("check", "checked");
     assert!(carrier.contains("SMC-D"), "{carrier}");
     attacker.kill();
-    client.returns_to(before, LAG, Duration::from_secs(20));
+    client.returns_to(before, LAG);
     assert!(client.is_alive());
 }
 

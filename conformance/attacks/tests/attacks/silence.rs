@@ -40,7 +40,7 @@ fn silent_clients_of_one_user_keep_no_other_user_out() {
     assert!(during.descriptors < 900, "{during:?}");
 
     attacker.kill();
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, 0);
 }
 
 /// Where the policy promises CLC, each connection is waited for: the attacker's, too.
@@ -81,5 +81,5 @@ fn silence_where_smc_is_assumed_resets_no_other_user() {
     assert!(report.slowest < 3000, "{report:?}");
 
     attacker.kill();
-    victim.returns_to(&before, 0, Duration::from_secs(1));
+    victim.returns_to(&before, 0);
 }
