@@ -5,45 +5,40 @@
 //! is its peer; any further one than there are CPUs has to wait for one of the others.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read};
 
 use crate::process::PerProcess;
 
-struct Running {
-    file: File,
-    cpus: u32,
-}
-
-/// Whether more threads run than there are CPUs; false if the kernel does not report that.
+/// Whether more threads run than there are CPUs; false if the kernel does not report that, or
+/// the process has no descriptor to spare.
 pub(crate) fn is_crowded() -> bool {
-    static RUNNING: Once = Once::new();
-    count(&RUNNING, Running::open)
+    static CPUS: Once = Once::new();
+    count(&CPUS, online)
 }
 
-/// Made by the first count of a process. No lock: another thread may have held it at a fork.
+/// The number of CPUs. No lock: another thread may have held it at a fork.
 //= SHM-061
-type Once = PerProcess<Option<Running>>;
+type Once = PerProcess<u32>;
 
-fn count(running: &Once, open: impl FnOnce() -> Option<Running>) -> bool {
-    let running = running.get_or_make(|| Ok(open()));
-    running.is_ok_and(|running| running.as_ref().is_some_and(Running::exceeds))
+/// Keeps no descriptor: a program may need all that its process may have.
+fn count(once: &Once, online: impl FnOnce() -> io::Result<u32>) -> bool {
+    let Ok(cpus) = once.get_or_make(online) else {
+        return false;
+    };
+    running().is_some_and(|running| running > *cpus)
 }
 
-impl Running {
-    fn open() -> Option<Self> {
-        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
-        let cpus = cpus(&online)?;
-        let file = File::open("/proc/loadavg").ok()?;
-        Some(Self { file, cpus })
-    }
+/// The threads that run or wait for a CPU now.
+fn running() -> Option<u32> {
+    let mut line = [0; 64];
+    let len = File::open("/proc/loadavg").ok()?.read(&mut line).ok()?;
+    threads(line.get(..len)?)
+}
 
-    /// Whether more threads run now than there are CPUs.
-    fn exceeds(&self) -> bool {
-        let mut line = [0; 64];
-        let len = self.file.read_at(&mut line, 0).unwrap_or(0);
-        let now = threads(line.get(..len).unwrap_or_default());
-        now.is_some_and(|now| now > self.cpus)
-    }
+/// How many CPUs there are.
+fn online() -> io::Result<u32> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    cpus(&list).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The threads that run, by the line of `/proc/loadavg`.
@@ -66,11 +61,10 @@ fn cpus(list: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::sync::{Arc, mpsc};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
-    use super::{Once, Running, count, cpus, threads};
+    use super::{Once, count, cpus, is_crowded, running, threads};
 
     #[test]
     fn lines_of_the_kernel_are_read() {
@@ -83,14 +77,36 @@ mod tests {
         assert_eq!(cpus(""), None);
     }
 
+    /// Other tests count meanwhile.
+    #[test]
+    fn a_count_keeps_no_descriptor() {
+        let is_of_count = |descriptor: std::io::Result<std::fs::DirEntry>| {
+            let file = descriptor.and_then(|at| std::fs::read_link(at.path()));
+            file.is_ok_and(|file| file.ends_with("loadavg"))
+        };
+        assert!(running().is_some_and(|running| running > 0));
+        is_crowded();
+        let until = Instant::now() + Duration::from_secs(10);
+        while std::fs::read_dir("/proc/self/fd").unwrap().any(is_of_count) {
+            assert!(Instant::now() < until, "a descriptor of /proc/loadavg");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_number_of_cpus_is_asked_for_again_if_it_was_not_to_be_had() {
+        let once = Once::new();
+        let without_descriptor = || Err(std::io::ErrorKind::QuotaExceeded.into());
+        assert!(!count(&once, without_descriptor));
+        assert!(count(&once, || Ok(0)), "more threads run than no CPUs");
+        let known = || panic!("it is known");
+        assert!(count(&once, known));
+    }
+
     /// In a child, a thread that had begun the first count at the fork never ends it.
     //= SHM-061 test
     #[test]
     fn a_first_count_waits_for_no_other_thread() {
-        let without_cpus = || {
-            let (file, cpus) = (File::open("/proc/loadavg").ok()?, 0);
-            Some(Running { file, cpus })
-        };
         let once = Arc::new(Once::new());
         let (begun, at_count) = mpsc::channel();
         let (end, until) = mpsc::channel::<()>();
@@ -99,12 +115,12 @@ mod tests {
             count(&of_other, || {
                 begun.send(()).unwrap();
                 let _ = until.recv();
-                None
+                Ok(9)
             })
         });
         at_count.recv().unwrap();
         let (counted, outcome) = mpsc::channel();
-        std::thread::spawn(move || counted.send(count(&once, without_cpus)));
+        std::thread::spawn(move || counted.send(count(&once, || Ok(0))));
         let is_crowded = outcome.recv_timeout(Duration::from_secs(10));
         assert_eq!(is_crowded, Ok(true), "more threads run than no CPUs");
         drop(end);
