@@ -77,8 +77,8 @@ impl World {
         })
     }
 
-    /// The world with processes that wait long for their peers: for tests in which none of them
-    /// fails to answer, so that a connection over TCP is not the doing of a busy machine.
+    /// The world with processes that wait long for their peers: a connection over TCP is then not
+    /// the doing of a busy machine. For tests in which honest processes answer each other.
     #[must_use]
     pub fn patient(mut self) -> Self {
         self.patient = true;

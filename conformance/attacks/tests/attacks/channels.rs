@@ -27,7 +27,9 @@ pub(crate) fn attackers_mappings(of: &Process) -> usize {
 //= SHM-041 test
 #[test]
 fn offers_that_no_connection_attaches_use_no_mappings_up() {
-    let Some(world) = world() else { return };
+    let Some(world) = world().map(World::patient) else {
+        return;
+    };
     let (mut victim, address, before) = victim(&world, Limits::default());
     let honest = world.honest(&address, 3);
     let mut attacker = world.attacker("offers", &[&address, "60"]);
@@ -52,7 +54,9 @@ fn offers_that_no_connection_attaches_use_no_mappings_up() {
 //= SHM-042 test
 #[test]
 fn channels_that_are_never_read_take_no_passing_of_descriptors_away() {
-    let Some(world) = world() else { return };
+    let Some(world) = world().map(World::patient) else {
+        return;
+    };
     let (mut victim, address, before) = victim(&world, Limits::default());
     let honest = world.honest(&address, 2);
     let mut attacker = world.attacker("deaf", &[&address, "400"]);
@@ -77,7 +81,9 @@ fn channels_that_are_never_read_take_no_passing_of_descriptors_away() {
 //= SHM-028 test
 #[test]
 fn a_peer_that_is_stopped_amid_its_connections_costs_no_dmb() {
-    let Some(world) = world() else { return };
+    let Some(world) = world().map(World::patient) else {
+        return;
+    };
     let (mut victim, address, before) = victim(&world, Limits::default());
     let honest = world.honest(&address, 2);
     let arguments = [&address[..], "120"];

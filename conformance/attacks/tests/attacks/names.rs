@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use smc_attacks::{Limits, neighbour};
+use smc_attacks::{Limits, World, neighbour};
 
 use crate::world;
 
 //= SHM-054 test
 #[test]
 fn names_taken_in_advance_keep_nobody_on_tcp() {
-    let Some(world) = world() else { return };
+    let Some(world) = world().map(World::patient) else {
+        return;
+    };
     let mut attacker = world.attacker("squatter", &[]);
     attacker.line("squatting");
     let (mut victim, address) = world.victim(Limits::default());
