@@ -20,7 +20,8 @@ enum Held {
 }
 
 /// Arguments: the victim's address, how many connections to hold at a time, for how many
-/// milliseconds, and `pair` or `connect`: what the clients do before they are silent. Prints `holding` once it holds so many, and `done` with their whole number.
+/// milliseconds at least, and `pair` or `connect`: what the clients do before they are silent.
+/// Prints `holding` once it holds so many, and `done` with their whole number, which is greater.
 pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     let address = super::address(arguments)?;
     let number = |at: usize| arguments.get(at).and_then(|number| number.parse().ok());
@@ -32,7 +33,7 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     let begin = Instant::now();
     let mut held = VecDeque::new();
     let mut count = 0_u64;
-    while begin.elapsed() < Duration::from_millis(time) || held.len() < most {
+    while begin.elapsed() < Duration::from_millis(time) || count <= most as u64 {
         let client = match count % 2 {
             _ if !pairs => Held::Connected(TcpStream::connect(address)?),
             // A victim that makes no further channel with this user takes the client for TCP.
