@@ -282,7 +282,8 @@ impl Device {
         Ok(peer)
     }
 
-    /// The descriptor of [`AsFd`], for whoever polls it while the device is used elsewhere.
+    /// The descriptor that is readable when there may be a report to take, to be
+    /// polled while the device is used elsewhere.
     #[must_use]
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         self.poller.clone()
