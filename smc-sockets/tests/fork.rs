@@ -61,7 +61,8 @@ fn echo(listener: &SmcListener, connections: usize) {
     }
 }
 
-/// As [`echo`], on a thread of its own. A test that fails does not wait for it.
+/// Serves connections by [`echo`] on a thread of its own, for which a test that fails does not
+/// wait.
 fn echoes(listener: SmcListener, connections: usize) -> JoinHandle<()> {
     std::thread::spawn(move || echo(&listener, connections))
 }

@@ -10,6 +10,7 @@ use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcKind, EYE_CATCHER, EYE_CATCHER_SMCD, MAX_LENGTH};
+use smc_transport_ism::shared::pairing::Peer;
 
 use super::State;
 use crate::socket::Socket;
@@ -55,6 +56,28 @@ impl State {
                     }
                 }
                 Ok(ClcProgress::NotClc) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Removes the connections from the list of those that negotiate over TCP which do so no more.
+    pub(super) fn forget_decided(&mut self) {
+        let mut negotiating = std::mem::take(&mut self.negotiating);
+        negotiating.retain(|conn| self.entry(*conn).is_some_and(|at| at.arrival.is_some()));
+        self.negotiating = negotiating;
+    }
+
+    /// Receives the CLC messages that a peer has sent over TCP so far, for connections that are
+    /// not decided: those that its program made first are then decided first.
+    //= SHM-069
+    pub(super) fn receive_clc_of(&mut self, peer: Peer, now: Instant) {
+        if self.negotiating.is_empty() {
+            return;
+        }
+        self.forget_decided();
+        for conn in self.negotiating.clone() {
+            if self.entry(conn).is_some_and(|at| at.peer == Some(peer)) {
+                self.look_at_tcp(conn, now);
             }
         }
     }

@@ -136,8 +136,9 @@ impl State {
         let from = arrival.address().ip();
         let local = socket.tcp.local_addr().map_or(from, |at| at.ip());
         let options = self.options(local, from, &socket.tcp);
-        let cookie = rustix::net::sockopt::socket_cookie(&socket.tcp);
-        let (Ok(conn), Ok(cookie)) = (self.engine.listen(now, options), cookie) else {
+        let cookie = rustix::net::sockopt::socket_cookie(&socket.tcp).ok();
+        let begun = cookie.and_then(|at| Some((at, self.engine.listen(now, options).ok()?)));
+        let Some((cookie, conn)) = begun else {
             // There is a place for each: the engine has no other reason to refuse one.
             self.decline_announcement(shard, &announced);
             socket.decided(Carrier::tcp(Cause::Limit(shard.limit)));

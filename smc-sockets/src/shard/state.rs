@@ -44,7 +44,7 @@ pub(crate) struct State {
     pub(super) handshakes: Vec<ConnId>,
     /// Connections that were accepted and whose CLC messages come over TCP, until they are
     /// decided.
-    negotiating: Vec<ConnId>,
+    pub(super) negotiating: Vec<ConnId>,
     /// Asks the kernel for the other ends of their TCP connections.
     pub(super) owners: Option<Owners>,
     pub(super) driver_waker: Arc<DriverWaker>,
@@ -141,29 +141,8 @@ impl State {
         arrival: Arrival,
     ) {
         self.enter(conn, socket, peer, Some(arrival));
-        self.decided_are_removed();
+        self.forget_decided();
         self.negotiating.push(conn);
-    }
-
-    fn decided_are_removed(&mut self) {
-        let mut negotiating = std::mem::take(&mut self.negotiating);
-        negotiating.retain(|conn| self.entry(*conn).is_some_and(|at| at.arrival.is_some()));
-        self.negotiating = negotiating;
-    }
-
-    /// Receives the CLC messages that a peer has sent over TCP so far, for connections that are
-    /// not decided: those that its program made first are then decided first.
-    //= SHM-069
-    pub(super) fn receive_clc_of(&mut self, peer: Peer, now: Instant) {
-        if self.negotiating.is_empty() {
-            return;
-        }
-        self.decided_are_removed();
-        for conn in self.negotiating.clone() {
-            if self.entry(conn).is_some_and(|at| at.peer == Some(peer)) {
-                self.look_at_tcp(conn, now);
-            }
-        }
     }
 
     /// The connection with this place and generation.
