@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use smc_capture::follow::{Content, Follower};
+use smc_capture::reader::CaptureReader;
 use smc_proto::command::TcpCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
@@ -13,8 +15,6 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, Decline, MAX_LENGTH, Proposal, Subnets};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, PeerOs};
-use smc_transport_sim::capture::follow::{Content, Follower};
-use smc_transport_sim::capture::reader::CaptureReader;
 
 const CAPTURE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use smc_capture::follow::{Content, Follower};
+use smc_capture::reader::CaptureReader;
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
@@ -14,8 +16,6 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, Subnets};
 use smc_proto::wire::types::{Chid, DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs};
-use smc_transport_sim::capture::follow::{Content, Follower};
-use smc_transport_sim::capture::reader::CaptureReader;
 
 const CAPTURE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

@@ -202,7 +202,7 @@ fn a_run_is_told_as_junit_and_as_a_table() {
 /// The capture of a script reads like what the script says.
 #[test]
 fn a_capture_holds_what_was_on_the_wire() {
-    use smc_transport_sim::capture::{follow::Follower, reader::CaptureReader};
+    use smc_capture::{follow::Follower, reader::CaptureReader};
     let path = scripts::folder().join("clc/first_contact_server.smc");
     let outcome = scripts::run("clc/first_contact_server", &path);
     let octets = write_capture(&outcome.record, Vec::new()).expect("memory takes it all");

@@ -10,11 +10,11 @@ use conformance::fuzz::llc_v2::{Lists, emit, llc_v2_message};
 use conformance::layout::{self, told};
 use proptest::collection::vec as many;
 use proptest::prelude::*;
+use smc_capture::follow::{self, Content};
+use smc_capture::reader::CaptureReader;
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::v2::LlcMessageV2;
-use smc_transport_sim::capture::follow::{self, Content};
-use smc_transport_sim::capture::reader::CaptureReader;
 
 const CAPTURES: [&str; 6] = [
     "linux612-v1-onelink",

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use smc_transport_sim::capture::CaptureError;
-use smc_transport_sim::capture::follow::{self, Item};
-use smc_transport_sim::capture::reader::CaptureReader;
+use smc_capture::CaptureError;
+use smc_capture::follow::{self, Item};
+use smc_capture::reader::CaptureReader;
 
 use crate::cli::DecodeArguments;
 use crate::output::{Failure, plain, reason};

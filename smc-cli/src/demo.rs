@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use smc_capture::CaptureError;
+use smc_capture::writer::CaptureWriter;
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
-use smc_transport_sim::capture::CaptureError;
-use smc_transport_sim::capture::writer::CaptureWriter;
 use smc_transport_sim::record::Recorder;
 use smc_transport_sim::tcp::SmcOption;
 

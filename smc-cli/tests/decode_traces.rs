@@ -5,10 +5,10 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{CAPTURES, CAPTURES_V2, records, smcx, vector};
+use smc_capture::follow::{self, Content, Path};
+use smc_capture::reader::CaptureReader;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
-use smc_transport_sim::capture::follow::{self, Content, Path};
-use smc_transport_sim::capture::reader::CaptureReader;
 
 /// How many messages of each type a capture holds: requests, replies (or
 /// messages that have neither) and repeated ones.

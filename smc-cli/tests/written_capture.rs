@@ -4,8 +4,8 @@ mod common;
 
 use common::written::{Written, write_everything};
 use common::{records, scratch, smcx};
-use smc_transport_sim::capture::follow::{self, Content, Path, WritePiece};
-use smc_transport_sim::capture::reader::CaptureReader;
+use smc_capture::follow::{self, Content, Path, WritePiece};
+use smc_capture::reader::CaptureReader;
 
 #[test]
 fn what_is_written_is_found_again() {

@@ -39,7 +39,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod app;
-pub mod capture;
+/// Former place of the crate `smc-capture`.
+#[deprecated(note = "use the crate smc-capture")]
+pub mod capture {
+    pub use smc_capture::*;
+}
 pub mod chaos;
 pub mod clock;
 pub mod completion;

@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{Gid, Mac, Qpn, RKey};
 
-use crate::capture::CaptureError;
-use crate::capture::frame::{emit_roce, gid_address};
-use crate::capture::roce::{Aeth, Bth, Opcode, RocePacket};
-use crate::capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 use crate::fabric::{HostId, PortConfig};
 use crate::observe::{Acknowledgement, Arrival, Observer, Outcome, RdmaFlow, TcpSegment};
+use smc_capture::CaptureError;
+use smc_capture::frame::{emit_roce, gid_address};
+use smc_capture::roce::{Aeth, Bth, Opcode, RocePacket};
+use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 
 /// An observer that writes a capture, with the times of the simulation.
 ///

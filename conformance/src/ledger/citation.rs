@@ -59,7 +59,14 @@ pub(super) struct Found {
 }
 
 /// Where nothing is decided: what is found there are tests and their tools.
-const TOOLS: [&str; 4] = ["conformance", "smc-transport-sim", "examples", "fuzz"];
+const TOOLS: [&str; 6] = [
+    "conformance",
+    "smc-capture",
+    "smc-checker",
+    "smc-transport-sim",
+    "examples",
+    "fuzz",
+];
 
 pub(super) fn read(root: &Path) -> Result<Found, Unreadable> {
     let mut found = Found::default();

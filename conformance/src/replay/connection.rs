@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 
+use smc_capture::follow::RdmaWrite;
 use smc_proto::command::TcpCommand;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::{BufferSize, Cursor, LinkNumber, RKey};
-use smc_transport_sim::capture::follow::RdmaWrite;
 
 use super::script::Half;
 

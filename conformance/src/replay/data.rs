@@ -1,9 +1,9 @@
 //! The data of a replay: RDMA WRITEs, CDC messages, and the application.
 
+use smc_capture::follow::RdmaWrite;
 use smc_proto::connection::Shutdown;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::types::LinkNumber;
-use smc_transport_sim::capture::follow::RdmaWrite;
 
 use super::connection::{Acts, Connection, payload};
 use super::session::Session;

@@ -7,12 +7,12 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 
+use smc_capture::follow::{Follower, RdmaWrite};
+use smc_capture::frame::{Frame, parse_frame};
+use smc_capture::reader::CaptureReader;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::types::{Gid, LinkNumber, Mac};
-use smc_transport_sim::capture::follow::{Follower, RdmaWrite};
-use smc_transport_sim::capture::frame::{Frame, parse_frame};
-use smc_transport_sim::capture::reader::CaptureReader;
 
 use builder::{Builder, TcpEnd};
 pub(super) use links::Links;

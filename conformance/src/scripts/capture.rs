@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use smc_capture::CaptureError;
+use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 use smc_proto::wire::types::{Gid, Mac, Psn, Qpn, RKey};
-use smc_transport_sim::capture::CaptureError;
-use smc_transport_sim::capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 
 /// Something on the wire.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! One item as named values.
 
 use serde_json::Value;
+use smc_capture::follow::{Content, Item, Path, RdmaWrite};
+use smc_capture::frame::{RoceVersion, gid_address};
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::llc::v2::LlcMessageV2;
-use smc_transport_sim::capture::follow::{Content, Item, Path, RdmaWrite};
-use smc_transport_sim::capture::frame::{RoceVersion, gid_address};
 
 use super::{clc, llc};
 use crate::output::Fields;

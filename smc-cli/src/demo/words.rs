@@ -1,12 +1,12 @@
 //! Messages in few words, for the ladder.
 
+use smc_capture::frame::gid_address;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, Proposal};
 use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{LinkNumber, Mtu, RToken};
-use smc_transport_sim::capture::frame::gid_address;
 use smc_transport_sim::llc::common;
 use smc_transport_sim::observe::TcpSegment;
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use indicatif::ProgressBar;
+use smc_capture::CaptureError;
 use smc_checker::Live;
-use smc_transport_sim::capture::CaptureError;
 use smc_transport_sim::chaos::{self, Report};
 
 use super::{Failed, Findings};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use smc_transport_sim::capture::writer::CaptureWriter;
+use smc_capture::writer::CaptureWriter;
 use smc_transport_sim::chaos;
 
 use super::Findings;

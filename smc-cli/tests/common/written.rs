@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
+use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, Cursor, DiagnosisCode, Gid, PeerId, Psn, Qpn, RKey};
-use smc_transport_sim::capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 
 use super::messages::{CLIENT_MAC, SERVER_MAC, TOKEN, accept, link_messages, proposal};
 

@@ -12,14 +12,14 @@ use super::report::Report;
 use super::scenario::{self, Plan, Scenario};
 use super::script::{self, ACTIVE, Act, Line};
 use super::smcd;
-use crate::capture::CaptureError;
-use crate::capture::writer::CaptureWriter;
 use crate::fabric::HostId;
 use crate::ladder::Ladder;
 use crate::oracle::Outcome;
 use crate::random::{Random, StreamHash};
 use crate::record::Recorder;
 use crate::sim::{Carrier, Driven, Simulation, SocketId};
+use smc_capture::CaptureError;
+use smc_capture::writer::CaptureWriter;
 
 /// At least so many faults take effect in each run.
 const FAULTS: usize = 3;

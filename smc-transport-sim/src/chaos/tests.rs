@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use smc_proto::version::Technology;
 
 use super::*;
-use crate::capture::follow::items;
-use crate::capture::reader::CaptureReader;
-use crate::capture::writer::CaptureWriter;
 use crate::fault::{FaultKind, Phase};
 use crate::oracle::Outcome;
+use smc_capture::follow::items;
+use smc_capture::reader::CaptureReader;
+use smc_capture::writer::CaptureWriter;
 
 /// `SMC_SEEDS` sets the number of seeds, 40 otherwise.
 #[test]

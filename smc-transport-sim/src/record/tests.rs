@@ -7,10 +7,10 @@ use smc_proto::time::Duration;
 use smc_proto::wire::types::{Mtu, PeerId};
 
 use super::*;
-use crate::capture::follow::{Content, Follower};
-use crate::capture::reader::CaptureReader;
 use crate::fabric::FabricConfig;
 use crate::sim::Simulation;
+use smc_capture::follow::{Content, Follower};
+use smc_capture::reader::CaptureReader;
 
 /// A run of two engines, recorded.
 fn recorded(seed: u64) -> (Simulation, Vec<u8>) {

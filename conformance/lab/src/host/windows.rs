@@ -10,10 +10,10 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
+use smc_capture::follow::{self, Content, Path as Way};
+use smc_capture::reader::{CaptureReader, CapturedFrame};
 use smc_proto::wire::cdc::ProducerFlags;
 use smc_proto::wire::types::{Cursor, Gid};
-use smc_transport_sim::capture::follow::{self, Content, Path as Way};
-use smc_transport_sim::capture::reader::{CaptureReader, CapturedFrame};
 
 use super::{Trouble, failed};
 

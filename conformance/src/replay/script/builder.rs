@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use smc_capture::follow::{Content, Item, Path, RdmaWrite, RocePath, TcpPath};
+use smc_capture::frame::TcpSegment;
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, Gid, LinkNumber, Mac, RKey};
-use smc_transport_sim::capture::follow::{Content, Item, Path, RdmaWrite, RocePath, TcpPath};
-use smc_transport_sim::capture::frame::TcpSegment;
 
 use super::{End, Half, Links, Llc, Script, Step, What};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use smc_capture::follow::{Content, Item, Path, RocePath};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::types::{Gid, LinkNumber, Qpn};
-use smc_transport_sim::capture::follow::{Content, Item, Path, RocePath};
 
 /// A queue pair: number and GID together, because two RNICs may give the same
 /// numbers (soft-RoCE does).

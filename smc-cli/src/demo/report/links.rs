@@ -2,8 +2,8 @@
 
 use comfy_table::Table;
 use serde_json::{Value, json};
+use smc_capture::frame::gid_address;
 use smc_proto::time::Instant;
-use smc_transport_sim::capture::frame::gid_address;
 
 use super::new_table;
 use crate::demo::links::{LinkEnd, LinkLife};

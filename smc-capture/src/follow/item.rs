@@ -1,0 +1,351 @@
+//! What is found in a capture.
+
+use core::fmt;
+use core::net::SocketAddr;
+
+use smc_proto::wire::cdc::Cdc;
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{LlcMessage, LlcParseError};
+use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn, RKey};
+
+use crate::frame::{RoceVersion, gid_address};
+
+/// Something SMC in a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Item {
+    /// The frame that completes it.
+    pub frame: u64,
+    /// Time of that frame, in nanoseconds.
+    pub time: u64,
+    /// From where to where.
+    pub path: Path,
+    /// Whether it repeats what an earlier frame held.
+    pub retransmission: bool,
+    /// What it is.
+    pub content: Content,
+    /// The octets of the CLC, LLC or CDC message, as far as the capture holds
+    /// them; empty for others.
+    pub octets: Vec<u8>,
+}
+
+/// From where to where an item went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// In a TCP connection.
+    Tcp(TcpPath),
+    /// In a RoCE packet.
+    Roce(RocePath),
+    /// In a packet that could not be read further.
+    Hosts {
+        /// GID of the sender.
+        source: Gid,
+        /// GID of the receiver.
+        destination: Gid,
+    },
+}
+
+/// A direction of a TCP connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcpPath {
+    /// Number of the connection among those followed, from 0.
+    pub stream: u64,
+    /// The sender.
+    pub source: SocketAddr,
+    /// The receiver.
+    pub destination: SocketAddr,
+    /// Whether the sender is the one who connected.
+    pub to_server: bool,
+}
+
+/// Sender, receiver and number of a RoCE packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RocePath {
+    /// How the packet travels.
+    pub version: RoceVersion,
+    /// GID of the sender, IPv4-mapped if it travels in IPv4.
+    pub source: Gid,
+    /// GID of the receiver.
+    pub destination: Gid,
+    /// Queue pair of the sender. The packet does not tell; it is known once
+    /// Accept and Confirm or a CONFIRM LINK were seen.
+    pub source_qpn: Option<Qpn>,
+    /// Queue pair of the receiver.
+    pub destination_qpn: Qpn,
+    /// Number of the packet; of the first one for an RDMA WRITE.
+    pub psn: Psn,
+    /// Number of the link that the queue pairs are the ends of, once a CONFIRM LINK
+    /// was seen.
+    pub link: Option<LinkNumber>,
+    /// Whether the invariant CRC is right; `None` if the capture is cut.
+    pub crc_valid: Option<bool>,
+}
+
+/// What an item is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one item is in hand at a time, and most are matched in place"
+)]
+pub enum Content {
+    /// The SMC option in a SYN or SYN-ACK.
+    TcpOption(TcpOption),
+    /// What else happens on a TCP connection; only if it was asked for.
+    Tcp(TcpSign),
+    /// A CLC message.
+    Clc(ClcMessage),
+    /// An LLC message of version 1.
+    Llc(LlcMessage),
+    /// An LLC message of version 2.
+    LlcV2(LlcV2),
+    /// A CDC message.
+    Cdc(Cdc),
+    /// An RDMA WRITE.
+    Write(RdmaWrite),
+    /// A message of a kind that is not decoded.
+    Unsupported {
+        /// What carries it.
+        protocol: Protocol,
+        /// What it is, as a phrase such as "unknown optional LLC type 0x80".
+        what: String,
+    },
+    /// A message that the capture does not hold to its end.
+    Cut {
+        /// What carries it.
+        protocol: Protocol,
+        /// Octets that there are.
+        have: usize,
+        /// Octets that it takes.
+        need: usize,
+    },
+    /// Octets that are no message.
+    Malformed {
+        /// What should have been there.
+        protocol: Protocol,
+        /// Offset of the fault in the message, in octets.
+        offset: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// An LLC message of version 2. As it borrows its lists, it is kept as octets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LlcV2(Vec<u8>);
+
+impl LlcV2 {
+    /// Takes the octets of a message.
+    ///
+    /// # Errors
+    /// Those of [`LlcMessageV2::parse`].
+    pub fn new(octets: Vec<u8>) -> Result<Self, LlcParseError> {
+        LlcMessageV2::parse(&octets)?;
+        Ok(Self(octets))
+    }
+
+    /// The message.
+    ///
+    /// # Panics
+    /// Never: the octets were read before.
+    #[must_use]
+    #[allow(clippy::expect_used, reason = "the octets were read before")]
+    pub fn message(&self) -> LlcMessageV2<'_> {
+        LlcMessageV2::parse(&self.0).expect("read before")
+    }
+}
+
+/// The protocols that are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// The TCP option.
+    TcpOption,
+    /// TCP itself.
+    Tcp,
+    /// Connection layer control.
+    Clc,
+    /// Link layer control.
+    Llc,
+    /// Connection data control.
+    Cdc,
+    /// RDMA WRITE.
+    Write,
+    /// RoCE, the transport of the last three.
+    Roce,
+}
+
+/// The SMC option of a SYN or SYN-ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpOption {
+    /// In the server's SYN-ACK, not in the client's SYN.
+    pub syn_ack: bool,
+}
+
+/// What happens on a TCP connection besides CLC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpSign {
+    /// Octets that are no CLC: those of an application.
+    Data {
+        /// At least so many of them.
+        octets: u64,
+    },
+    /// The sender will send no more.
+    Fin,
+    /// The connection is over.
+    Reset,
+}
+
+/// An RDMA WRITE, all its packets together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RdmaWrite {
+    /// Key of the receiver's memory region.
+    pub rkey: RKey,
+    /// Virtual address of the first octet.
+    pub address: u64,
+    /// Octets written, as the first packet announces.
+    pub length: u32,
+    /// Frame of the first packet.
+    pub first_frame: u64,
+    /// Packets seen.
+    pub packets: u32,
+    /// Whether all packets were seen. Their payload may still be cut.
+    pub complete: bool,
+    /// The payload octets that the capture holds, in the order of the frames.
+    pub pieces: Vec<WritePiece>,
+}
+
+/// Consecutive octets of an RDMA WRITE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WritePiece {
+    /// Offset of the first octet in the write.
+    pub offset: u32,
+    /// The octets.
+    pub octets: Vec<u8>,
+}
+
+impl RdmaWrite {
+    /// Octets of payload that the capture holds.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.octets.len()).sum()
+    }
+}
+
+impl Content {
+    /// The protocol.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        match self {
+            Self::TcpOption(_) => Protocol::TcpOption,
+            Self::Tcp(_) => Protocol::Tcp,
+            Self::Clc(_) => Protocol::Clc,
+            Self::Llc(_) | Self::LlcV2(_) => Protocol::Llc,
+            Self::Cdc(_) => Protocol::Cdc,
+            Self::Write(_) => Protocol::Write,
+            Self::Unsupported { protocol, .. }
+            | Self::Cut { protocol, .. }
+            | Self::Malformed { protocol, .. } => *protocol,
+        }
+    }
+
+    /// Whether the octets are wrong, rather than unknown or cut.
+    #[must_use]
+    pub const fn is_malformed(&self) -> bool {
+        matches!(self, Self::Malformed { .. })
+    }
+}
+
+impl Protocol {
+    /// Its name in output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TcpOption => "tcp-option",
+            Self::Tcp => "tcp",
+            Self::Clc => "clc",
+            Self::Llc => "llc",
+            Self::Cdc => "cdc",
+            Self::Write => "write",
+            Self::Roce => "roce",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(path) => write!(f, "{} -> {}", path.source, path.destination),
+            Self::Roce(path) => {
+                let (source, destination) =
+                    (gid_address(path.source), gid_address(path.destination));
+                match path.source_qpn {
+                    Some(qpn) => write!(f, "{source} qp {qpn}")?,
+                    None => write!(f, "{source}")?,
+                }
+                write!(f, " -> {destination} qp {}", path.destination_qpn)?;
+                path.link.map_or(Ok(()), |link| write!(f, " link {link}"))
+            }
+            Self::Hosts {
+                source,
+                destination,
+            } => write!(
+                f,
+                "{} -> {}",
+                gid_address(*source),
+                gid_address(*destination)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TcpOption(option) if option.syn_ack => f.write_str("SMC option in SYN-ACK"),
+            Self::TcpOption(_) => f.write_str("SMC option in SYN"),
+            Self::Tcp(TcpSign::Data { octets }) => write!(f, "{octets} octets of data"),
+            Self::Tcp(TcpSign::Fin) => f.write_str("FIN"),
+            Self::Tcp(TcpSign::Reset) => f.write_str("RST"),
+            Self::Clc(message) => message.fmt(f),
+            Self::Llc(message) => message.fmt(f),
+            Self::LlcV2(message) => message.message().fmt(f),
+            Self::Cdc(message) => message.fmt(f),
+            Self::Write(write) => write.fmt(f),
+            Self::Unsupported { what, .. } => f.write_str(what),
+            Self::Cut {
+                protocol,
+                have,
+                need,
+            } => write!(
+                f,
+                "cut: the capture holds {have} of {need} octets of a {protocol} message"
+            ),
+            Self::Malformed { offset, reason, .. } => {
+                write!(f, "malformed at octet {offset}: {reason}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for RdmaWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "RDMA WRITE rkey {} address 0x{:x} length {}",
+            self.rkey, self.address, self.length
+        )?;
+        if self.packets != 1 {
+            write!(f, " packets {}", self.packets)?;
+        }
+        if !self.complete {
+            f.write_str(" incomplete")?;
+        }
+        Ok(())
+    }
+}
