@@ -183,7 +183,7 @@ pub use smc_transport_ism::shared::pairing::Patience;
     allow(dead_code, unreachable_pub, reason = "tested where it is not used")
 )]
 mod elsewhere;
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(not(target_os = "linux"), feature = "hyper-util"))]
 use elsewhere as stack;
 #[cfg(all(not(target_os = "linux"), feature = "tokio"))]
 pub use elsewhere::tokio;
