@@ -54,7 +54,7 @@ pub(crate) fn guest(directory: &Path) -> Result<PathBuf, Trouble> {
 /// guest; none if this machine cannot build it, and why.
 pub(crate) fn peer(directory: &Path) -> Result<Result<Files, String>, Trouble> {
     let programs = [("smc-lab-peer", PEER), ("smcx", SMCX)];
-    let packages = ["smc-lab-peer", "smc-cli"];
+    let packages = ["smc-lab-peer", "smcx"];
     over_verbs(directory, &packages, &programs)
 }
 
