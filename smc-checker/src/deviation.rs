@@ -11,6 +11,7 @@ pub enum Whose {
 
 /// A known deviation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Deviation {
     /// Its name, unique.
     pub name: &'static str,

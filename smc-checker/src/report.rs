@@ -68,6 +68,7 @@ impl fmt::Display for Finding {
 
 /// How much was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Seen {
     /// Frames.
     pub frames: u64,
@@ -94,6 +95,7 @@ pub struct Seen {
 
 /// What came of a capture.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// Findings in the order of the frames, the first 10,000.
     pub findings: Vec<Finding>,

@@ -74,6 +74,7 @@ impl Chapter {
 
 /// One rule: what it asks for, and what has to be known for that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Rule {
     /// Its name, unique.
     pub name: &'static str,

@@ -15,6 +15,7 @@ use crate::stack::Stack;
 
 /// What would become of a connection to an address, as far as this side can tell.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Why {
     /// The address.
     pub to: SocketAddr,
@@ -26,6 +27,7 @@ pub struct Why {
 
 /// A condition of SMC.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Condition {
     /// What it is about.
     pub name: &'static str,
