@@ -116,4 +116,8 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except subprocess.CalledProcessError as failed:
+        # Cargo has said why.
+        sys.exit(failed.returncode)
