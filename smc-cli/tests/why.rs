@@ -296,3 +296,19 @@ fn without_any_right_there_is_shared_memory_and_an_answer() {
         "{devices:?}"
     );
 }
+
+#[test]
+fn the_document_has_every_code_with_its_name() {
+    use smc_proto::wire::types::DiagnosisCode;
+
+    let document = include_str!("../../docs/why-tcp.md");
+    for code in DiagnosisCode::ALL {
+        let row = format!("| 0x{:08x} | `{}` |", code.0, code.name());
+        assert!(document.contains(&row), "docs/why-tcp.md lacks {row}");
+    }
+    let rows = document
+        .lines()
+        .filter(|line| line.starts_with("| 0x"))
+        .count();
+    assert_eq!(rows, DiagnosisCode::ALL.len());
+}
