@@ -39,6 +39,7 @@ mod driver;
 mod hyper_util;
 mod listener;
 mod registered;
+mod slow;
 mod socket;
 mod split;
 mod stream;

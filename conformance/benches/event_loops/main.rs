@@ -15,8 +15,9 @@
 //! `plot`, or `plot=FILE`, for the picture of the sweep over connections, which is
 //! `docs/requests-by-connections.svg` unless another file is named.
 //!
-//! While more threads run than there are CPUs, loops over SMC-D do not poll before they sleep:
-//! on a busy machine the figures of hot loops are those of sleeping ones.
+//! While more threads run than there are CPUs, loops over SMC-D do not poll before they sleep,
+//! unless events come faster than threads wake up: on a busy machine the figures of hot loops
+//! may be those of sleeping ones.
 
 #[cfg(target_os = "linux")]
 mod epoll;

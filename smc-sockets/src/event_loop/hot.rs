@@ -10,16 +10,24 @@
 //!               │ event                 ▼ after the budget
 //!               └────────────────── sleeps
 //!   slept for longer than three budgets: the next budget is half as long
-//!   more threads run than there are CPUs: no budget for 2 ms (to 128 ms)
+//!   more threads run than there are CPUs, and events
+//!   take longer to come than a thread to wake up: no budget for 2 ms (to 128 ms)
 //!   a yield or a poll that takes long: no budget for 10 ms (to 640 ms)
 //! ```
+//!
+//! The threads that run are counted four times in a row: the other workers of a runtime run
+//! for some microseconds whenever a task is woken. While events come faster than threads wake
+//! up, nobody gains by sleeping, and nothing is counted. So that this can show, polling is tried
+//! for a moment at first and after each time without a budget.
 
 mod crowd;
+mod pace;
 
 pub(crate) use crowd::is_crowded;
 
 use std::time::{Duration, Instant};
 
+use self::pace::Pace;
 use crate::shard::Turn;
 
 /// Longest time without an event before the loop sleeps. Shorter than a wake-up takes, it
@@ -40,8 +48,13 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 /// Pause between two counts of the running threads.
 const COUNT_EVERY: Duration = Duration::from_millis(1);
-/// Pause before a count that exceeds the CPUs is confirmed: a thread may have run for a moment.
+/// Pause before a count that exceeds the CPUs is repeated: a thread may have run for a moment.
 const CONFIRM: Duration = Duration::from_micros(20);
+/// Counts in a row that have to exceed the CPUs.
+const ROW: u32 = 4;
+/// Time at first, and after each time without polling, in which nothing is counted: enough for
+/// the events that show how fast they come.
+const TRIAL: Duration = Duration::from_micros(300);
 
 /// The adaptive polling of one event loop.
 #[derive(Debug)]
@@ -57,8 +70,11 @@ pub(crate) struct HotPhase {
     crowds: Backoff,
     /// The running threads are counted then.
     count_at: Option<Instant>,
-    /// The last count exceeded the CPUs.
-    suspects: bool,
+    /// Counts in a row that exceeded the CPUs.
+    row: u32,
+    pace: Pace,
+    /// The CPUs were contended at the last turn, or it is the first one.
+    was_contended: bool,
 }
 
 /// Times without polling, each twice as long as the one before if that ended shortly before.
@@ -115,7 +131,9 @@ impl HotPhase {
             gaps: Backoff::new(BACKOFF),
             crowds: Backoff::new(CROWDED),
             count_at: None,
-            suspects: false,
+            row: 0,
+            pace: Pace::default(),
+            was_contended: true,
         }
     }
 
@@ -139,6 +157,10 @@ impl HotPhase {
         };
         self.active = Some(now);
         self.events = 0;
+        if slept.is_some_and(|slept| slept > 3 * self.most) {
+            // The peer had nothing to send: that says nothing of polling.
+            self.pace = Pace::default();
+        }
     }
 
     /// How the loop goes on after a turn that found so many events. `crowded` counts the
@@ -150,6 +172,7 @@ impl HotPhase {
         crowded: impl FnOnce() -> bool,
     ) -> Turn {
         if found > 0 {
+            self.pace.found(now);
             // The first after a wake-up is what woke the loop.
             if self.events > 0 {
                 self.budget = self.most;
@@ -165,10 +188,12 @@ impl HotPhase {
         }
         let active = *self.active.get_or_insert(now);
         let idle = now.saturating_duration_since(active);
-        if idle >= self.budget || self.is_contended(now) {
-            return Turn::Parked;
+        let contended = self.is_contended(now);
+        if std::mem::replace(&mut self.was_contended, contended) && !contended {
+            self.tries(now);
         }
-        if self.count_at.is_none_or(|at| at <= now) && self.counts(now, crowded()) {
+        self.pace.waits(now);
+        if idle >= self.budget || contended || self.counts(now, crowded) {
             return Turn::Parked;
         }
         if idle < SOON {
@@ -180,16 +205,28 @@ impl HotPhase {
         Turn::Yield
     }
 
-    /// Takes a count of the running threads; whether the CPUs are contended.
-    fn counts(&mut self, now: Instant, crowded: bool) -> bool {
-        let confirmed = self.suspects || self.crowds.is_recent(now);
-        self.suspects = crowded && !confirmed;
-        let pause = if self.suspects { CONFIRM } else { COUNT_EVERY };
-        self.count_at = Some(now + pause);
-        if crowded && confirmed {
-            self.crowds.begin(now);
+    /// Polling begins, at first or again.
+    fn tries(&mut self, now: Instant) {
+        self.pace = Pace::default();
+        self.row = 0;
+        self.count_at = Some(now + TRIAL);
+    }
+
+    /// Takes a count of the running threads if one is due; whether the CPUs are contended.
+    fn counts(&mut self, now: Instant, crowded: impl FnOnce() -> bool) -> bool {
+        if self.count_at.is_some_and(|at| now < at) {
+            return false;
         }
-        crowded && confirmed
+        let is_crowded = !self.pace.is_quick(now) && crowded();
+        self.row = if is_crowded { self.row + 1 } else { 0 };
+        let pause = if is_crowded { CONFIRM } else { COUNT_EVERY };
+        self.count_at = Some(now + pause);
+        if self.row < ROW {
+            return false;
+        }
+        self.crowds.begin(now);
+        self.was_contended = true;
+        true
     }
 
     /// The loop has yielded the CPU, or polled, and has the CPU after this time.
@@ -199,7 +236,8 @@ impl HotPhase {
         }
     }
 
-    fn is_contended(&self, now: Instant) -> bool {
+    /// Whether polling would take a CPU that others need.
+    pub(crate) fn is_contended(&self, now: Instant) -> bool {
         self.gaps.lasts(now) || self.crowds.lasts(now)
     }
 }
@@ -208,7 +246,7 @@ impl HotPhase {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MOST};
+    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MOST, ROW, TRIAL};
     use crate::shard::Turn;
 
     const US: Duration = Duration::from_micros(1);
@@ -293,34 +331,92 @@ mod tests {
         assert_eq!(polls(&mut hot, &mut now, US), MOST);
     }
 
+    /// A loop that waits for an event, which takes so long to come: how often it counts.
+    fn waits(hot: &mut HotPhase, now: &mut Instant, wait: Duration, crowded: bool) -> u32 {
+        let mut counts = 0;
+        hot.next(*now, 1, || unreachable!("there was an event"));
+        for _ in 0..wait.as_micros() {
+            *now += US;
+            hot.next(*now, 0, || {
+                counts += 1;
+                crowded
+            });
+        }
+        counts
+    }
+
+    /// One that has polled for as long as nothing is counted.
+    fn tried(hot: &mut HotPhase, now: &mut Instant) {
+        hot.wakes(*now);
+        let end = *now + TRIAL;
+        hot.next(*now, 0, || unreachable!("it is tried"));
+        while *now + 41 * US < end {
+            assert_eq!(waits(hot, now, 40 * US, true), 0);
+        }
+        *now = end;
+        hot.wakes(*now);
+    }
+
     #[test]
     fn a_loop_sleeps_at_once_while_more_threads_run_than_there_are_cpus() {
         let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
-        // A count alone is none: a thread may run for a moment.
-        hot.wakes(now);
-        assert_eq!(hot.next(now, 0, || true), Turn::Hot);
-        now += 5 * US;
-        assert_eq!(hot.next(now, 0, || panic!("too soon")), Turn::Pause);
-        now += CONFIRM;
-        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
-        now += COUNT_EVERY;
-        hot.wakes(now);
-        assert_eq!(hot.next(now, 0, || true), Turn::Hot);
-        now += CONFIRM;
         let mut backoff = CROWDED.0;
         for _ in 0..8 {
+            tried(&mut hot, &mut now);
+            for _ in 1..ROW {
+                hot.wakes(now);
+                assert_eq!(hot.next(now, 0, || true), Turn::Hot, "for a moment");
+                now += 5 * US;
+                assert_eq!(hot.next(now, 0, || unreachable!("soon")), Turn::Pause);
+                now += CONFIRM;
+            }
             hot.wakes(now);
             assert_eq!(hot.next(now, 0, || true), Turn::Parked);
             now += backoff - US;
             hot.wakes(now);
-            let uncounted = || panic!("it is known");
+            let uncounted = || unreachable!("it is known");
             assert_eq!(hot.next(now, 0, uncounted), Turn::Parked, "{backoff:?}");
             now += US;
             backoff = (2 * backoff).min(CROWDED.1);
         }
-        hot.wakes(now);
+        tried(&mut hot, &mut now);
         assert_eq!(hot.next(now, 0, || false), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MOST);
+    }
+
+    #[test]
+    fn threads_that_run_for_a_moment_are_no_crowd() {
+        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        tried(&mut hot, &mut now);
+        for _ in 0..8 {
+            for count in 0..ROW {
+                hot.wakes(now);
+                let crowded = count + 1 < ROW;
+                assert_eq!(hot.next(now, 0, || crowded), Turn::Hot);
+                now += if crowded { CONFIRM } else { COUNT_EVERY };
+            }
+        }
+    }
+
+    /// Sleeping would be slower, whatever else runs.
+    #[test]
+    fn nothing_is_counted_while_events_come_faster_than_threads_wake_up() {
+        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        for _ in 0..10_000 {
+            assert_eq!(waits(&mut hot, &mut now, 2 * US, true), 0);
+            assert!(!hot.is_contended(now));
+        }
+        let mut counts = 0;
+        while !hot.is_contended(now) {
+            counts += waits(&mut hot, &mut now, 30 * US, true);
+            assert!(counts <= ROW);
+        }
+        assert_eq!(counts, ROW, "once they are slow");
+        // A faster peer is polled for again.
+        now += CROWDED.0;
+        for _ in 0..10_000 {
+            assert_eq!(waits(&mut hot, &mut now, 2 * US, true), 0);
+        }
     }
 
     #[test]

@@ -175,7 +175,11 @@ impl Attachment {
             return Turn::Over;
         };
         let found = mem::take(&mut self.found);
-        match self.hot.next(Instant::now(), found, is_crowded) {
+        let now = Instant::now();
+        let turn = self.hot.next(now, found, is_crowded);
+        #[cfg(feature = "tokio")]
+        shard.runtimes.set_contended(self.hot.is_contended(now));
+        match turn {
             Turn::Parked if !self.park(&shard) => Turn::Hot,
             next => next,
         }

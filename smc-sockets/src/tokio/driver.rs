@@ -33,12 +33,17 @@ use ::tokio::io::Interest;
 use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
 
 use super::registered::{Registered, Steady};
+use super::slow::{CpuTime, SlowTasks};
 use crate::shard::{Attachment, Shard, Turn};
 use crate::waiters::wake;
 
 /// The runtimes that poll the device of an endpoint.
 #[derive(Default)]
-pub(crate) struct Runtimes(Mutex<Known>);
+pub(crate) struct Runtimes {
+    known: Mutex<Known>,
+    /// Polling would take a CPU that others need.
+    contended: AtomicBool,
+}
 
 #[derive(Default)]
 struct Known {
@@ -71,20 +76,28 @@ const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::
 /// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
 /// at once, and events between two checks of that.
 const LONE: (u32, u32) = (8, 16);
-/// A task that takes longer keeps others waiting.
-const SLOW: Duration = Duration::from_micros(200);
-/// How long tasks are expected to take long then.
-const STAYS_SLOW: Duration = Duration::from_millis(100);
-
 impl Runtimes {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An event loop has found that the CPUs are contended, or not.
+    pub(crate) fn set_contended(&self, contended: bool) {
+        // Polling threads read it.
+        if self.contended.load(Ordering::Relaxed) != contended {
+            self.contended.store(contended, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether polling would take a CPU that others need.
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Runtimes {
     fn drop(&mut self) {
-        let known = self.0.get_mut();
+        let known = self.known.get_mut();
         for task in &known.unwrap_or_else(PoisonError::into_inner).tasks {
             task.waker().take().into_iter().for_each(wake);
         }
@@ -148,7 +161,7 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
         descriptor,
         is_multi_thread,
         paused: None,
-        slow_until: None,
+        slow: SlowTasks::default(),
         lone: 0,
     };
     runtime.spawn(driver.run());
@@ -205,8 +218,7 @@ struct Driver {
     is_multi_thread: bool,
     /// When the runtime last polled its descriptors.
     paused: Option<Instant>,
-    /// Tasks take long until then.
-    slow_until: Option<Instant>,
+    slow: SlowTasks,
     /// Events of which the task that they woke was all the work.
     lone: u32,
 }
@@ -238,6 +250,7 @@ impl Driver {
             let outcome = match turn {
                 Turn::Over => return,
                 Turn::Parked => {
+                    self.slow.sleeps();
                     let woken = self.sleep().await;
                     (slept, self.paused) = (true, Some(Instant::now()));
                     woken
@@ -259,8 +272,8 @@ impl Driver {
                     let took = end.saturating_duration_since(begin);
                     self.paused = Some(end);
                     undisturbed = took < UNDISTURBED.1;
-                    if took > SLOW {
-                        self.slow_until = Some(end + STAYS_SLOW);
+                    if self.is_multi_thread {
+                        self.slow.turned(begin, end, CpuTime::read);
                     }
                     self.is_readable().await
                 }
@@ -275,7 +288,7 @@ impl Driver {
     fn wakes_itself(&self, slept: bool) -> bool {
         let now = Instant::now();
         if self.is_multi_thread {
-            return slept || self.slow_until.is_some_and(|until| now < until);
+            return slept || self.slow.are_expected(now);
         }
         let polled = self.paused.is_some_and(|at| now < at + PAUSE_EVERY);
         polled && !self.alive.0.has_root.swap(false, Ordering::Relaxed)

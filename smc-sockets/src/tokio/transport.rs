@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use ::tokio::io::{Interest, Ready};
@@ -11,6 +12,7 @@ use ::tokio::task::coop;
 use super::driver;
 use super::registered::Registered;
 use crate::SmcStream;
+use crate::shard::Shard;
 use crate::stream::Wait;
 use crate::waiters::WaiterId;
 use crate::waiting::Direction;
@@ -88,11 +90,9 @@ impl Transport {
                     return Poll::Ready(outcome);
                 }
             }
-            if !spun && driver::is_root() {
-                spun = true;
-                if stream.spin(direction)? {
-                    continue;
-                }
+            let polls = !std::mem::replace(&mut spun, true) && driver::is_root();
+            if polls && is_alone(stream)? && stream.spin(direction)? {
+                continue;
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;
             // Ready, and yet the attempt would wait: other tasks go first.
@@ -167,6 +167,12 @@ impl Transport {
             Self::Tcp(stream) => stream.try_io(direction.interest(), attempt),
         }
     }
+}
+
+/// Whether a thread that polls takes the CPU of nobody else.
+fn is_alone(stream: &SmcStream) -> io::Result<bool> {
+    let contended = |shard: &Arc<Shard>| shard.runtimes.is_contended();
+    Ok(!stream.shard()?.is_some_and(contended))
 }
 
 /// Has the task woken when an attempt at a stream over SMC would not wait any more.
