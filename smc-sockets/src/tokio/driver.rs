@@ -24,7 +24,7 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub(crate) struct Runtimes {
     known: Mutex<Known>,
     /// Polling would take a CPU that others need.
     contended: AtomicBool,
+    /// Waits of futures of `block_on` before one of them polls, while the CPUs are contended.
+    skips: AtomicU32,
 }
 
 #[derive(Default)]
@@ -76,6 +78,9 @@ const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::
 /// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
 /// at once, and events between two checks of that.
 const LONE: (u32, u32) = (8, 16);
+/// Waits of a future of `block_on` without polling after it polled in vain on a contended CPU.
+const SKIPS: u32 = 4;
+
 impl Runtimes {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,9 +94,21 @@ impl Runtimes {
         }
     }
 
-    /// Whether polling would take a CPU that others need.
-    pub(super) fn is_contended(&self) -> bool {
-        self.contended.load(Ordering::Relaxed)
+    /// Whether a future of `block_on` polls before it waits: while the CPUs are contended, now and
+    /// then, and again after a message was found.
+    pub(super) fn lets_root_poll(&self) -> bool {
+        if !self.contended.load(Ordering::Relaxed) {
+            return true;
+        }
+        let skips = self.skips.load(Ordering::Relaxed);
+        self.skips.store(skips.saturating_sub(1), Ordering::Relaxed);
+        skips == 0
+    }
+
+    /// A future of `block_on` has polled.
+    pub(super) fn root_polled(&self, found: bool) {
+        let skips = if found { 0 } else { SKIPS };
+        self.skips.store(skips, Ordering::Relaxed);
     }
 }
 
@@ -321,5 +338,34 @@ impl Driver {
     /// readable is read afterwards.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.descriptor.poll_readable_once(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Runtimes, SKIPS};
+
+    #[test]
+    fn on_a_contended_cpu_the_future_of_block_on_polls_while_that_pays() {
+        let runtimes = Runtimes::default();
+        let polls = |found| {
+            let polls = runtimes.lets_root_poll();
+            if polls {
+                runtimes.root_polled(found);
+            }
+            polls
+        };
+        assert!((0..9).all(|_| polls(false)), "no other needs the CPU");
+        runtimes.set_contended(true);
+        for _ in 0..3 {
+            assert!((0..SKIPS).all(|_| !polls(false)));
+            assert!(polls(false), "now and then");
+        }
+        assert!((0..SKIPS).all(|_| !polls(false)));
+        assert!((0..9).all(|_| polls(true)), "messages are found");
+        assert!(polls(false));
+        assert!(!polls(true));
+        runtimes.set_contended(false);
+        assert!(polls(false));
     }
 }

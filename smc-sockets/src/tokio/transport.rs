@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use ::tokio::io::{Interest, Ready};
@@ -12,7 +11,6 @@ use ::tokio::task::coop;
 use super::driver;
 use super::registered::Registered;
 use crate::SmcStream;
-use crate::shard::Shard;
 use crate::stream::Wait;
 use crate::waiters::WaiterId;
 use crate::waiting::Direction;
@@ -91,7 +89,7 @@ impl Transport {
                 }
             }
             let polls = !std::mem::replace(&mut spun, true) && driver::is_root();
-            if polls && is_alone(stream)? && stream.spin(direction)? {
+            if polls && poll_root(stream, direction)? {
                 continue;
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;
@@ -169,10 +167,18 @@ impl Transport {
     }
 }
 
-/// Whether a thread that polls takes the CPU of nobody else.
-fn is_alone(stream: &SmcStream) -> io::Result<bool> {
-    let contended = |shard: &Arc<Shard>| shard.runtimes.is_contended();
-    Ok(!stream.shard()?.is_some_and(contended))
+/// Polls for a moment in the future of `block_on`, unless other threads need the CPU; whether an
+/// attempt would not wait any more.
+fn poll_root(stream: &SmcStream, direction: Direction) -> io::Result<bool> {
+    let Some(shard) = stream.shard()? else {
+        return Ok(true);
+    };
+    if !shard.runtimes.lets_root_poll() {
+        return Ok(false);
+    }
+    let found = stream.spin(direction)?;
+    shard.runtimes.root_polled(found);
+    Ok(found)
 }
 
 /// Has the task woken when an attempt at a stream over SMC would not wait any more.
