@@ -17,7 +17,7 @@
 //!
 //! The threads that run are counted four times in a row: the other workers of a runtime run
 //! for some microseconds whenever a task is woken. While events come faster than threads wake
-//! up, nobody gains by sleeping, and nothing is counted. So that this can show, polling is tried
+//! up, sleeping gains nothing, and nothing is counted. So that this can show, polling is tried
 //! for a moment at first and after each time without a budget.
 
 mod crowd;
