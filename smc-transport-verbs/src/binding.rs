@@ -1,4 +1,4 @@
-//! RNICs as the engine's: commands in, completions out, and octets to and from the
+//! RNICs as the engine's: commands in, completions out, and bytes to and from the
 //! buffers that the engine names.
 //!
 //! One [`Binding`] has all RNICs of an endpoint, because its buffers are memory that
@@ -103,7 +103,7 @@ pub struct Binding<R: Rnic> {
     held: VecDeque<Held>,
     news: VecDeque<PathNews>,
     errands: Errands<R>,
-    /// Queue pairs that go. They keep nobody waiting that is to come.
+    /// Queue pairs being destroyed. New ones do not wait for them.
     farewells: Errands<R>,
     /// The last message that was reported.
     payload: Box<[u8]>,
@@ -122,10 +122,10 @@ struct Bound<R> {
 /// What was found in a completion queue and is not reported yet.
 struct Held {
     link: LinkId,
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
 }
 
-/// Octets that are sent inline if the RNIC can.
+/// Bytes that are sent inline if the RNIC can.
 const INLINE: u32 = 128;
 
 /// Batches of completions after which the RNICs are asked again, however much there is
@@ -142,7 +142,7 @@ enum Found {
     },
 }
 
-/// What came of a step.
+/// Outcome of a step.
 enum Progress {
     Found(Found),
     /// Something, but nothing to report.
@@ -231,7 +231,7 @@ impl<R: Rnic> Binding<R> {
             .filter_map(|(number, taken)| taken.then_some(DeviceId(number)))
     }
 
-    /// Why an RNIC last refused a command; the engine was told that it did.
+    /// Returns why an RNIC last refused a command; the engine was notified of the refusal.
     #[must_use]
     pub fn last_refusal(&self) -> Option<&RnicError> {
         self.refusal.as_ref()
@@ -272,14 +272,14 @@ impl<R: Rnic> Binding<R> {
         let RdmaCommand::SendLarge { link, wr_id, .. } = command else {
             return self.execute(device, command);
         };
-        let mut octets = [0; LARGEST];
+        let mut bytes = [0; LARGEST];
         // There is always room for one.
-        let length = engine.emit_llc(link, wr_id, &mut octets).unwrap_or(0);
-        let message = octets.get(..length).unwrap_or_default();
+        let length = engine.emit_llc(link, wr_id, &mut bytes).unwrap_or(0);
+        let message = bytes.get(..length).unwrap_or_default();
         self.send_large(link, wr_id, message);
     }
 
-    /// What the RNICs have to tell the engine next.
+    /// Returns the next completion or event of the RNICs for the engine.
     pub fn poll(&mut self) -> Option<RdmaCompletion<'_>> {
         Some(match self.find()? {
             Found::Answer(answer) => answer,
@@ -290,12 +290,12 @@ impl<R: Rnic> Binding<R> {
         })
     }
 
-    /// What the engine is to be told and no RNIC need be asked for.
+    /// Returns the next completion for the engine that needs no query of an RNIC.
     pub fn answered(&mut self) -> Option<RdmaCompletion<'static>> {
         self.answers.pop_front()
     }
 
-    /// Whether [`Self::poll`] is to be called although the descriptor may not say so:
+    /// Whether [`Self::poll`] is to be called although the descriptor may not be readable:
     /// after [`Self::carry_out`], or once it is not called until it gives nothing.
     #[must_use]
     pub fn is_due(&self) -> bool {
@@ -308,13 +308,13 @@ impl<R: Rnic> Binding<R> {
                 return Some(Found::Answer(answer));
             }
             if self.batches >= PATIENCE {
-                self.look();
+                self.refresh();
             }
             match self.work() {
                 Progress::Found(found) => return Some(found),
                 Progress::Some => {}
                 Progress::None => {
-                    if !self.look() {
+                    if !self.refresh() {
                         return None;
                     }
                 }
@@ -322,8 +322,8 @@ impl<R: Rnic> Binding<R> {
         }
     }
 
-    /// Asks everybody whether there is something new.
-    fn look(&mut self) -> bool {
+    /// Polls every RNIC for new events.
+    fn refresh(&mut self) -> bool {
         self.batches = 0;
         let mut any = self.take_errands();
         for place in 0..MAX_DEVICES {

@@ -4,8 +4,8 @@
 //!   Endpoint ── RdmaCommand, DataTurn ──► binding::Binding ──► rnic::Rnic
 //!            ◄─ RdmaCompletion ────────── poll ◄──────────────── its queues
 //!            ◄─ PathEvent ─────────────── poll_path ◄─────────── its events
-//!   application ── octets ──► fill ──► send buffers, which the device reads
-//!               ◄─ octets ─── take ◄── RMBs, which the peer writes
+//!   application ── bytes ───► fill ──► send buffers, which the device reads
+//!               ◄─ bytes ──── take ◄── RMBs, which the peer writes
 //! ```
 //!
 //! [`binding`] makes RNICs the engine's: it owns the memory they read and write, keeps

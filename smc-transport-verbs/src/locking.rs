@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-/// Octets that may still be registered, `None` without a limit.
+/// Bytes that may still be registered, `None` without a limit.
 #[must_use]
 pub fn lockable() -> Option<u64> {
     let limit = limit()?;
@@ -10,13 +10,13 @@ pub fn lockable() -> Option<u64> {
     left(limit, &status)
 }
 
-/// Octets that the process may lock in all, `None` without a limit.
+/// Bytes that the process may lock in all, `None` without a limit.
 #[must_use]
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// What is left, by what `/proc/self/status` says: how much is pinned, and whether the limit
+/// Returns what is left according to `/proc/self/status`: how much is pinned, and whether the limit
 /// counts for a process with these capabilities.
 fn left(limit: u64, status: &str) -> Option<u64> {
     const CAP_IPC_LOCK: u32 = 14;

@@ -1,8 +1,8 @@
 //! Memory that an RNIC reads and writes: with `rdma/sys.rs` the only pointers of this
 //! crate.
 //!
-//! Nothing here ever forms a reference to such octets: they are copied out once and
-//! looked at afterwards, so no check can be outrun by a second read. Every access is
+//! Nothing here ever forms a reference to such bytes: they are copied out once and
+//! checked afterwards, so no check can be outrun by a second read. Every access is
 //! bounded first.
 
 use std::io;
@@ -29,7 +29,7 @@ impl std::fmt::Display for OutOfBounds {
 impl std::error::Error for OutOfBounds {}
 
 impl Memory {
-    /// `len` octets of zeroes.
+    /// `len` bytes of zeroes.
     ///
     /// # Errors
     /// The system's, if it has no memory.
@@ -42,7 +42,7 @@ impl Memory {
         Ok(Self { map, len })
     }
 
-    /// Octets there are.
+    /// Bytes there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -54,7 +54,7 @@ impl Memory {
         self.len == 0
     }
 
-    /// Where the first octet is in this process, at the beginning of a page.
+    /// Where the first byte is in this process, at the beginning of a page.
     #[must_use]
     pub fn address(&self) -> *mut u8 {
         self.map.as_mut_ptr()
@@ -68,16 +68,16 @@ impl Memory {
         }
     }
 
-    /// Copies octets in, at `offset`.
+    /// Copies bytes in, at `offset`.
     ///
     /// # Errors
     /// [`OutOfBounds`].
     #[inline]
     pub fn copy_in(&self, offset: u64, source: &[u8]) -> Result<(), OutOfBounds> {
         let offset = self.check(offset, source.len())?;
-        // SAFETY: `source.len()` octets from `offset` lie within the mapping, which is
-        // writable; nobody has a reference into it, so `source` cannot overlap. What the
-        // device or the peer writes meanwhile are octets, valid in any mixture.
+        // SAFETY: `source.len()` bytes from `offset` lie within the mapping, which is
+        // writable; no reference into it exists, so `source` cannot overlap. What the
+        // device or the peer writes meanwhile are bytes, valid in any mixture.
         unsafe {
             let target = self.address().add(offset);
             core::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
@@ -85,7 +85,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies octets out, from `offset`.
+    /// Copies bytes out, from `offset`.
     ///
     /// # Errors
     /// [`OutOfBounds`].
@@ -100,7 +100,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes octets zero.
+    /// Makes bytes zero.
     ///
     /// # Errors
     /// [`OutOfBounds`].
@@ -121,12 +121,12 @@ mod tests {
         let memory = Memory::new(5000).unwrap();
         assert_eq!(memory.address() as usize % 4096, 0);
         memory.copy_in(4990, &[7; 10]).unwrap();
-        let mut octets = [1; 12];
-        memory.copy_out(4988, &mut octets).unwrap();
-        assert_eq!(octets, [0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
+        let mut bytes = [1; 12];
+        memory.copy_out(4988, &mut bytes).unwrap();
+        assert_eq!(bytes, [0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
         memory.clear(4995, 5).unwrap();
-        memory.copy_out(4988, &mut octets).unwrap();
-        assert_eq!(octets, [0, 0, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0]);
+        memory.copy_out(4988, &mut bytes).unwrap();
+        assert_eq!(bytes, [0, 0, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0]);
         // Not even the rest of the last page.
         assert_eq!(memory.copy_in(4991, &[0; 10]), Err(OutOfBounds));
         assert_eq!(memory.copy_out(u64::MAX, &mut [0; 2]), Err(OutOfBounds));

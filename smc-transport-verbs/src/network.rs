@@ -1,4 +1,4 @@
-//! Interfaces, addresses, routes and neighbours, as the kernel tells by rtnetlink.
+//! Interfaces, addresses, routes and neighbours, as the kernel reports them by rtnetlink.
 //!
 //! No right is needed to ask.
 
@@ -41,7 +41,7 @@ pub struct Interface {
     pub lower: Option<u32>,
     /// Index of the bond or bridge it is a part of.
     pub master: Option<u32>,
-    /// Its physical network, as the hardware says.
+    /// Its physical network, as the hardware reports it.
     pub pnet: Option<PnetId>,
     /// Its addresses, and the bits of their networks.
     pub addresses: Vec<(IpAddr, u8)>,
@@ -57,7 +57,7 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// As the engine is told.
+    /// Returns the hop in the form that the engine takes.
     #[must_use]
     pub const fn route(hop: Option<Self>) -> Route {
         match hop {

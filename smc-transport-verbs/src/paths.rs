@@ -175,7 +175,7 @@ impl Surroundings {
         VERSIONS.into_iter().filter_map(of).collect()
     }
 
-    /// What a client tells of the networks of its local address.
+    /// Returns what a client announces of the networks of its local address.
     #[must_use]
     pub fn subnets(&self, local: IpAddr) -> Option<Subnets> {
         let local = local.to_canonical();
@@ -387,7 +387,7 @@ fn prefixes(of: &Interface) -> impl Iterator<Item = (Ipv6Addr, u8)> {
 fn ipv4(gid: &Gid) -> Option<IpAddr> {
     let address = Ipv6Addr::from(gid.0);
     let [_, _, _, _, _, _, _, _, _, _, _, _, rest @ ..] = gid.0;
-    let zeros = gid.0.iter().take(12).all(|octet| *octet == 0);
+    let zeros = gid.0.iter().take(12).all(|byte| *byte == 0);
     let compatible = (zeros && rest != [0; 4]).then(|| std::net::Ipv4Addr::from(rest));
     address.to_ipv4_mapped().or(compatible).map(IpAddr::V4)
 }

@@ -31,18 +31,18 @@ impl PnetId {
         Ok(Self(id))
     }
 
-    /// What the hardware says, in EBCDIC; `None` if that is blank.
+    /// Parses the PNET ID of the hardware, in EBCDIC; `None` if that is blank.
     #[must_use]
-    pub fn from_hardware(octets: &[u8; 16]) -> Option<Self> {
-        let letter = |octet: &u8| match *octet {
+    pub fn from_hardware(bytes: &[u8; 16]) -> Option<Self> {
+        let letter = |byte: &u8| match *byte {
             0x40 | 0 => Some(' '),
-            0xc1..=0xc9 => Some(char::from(octet - 0xc1 + b'A')),
-            0xd1..=0xd9 => Some(char::from(octet - 0xd1 + b'J')),
-            0xe2..=0xe9 => Some(char::from(octet - 0xe2 + b'S')),
-            0xf0..=0xf9 => Some(char::from(octet - 0xf0 + b'0')),
+            0xc1..=0xc9 => Some(char::from(byte - 0xc1 + b'A')),
+            0xd1..=0xd9 => Some(char::from(byte - 0xd1 + b'J')),
+            0xe2..=0xe9 => Some(char::from(byte - 0xe2 + b'S')),
+            0xf0..=0xf9 => Some(char::from(byte - 0xf0 + b'0')),
             _ => None,
         };
-        let text: Option<String> = octets.iter().map(letter).collect();
+        let text: Option<String> = bytes.iter().map(letter).collect();
         Self::new(&text?).ok()
     }
 
@@ -51,9 +51,9 @@ impl PnetId {
     /// hardware.
     #[must_use]
     pub fn of_hardware(device: &Path, port: usize) -> Option<Self> {
-        let octets = std::fs::read(device.join("device/util_string")).ok()?;
+        let bytes = std::fs::read(device.join("device/util_string")).ok()?;
         let at = port.checked_mul(16)?;
-        Self::from_hardware(octets.get(at..)?.first_chunk()?)
+        Self::from_hardware(bytes.get(at..)?.first_chunk()?)
     }
 }
 
@@ -82,7 +82,7 @@ pub enum Attached {
     Port(String, u8),
 }
 
-/// Who is attached to which physical network, as far as the hardware does not say.
+/// Which devices are attached to which physical network, where the hardware does not report it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PnetTable {
     entries: Vec<(PnetId, Attached)>,
@@ -93,11 +93,11 @@ pub struct PnetTable {
 pub enum PnetError {
     /// An ID has 1 to 16 letters and digits.
     Id,
-    /// An interface has 1 to 15 octets.
+    /// An interface has 1 to 15 bytes.
     Interface,
-    /// An RNIC has 1 to 63 octets, and ports 1 and 2.
+    /// An RNIC has 1 to 63 bytes, and ports 1 and 2.
     Port,
-    /// It is attached to another network already.
+    /// The device is attached to another network already.
     Taken,
     /// There is no such entry.
     Missing,
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn the_hardware_speaks_ebcdic() {
-        let mut octets = [0x40; 16];
-        octets[..4].copy_from_slice(&[0xd5, 0xc5, 0xe3, 0xf1]);
-        assert_eq!(PnetId::from_hardware(&octets), Some(id("NET1")));
+        let mut bytes = [0x40; 16];
+        bytes[..4].copy_from_slice(&[0xd5, 0xc5, 0xe3, 0xf1]);
+        assert_eq!(PnetId::from_hardware(&bytes), Some(id("NET1")));
         assert_eq!(PnetId::from_hardware(&[0x40; 16]), None);
         assert_eq!(PnetId::from_hardware(&[0; 16]), None);
         assert_eq!(PnetId::from_hardware(&[0xff; 16]), None);

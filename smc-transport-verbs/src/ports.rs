@@ -20,7 +20,7 @@ pub struct Port {
     pub ethernet: bool,
     /// MTU of its packets' payload.
     pub mtu: Mtu,
-    /// Its physical network, as the hardware says.
+    /// Its physical network, as the hardware reports it.
     pub pnet: Option<PnetId>,
     /// Its GIDs; places that hold none are left out.
     pub gids: Vec<GidEntry>,
@@ -33,13 +33,13 @@ pub struct GidEntry {
     pub index: u16,
     /// The GID.
     pub gid: Gid,
-    /// What packets with it look like.
+    /// The format of packets with this GID.
     pub kind: GidKind,
     /// Index of the network interface it belongs to, 0 if that is not known.
     pub interface: u32,
 }
 
-/// What packets with a GID look like.
+/// The format of packets with a GID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GidKind {
     /// InfiniBand.
@@ -48,7 +48,7 @@ pub enum GidKind {
     RoceV1,
     /// UDP.
     RoceV2,
-    /// What nobody has named yet.
+    /// A type that has no name here.
     Other(u32),
 }
 
@@ -64,7 +64,7 @@ impl GidKind {
         }
     }
 
-    /// As the engine calls it.
+    /// Returns the name that the engine has for it.
     #[must_use]
     pub const fn roce(self) -> Option<RoceVersion> {
         match self {

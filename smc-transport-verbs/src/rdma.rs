@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_devices_says_so() {
+    fn a_machine_without_devices_reports_it() {
         match device_names() {
             Ok(names) => assert!(!names.is_empty()),
             Err(why @ (Unavailable::NoKernelSupport | Unavailable::NoDevice)) => {

@@ -16,7 +16,7 @@ use crate::ports::Port;
 pub use outcome::{DeviceEvent, PostError, RnicError, Status, WorkCompletion};
 
 /// Work requests that may wait on the send side of a queue pair: the 16 SENDs that
-/// the engine has under way on a link, with two WRITEs each, and some more.
+/// the engine has in flight on a link, with two WRITEs each, and some more.
 pub const SEND_DEPTH: u32 = 64;
 /// Receives that are kept posted on a queue pair. Peers have at most 16 SENDs in flight by
 /// default; Linux may be configured for 2,048 (`smcr_max_send_wr`). A SEND that finds no
@@ -81,10 +81,10 @@ pub trait Rnic: Send + Sync + 'static {
         access: Access,
     ) -> Result<Self::Region, RnicError>;
 
-    /// Octets of memory that the process may still register, `None` without a limit.
+    /// Bytes of memory that the process may still register, `None` without a limit.
     fn lockable(&self) -> Option<u64>;
 
-    /// Octets of memory that the process may register in all, `None` without a limit.
+    /// Bytes of memory that the process may register in all, `None` without a limit.
     fn lock_limit(&self) -> Option<u64>;
 
     /// How the peer addresses registered memory.
@@ -116,7 +116,7 @@ pub trait Rnic: Send + Sync + 'static {
     /// there is room for means that the queue was empty.
     fn poll(&self, queue_pair: &Self::QueuePair, into: &mut [WorkCompletion]) -> usize;
 
-    /// The token of a queue pair whose completion queue has something, unless nobody has.
+    /// The token of a queue pair whose completion queue has something; `None` if none has.
     /// Its queue is armed again, so it is to be polled until it is empty.
     fn next_ready(&self) -> Option<u32>;
 
@@ -139,7 +139,7 @@ pub struct QueuePairSpec {
     pub port: u8,
     /// Index of its GID.
     pub gid_index: u16,
-    /// Octets that are to be sent without being fetched from registered memory, if the
+    /// Bytes that are to be sent without being fetched from registered memory, if the
     /// device can.
     pub inline: u32,
 }
@@ -149,7 +149,7 @@ pub struct QueuePairSpec {
 pub struct QueuePairFacts {
     /// Its number.
     pub qpn: Qpn,
-    /// Most octets that can be posted inline.
+    /// Most bytes that can be posted inline.
     pub inline: u32,
 }
 
@@ -164,12 +164,12 @@ pub struct Connect {
     pub hop_limit: u8,
 }
 
-/// Who may do what to registered memory.
+/// Access rights to registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// The device reads and writes it by local work requests.
     Local,
-    /// The peer may write it, under an address that says nothing of where it is.
+    /// The peer may write it, under an address that reveals nothing of where it is.
     RemoteWrite,
 }
 
@@ -178,7 +178,7 @@ pub enum Access {
 pub struct Piece<'a, Region> {
     /// The registration.
     pub region: &'a Region,
-    /// Pieces, from its first octet.
+    /// Pieces, from its first byte.
     pub segments: [Segment; 2],
 }
 
@@ -197,7 +197,7 @@ pub struct SendRequest<'a, Region> {
     pub number: u64,
     /// What to do.
     pub work: Work,
-    /// Where the octets are.
+    /// Where the bytes are.
     pub source: Source<'a, Region>,
 }
 
@@ -208,14 +208,14 @@ pub enum Work {
     Write {
         /// Key of the peer's memory.
         rkey: u32,
-        /// Address there of the first octet.
+        /// Address there of the first byte.
         address: u64,
     },
     /// SEND, signalled and solicited.
     Send,
 }
 
-/// Where the octets of a work request are.
+/// Where the bytes of a work request are.
 #[derive(Debug)]
 pub enum Source<'a, Region> {
     /// In registered memory, from which the device fetches them.

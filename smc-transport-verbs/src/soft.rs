@@ -40,7 +40,7 @@ impl Fabric {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A further RNIC, that takes so many octets inline. The first one is number 0.
+    /// A further RNIC, that takes so many bytes inline. The first one is number 0.
     ///
     /// # Panics
     /// If no descriptor is left.
@@ -49,7 +49,7 @@ impl Fabric {
         self.rnic_with(inline, Vec::new())
     }
 
-    /// The same, with these ports.
+    /// Creates a further RNIC, as [`Self::rnic`] does, with these ports.
     ///
     /// # Panics
     /// If no descriptor is left.
@@ -70,7 +70,7 @@ impl Fabric {
             ready: VecDeque::new(),
             events: VecDeque::new(),
             completions: bells[0].try_clone()?,
-            told: bells[1].try_clone()?,
+            event: bells[1].try_clone()?,
             ports,
         });
         Ok(SoftRnic {
@@ -81,11 +81,11 @@ impl Fabric {
         })
     }
 
-    /// No more than so many octets may be registered from now on.
-    pub fn lock_at_most(&self, octets: usize) {
+    /// No more than so many bytes may be registered from now on.
+    pub fn lock_at_most(&self, bytes: usize) {
         let mut world = self.world();
-        world.limit = Some(octets);
-        world.lockable = Some(octets);
+        world.limit = Some(bytes);
+        world.lockable = Some(bytes);
     }
 
     /// Binding a queue pair takes its time, or no longer.
@@ -116,15 +116,21 @@ impl Fabric {
         self.world().doorbells
     }
 
-    /// Something happens to an RNIC.
+    /// Former name of [`Self::report`].
+    #[deprecated(note = "renamed to `report`")]
     pub fn tell(&self, rnic: usize, event: DeviceEvent) {
+        self.report(rnic, event);
+    }
+
+    /// An RNIC reports an event.
+    pub fn report(&self, rnic: usize, event: DeviceEvent) {
         if let Some(rings) = self.world().rnics.get_mut(rnic) {
             rings.events.push_back(event);
-            ring(&rings.told);
+            ring(&rings.event);
         }
     }
 
-    /// The queue pairs of an RNIC break, as if nobody had answered them.
+    /// The queue pairs of an RNIC break, as if the peer had not answered them.
     pub fn cut(&self, rnic: usize) {
         let mut world = self.world();
         let all = world.queue_pairs.iter();
@@ -143,7 +149,7 @@ impl Fabric {
         world.break_pair(qpn);
     }
 
-    /// The ports of an RNIC get their carrier or lose it, and it tells so.
+    /// The ports of an RNIC get their carrier or lose it, and the RNIC reports that.
     pub fn set_carrier(&self, rnic: usize, carrier: bool) {
         let mut world = self.world();
         let Some(rings) = world.rnics.get_mut(rnic) else {
@@ -156,7 +162,7 @@ impl Fabric {
                 false => DeviceEvent::PortDown { port: port.port },
             });
         }
-        ring(&rings.told);
+        ring(&rings.event);
     }
 
     /// Registrations and queue pairs that there are.

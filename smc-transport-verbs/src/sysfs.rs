@@ -25,9 +25,9 @@ pub struct Listed {
     pub name: String,
     /// What it is to the fabric: `CA` for those that serve.
     pub node: String,
-    /// Its driver, if the kernel tells.
+    /// Its driver, if the kernel reports one.
     pub driver: Option<String>,
-    /// Its firmware, if the kernel tells.
+    /// Its firmware, if the kernel reports one.
     pub firmware: Option<String>,
     /// The device through which processes use it, below `/dev/infiniband`.
     pub verbs: Option<String>,
@@ -155,7 +155,7 @@ fn behind_colon(text: String) -> String {
     }
 }
 
-/// What is left of packets of an interface: headers and checksums take up to 96 octets.
+/// What is left of packets of an interface: headers and checksums take up to 96 bytes.
 fn mtu(of_interface: u32) -> Mtu {
     match of_interface.saturating_sub(96) {
         4096.. => Mtu::M4096,

@@ -1,4 +1,4 @@
-//! What the application does: the same calls on either carrier.
+//! What the application does: the same calls on either transport.
 
 use smc_proto::command::{BufferSpans, EYE_CATCHER};
 use smc_proto::completion::RdmaCompletion;
@@ -6,11 +6,11 @@ use smc_proto::connection::Shutdown;
 use smc_proto::time::Instant;
 use smoltcp::socket::tcp;
 
-use crate::driver::{Carrier, Host};
+use crate::driver::{Host, Transport};
 use crate::rnic::Rnic;
 
 impl Host {
-    /// Sends octets: how many there was room for.
+    /// Sends bytes: how many there was room for.
     pub(crate) fn write(
         &mut self,
         now: Instant,
@@ -19,20 +19,20 @@ impl Host {
         data: &[u8],
     ) -> usize {
         let c = &self.connections[number];
-        match c.carrier {
-            Carrier::Undecided | Carrier::Closed => 0,
-            Carrier::Tcp => self.stack.socket(c.socket).send_slice(data).unwrap_or(0),
-            Carrier::Smc => {
+        match c.transport {
+            Transport::Undecided | Transport::Closed => 0,
+            Transport::Tcp => self.stack.socket(c.socket).send_slice(data).unwrap_or(0),
+            Transport::Smc => {
                 let Some(mut connection) = c.conn.and_then(|conn| self.engine.conn(conn)) else {
                     return 0;
                 };
                 let written = connection.write(now, |space| copy_in(rnic, space, data));
-                written.map_or(0, |octets| octets as usize)
+                written.map_or(0, |bytes| bytes as usize)
             }
         }
     }
 
-    /// Takes received octets: how many there were.
+    /// Takes received bytes: how many there were.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -41,12 +41,12 @@ impl Host {
         data: &mut [u8],
     ) -> usize {
         let c = &self.connections[number];
-        match c.carrier {
-            Carrier::Undecided | Carrier::Closed => 0,
-            // A Decline of the peer may still stand before its first octet.
-            Carrier::Tcp if c.clc => 0,
-            Carrier::Tcp => self.stack.socket(c.socket).recv_slice(data).unwrap_or(0),
-            Carrier::Smc => {
+        match c.transport {
+            Transport::Undecided | Transport::Closed => 0,
+            // A Decline of the peer may still stand before its first byte.
+            Transport::Tcp if c.clc => 0,
+            Transport::Tcp => self.stack.socket(c.socket).recv_slice(data).unwrap_or(0),
+            Transport::Smc => {
                 let Some(conn) = c.conn else {
                     return 0;
                 };
@@ -54,10 +54,10 @@ impl Host {
                     return 0;
                 };
                 let mut intact = true;
-                let read = connection.read(now, |octets| {
-                    intact = is_intact(rnic, octets);
+                let read = connection.read(now, |bytes| {
+                    intact = is_intact(rnic, bytes);
                     if intact {
-                        copy_out(rnic, octets, data)
+                        copy_out(rnic, bytes, data)
                     } else {
                         0
                     }
@@ -66,7 +66,7 @@ impl Host {
                     let damaged = RdmaCompletion::EyeCatcherDamaged { conn };
                     self.engine.handle_rdma(now, damaged);
                 }
-                read.map_or(0, |octets| octets as usize)
+                read.map_or(0, |bytes| bytes as usize)
             }
         }
     }
@@ -74,10 +74,10 @@ impl Host {
     /// Closes one end in order.
     pub(crate) fn close(&mut self, now: Instant, number: usize) {
         let c = &mut self.connections[number];
-        match c.carrier {
-            Carrier::Tcp => {
+        match c.transport {
+            Transport::Tcp => {
                 self.stack.socket(c.socket).close();
-                c.carrier = Carrier::Closed;
+                c.transport = Transport::Closed;
             }
             _ => {
                 if let Some(mut connection) = c.conn.and_then(|conn| self.engine.conn(conn)) {
@@ -94,7 +94,7 @@ impl Host {
     }
 }
 
-/// Copies octets into pieces of a send buffer: how many.
+/// Copies bytes into pieces of a send buffer: how many.
 fn copy_in(rnic: &mut Rnic, space: &BufferSpans, data: &[u8]) -> u32 {
     let memory = rnic.memory(space.buffer);
     let mut rest = data;
@@ -106,11 +106,11 @@ fn copy_in(rnic: &mut Rnic, space: &BufferSpans, data: &[u8]) -> u32 {
     (data.len() - rest.len()) as u32
 }
 
-/// Copies octets out of pieces of an RMB: how many.
-fn copy_out(rnic: &mut Rnic, octets: &BufferSpans, data: &mut [u8]) -> u32 {
-    let memory = rnic.memory(octets.buffer);
+/// Copies bytes out of pieces of an RMB: how many.
+fn copy_out(rnic: &mut Rnic, bytes: &BufferSpans, data: &mut [u8]) -> u32 {
+    let memory = rnic.memory(bytes.buffer);
     let mut read = 0;
-    for piece in octets.segments {
+    for piece in bytes.segments {
         let n = (data.len() - read).min(piece.length as usize);
         data[read..][..n].copy_from_slice(&memory[piece.offset as usize..][..n]);
         read += n;
@@ -119,9 +119,9 @@ fn copy_out(rnic: &mut Rnic, octets: &BufferSpans, data: &mut [u8]) -> u32 {
 }
 
 /// Whether nothing wrote before the start of an element; otherwise nothing in it can
-/// be trusted. Only with `Config::eye_catcher` this can be told.
-fn is_intact(rnic: &mut Rnic, octets: &BufferSpans) -> bool {
-    octets.eye_catcher_at.is_none_or(|at| {
-        rnic.memory(octets.buffer)[at as usize..][..EYE_CATCHER.len()] == EYE_CATCHER
+/// be trusted. Only `Config::eye_catcher` makes that detectable.
+fn is_intact(rnic: &mut Rnic, bytes: &BufferSpans) -> bool {
+    bytes.eye_catcher_at.is_none_or(|at| {
+        rnic.memory(bytes.buffer)[at as usize..][..EYE_CATCHER.len()] == EYE_CATCHER
     })
 }

@@ -1,9 +1,9 @@
 //! The loop of a host: what happened goes into the engine, what it wants goes out.
 //!
 //! ```text
-//!  application   write, read, close           the same calls on either carrier
+//!  application   write, read, close           the same calls on either transport
 //!       │
-//!  Connection ── Tcp ──► smoltcp socket ◄── CLC octets ──┐
+//!  Connection ── Tcp ──► smoltcp socket ◄── CLC bytes ───┐
 //!       │                                                │
 //!       └────── Smc ──► memory of the RNIC ◄── RDMA ── Endpoint
 //! ```
@@ -38,9 +38,9 @@ type Tables = Fixed<4, 2, 1, 2, 8, 4>;
 const DEVICE: DeviceId = DeviceId(0);
 const PREFIX_LENGTH: u8 = 24;
 
-/// What carries the application's octets.
+/// What carries the application's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carrier {
+pub(crate) enum Transport {
     /// The TCP connection is being opened, or is in rendezvous: nothing yet.
     Undecided,
     /// SMC-R.
@@ -58,16 +58,16 @@ pub(crate) struct Connection {
     pub(crate) socket: SocketHandle,
     /// The engine's handle, once the TCP connection is established.
     pub(crate) conn: Option<ConnId>,
-    pub(crate) carrier: Carrier,
-    /// Whether octets received over TCP are shown to the engine.
+    pub(crate) transport: Transport,
+    /// Whether bytes received over TCP are shown to the engine.
     pub(crate) clc: bool,
-    /// Octets there must be before it is worth showing them.
+    /// Bytes there must be before it is worth showing them.
     needed: usize,
-    /// Whether the engine was told that TCP ended.
+    /// Whether the engine was notified that TCP ended.
     tcp_over: bool,
-    /// Octets of CLC messages sent over TCP.
-    pub(crate) clc_octets: usize,
-    /// Octets of the application that came with the last CLC message.
+    /// Bytes of CLC messages sent over TCP.
+    pub(crate) clc_bytes: usize,
+    /// Bytes of the application that came with the last CLC message.
     pub(crate) behind_clc: usize,
     pub(crate) first_contact: bool,
     pub(crate) fell_back: Option<FallbackReason>,
@@ -98,15 +98,15 @@ impl Host {
         address: Ipv4Address,
         stack: Stack,
     ) -> Self {
-        let octet = number as u8 + 1;
-        let mac = Mac([2, 0, 0, 0, 0, octet]);
+        let byte = number as u8 + 1;
+        let mac = Mac([2, 0, 0, 0, 0, byte]);
         let mut gid = [0; 16];
         (gid[10], gid[11]) = (0xff, 0xff);
         gid[12..].copy_from_slice(&address.octets());
         // The instance must change when the stack restarts, and the seed must be
-        // nothing a peer could guess. A story that repeats wants both fixed.
-        let config = Config::new(PeerId::new(u16::from(octet), mac));
-        let seed = 0x5eed + u64::from(octet);
+        // nothing a peer could guess. A reproducible run wants both fixed.
+        let config = Config::new(PeerId::new(u16::from(byte), mac));
+        let seed = 0x5eed + u64::from(byte);
         Self {
             number,
             name,
@@ -134,11 +134,11 @@ impl Host {
             is_client,
             socket,
             conn: None,
-            carrier: Carrier::Undecided,
+            transport: Transport::Undecided,
             clc: false,
             needed: 1,
             tcp_over: false,
-            clc_octets: 0,
+            clc_bytes: 0,
             behind_clc: 0,
             first_contact: false,
             fell_back: None,
@@ -146,7 +146,7 @@ impl Host {
         });
     }
 
-    fn say(&self, now: Instant, what: impl fmt::Display) {
+    fn print(&self, now: Instant, what: impl fmt::Display) {
         let millis = now.as_nanos() as f64 / 1e6;
         println!("  {millis:7.2} ms  {:<6}  {what}", self.name);
     }
@@ -159,7 +159,7 @@ impl Host {
 
     // ---- inputs --------------------------------------------------------------
 
-    /// Tells the engine everything that happened; whether anything did.
+    /// Passes everything that happened to the engine; whether anything did.
     pub(crate) fn inputs(&mut self, now: Instant, network: &mut Network) -> bool {
         let mut moved = self.stack.poll(tcp_time(now));
         for index in 0..self.connections.len() {
@@ -183,7 +183,7 @@ impl Host {
     fn tcp_opened(&mut self, now: Instant, index: usize) -> bool {
         let c = &mut self.connections[index];
         let socket = self.stack.socket(c.socket);
-        if c.conn.is_some() || c.carrier != Carrier::Undecided {
+        if c.conn.is_some() || c.transport != Transport::Undecided {
             return false;
         }
         if socket.state() != tcp::State::Established {
@@ -206,53 +206,53 @@ impl Host {
         match opened {
             Ok(conn) => (c.conn, c.clc) = (Some(conn), true),
             // No slot is free: the connection is what it was, plain TCP.
-            Err(_) => c.carrier = Carrier::Tcp,
+            Err(_) => c.transport = Transport::Tcp,
         }
         true
     }
 
-    /// Shows octets of the TCP stream to the engine while they may be CLC
+    /// Shows bytes of the TCP stream to the engine while they may be CLC
     /// messages.
     ///
     /// They are peeked at, and taken out of the socket only as far as the engine
-    /// says that they were a message: the octet behind it may be the
+    /// reports that they were a message: the byte behind it may be the
     /// application's, already in the same segment.
     fn show_clc(&mut self, now: Instant, index: usize) -> bool {
         let mut moved = false;
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         loop {
             let c = &mut self.connections[index];
             let (Some(conn), true) = (c.conn, c.clc) else {
                 return moved;
             };
             let socket = self.stack.socket(c.socket);
-            let have = socket.peek_slice(&mut octets).unwrap_or(0);
+            let have = socket.peek_slice(&mut bytes).unwrap_or(0);
             if have < c.needed {
                 return moved;
             }
             moved = true;
-            match self.engine.handle_clc(now, conn, &octets[..have]) {
-                // So many octets, counted from the first one shown.
+            match self.engine.handle_clc(now, conn, &bytes[..have]) {
+                // So many bytes, counted from the first one shown.
                 Ok(ClcProgress::NeedMore { total }) => c.needed = total,
                 Ok(ClcProgress::Consumed { len, next }) => {
-                    let taken = socket.recv_slice(&mut octets[..len]);
+                    let taken = socket.recv_slice(&mut bytes[..len]);
                     assert_eq!(taken, Ok(len), "they were peeked at");
                     c.needed = 1;
                     c.clc = next != Next::Stop;
                     c.behind_clc = have - len;
                 }
-                // All of these octets stay for the application.
+                // All of these bytes stay for the application.
                 Ok(ClcProgress::NotClc) => c.clc = false,
                 // The engine resets the connection by a command of its own.
                 Err(error) => {
                     c.clc = false;
-                    self.say(now, format_args!("CLC refused: {error}"));
+                    self.print(now, format_args!("CLC refused: {error}"));
                 }
             }
         }
     }
 
-    /// Tells of FIN, reset and timeout, once. After the rendezvous the engine
+    /// Reports FIN, reset and timeout, once. After the rendezvous the engine
     /// ignores a FIN: SMC-R has its own close.
     fn tcp_ended(&mut self, now: Instant, index: usize) -> bool {
         let c = &mut self.connections[index];
@@ -261,7 +261,7 @@ impl Host {
         };
         let event = match self.stack.socket(c.socket).state() {
             tcp::State::CloseWait | tcp::State::LastAck => TcpEvent::PeerFin,
-            // smoltcp does not tell a reset from a timeout.
+            // smoltcp does not distinguish a reset from a timeout.
             tcp::State::Closed => TcpEvent::PeerReset,
             _ => return false,
         };
@@ -275,14 +275,14 @@ impl Host {
     /// Does everything the engine asks for; whether it asked for anything.
     pub(crate) fn outputs(&mut self, now: Instant, network: &mut Network) -> bool {
         let mut moved = false;
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         loop {
             if let Some((conn, length)) = self
                 .engine
-                .poll_clc(now, &mut octets)
+                .poll_clc(now, &mut bytes)
                 .expect("MAX_LENGTH octets suffice")
             {
-                self.send_clc(now, conn, &octets[..length]);
+                self.send_clc(now, conn, &bytes[..length]);
             } else if let Some((conn, command)) = self.engine.poll_tcp() {
                 self.on_tcp_command(now, conn, command);
             } else if let Some(command) = self.engine.poll_rdma(now, DEVICE) {
@@ -299,19 +299,19 @@ impl Host {
         }
     }
 
-    fn send_clc(&mut self, now: Instant, conn: ConnId, octets: &[u8]) {
-        if let Ok((message, _)) = ClcMessage::parse(octets) {
-            self.say(now, format_args!("{message}"));
+    fn send_clc(&mut self, now: Instant, conn: ConnId, bytes: &[u8]) {
+        if let Ok((message, _)) = ClcMessage::parse(bytes) {
+            self.print(now, format_args!("{message}"));
         }
         let Some(c) = self.connection(conn) else {
             return;
         };
-        c.clc_octets += octets.len();
+        c.clc_bytes += bytes.len();
         let socket = c.socket;
         // A rendezvous sends less than a kibibyte in each direction, before
         // anything else on this connection: the socket's buffer has room.
-        let sent = self.stack.socket(socket).send_slice(octets);
-        debug_assert!(sent.is_err() || sent == Ok(octets.len()));
+        let sent = self.stack.socket(socket).send_slice(bytes);
+        debug_assert!(sent.is_err() || sent == Ok(bytes.len()));
     }
 
     fn on_tcp_command(&mut self, now: Instant, conn: ConnId, command: TcpCommand) {
@@ -321,9 +321,9 @@ impl Host {
         let socket = c.socket;
         match command {
             TcpCommand::HandOver { watch_for_decline } => {
-                c.carrier = Carrier::Tcp;
+                c.transport = Transport::Tcp;
                 c.clc = watch_for_decline;
-                self.say(now, "TCP the connection is the application's");
+                self.print(now, "TCP the connection is the application's");
             }
             TcpCommand::Close => self.stack.socket(socket).close(),
             TcpCommand::Reset => self.stack.socket(socket).abort(),
@@ -335,7 +335,7 @@ impl Host {
             && payload[0] != CDC_TYPE
             && let Ok(message) = LlcMessage::parse(payload)
         {
-            self.say(now, format_args!("{message}"));
+            self.print(now, format_args!("{message}"));
         }
     }
 
@@ -364,25 +364,25 @@ impl Host {
                 ..
             } => {
                 if let Some(c) = self.connection(conn) {
-                    (c.carrier, c.clc, c.first_contact) = (Carrier::Smc, false, first_contact);
+                    (c.transport, c.clc, c.first_contact) = (Transport::Smc, false, first_contact);
                 }
                 let group = if first_contact { "a new" } else { "the same" };
-                self.say(now, format_args!("SMC established in {group} link group"));
+                self.print(now, format_args!("SMC established in {group} link group"));
             }
             Event::FellBack { conn, why } => {
                 if let Some(c) = self.connection(conn) {
                     c.fell_back = Some(why);
                 }
-                self.say(now, format_args!("SMC not used: {why}"));
+                self.print(now, format_args!("SMC not used: {why}"));
             }
             Event::Closed { conn, reason } => {
                 if let Some(c) = self.connection(conn) {
-                    (c.carrier, c.closed) = (Carrier::Closed, Some(reason));
+                    (c.transport, c.closed) = (Transport::Closed, Some(reason));
                 }
-                self.say(now, format_args!("SMC {reason}"));
+                self.print(now, format_args!("SMC {reason}"));
             }
-            // The application of this story looks at its connections anyway, and
-            // what comes to `Event` later needs no answer.
+            // The application of this example polls its connections anyway, and
+            // variants added to `Event` later need no answer.
             _ => {}
         }
     }

@@ -1,9 +1,9 @@
 //! Two RNICs in memory, and nothing between them.
 //!
-//! This stands where an adapter has libibverbs, or a driver its hardware. It
+//! An adapter has libibverbs here, or a driver its hardware. The model
 //! carries out [`RdmaCommand`]s in order and answers each control command with
 //! one [`RdmaCompletion`]. What it refuses is what hardware refuses: memory that
-//! is not registered on the link, keys nobody gave out, octets outside of a
+//! is not registered on the link, keys that were never given out, bytes outside of a
 //! region, work on a queue pair that is not connected.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{BufferId, ConnId, LinkId};
 use smc_proto::wire::types::{Gid, Qpn, RKey, RToken};
 
-/// What an RNIC has to tell. A received message must outlive the call that
+/// An event of an RNIC. A received message must outlive the call that
 /// sent it, so it is kept by value.
 #[derive(Debug)]
 pub(crate) enum Completion {
@@ -36,7 +36,7 @@ impl Completion {
 #[derive(Debug)]
 struct Memory {
     kind: BufferKind,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// A registration: memory as one queue pair may reach it.
@@ -67,7 +67,7 @@ pub(crate) struct Rnic {
     completions: VecDeque<Completion>,
     /// Next queue pair number and next key.
     next: u32,
-    /// RDMA WRITEs and octets carried out so far.
+    /// RDMA WRITEs and bytes carried out so far.
     pub(crate) writes: u64,
     pub(crate) octets_written: u64,
 }
@@ -93,13 +93,13 @@ impl Rnic {
         self.completions.pop_front()
     }
 
-    /// Memory of a buffer, for the application's octets.
+    /// Memory of a buffer, for the application's bytes.
     ///
     /// With real hardware the peer may write into an RMB at any time: an adapter
     /// then hands out raw pointers and copies, never a reference.
     pub(crate) fn memory(&mut self, buffer: BufferId) -> &mut [u8] {
         match self.memory.get_mut(&buffer) {
-            Some(memory) => &mut memory.octets,
+            Some(memory) => &mut memory.bytes,
             None => &mut [],
         }
     }
@@ -154,11 +154,11 @@ impl Rnic {
                 element_size,
                 eye_catcher,
             } => {
-                let mut octets = vec![0; usize::from(elements) * element_size as usize];
-                for element in octets.chunks_exact_mut(element_size as usize) {
+                let mut bytes = vec![0; usize::from(elements) * element_size as usize];
+                for element in bytes.chunks_exact_mut(element_size as usize) {
                     prepare(element, eye_catcher);
                 }
-                self.memory.insert(buffer, Memory { kind, octets });
+                self.memory.insert(buffer, Memory { kind, bytes });
                 RdmaCompletion::BufferAllocated { buffer }
             }
             RdmaCommand::RegisterBuffer { buffer, link } => {
@@ -214,9 +214,9 @@ impl Rnic {
     fn source(&self, link: LinkId, buffer: BufferId, pieces: [Segment; 2]) -> Option<[&[u8]; 2]> {
         let mut regions = self.regions.values();
         regions.find(|region| (region.buffer, region.link) == (buffer, link))?;
-        let octets = &self.memory.get(&buffer)?.octets;
+        let bytes = &self.memory.get(&buffer)?.bytes;
         let piece = |Segment { offset, length }: Segment| {
-            octets.get(offset as usize..)?.get(..length as usize)
+            bytes.get(offset as usize..)?.get(..length as usize)
         };
         Some([piece(pieces[0])?, piece(pieces[1])?])
     }
@@ -235,7 +235,7 @@ impl Rnic {
         if memory.kind != BufferKind::Rmb {
             return None;
         }
-        slice_mut(&mut memory.octets, offset, length)
+        slice_mut(&mut memory.bytes, offset, length)
     }
 }
 
@@ -247,9 +247,9 @@ fn prepare(element: &mut [u8], eye_catcher: bool) {
     }
 }
 
-fn slice_mut(octets: &mut [u8], offset: u64, length: usize) -> Option<&mut [u8]> {
+fn slice_mut(bytes: &mut [u8], offset: u64, length: usize) -> Option<&mut [u8]> {
     let start = usize::try_from(offset).ok()?;
-    octets.get_mut(start..)?.get_mut(..length)
+    bytes.get_mut(start..)?.get_mut(..length)
 }
 
 /// Both RNICs.
@@ -281,7 +281,7 @@ impl Network {
                 rkey,
                 address,
             } => match self.write(host, link, buffer, source, rkey, address) {
-                // A WRITE is unsignalled: the SEND behind it tells of both.
+                // A WRITE is unsignalled: the completion of the SEND behind it covers both.
                 Ok(()) => return,
                 Err(cause) => self.fail(host, link, cause, Some(conn)),
             },
@@ -302,7 +302,7 @@ impl Network {
         completions.push_back(Completion::Done(done));
     }
 
-    /// This host's RNIC, the other one, and its end of the link.
+    /// Returns this host's RNIC, the other one, and this host's end of the link.
     fn ends(
         &mut self,
         host: usize,

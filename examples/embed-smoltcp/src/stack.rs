@@ -1,7 +1,7 @@
 //! The TCP side: a smoltcp interface, its sockets, and the cable between two.
 //!
-//! Nothing here knows SMC except for one thing: SYN and SYN-ACK tell by a TCP
-//! option whether SMC may be tried.
+//! Nothing here knows SMC except for one thing: a TCP option of SYN and SYN-ACK
+//! announces whether SMC may be tried.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -129,7 +129,7 @@ impl Cable {
         }
     }
 
-    /// Looks for the option in a SYN or SYN-ACK that arrives.
+    /// Searches a SYN or SYN-ACK that arrives for the option.
     ///
     /// smoltcp neither sets TCP options of its user nor shows those it received.
     /// In a stack of your own, this is a line where SYNs are parsed, and the
@@ -152,8 +152,8 @@ impl Cable {
         };
         let tcp = TcpPacket::new_unchecked(&packet[ip_header..]);
         let asked = self.received.contains(&(tcp.src_port(), tcp.dst_port()));
-        // Options are a multiple of 4 octets; two no-operations fill up. They go
-        // first, because behind an end-of-list option nobody looks.
+        // Options are a multiple of 4 bytes; two no-operations fill up. They go
+        // first, because receivers ignore what follows an end-of-list option.
         let [o0, o1, o2, o3, o4, o5] = OPTION;
         let option = [o0, o1, o2, o3, o4, o5, 1, 1];
         if !self.offers_smc || (tcp.ack() && !asked) || tcp_header + option.len() > 60 {

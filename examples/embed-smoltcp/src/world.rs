@@ -3,7 +3,7 @@
 use smc_proto::time::Instant;
 use smoltcp::wire::Ipv4Address;
 
-use crate::driver::{Carrier, Connection, Host, tcp_time};
+use crate::driver::{Connection, Host, Transport, tcp_time};
 use crate::rnic::Network;
 use crate::stack::Stack;
 
@@ -46,7 +46,7 @@ impl World {
         self.hosts[host].stack.offer_smc(false);
     }
 
-    /// Octets that a host wrote into the memory of the other.
+    /// Bytes that a host wrote into the memory of the other.
     pub(crate) fn octets_written(&mut self, host: usize) -> (u64, u64) {
         let rnic = self.network.rnic(host);
         (rnic.writes, rnic.octets_written)
@@ -68,8 +68,8 @@ impl World {
         &self.hosts[host].connections[number]
     }
 
-    pub(crate) fn carriers(&self, number: usize) -> [Carrier; 2] {
-        [CLIENT, SERVER].map(|host| self.end(host, number).carrier)
+    pub(crate) fn transports(&self, number: usize) -> [Transport; 2] {
+        [CLIENT, SERVER].map(|host| self.end(host, number).transport)
     }
 
     /// Runs both hosts until a condition holds. It is tested whenever one of them
@@ -92,7 +92,7 @@ impl World {
         panic!("what was waited for does not come");
     }
 
-    /// Lets time pass until somebody has something to do. A real stack sleeps
+    /// Lets time pass until a timer or an arrival is due. A real stack sleeps
     /// until then, or until a packet or a completion arrives.
     fn sleep(&mut self) {
         let mut next = None;
@@ -109,13 +109,13 @@ impl World {
 
     // ---- what the application does -------------------------------------------
 
-    /// Sends octets: how many there was room for.
+    /// Sends bytes: how many there was room for.
     pub(crate) fn write(&mut self, host: usize, number: usize, data: &[u8]) -> usize {
         let rnic = self.network.rnic(host);
         self.hosts[host].write(self.now, rnic, number, data)
     }
 
-    /// Takes received octets: how many there were.
+    /// Takes received bytes: how many there were.
     pub(crate) fn read(&mut self, host: usize, number: usize, data: &mut [u8]) -> usize {
         let rnic = self.network.rnic(host);
         self.hosts[host].read(self.now, rnic, number, data)

@@ -6,5 +6,5 @@
 //! | `std::net::{TcpListener, TcpStream}` | `smc_sockets::{SmcListener, SmcStream}` |
 //! | `tokio::net::{TcpListener, TcpStream}` | `smc_sockets::tokio::{SmcListener, SmcStream}` |
 //!
-//! Each program tells its address as `listening on ADDRESS` when it serves, and on the
+//! Each program prints its address as `listening on ADDRESS` when it serves, and on the
 //! error stream what carries each connection.

@@ -1,4 +1,4 @@
-//! Each example as two processes, whose octets go through shared memory.
+//! Each example as two processes, whose bytes go through shared memory.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ fn over_smc(conversation: impl Fn() -> Vec<String>) {
 struct Server {
     process: Child,
     address: String,
-    said: Option<JoinHandle<String>>,
+    stderr_lines: Option<JoinHandle<String>>,
 }
 
 impl Server {
@@ -44,10 +44,10 @@ impl Server {
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         let mut stderr = process.stderr.take().unwrap();
-        let said = std::thread::spawn(move || {
-            let mut said = String::new();
-            stderr.read_to_string(&mut said).unwrap();
-            said
+        let stderr_lines = std::thread::spawn(move || {
+            let mut stderr_lines = String::new();
+            stderr.read_to_string(&mut stderr_lines).unwrap();
+            stderr_lines
         });
         let address = line
             .trim()
@@ -57,15 +57,15 @@ impl Server {
         Self {
             process,
             address,
-            said: Some(said),
+            stderr_lines: Some(stderr_lines),
         }
     }
 
-    /// Ends it: what it said on the error stream, a line for each connection.
+    /// Ends the program and returns the lines of its error stream, one for each connection.
     fn end(mut self) -> Vec<String> {
         self.process.kill().unwrap();
-        let said = self.said.take().unwrap().join().unwrap();
-        said.lines().map(str::to_owned).collect()
+        let stderr_lines = self.stderr_lines.take().unwrap().join().unwrap();
+        stderr_lines.lines().map(str::to_owned).collect()
     }
 }
 
@@ -158,11 +158,11 @@ fn http_on_hyper() {
     });
 }
 
-/// Somebody in a chat.
+/// A participant of a chat.
 struct Person {
     process: Child,
-    says: Option<ChildStdin>,
-    hears: BufReader<ChildStdout>,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Person {
@@ -173,24 +173,24 @@ impl Person {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let says = process.stdin.take();
-        let hears = BufReader::new(process.stdout.take().unwrap());
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().unwrap());
         let mut person = Self {
             process,
-            says,
-            hears,
+            input,
+            output,
         };
-        assert_eq!(person.hears(), "welcome\n");
+        assert_eq!(person.receive(), "welcome\n");
         person
     }
 
-    fn says(&mut self, line: &str) {
-        writeln!(self.says.as_ref().unwrap(), "{line}").unwrap();
+    fn send(&mut self, line: &str) {
+        writeln!(self.input.as_ref().unwrap(), "{line}").unwrap();
     }
 
-    fn hears(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut line = String::new();
-        self.hears.read_line(&mut line).unwrap();
+        self.output.read_line(&mut line).unwrap();
         line
     }
 }
@@ -211,13 +211,13 @@ fn a_chat_on_tokio() {
         let mut two = Person::who_joins(program, &server.address);
         let mut three = Person::who_joins(program, &server.address);
         for line in ["hello", "", "how are you?"] {
-            one.says(line);
-            assert_eq!(two.hears(), format!("{line}\n"));
-            assert_eq!(three.hears(), format!("{line}\n"));
+            one.send(line);
+            assert_eq!(two.receive(), format!("{line}\n"));
+            assert_eq!(three.receive(), format!("{line}\n"));
         }
-        two.says("well");
-        assert_eq!(one.hears(), "well\n");
-        assert_eq!(three.hears(), "well\n");
+        two.send("well");
+        assert_eq!(one.receive(), "well\n");
+        assert_eq!(three.receive(), "well\n");
         let served = server.end();
         assert_eq!(served.len(), 3, "{served:?}");
         served

@@ -90,27 +90,27 @@ impl<R: Rnic> Buffers<R> {
         self.slots.iter().count()
     }
 
-    /// Octets of buffers that were promised memory and have not registered it yet.
+    /// Bytes of buffers that were promised memory and have not registered it yet.
     pub(super) fn unregistered(&self) -> u64 {
         let waiting = self.slots.iter().filter(|(_, of)| of.regions.is_empty());
         waiting.map(|(_, of)| of.memory.len() as u64).sum()
     }
 
-    /// Copies octets into pieces of a buffer: how many fitted.
+    /// Copies bytes into pieces of a buffer: how many fitted.
     #[inline]
-    pub(super) fn copy_in(&self, space: &BufferSpans, octets: &[u8]) -> Result<u32, OutOfBounds> {
+    pub(super) fn copy_in(&self, space: &BufferSpans, bytes: &[u8]) -> Result<u32, OutOfBounds> {
         let memory = &self.get(space.buffer).ok_or(OutOfBounds)?.memory;
-        let mut left = octets;
+        let mut left = bytes;
         for segment in space.segments {
             let (now, rest) = left.split_at(left.len().min(segment.length as usize));
             memory.copy_in(segment.offset.into(), now)?;
             left = rest;
         }
         // At most the length of a buffer.
-        Ok((octets.len() - left.len()) as u32)
+        Ok((bytes.len() - left.len()) as u32)
     }
 
-    /// Copies octets out of pieces of a buffer: how many fitted.
+    /// Copies bytes out of pieces of a buffer: how many fitted.
     #[inline]
     pub(super) fn copy_out(
         &self,

@@ -17,13 +17,13 @@ use super::sends::Sends;
 use crate::memory::Memory;
 use crate::rnic::{Access, Connect, QueuePairSpec, Rnic, RnicError};
 
-/// Memory of up to so many octets is registered at once: its pages are fetched in less
+/// Memory of up to so many bytes is registered at once: its pages are fetched in less
 /// time than a thread needs to wake.
 const AT_ONCE: usize = 1 << 20;
 
 impl<R: Rnic> Binding<R> {
     /// Executes a command. Its answer is given by [`Self::poll`].
-    /// [`SendLarge`](RdmaCommand::SendLarge) comes with octets: [`Self::send_large`].
+    /// [`SendLarge`](RdmaCommand::SendLarge) comes with bytes: [`Self::send_large`].
     pub fn execute(&mut self, device: DeviceId, command: RdmaCommand) {
         match command {
             RdmaCommand::Write { .. } | RdmaCommand::Send { .. } => self.execute_data(command),
@@ -159,7 +159,7 @@ impl<R: Rnic> Binding<R> {
     }
 
     /// Memory for a buffer. What the process may not lock later is refused now, so that
-    /// a connection for which there is no memory says so.
+    /// a connection for which there is no memory gets that error.
     fn allocate(
         &self,
         device: DeviceId,
@@ -250,7 +250,7 @@ impl<R: Rnic> Binding<R> {
         }
     }
 
-    /// Hears what became of errands: whether there were any.
+    /// Collects the results of errands: whether there were any.
     pub(super) fn take_errands(&mut self) -> bool {
         let mut done = self.errands.take();
         done.extend(self.farewells.take());

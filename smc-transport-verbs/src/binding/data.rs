@@ -1,4 +1,4 @@
-//! The data path: WRITEs and SENDs, and octets of applications.
+//! The data path: WRITEs and SENDs, and bytes of applications.
 
 use smc_proto::command::{BufferSpans, DataTurn, DataWrite, RdmaCommand, Segment};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
@@ -79,13 +79,13 @@ impl<R: Rnic> Binding<R> {
         }
     }
 
-    /// Executes a [`SendLarge`](RdmaCommand::SendLarge), whose octets the engine wrote.
+    /// Executes a [`SendLarge`](RdmaCommand::SendLarge), whose bytes the engine wrote.
     pub fn send_large(&mut self, link: LinkId, wr_id: WrId, payload: &[u8]) {
         self.post(link, &[Request::Send { wr_id, payload }]);
     }
 
-    /// Posts requests on a link. What cannot be posted breaks it: the engine hears of
-    /// that, and no SEND is lost in silence.
+    /// Posts requests on a link. What cannot be posted breaks it: the engine is notified of
+    /// that, and no SEND is lost silently.
     fn post(&mut self, link: LinkId, requests: &[Request<'_>]) {
         let Some(rnic) = self.rnic_of(link) else {
             return;
@@ -106,18 +106,18 @@ impl<R: Rnic> Binding<R> {
         }
     }
 
-    /// Copies octets into free space of a send buffer: how many fitted. For
+    /// Copies bytes into free space of a send buffer: how many fitted. For
     /// [`ConnMut::write`](smc_proto::endpoint::ConnMut::write).
     ///
     /// # Errors
     /// [`OutOfBounds`]: there is no such buffer.
     #[inline]
-    pub fn fill(&self, space: &BufferSpans, octets: &[u8]) -> Result<u32, OutOfBounds> {
-        self.buffers.copy_in(space, octets)
+    pub fn fill(&self, space: &BufferSpans, bytes: &[u8]) -> Result<u32, OutOfBounds> {
+        self.buffers.copy_in(space, bytes)
     }
 
-    /// Copies readable octets of a connection out of an RMB: how many fitted. None if
-    /// the eye catcher is damaged, of which the engine is told. For
+    /// Copies readable bytes of a connection out of an RMB: how many fitted. None if
+    /// the eye catcher is damaged, of which the engine is notified. For
     /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! What may take its time: binding a queue pair asks for the peer's MAC, registering
-//! much memory fetches its pages, and a queue pair is gone when nothing of it is under way.
+//! much memory fetches its pages, and a queue pair is gone when none of its work is in flight.
 //! Threads wait for these while other links go on.
 //!
 //! There are none until there is something to wait for, and at most [`THREADS`].
@@ -17,7 +17,7 @@ use crate::rnic::{Rnic, RnicError};
 /// So many peers can be slow before another one waits for them.
 const THREADS: usize = 4;
 
-/// What became of an errand.
+/// Outcome of an errand.
 pub(super) enum Done<R: Rnic> {
     Connected {
         link: LinkId,
@@ -43,7 +43,7 @@ pub(super) struct Errands<R: Rnic> {
 struct Shared<R: Rnic> {
     board: Mutex<Board<R>>,
     work: Condvar,
-    /// Tells that something is done.
+    /// Signals that an errand is done.
     bell: OwnedFd,
 }
 
@@ -143,7 +143,7 @@ impl<R: Rnic> AsFd for Errands<R> {
 }
 
 impl<R: Rnic> Drop for Errands<R> {
-    /// Errands that were not begun are not run; who runs one ends after it.
+    /// Errands that were not begun are not run; a thread that runs one ends after it.
     fn drop(&mut self) {
         let mut board = self.shared.board();
         board.over = true;

@@ -1,4 +1,4 @@
-//! What queues and devices tell.
+//! Events of queues and devices.
 
 use rustix::event::epoll;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
@@ -16,9 +16,9 @@ use crate::rnic::{DeviceEvent, Rnic, Status, WorkCompletion};
 /// [`handle_path`](smc_proto::endpoint::Endpoint::handle_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathNews {
-    /// Something is gone: the engine is to be told as it is.
+    /// Something is gone: the event is to be passed to the engine unchanged.
     Lost(PathEvent),
-    /// A port has its carrier, or other GIDs: it is to be listed anew. The engine is told
+    /// A port has its carrier, or other GIDs: it is to be listed anew. The engine is notified
     /// of each path that it makes now by [`PathEvent::PortUp`]; if there is none any more,
     /// by [`PathEvent::PortDown`] that its links fail. [`Self::events`] does so.
     Changed {
@@ -30,7 +30,7 @@ pub enum PathNews {
 }
 
 impl PathNews {
-    /// What the engine is to be told. `list` gives the paths that a port makes, as
+    /// Returns the events for the engine. `list` gives the paths that a port makes, as
     /// [`Surroundings::port`](crate::paths::Surroundings::port) does.
     pub fn events(
         self,
@@ -56,7 +56,7 @@ impl<R: Rnic> Binding<R> {
         self.news.pop_front()
     }
 
-    /// Looks at a completion, or takes some from a queue.
+    /// Handles a completion, or takes some from a queue.
     pub(super) fn work(&mut self) -> Progress {
         let Some(place) = self.ready.front().copied() else {
             return match self.held.pop_front() {
@@ -156,16 +156,16 @@ impl<R: Rnic> Binding<R> {
         if link.state == State::Up && link.post_receive(&rnic, slot).is_err() {
             link.fail(&rnic, LinkFailure::Other, None);
         }
-        let octets = self.payload.get(..length)?;
-        if is_validation(octets) {
-            let octets = octets.into();
-            self.hold(Held { link: id, octets });
+        let bytes = self.payload.get(..length)?;
+        if is_validation(bytes) {
+            let bytes = bytes.into();
+            self.hold(Held { link: id, bytes });
             return None;
         }
         Some(Found::Message { link: id, length })
     }
 
-    /// A failover validation tells of messages on another link: it is reported after
+    /// A failover validation covers messages on another link: it is reported after
     /// everything that has come there, and nothing of its own link before it.
     fn hold(&mut self, held: Held) {
         let first = self.held.is_empty();
@@ -200,9 +200,9 @@ impl<R: Rnic> Binding<R> {
             let all: Vec<_> = self.links.iter().map(|(id, _)| id.index()).collect();
             all.into_iter().for_each(|place| self.wake(place));
         }
-        let length = held.octets.len();
+        let length = held.bytes.len();
         if let Some(into) = self.payload.get_mut(..length) {
-            into.copy_from_slice(&held.octets);
+            into.copy_from_slice(&held.bytes);
         }
         Progress::Found(Found::Message {
             link: held.link,
@@ -218,7 +218,7 @@ impl<R: Rnic> Binding<R> {
             }
             DeviceEvent::PortUp { port } | DeviceEvent::PortChanged { port } => {
                 let changed = PathNews::Changed { device, port };
-                // Each address of an interface is told of by itself.
+                // Each address of an interface is reported by itself.
                 if self.news.back() != Some(&changed) {
                     self.news.push_back(changed);
                 }
@@ -234,7 +234,8 @@ impl<R: Rnic> Binding<R> {
             DeviceEvent::Removed => {
                 if let Some(Some(bound)) = self.rnics.get_mut(usize::from(device.0)) {
                     bound.removed = true;
-                    // What is gone is in error for good, and would be told for ever.
+                    // A descriptor that is gone is in error for good, and would be reported
+                    // for ever.
                     for fd in [bound.rnic.completions_fd(), bound.rnic.events_fd()] {
                         let _ = epoll::delete(&self.poller, fd);
                     }
@@ -260,7 +261,7 @@ impl<R: Rnic> Binding<R> {
     }
 }
 
-/// Why a queue pair broke, as far as the status of a request tells.
+/// Returns why a queue pair broke, as far as the status of a request shows.
 fn cause_of(status: Status) -> LinkFailure {
     match status {
         Status::Failed(cause) => cause,
@@ -269,8 +270,8 @@ fn cause_of(status: Status) -> LinkFailure {
 }
 
 /// Whether a message is a failover validation.
-fn is_validation(octets: &[u8]) -> bool {
-    Cdc::parse(octets).is_ok_and(|cdc| {
+fn is_validation(bytes: &[u8]) -> bool {
+    Cdc::parse(bytes).is_ok_and(|cdc| {
         let flags = cdc.producer_flags;
         flags.contains(ProducerFlags::FAILOVER_VALIDATION)
     })

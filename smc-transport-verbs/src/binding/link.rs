@@ -22,7 +22,7 @@ pub(super) const BATCH: usize = 32;
 
 pub(super) struct Link<R: Rnic> {
     pub(super) device: DeviceId,
-    /// Most octets that can be posted inline.
+    /// Most bytes that can be posted inline.
     pub(super) inline: u32,
     /// Messages before they are sent and after they have come.
     pub(super) memory: Arc<Memory>,
@@ -31,12 +31,12 @@ pub(super) struct Link<R: Rnic> {
     pub(super) queue_pair: Arc<R::QueuePair>,
     pub(super) receives: Receives,
     pub(super) sends: Sends,
-    /// Completions that were taken and not looked at yet.
+    /// Completions that were taken and not handled yet.
     pub(super) polled: VecDeque<WorkCompletion>,
     pub(super) state: State,
     /// The device is gone, or will not flush: nothing comes back any more.
     pub(super) lost: bool,
-    /// It is among those whose queues may have something.
+    /// The link is among those whose queues may have something.
     pub(super) queued: bool,
 }
 

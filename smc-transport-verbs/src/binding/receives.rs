@@ -6,21 +6,21 @@
 //!   │ receive│ receive│        │ send   │           │ the rest of │ the large   │
 //!   │ 0      │ 1      │        │ 0      │           │ a large one │ one to send │
 //!   └────────┴────────┴────────┴────────┴───────────┴─────────────┴─────────────┘
-//!    44 octets used of each                          version 2 only
+//!    44 bytes used of each                          version 2 only
 //! ```
 //!
-//! In version 2 a message may have more than 44 octets. There is at most one of these
-//! under way in a group, so all receives share one place for what is beyond. A peer that
-//! sends two at once mixes its own octets up.
+//! In version 2 a message may have more than 44 bytes. There is at most one of these
+//! in flight in a group, so all receives share one place for what is beyond. A peer that
+//! sends two at once mixes its own bytes up.
 
 use smc_proto::command::Segment;
 use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
 
 use crate::rnic::{RECEIVE_DEPTH, SEND_DEPTH};
 
-/// Octets of an ordinary message.
+/// Bytes of an ordinary message.
 pub(super) const MESSAGE: u32 = 44;
-/// Octets of the largest message.
+/// Bytes of the largest message.
 pub(super) const LARGEST: usize = LLC_V2_MAX_LENGTH;
 
 /// From one message to the next.
@@ -35,20 +35,20 @@ pub(super) const RECEIVE: u64 = 1 << 63;
 
 /// Receives of a queue pair.
 pub(super) struct Receives {
-    /// Octets of each: 44, or up to 8192.
+    /// Bytes of each: 44, or up to 8192.
     size: u32,
     posted: u32,
 }
 
 impl Receives {
-    /// Receives of `size` octets, none posted yet; `None` if there are none of that size.
+    /// Receives of `size` bytes, none posted yet; `None` if there are none of that size.
     pub(super) fn new(size: u32) -> Option<Self> {
         (MESSAGE..=LARGEST as u32)
             .contains(&size)
             .then_some(Self { size, posted: 0 })
     }
 
-    /// Octets of memory for receives and sends.
+    /// Bytes of memory for receives and sends.
     pub(super) fn memory(&self) -> usize {
         let end = if self.size > MESSAGE { END } else { SPILL };
         end as usize
@@ -59,7 +59,7 @@ impl Receives {
         self.pieces(slot, self.size)
     }
 
-    /// Where the first `length` octets of the message in a slot are.
+    /// Where the first `length` bytes of the message in a slot are.
     pub(super) fn pieces(&self, slot: u32, length: u32) -> [Segment; 2] {
         let length = length.min(self.size);
         let head = Segment {
@@ -114,8 +114,8 @@ mod tests {
         let mut used = vec![0u8; receives.memory()];
         let mut take = |segment: Segment| {
             let from = segment.offset as usize;
-            for octet in &mut used[from..from + segment.length as usize] {
-                *octet += 1;
+            for byte in &mut used[from..from + segment.length as usize] {
+                *byte += 1;
             }
         };
         for slot in 0..RECEIVE_DEPTH {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn in_version_1_a_message_has_44_octets() {
+    fn in_version_1_a_message_has_44_bytes() {
         let receives = Receives::new(44).unwrap();
         assert_eq!(receives.memory(), 8192);
         let [head, rest] = receives.slot(63);

@@ -1,6 +1,6 @@
-//! Work requests of the send side that are under way.
+//! Work requests of the send side that are in flight.
 //!
-//! Only SENDs are signalled: the completion of one tells of all before it. Work requests
+//! Only SENDs are signalled: the completion of one covers all before it. Work requests
 //! have consecutive numbers.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub(super) enum Posted {
     Send { wr_id: WrId, large: bool },
 }
 
-/// Work requests under way, the oldest first.
+/// Work requests in flight, the oldest first.
 #[derive(Default)]
 pub(super) struct Sends {
     posted: VecDeque<Posted>,
@@ -55,7 +55,7 @@ impl Sends {
         Some(posted)
     }
 
-    /// Whether a large message is under way.
+    /// Whether a large message is in flight.
     pub(super) fn has_large(&self) -> bool {
         let large = |posted: &Posted| matches!(posted, Posted::Send { large: true, .. });
         self.posted.iter().any(large)

@@ -1,5 +1,5 @@
 //! Two engines, each with RNICs that one fabric joins, and nothing between them but a
-//! queue of CLC octets.
+//! queue of CLC bytes.
 
 use std::time::Duration as Time;
 
@@ -91,7 +91,7 @@ impl Side {
         self.binding.devices().map(path).collect()
     }
 
-    /// Everything that this side can do now; the octets it sends.
+    /// Everything that this side can do now; the bytes it sends.
     fn turn(&mut self, now: Instant) -> Vec<u8> {
         let mut sent = Vec::new();
         if let Some(conn) = self.conn
@@ -103,9 +103,9 @@ impl Side {
         }
         loop {
             self.engine.handle_timeout(now);
-            let mut octets = [0; MAX_LENGTH];
-            if let Some((_, len)) = self.engine.poll_clc(now, &mut octets).unwrap() {
-                sent.extend_from_slice(&octets[..len]);
+            let mut bytes = [0; MAX_LENGTH];
+            if let Some((_, len)) = self.engine.poll_clc(now, &mut bytes).unwrap() {
+                sent.extend_from_slice(&bytes[..len]);
             } else if self.binding.carry_out(&mut self.engine, now) {
             } else if let Some(completion) = self.binding.poll() {
                 self.engine.handle_rdma(now, completion);
@@ -123,23 +123,23 @@ impl Side {
         }
     }
 
-    fn write(&mut self, now: Instant, octets: &[u8]) -> usize {
+    fn write(&mut self, now: Instant, bytes: &[u8]) -> usize {
         let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
-        let fill = |space: &_| self.binding.fill(space, octets).unwrap();
+        let fill = |space: &_| self.binding.fill(space, bytes).unwrap();
         conn.write(now, fill).unwrap() as usize
     }
 
     fn read(&mut self, now: Instant, most: usize) -> Vec<u8> {
-        let mut octets = vec![0; most];
+        let mut bytes = vec![0; most];
         let id = self.conn.unwrap();
         let mut conn = self.engine.conn(id).unwrap();
-        let take = |readable: &_| self.binding.take(id, readable, &mut octets).unwrap();
+        let take = |readable: &_| self.binding.take(id, readable, &mut bytes).unwrap();
         let len = conn.read(now, take).unwrap();
-        octets.truncate(len as usize);
-        octets
+        bytes.truncate(len as usize);
+        bytes
     }
 
-    fn told(&self, event: impl Fn(&Event) -> bool) -> bool {
+    fn observed(&self, event: impl Fn(&Event) -> bool) -> bool {
         self.events.iter().any(event)
     }
 
@@ -188,7 +188,7 @@ impl Pair {
         let conn = client.engine.connect(self.now, options.clone(), &paths);
         client.conn = Some(conn.unwrap());
         server.conn = Some(server.engine.listen(self.now, options).unwrap());
-        self.settle();
+        self.run_until_idle();
     }
 
     fn connected(how: &How) -> Self {
@@ -196,12 +196,12 @@ impl Pair {
         pair.connect();
         pair.until(|sides| {
             let up = |event: &Event| matches!(event, Event::Established { .. });
-            sides.iter().all(|side| side.told(up))
+            sides.iter().all(|side| side.observed(up))
         });
         pair
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         for _ in 0..20 {
             for at in 0..2 {
                 let sent = self.sides[at].turn(self.now);
@@ -213,7 +213,7 @@ impl Pair {
     /// Lets time go by until something holds: in the world too, where errands run.
     fn until(&mut self, holds: impl Fn(&[Side; 2]) -> bool) {
         for _ in 0..2000 {
-            self.settle();
+            self.run_until_idle();
             if holds(&self.sides) {
                 return;
             }
@@ -226,7 +226,7 @@ impl Pair {
         panic!("it does not come about");
     }
 
-    /// Octets go from one side to the other, with `meanwhile` once at half of them.
+    /// Bytes go from one side to the other, with `meanwhile` once at half of them.
     fn carry(&mut self, from: usize, len: usize, mut meanwhile: impl FnMut(&mut Self)) {
         let message: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
         let (mut written, mut read, mut half) = (0, Vec::new(), false);
@@ -235,9 +235,9 @@ impl Pair {
             if written > len / 2 && !std::mem::replace(&mut half, true) {
                 meanwhile(self);
             }
-            self.settle();
+            self.run_until_idle();
             read.extend(self.sides[1 - from].read(self.now, 10_007));
-            self.settle();
+            self.run_until_idle();
             self.now = self.now.after(Duration::from_millis(1));
         }
         assert!(read == message);
@@ -245,7 +245,7 @@ impl Pair {
 }
 
 #[test]
-fn octets_cross_in_both_versions_inline_or_not_with_eye_catchers_or_not() {
+fn bytes_cross_in_both_versions_inline_or_not_with_eye_catchers_or_not() {
     for roce in [RoceVersion::V1, RoceVersion::V2] {
         for (inline, eye_catcher) in [(0, false), (64, true), (1024, false)] {
             let how = How {
@@ -263,14 +263,14 @@ fn octets_cross_in_both_versions_inline_or_not_with_eye_catchers_or_not() {
                 let mut conn = side.engine.conn(conn).unwrap();
                 conn.shutdown(pair.now, Shutdown::Both);
             }
-            pair.settle();
+            pair.run_until_idle();
             for side in &pair.sides {
                 assert_eq!(side.closed(), Some(CloseReason::Normal));
             }
             // Idle buffers, then the group, go back to the device in their time.
             for _ in 0..100 {
                 pair.now = pair.now.after(Duration::from_secs(10));
-                pair.settle();
+                pair.run_until_idle();
             }
             let fabric = pair.fabric.clone();
             pair.until(|_| fabric.usage() == (0, 0));
@@ -295,7 +295,7 @@ fn a_turn_takes_one_doorbell() {
 }
 
 #[test]
-fn connections_move_to_the_other_rnic_and_lose_no_octet() {
+fn connections_move_to_the_other_rnic_and_lose_no_byte() {
     for cut in 0..2 {
         let mut pair = Pair::connected(&How { rnics: 2, ..PLAIN });
         pair.until(|sides| {
@@ -311,13 +311,13 @@ fn connections_move_to_the_other_rnic_and_lose_no_octet() {
             pair.fabric.cut(cut + 2);
         });
         let down = |event: &Event| matches!(event, Event::LinkDown { .. });
-        assert!(pair.sides.iter().all(|side| side.told(down)));
+        assert!(pair.sides.iter().all(|side| side.observed(down)));
         pair.carry(1, 100_000, |_| {});
     }
 }
 
 #[test]
-fn a_queue_pair_that_is_long_in_going_keeps_nobody_waiting() {
+fn a_queue_pair_that_is_slow_to_go_delays_no_other() {
     let mut pair = Pair::connected(&How { rnics: 2, ..PLAIN });
     pair.until(|sides| {
         let up = |event: &&Event| matches!(event, Event::LinkUp { .. });
@@ -354,18 +354,18 @@ fn a_port_that_changed_has_its_paths_or_is_down() {
 }
 
 #[test]
-fn a_port_without_carrier_is_told_of_and_a_device_that_goes_ends_its_links() {
+fn a_port_without_carrier_is_reported_and_a_device_that_goes_ends_its_links() {
     let mut pair = Pair::connected(&PLAIN);
     let client = &mut pair.sides[0];
-    pair.fabric.tell(0, DeviceEvent::PortChanged { port: 1 });
-    pair.fabric.tell(0, DeviceEvent::PortChanged { port: 1 });
+    pair.fabric.report(0, DeviceEvent::PortChanged { port: 1 });
+    pair.fabric.report(0, DeviceEvent::PortChanged { port: 1 });
     assert!(client.binding.poll().is_none());
     let device = DeviceId(0);
     let changed = PathNews::Changed { device, port: 1 };
     assert_eq!(client.binding.poll_path(), Some(changed));
     assert_eq!(client.binding.poll_path(), None);
 
-    pair.fabric.tell(0, DeviceEvent::Removed);
+    pair.fabric.report(0, DeviceEvent::Removed);
     let failed = client.binding.poll();
     let cause = LinkFailure::DeviceRemoved;
     assert!(
@@ -376,18 +376,18 @@ fn a_port_without_carrier_is_told_of_and_a_device_that_goes_ends_its_links() {
     let news = client.binding.poll_path();
     assert_eq!(news, Some(PathNews::Lost(removed)));
     client.engine.handle_path(pair.now, removed);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sides[0].closed(), Some(CloseReason::LinksLost));
     for _ in 0..100 {
         pair.now = pair.now.after(Duration::from_secs(10));
-        pair.settle();
+        pair.run_until_idle();
     }
-    // All of it was taken down, and the place is free. Nobody hears of the device again:
-    // what is gone would have something to say for ever.
-    pair.fabric.tell(0, DeviceEvent::PortUp { port: 1 });
+    // All of it was taken down, and the place is free. Events of the device are not reported
+    // again: what is gone would report errors for ever.
+    pair.fabric.report(0, DeviceEvent::PortUp { port: 1 });
     let client = &mut pair.sides[0];
     assert!(client.binding.poll().is_none());
-    pair.fabric.tell(0, DeviceEvent::PortUp { port: 1 });
+    pair.fabric.report(0, DeviceEvent::PortUp { port: 1 });
     let mut polled = [PollFd::new(&client.binding, PollFlags::IN)];
     assert_eq!(poll(&mut polled, Some(&Default::default())), Ok(0));
     assert_eq!(client.binding.usage(), (0, 0));
@@ -405,7 +405,7 @@ fn memory_that_may_not_be_locked_leads_to_tcp_and_the_limit_is_named() {
     pair.connect();
     pair.until(|sides| {
         let fell = |event: &Event| matches!(event, Event::FellBack { .. });
-        sides.iter().all(|side| side.told(fell))
+        sides.iter().all(|side| side.observed(fell))
     });
     let why = pair.sides.iter().find_map(|side| {
         side.events.iter().find_map(|event| match event {
@@ -419,7 +419,7 @@ fn memory_that_may_not_be_locked_leads_to_tcp_and_the_limit_is_named() {
 }
 
 #[test]
-fn a_peer_that_is_slow_to_find_keeps_nobody_waiting() {
+fn a_peer_that_is_slow_to_find_delays_no_other() {
     let mut pair = Pair::connected(&PLAIN);
     pair.fabric.hold_connecting(true);
     let side = &mut pair.sides[0];

@@ -36,26 +36,26 @@ impl Netlink {
         Ok(Self(socket))
     }
 
-    /// Sends a request and shows each message of the answer to `hear`. Without `dump`
+    /// Sends a request and passes each message of the answer to `receive`. Without `dump`
     /// the answer is one message.
     pub(super) fn ask(
         &self,
         request: Request,
         dump: bool,
-        mut hear: impl FnMut(u16, &[u8]),
+        mut receive: impl FnMut(u16, &[u8]),
     ) -> io::Result<()> {
         rustix::net::send(&self.0, &request.octets(), SendFlags::empty())?;
-        let mut octets = vec![0; DATAGRAM];
+        let mut bytes = vec![0; DATAGRAM];
         loop {
-            let received = rustix::net::recv(&self.0, &mut octets, RecvFlags::empty());
+            let received = rustix::net::recv(&self.0, &mut bytes, RecvFlags::empty());
             let len = match received {
                 Ok((len, _)) => len,
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
-            for part in netlink::parts(octets.get(..len).unwrap_or_default()) {
+            for part in netlink::parts(bytes.get(..len).unwrap_or_default()) {
                 match part {
-                    Part::Message { kind, body } => hear(kind, body),
+                    Part::Message { kind, body } => receive(kind, body),
                     Part::Error(0) | Part::Done => return Ok(()),
                     Part::Error(errno) => {
                         return Err(io::Error::from_raw_os_error(errno.saturating_abs()));
@@ -110,15 +110,15 @@ fn hardware_pnet(name: &str) -> Option<PnetId> {
 /// # Errors
 /// The system's.
 pub fn route(from: Option<IpAddr>, to: IpAddr) -> io::Result<Option<Hop>> {
-    let (family, octets) = netlink::octets_of(to);
-    let bits = (octets.len() * 8) as u8;
-    let from = from.map(netlink::octets_of);
+    let (family, bytes) = netlink::bytes_of(to);
+    let bits = (bytes.len() * 8) as u8;
+    let from = from.map(netlink::bytes_of);
     let from = from.filter(|(of, _)| *of == family);
     let from_bits = if from.is_some() { bits } else { 0 };
     let header = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let mut request = Request::single(netlink::GET_ROUTE, &header).with(1, &octets);
-    if let Some((_, octets)) = from {
-        request = request.with(2, &octets);
+    let mut request = Request::single(netlink::GET_ROUTE, &header).with(1, &bytes);
+    if let Some((_, bytes)) = from {
+        request = request.with(2, &bytes);
     }
     let mut found = None;
     let answer = Netlink::open()?.ask(request, false, |kind, body| {
@@ -142,7 +142,7 @@ pub fn route(from: Option<IpAddr>, to: IpAddr) -> io::Result<Option<Hop>> {
 /// The system's.
 pub fn neighbour(interface: u32, address: IpAddr) -> io::Result<Option<Mac>> {
     let mut found = None;
-    let (family, _) = netlink::octets_of(address);
+    let (family, _) = netlink::bytes_of(address);
     let header = [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let request = Request::dump(netlink::GET_NEIGHBOUR, &header);
     Netlink::open()?.ask(request, true, |kind, body| {
@@ -179,7 +179,7 @@ mod tests {
             neighbour(lo.index, "127.9.9.9".parse().unwrap()).unwrap(),
             None
         );
-        // Nobody has this one.
+        // No interface has this address.
         assert!(network.holder("192.0.2.77".parse().unwrap()).is_none());
         assert_eq!(
             route(Some("192.0.2.77".parse().unwrap()), address).unwrap(),

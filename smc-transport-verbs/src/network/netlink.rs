@@ -38,11 +38,11 @@ impl Request {
     }
 
     fn new(kind: u16, flags: u16, header: &[u8]) -> Self {
-        let mut octets = vec![0; 16];
-        octets[4..6].copy_from_slice(&kind.to_ne_bytes());
-        octets[6..8].copy_from_slice(&flags.to_ne_bytes());
-        octets.extend_from_slice(header);
-        Self(octets)
+        let mut bytes = vec![0; 16];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(header);
+        Self(bytes)
     }
 
     /// Adds an attribute.
@@ -66,12 +66,12 @@ impl Request {
     }
 }
 
-pub(super) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*octets.get(at..)?.first_chunk()?))
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*octets.get(at..)?.first_chunk()?))
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// What an answer consists of.
@@ -83,12 +83,12 @@ pub(super) enum Part<'a> {
 }
 
 /// The parts of a datagram.
-pub(super) fn parts(mut octets: &[u8]) -> impl Iterator<Item = Part<'_>> {
+pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part<'_>> {
     std::iter::from_fn(move || {
-        let len = usize::try_from(u32_at(octets, 0)?).ok()?;
-        let kind = u16_at(octets, 4)?;
-        let body = octets.get(16..len)?;
-        octets = octets.get(len.next_multiple_of(4)..).unwrap_or_default();
+        let len = usize::try_from(u32_at(bytes, 0)?).ok()?;
+        let kind = u16_at(bytes, 4)?;
+        let body = bytes.get(16..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some(match kind {
             DONE => Part::Done,
             ERROR => Part::Error(u32_at(body, 0)?.cast_signed()),
@@ -98,27 +98,27 @@ pub(super) fn parts(mut octets: &[u8]) -> impl Iterator<Item = Part<'_>> {
 }
 
 /// Attributes, by their kinds.
-pub(super) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         const NESTED: u16 = 0x8000;
-        let len = usize::from(u16_at(octets, 0)?);
-        let kind = u16_at(octets, 2)? & !NESTED;
-        let value = octets.get(4..len)?;
-        octets = octets.get(len.next_multiple_of(4)..).unwrap_or_default();
+        let len = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & !NESTED;
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
 }
 
 fn address(value: &[u8]) -> Option<IpAddr> {
-    if let Ok(octets) = <[u8; 4]>::try_from(value) {
-        return Some(Ipv4Addr::from(octets).into());
+    if let Ok(bytes) = <[u8; 4]>::try_from(value) {
+        return Some(Ipv4Addr::from(bytes).into());
     }
-    let octets = <[u8; 16]>::try_from(value).ok()?;
-    Some(Ipv6Addr::from(octets).into())
+    let bytes = <[u8; 16]>::try_from(value).ok()?;
+    Some(Ipv6Addr::from(bytes).into())
 }
 
-/// The octets of an address, and its family.
-pub(super) fn octets_of(address: IpAddr) -> (u8, Vec<u8>) {
+/// The bytes of an address, and its family.
+pub(super) fn bytes_of(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(address) => (INET, address.octets().into()),
         IpAddr::V6(address) => (INET6, address.octets().into()),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_tells_what_it_stands_on_and_a_veth_does_not() {
+    fn a_vlan_names_its_lower_interface_and_a_veth_does_not() {
         let header = [[0; 4], 3u32.to_ne_bytes(), 0x41u32.to_ne_bytes(), [0; 4]];
         let nested = |kind: &[u8]| {
             let id = body(Request::single(0, &[]).with(1, &7u16.to_ne_bytes()));
@@ -277,27 +277,27 @@ mod tests {
     }
 
     #[test]
-    fn octets_of_any_kind_are_no_harm() {
+    fn bytes_of_any_kind_are_no_harm() {
         let mut seed = 9u64;
         for len in 0..400 {
-            let octets: Vec<u8> = (0..len)
+            let bytes: Vec<u8> = (0..len)
                 .map(|_| {
                     seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
                     // Small numbers are lengths now and then.
                     (seed >> 56) as u8 & [0xff, 0x1f][(seed >> 40) as usize & 1]
                 })
                 .collect();
-            let _ = (interface(&octets), interface_address(&octets));
-            let _ = (hop(&octets), neighbour(&octets), parts(&octets).count());
+            let _ = (interface(&bytes), interface_address(&bytes));
+            let _ = (hop(&bytes), neighbour(&bytes), parts(&bytes).count());
         }
     }
 
     #[test]
-    fn errors_and_the_end_are_told_apart_from_messages() {
-        let mut octets = Request::single(NEW_LINK, &[1, 2, 3, 4]).octets();
-        octets.extend(Request::single(ERROR, &(-101i32).to_ne_bytes()).octets());
-        octets.extend(Request::single(DONE, &[0; 4]).octets());
-        let parts: Vec<_> = parts(&octets).collect();
+    fn errors_and_the_end_are_distinguished_from_messages() {
+        let mut bytes = Request::single(NEW_LINK, &[1, 2, 3, 4]).octets();
+        bytes.extend(Request::single(ERROR, &(-101i32).to_ne_bytes()).octets());
+        bytes.extend(Request::single(DONE, &[0; 4]).octets());
+        let parts: Vec<_> = parts(&bytes).collect();
         let kind = NEW_LINK;
         let body = &[1, 2, 3, 4][..];
         let message = Part::Message { kind, body };

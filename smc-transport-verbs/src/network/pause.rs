@@ -31,12 +31,12 @@ const AUTONEGOTIATED: u16 = 2;
 const RECEIVE: u16 = 3;
 const TRANSMIT: u16 = 4;
 
-/// Octets of the header of generic netlink: command, version, reserved.
+/// Bytes of the header of generic netlink: command, version, reserved.
 const GENERIC: usize = 4;
 
 impl Pause {
-    /// What an interface does; `None` if it knows no pause frames, or the kernel tells
-    /// nothing of them.
+    /// Reads the pause settings of an interface; `None` if it knows no pause frames, or the kernel
+    /// reports none.
     ///
     /// # Errors
     /// The system's.
@@ -55,21 +55,21 @@ impl Pause {
         let mut interface = Request::attribute(INTERFACE, &index.to_ne_bytes());
         interface.resize(interface.len().next_multiple_of(4), 0);
         let request = Request::single(family, &[GET_PAUSE, 1, 0, 0]);
-        let mut told = None;
+        let mut pause = None;
         let answer = kernel.ask(
             request.with(HEADER | NESTED, &interface),
             false,
             |_, body| {
-                told = Some(Self::parse(body.get(GENERIC..).unwrap_or_default()));
+                pause = Some(Self::parse(body.get(GENERIC..).unwrap_or_default()));
             },
         );
-        Ok(unless_unknown(answer)?.and(told))
+        Ok(unless_unknown(answer)?.and(pause))
     }
 
-    fn parse(octets: &[u8]) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         let mut pause = Self::default();
-        for (kind, value) in attributes(octets) {
-            let set = value.first().is_some_and(|octet| *octet != 0);
+        for (kind, value) in attributes(bytes) {
+            let set = value.first().is_some_and(|byte| *byte != 0);
             match kind {
                 AUTONEGOTIATED => pause.autonegotiated = set,
                 RECEIVE => pause.receive = set,
@@ -99,18 +99,18 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_whatever_its_order() {
-        let mut octets = Request::attribute(HEADER | NESTED, &[8, 0, 1, 0, 2, 0, 0, 0]);
+        let mut bytes = Request::attribute(HEADER | NESTED, &[8, 0, 1, 0, 2, 0, 0, 0]);
         for (kind, value) in [(TRANSMIT, 1), (AUTONEGOTIATED, 0), (RECEIVE, 1)] {
-            octets.extend(Request::attribute(kind, &[value]));
-            octets.resize(octets.len().next_multiple_of(4), 0);
+            bytes.extend(Request::attribute(kind, &[value]));
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
         let expected = Pause {
             autonegotiated: false,
             receive: true,
             transmit: true,
         };
-        assert_eq!(Pause::parse(&octets), expected);
-        assert_eq!(Pause::parse(&octets[..3]), Pause::default());
+        assert_eq!(Pause::parse(&bytes), expected);
+        assert_eq!(Pause::parse(&bytes[..3]), Pause::default());
     }
 
     #[test]

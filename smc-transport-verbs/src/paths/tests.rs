@@ -92,7 +92,7 @@ impl Routes for Ways {
     }
 }
 
-fn told(paths: &[LocalPath]) -> Vec<(u8, u16, RoceVersion)> {
+fn summary(paths: &[LocalPath]) -> Vec<(u8, u16, RoceVersion)> {
     let of = |path: &LocalPath| (path.device.0, path.gid_index, path.roce);
     paths.iter().map(of).collect()
 }
@@ -102,17 +102,17 @@ fn without_a_table_it_is_the_rnic_of_the_connections_interface() {
     let mut host = host();
     let paths = host.client(ip("10.0.0.1"), ip("10.0.0.2"), &Ways);
     let both = [(0, 0, RoceVersion::V1), (0, 3, RoceVersion::V2)];
-    assert_eq!(told(&paths), both);
+    assert_eq!(summary(&paths), both);
     assert_eq!(paths[0].mac, Mac([2, 0, 0, 0, 0, 2]));
     assert_eq!(paths[0].route, Route::Direct);
     // IPv4 in IPv6 is IPv4.
     let paths = host.client(ip("::ffff:10.0.0.1"), ip("::ffff:10.9.0.2"), &Ways);
-    assert_eq!(told(&paths), both);
+    assert_eq!(summary(&paths), both);
     assert_eq!(paths[1].route, Route::Gateway);
     // In a VLAN, the GIDs of that VLAN.
     let paths = host.client(ip("10.7.0.1"), ip("10.7.0.2"), &Ways);
     let tagged = [(0, 4, RoceVersion::V1), (0, 5, RoceVersion::V2)];
-    assert_eq!(told(&paths), tagged);
+    assert_eq!(summary(&paths), tagged);
     assert_eq!(host.vlan(ip("10.7.0.1")), Some(7));
     for local in ["127.0.0.1", "192.0.2.1"] {
         assert!(host.client(ip(local), ip("10.0.0.2"), &Ways).is_empty());
@@ -124,7 +124,7 @@ fn soft_roce_serves_version_1_in_a_lab_only() {
     let mut host = host();
     let client = |host: &mut Surroundings| {
         let paths = host.client(ip("10.1.0.1"), ip("10.1.0.2"), &Ways);
-        told(&paths)
+        summary(&paths)
     };
     assert_eq!(client(&mut host), [(1, 1, RoceVersion::V2)]);
     let mut host = host.with_v1_on_rocev2(true);
@@ -156,15 +156,15 @@ fn with_a_pnet_id_all_ports_of_that_network_count() {
     // The other interface is in another network of IP, so it cannot serve version 2.
     let paths = host.client(ip("10.0.0.1"), ip("10.0.0.2"), &Ways);
     let own = [(0, 0, RoceVersion::V1), (0, 3, RoceVersion::V2)];
-    assert_eq!(told(&paths), own);
+    assert_eq!(summary(&paths), own);
     host.facts.network.interfaces[3].addresses = vec![(ip("10.0.0.3"), 24)];
     let paths = host.client(ip("10.0.0.1"), ip("10.0.0.2"), &Ways);
-    assert_eq!(told(&paths)[2..], [(1, 1, RoceVersion::V2)]);
+    assert_eq!(summary(&paths)[2..], [(1, 1, RoceVersion::V2)]);
     assert_eq!(paths[1].lan, paths[2].lan);
-    // The hardware's word counts more than the table's.
+    // The hardware's PNET ID takes precedence over the table's.
     host.facts.ports[1].1.pnet = Some(PnetId::new("NET2").unwrap());
     let paths = host.client(ip("10.0.0.1"), ip("10.0.0.2"), &Ways);
-    assert_eq!(told(&paths), own);
+    assert_eq!(summary(&paths), own);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn ports_in_one_network_of_ip_are_on_one_lan_and_others_are_not() {
 }
 
 #[test]
-fn clients_tell_of_their_networks_and_servers_compare() {
+fn clients_announce_their_networks_and_servers_compare() {
     //= RENDEZVOUS-004 test
     //= RENDEZVOUS-005 test
     let mut host = host();
@@ -206,5 +206,5 @@ fn clients_tell_of_their_networks_and_servers_compare() {
     assert_eq!(host.subnets(ip("192.0.2.1")), None);
     // IPv6 has no version 2.
     let paths = host.client(ip("fd00:5::1"), ip("fd00:5::2"), &Ways);
-    assert_eq!(told(&paths), [(0, 0, RoceVersion::V1)]);
+    assert_eq!(summary(&paths), [(0, 0, RoceVersion::V1)]);
 }

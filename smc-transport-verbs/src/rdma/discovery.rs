@@ -36,8 +36,8 @@ pub fn gids() -> io::Result<Vec<Listed>> {
         all.extend(context.gid_table().iter().map(|entry| {
             let halves = [entry.gid.subnet_prefix(), entry.gid.interface_id()];
             let mut gid = [0; 16];
-            for (octets, half) in gid.chunks_exact_mut(8).zip(halves) {
-                octets.copy_from_slice(&half.to_be_bytes());
+            for (bytes, half) in gid.chunks_exact_mut(8).zip(halves) {
+                bytes.copy_from_slice(&half.to_be_bytes());
             }
             Listed {
                 device: device.clone(),

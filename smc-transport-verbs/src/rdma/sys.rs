@@ -21,7 +21,7 @@ pub(super) use context::{Context, DeviceList};
 pub use queue_pair::QueuePair;
 pub use region::Region;
 
-/// What a call that returns an error number says.
+/// Result of a call that returns an error number.
 fn checked(result: c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
@@ -30,7 +30,7 @@ fn checked(result: c_int) -> io::Result<()> {
     }
 }
 
-/// What a call that returns a pointer says.
+/// Result of a call that returns a pointer.
 fn made<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(io::Error::last_os_error)
 }

@@ -12,7 +12,7 @@ pub struct WorkCompletion {
     pub number: u64,
     /// How it ended.
     pub status: Status,
-    /// Octets received.
+    /// Bytes received.
     pub length: u32,
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_tell_the_engine_why_a_link_failed() {
+    fn completions_show_the_engine_why_a_link_failed() {
         let expected = [
             (0, Status::Success),
             (5, Status::Flushed),
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(of(18), Some(DeviceEvent::PortChanged { port: 2 }));
         assert_eq!(of(1), Some(DeviceEvent::QueuePairBroken { token: 9 }));
         assert_eq!(of(8), Some(DeviceEvent::Removed));
-        // Established, drained, and what a newer kernel may tell.
+        // Established, drained, and what a newer kernel may report.
         for code in [4, 5, 7, 16, 99] {
             assert_eq!(of(code), None, "{code}");
         }

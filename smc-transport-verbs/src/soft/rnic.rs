@@ -64,25 +64,25 @@ fn failed(what: &'static str, errno: i32) -> RnicError {
     RnicError::new(what, io::Error::from_raw_os_error(errno))
 }
 
-fn octets(piece: &Piece<'_, Region>) -> Option<Vec<u8>> {
+fn bytes(piece: &Piece<'_, Region>) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     for segment in piece.segments {
-        let mut octets = vec![0; segment.length as usize];
+        let mut bytes = vec![0; segment.length as usize];
         let memory = &piece.region.memory;
-        memory.copy_out(segment.offset.into(), &mut octets).ok()?;
-        all.extend(octets);
+        memory.copy_out(segment.offset.into(), &mut bytes).ok()?;
+        all.extend(bytes);
     }
     Some(all)
 }
 
 impl SoftRnic {
-    /// The octets of a request, unless the device would refuse it.
+    /// The bytes of a request, unless the device would refuse it.
     fn fetch(&self, source: &Source<'_, Region>) -> Option<Vec<u8>> {
-        let inline = |octets: &Vec<u8>| octets.len() <= self.inline as usize;
+        let inline = |bytes: &Vec<u8>| bytes.len() <= self.inline as usize;
         match source {
-            Source::Fetched(piece) => octets(piece),
-            Source::Inline(piece) => octets(piece).filter(inline),
-            Source::Octets(octets) => Some(octets.to_vec()).filter(inline),
+            Source::Fetched(piece) => bytes(piece),
+            Source::Inline(piece) => bytes(piece).filter(inline),
+            Source::Octets(bytes) => Some(bytes.to_vec()).filter(inline),
         }
     }
 }
@@ -159,11 +159,11 @@ impl Rnic for SoftRnic {
     }
 
     fn lockable(&self) -> Option<u64> {
-        self.fabric.world().lockable.map(|octets| octets as u64)
+        self.fabric.world().lockable.map(|bytes| bytes as u64)
     }
 
     fn lock_limit(&self) -> Option<u64> {
-        self.fabric.world().limit.map(|octets| octets as u64)
+        self.fabric.world().limit.map(|bytes| bytes as u64)
     }
 
     fn token(&self, region: &Region) -> RToken {
@@ -193,11 +193,11 @@ impl Rnic for SoftRnic {
         let mut world = self.fabric.world();
         world.doorbells += 1;
         for (posted, request) in requests.iter().enumerate() {
-            let Some(octets) = self.fetch(&request.source) else {
+            let Some(bytes) = self.fetch(&request.source) else {
                 let error = failed("post work", libc::EINVAL);
                 return Err(PostError { posted, error });
             };
-            world.carry(pair.1, request.number, request.work, octets);
+            world.carry(pair.1, request.number, request.work, bytes);
         }
         Ok(())
     }

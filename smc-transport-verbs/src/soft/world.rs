@@ -19,12 +19,12 @@ const INVALID: Status = Status::Failed(LinkFailure::Other);
 #[derive(Default)]
 pub(super) struct World {
     pub(super) queue_pairs: HashMap<u32, Pair>,
-    /// By their keys: the queue pair, the memory, and who may do what to it.
+    /// By their keys: the queue pair, the memory, and the access rights to it.
     pub(super) regions: HashMap<u32, (u32, Arc<Memory>, Access)>,
     pub(super) rnics: Vec<Rings>,
     /// The last queue pair or key.
     pub(super) last: u32,
-    /// Octets that may be registered, counted from when that was said.
+    /// Bytes that may be registered, counted from when the limit was set.
     pub(super) limit: Option<usize>,
     /// Of these, those that are left.
     pub(super) lockable: Option<usize>,
@@ -39,12 +39,12 @@ pub(super) struct World {
     pub(super) doorbells: u32,
 }
 
-/// What an RNIC tells.
+/// Queues of an RNIC for its host, and their doorbells.
 pub(super) struct Rings {
     pub(super) ready: VecDeque<u32>,
     pub(super) events: VecDeque<DeviceEvent>,
     pub(super) completions: OwnedFd,
-    pub(super) told: OwnedFd,
+    pub(super) event: OwnedFd,
     pub(super) ports: Vec<Port>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Pair {
 struct Message {
     from: u32,
     number: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Pair {
@@ -118,7 +118,7 @@ impl World {
 
     /// What waits at a queue pair was not answered, and what it has waiting elsewhere is
     /// not carried out.
-    fn withdraw(&mut self, qpn: u32, told: bool) {
+    fn withdraw(&mut self, qpn: u32, report: bool) {
         let Some(pair) = self.queue_pairs.get_mut(&qpn) else {
             return;
         };
@@ -133,7 +133,7 @@ impl World {
         let all = std::mem::take(&mut there.waiting);
         let (mine, others): (VecDeque<_>, _) = all.into_iter().partition(|of| of.from == qpn);
         there.waiting = others;
-        if told {
+        if report {
             for message in mine {
                 self.complete(qpn, message.number, Status::Flushed, 0);
             }
@@ -176,7 +176,7 @@ impl World {
             let Some(message) = pair.waiting.pop_front() else {
                 return;
             };
-            let mut rest = message.octets.as_slice();
+            let mut rest = message.bytes.as_slice();
             let mut fits = true;
             for piece in pieces {
                 let (now, later) = rest.split_at(rest.len().min(piece.length as usize));
@@ -189,13 +189,13 @@ impl World {
                 return self.break_pair(to);
             }
             // No longer than what it was received into.
-            self.complete(to, number, Status::Success, message.octets.len() as u32);
+            self.complete(to, number, Status::Success, message.bytes.len() as u32);
             self.complete(message.from, message.number, Status::Success, 0);
         }
     }
 
     /// Carries out what a queue pair was asked to.
-    pub(super) fn carry(&mut self, from: u32, number: u64, work: Work, octets: Vec<u8>) {
+    pub(super) fn carry(&mut self, from: u32, number: u64, work: Work, bytes: Vec<u8>) {
         let Some(pair) = self.queue_pairs.get(&from) else {
             return;
         };
@@ -211,7 +211,7 @@ impl World {
                 to.waiting.push_back(Message {
                     from,
                     number,
-                    octets,
+                    bytes,
                 });
                 return self.deliver(peer);
             }
@@ -225,7 +225,7 @@ impl World {
         // As the peer's RNIC would.
         let written = region
             .zip(offset)
-            .map(|((_, memory, _), at)| memory.copy_in(at, &octets));
+            .map(|((_, memory, _), at)| memory.copy_in(at, &bytes));
         if written != Some(Ok(())) {
             self.fail(from, number, REFUSED);
             self.break_pair(peer);
@@ -233,7 +233,7 @@ impl World {
     }
 }
 
-/// Where a peer finds the first octet of a region.
+/// Where a peer finds the first byte of a region.
 pub(super) fn base(rkey: u32) -> u64 {
     u64::from(rkey) << 32
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// More entries of a directory are not looked at.
+/// Entries of a directory beyond this number are ignored.
 const MOST: usize = 4096;
 
 /// A value as text; `None` if there is none.

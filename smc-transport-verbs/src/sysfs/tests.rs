@@ -103,13 +103,13 @@ fn devices_ports_and_gids_are_listed_in_order() {
     assert_eq!(port.interface.as_deref(), Some("eth0"));
     assert_eq!(port.port.mtu, Mtu::M1024);
     let entry = |entry: &GidEntry| (entry.index, entry.kind, entry.interface);
-    let told: Vec<_> = port.port.gids.iter().map(entry).collect();
+    let found: Vec<_> = port.port.gids.iter().map(entry).collect();
     let expected = [
         (0, GidKind::RoceV1, 2),
         (1, GidKind::RoceV2, 2),
         (10, GidKind::RoceV2, 2),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
     assert_eq!(port.versions(), Versions { v1: true, v2: true });
     assert_eq!(mlx.usable(port, &network()), Ok(port.versions()));
     let down = mlx.usable(&mlx.ports[1], &network()).unwrap_err();
@@ -157,7 +157,7 @@ fn native_ipv6_gids_are_listed_and_serve_no_version_by_themselves() {
 }
 
 #[test]
-fn everything_that_is_in_the_way_is_told() {
+fn every_obstacle_is_reported() {
     let root = Root::new("obstacles");
     root.put("class/infiniband/hfi1_0/node_type", "2: switch");
     root.port("hfi1_0", 1, "4: ACTIVE", &[(0, LOCAL, "RoCE v2", "eth1")]);

@@ -26,9 +26,9 @@ pub enum Obstacle {
     NoVerbs,
     /// The port is not active; its state.
     State(String),
-    /// It is one of InfiniBand.
+    /// The port is one of InfiniBand.
     NotEthernet,
-    /// It has no GID with an interface of this network namespace.
+    /// The port has no GID with an interface of this network namespace.
     NoInterface,
     /// Its interface is down, or has no carrier.
     Interface(String),
@@ -95,7 +95,7 @@ impl ListedPort {
     }
 }
 
-/// As part of a sentence.
+/// Writes the obstacle as part of a sentence.
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Lines on tokio: each goes to everybody else who is there.
+//! Lines on tokio: each goes to all other clients.
 //!
 //! ```text
 //! chat serve 127.0.0.1:7007
@@ -24,24 +24,24 @@ async fn main() -> io::Result<()> {
 async fn serve(address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
-    let (said, _) = broadcast::channel(64);
+    let (lines, _) = broadcast::channel(64);
     loop {
         let (stream, who) = listener.accept().await?;
         eprintln!("carried by {}", stream.carrier());
-        let (said, mut heard) = (said.clone(), said.subscribe());
+        let (sent, mut received) = (lines.clone(), lines.subscribe());
         let (reader, mut writer) = stream.into_split();
-        // Who sees this is told of every line from here on.
+        // A client that has the greeting receives every line from here on.
         writer.write_all(b"welcome\n").await?;
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                // Perhaps nobody else is there.
-                let _ = said.send((who, line));
+                // Fails only if no other client is connected.
+                let _ = sent.send((who, line));
             }
         });
         tokio::spawn(async move {
             loop {
-                match heard.recv().await {
+                match received.recv().await {
                     Ok((from, line)) if from != who => {
                         let line = format!("{line}\n");
                         if writer.write_all(line.as_bytes()).await.is_err() {

@@ -28,7 +28,7 @@ fn serve(address: &str) -> io::Result<()> {
         let stream = stream?;
         std::thread::spawn(move || {
             eprintln!("carried by {}", stream.carrier());
-            // Who leaves early is no concern of others.
+            // A client that leaves early is no concern of others.
             let _ = io::copy(&mut &stream, &mut &stream);
         });
     }

@@ -19,7 +19,7 @@ use smc_sockets::{EventLoop, SmcListener, SmcStream, Stack, Wait};
 const LISTENER: usize = 0;
 const STREAMS: usize = 1;
 
-/// Turns without sleep after which the listener and the clients on TCP are looked at.
+/// Iterations without sleep after which the listener and the clients on TCP are polled.
 const TURNS: usize = 64;
 
 struct Client {

@@ -1,4 +1,4 @@
-//! A completion channel, which tells whose queues have something.
+//! A completion channel, which reports whose queues have something.
 
 use std::ffi::c_void;
 use std::io;
@@ -10,7 +10,7 @@ use rdma_sys as ibv;
 
 use super::{Context, made, nonblocking};
 
-/// Tells which completion queues have something.
+/// Reports which completion queues have something.
 pub(in crate::rdma) struct Channel {
     pub(super) channel: NonNull<ibv::ibv_comp_channel>,
     pub(super) context: Arc<Context>,
@@ -41,7 +41,7 @@ impl Channel {
             if ibv::ibv_get_cq_event(channel, &raw mut queue, &raw mut token) != 0 {
                 return None;
             }
-            // If it cannot be armed, its device is gone, which an event tells.
+            // If it cannot be armed, its device is gone, which an event reports.
             let _ = ibv::ibv_req_notify_cq(queue, 0);
             ibv::ibv_ack_cq_events(queue, 1);
         }

@@ -1,4 +1,4 @@
-//! Devices: listing and opening them, what their ports say, what happens to them.
+//! Devices: listing and opening them, attributes of their ports, events.
 
 use std::ffi::CStr;
 use std::io;
@@ -63,7 +63,7 @@ impl DeviceList {
 
 impl Drop for DeviceList {
     fn drop(&mut self) {
-        // SAFETY: it came from `ibv_get_device_list`, and nobody uses it any more:
+        // SAFETY: it came from `ibv_get_device_list`, and nothing uses it any more:
         // devices that were opened stay.
         unsafe { ibv::ibv_free_device_list(self.list.as_ptr()) };
     }
@@ -83,7 +83,7 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// What a port says of itself.
+/// Attributes of a port.
 pub(in crate::rdma) struct PortAttributes {
     pub(in crate::rdma) active: bool,
     pub(in crate::rdma) ethernet: bool,
@@ -137,7 +137,7 @@ impl Context {
         const MOST: usize = 2047;
         let mut entries: Vec<ibv::ibv_gid_entry> = Vec::with_capacity(MOST);
         // SAFETY: the context is open; there is room for `MOST` entries of the size that
-        // is told.
+        // is passed.
         let count = unsafe {
             _ibv_query_gid_table(
                 self.0.as_ptr(),
@@ -154,7 +154,7 @@ impl Context {
         // SAFETY: the call wrote so many entries.
         unsafe { entries.set_len(count.min(MOST)) };
         let entry = |entry: &ibv::ibv_gid_entry| {
-            // SAFETY: both forms of the union are 16 octets.
+            // SAFETY: both forms of the union are 16 bytes.
             let raw = unsafe { entry.gid.raw };
             let of = GidEntry {
                 index: u16::try_from(entry.gid_index).unwrap_or(u16::MAX),

@@ -42,7 +42,7 @@ unsafe impl Send for QueuePair {}
 // SAFETY: as of `Context`.
 unsafe impl Sync for QueuePair {}
 
-/// What to change of a queue pair, and which fields say so.
+/// What to change of a queue pair, and the mask of the fields that are set.
 type Change = (ibv::ibv_qp_attr, c_uint);
 
 fn with(mask: c_uint, more: &[ibv::ibv_qp_attr_mask]) -> c_uint {

@@ -45,7 +45,7 @@ impl Drop for Domain {
 }
 
 impl QueuePair {
-    /// Registers memory; a peer finds its first octet at `address`.
+    /// Registers memory; a peer finds its first byte at `address`.
     pub(in crate::rdma) fn register(
         &self,
         memory: &Arc<Memory>,
@@ -56,8 +56,8 @@ impl QueuePair {
         let local = ibv::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
         let remote = ibv::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
         let domain = self.domain().raw();
-        // SAFETY: the domain exists; `len` octets from there are mapped and stay so,
-        // because the region holds the memory. Nobody has references to them.
+        // SAFETY: the domain exists; `len` bytes from there are mapped and stay so,
+        // because the region holds the memory. No references to them exist.
         let region = made(unsafe {
             match access {
                 Access::Local => ibv::ibv_reg_mr(domain, at, memory.len(), local as c_int),
@@ -83,7 +83,7 @@ impl QueuePair {
 /// Registered memory.
 pub struct Region {
     region: NonNull<ibv::ibv_mr>,
-    /// How work requests and peers address the first octet.
+    /// How work requests and peers address the first byte.
     base: u64,
     memory: Arc<Memory>,
     _domain: Arc<Domain>,
@@ -105,12 +105,12 @@ impl Region {
         self.base
     }
 
-    /// As the device addresses them.
+    /// Returns the pieces as the device addresses them.
     pub(super) fn pieces(&self, of: [Segment; 2]) -> io::Result<Pieces> {
         self.pieces_from(of, self.base)
     }
 
-    /// As this process addresses them.
+    /// Returns the pieces as this process addresses them.
     pub(super) fn host_pieces(&self, of: [Segment; 2]) -> io::Result<Pieces> {
         self.pieces_from(of, self.memory.address() as u64)
     }

@@ -54,11 +54,11 @@ impl QueuePair {
                     *pieces = found;
                     (count, true)
                 }
-                Source::Octets(octets) => {
-                    let length = u32::try_from(octets.len());
+                Source::Octets(bytes) => {
+                    let length = u32::try_from(bytes.len());
                     let length = length.map_err(|_| (0, io::ErrorKind::InvalidInput.into()))?;
                     let [piece, _] = pieces;
-                    piece.addr = octets.as_ptr() as u64;
+                    piece.addr = bytes.as_ptr() as u64;
                     piece.length = length;
                     (1, true)
                 }
@@ -112,7 +112,7 @@ impl QueuePair {
             let queue = self.completions();
             ibv::ibv_poll_cq(queue, room as i32, found.as_mut_ptr().cast())
         };
-        // Less than none is an error: the device is gone, which an event tells.
+        // Less than none is an error: the device is gone, which an event reports.
         let count = usize::try_from(count).unwrap_or(0).min(room);
         for (into, found) in into.iter_mut().zip(found.iter().take(count)) {
             // SAFETY: the call wrote so many. Of one that failed, the number and the
@@ -134,12 +134,12 @@ impl QueuePair {
 fn flags(work: Work, inline: bool) -> u32 {
     use ibv::ibv_send_flags as flag;
     let from = if inline { flag::IBV_SEND_INLINE.0 } else { 0 };
-    let told = match work {
+    let signalled = match work {
         Work::Write { .. } => 0,
         //= V2-194
         Work::Send => flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0,
     };
-    from | told
+    from | signalled
 }
 
 #[cfg(test)]
@@ -149,16 +149,16 @@ mod tests {
     use super::{Work, flags};
 
     #[test]
-    fn sends_are_solicited_and_tell_when_they_are_done_and_writes_are_neither() {
+    fn sends_are_solicited_and_signalled_and_writes_are_neither() {
         //= V2-194 test
         let write = Work::Write {
             rkey: 1,
             address: 4096,
         };
-        let told = flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
+        let signalled = flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0;
         let inline = flag::IBV_SEND_INLINE.0;
-        assert_eq!(flags(Work::Send, false), told);
-        assert_eq!(flags(Work::Send, true), told | inline);
+        assert_eq!(flags(Work::Send, false), signalled);
+        assert_eq!(flags(Work::Send, true), signalled | inline);
         assert_eq!((flags(write, false), flags(write, true)), (0, inline));
     }
 }
