@@ -21,10 +21,10 @@ use smc_proto::wire::types::{
     RmbeIndex,
 };
 
-/// Octets each CDC message of these benchmarks announces.
+/// Bytes each CDC message of these benchmarks announces.
 const STEP: u32 = 64;
 
-/// The CDC messages a peer would send for writes of `STEP` octets each.
+/// The CDC messages a peer would send for writes of `STEP` bytes each.
 struct Announcements {
     next: Cdc,
     ring: u32,
@@ -50,7 +50,7 @@ impl Announcements {
     }
 
     fn next(&mut self) -> [u8; CDC_LENGTH] {
-        let octets = self.next.emit();
+        let bytes = self.next.emit();
         self.next.sequence = self.next.sequence.wrapping_add(1);
         let Cursor { wrap, count } = &mut self.next.producer;
         *count += STEP;
@@ -58,7 +58,7 @@ impl Announcements {
             *count -= self.ring;
             *wrap = wrap.wrapping_add(1);
         }
-        octets
+        bytes
     }
 }
 
@@ -68,9 +68,9 @@ fn cdc(c: &mut Criterion) {
     let (mut messages, link) = Announcements::start(&mut pair, a);
     let mut group = c.benchmark_group("cdc");
     group.throughput(Throughput::Elements(1));
-    let octets = messages.next.emit();
+    let bytes = messages.next.emit();
     group.bench_function("parse", |bench| {
-        bench.iter(|| Cdc::parse(black_box(&octets)));
+        bench.iter(|| Cdc::parse(black_box(&bytes)));
     });
     let cdc = messages.next;
     group.bench_function("emit", |bench| bench.iter(|| black_box(&cdc).emit()));
@@ -79,14 +79,14 @@ fn cdc(c: &mut Criterion) {
             let mut time = Duration::ZERO;
             let mut left = iterations;
             while left > 0 {
-                // Half a ring of octets at a time, then the receiver reads them all.
+                // Half a ring of bytes at a time, then the receiver reads them all.
                 let batch = left.min(512);
                 left -= batch;
-                let octets: Vec<_> = (0..batch).map(|_| messages.next()).collect();
+                let bytes: Vec<_> = (0..batch).map(|_| messages.next()).collect();
                 let now = pair.now;
                 let endpoint = &mut pair.hosts[1].endpoint;
                 let start = Instant::now();
-                for payload in &octets {
+                for payload in &bytes {
                     endpoint.handle_rdma(now, RdmaCompletion::Received { link, payload });
                 }
                 time += start.elapsed();
@@ -148,12 +148,12 @@ fn clc(c: &mut Criterion) {
     let mut group = c.benchmark_group("clc");
     group.throughput(Throughput::Elements(1));
     for message in [proposal, accept, decline] {
-        let mut octets = [0; MAX_LENGTH];
-        let length = message.emit(&mut octets).expect("room for every message");
-        let octets = &octets[..length];
+        let mut bytes = [0; MAX_LENGTH];
+        let length = message.emit(&mut bytes).expect("room for every message");
+        let bytes = &bytes[..length];
         let name = format!("parse {}", message.kind());
         group.bench_function(name, |bench| {
-            bench.iter(|| ClcMessage::parse(black_box(octets)));
+            bench.iter(|| ClcMessage::parse(black_box(bytes)));
         });
     }
     group.finish();
@@ -171,14 +171,14 @@ fn deliver(pair: &mut Pair, from: usize, ends: [ConnId; 2], data: &[u8], into: &
 }
 
 fn data(c: &mut Criterion) {
-    let mut octets = vec![0; 64 << 10];
+    let mut bytes = vec![0; 64 << 10];
     let mut group = c.benchmark_group("data");
     group.bench_function("round trip of 64 octets", |bench| {
         let mut pair = Pair::new(1);
         let (a, b) = pair.open();
         bench.iter(|| {
-            deliver(&mut pair, 0, [a, b], &[7; 64], &mut octets)
-                + deliver(&mut pair, 1, [a, b], &[7; 64], &mut octets)
+            deliver(&mut pair, 0, [a, b], &[7; 64], &mut bytes)
+                + deliver(&mut pair, 1, [a, b], &[7; 64], &mut bytes)
         });
     });
     for size in [64, 4 << 10, 64 << 10] {
@@ -190,7 +190,7 @@ fn data(c: &mut Criterion) {
             bench.iter(|| {
                 let mut left = size;
                 while left > 0 {
-                    left -= deliver(&mut pair, 0, [a, b], &data[..left], &mut octets);
+                    left -= deliver(&mut pair, 0, [a, b], &data[..left], &mut bytes);
                     // Cursor updates of the reader.
                     pair.pump_data(1);
                     while pair.hosts[0].endpoint.poll_event().is_some() {}

@@ -66,12 +66,12 @@ fn sums(world: &World) -> [u64; 4] {
     ]
 }
 
-/// Lets one link fail while each connection of it has `octets` under way.
-fn fail_over(start: &World, octets: u32) -> (Duration, [u64; 5]) {
+/// Lets one link fail while each connection of it has `bytes` in flight.
+fn fail_over(start: &World, bytes: u32) -> (Duration, [u64; 5]) {
     let mut world = start.clone();
-    if octets > 0 {
+    if bytes > 0 {
         for app in 0..world.hosts[0].apps.len() {
-            world.commit_in_place(0, app, octets);
+            world.commit_in_place(0, app, bytes);
         }
         while world.post(0) {}
     }
@@ -103,7 +103,7 @@ fn small_write(world: &mut World, times: usize) -> Duration {
     begin.elapsed() / u32::try_from(times).expect("few")
 }
 
-/// The time to carry `total` octets over each of two connections.
+/// The time to carry `total` bytes over each of two connections.
 fn stream(world: &mut World, total: u64) -> Duration {
     let begin = Instant::now();
     let mut left = [total; 2];
@@ -122,18 +122,18 @@ fn stream(world: &mut World, total: u64) -> Duration {
 }
 
 fn failovers() {
-    println!("failover of a group, both ends told (times: median of {ROUNDS})");
+    println!("failover of a group, both ends notified (times: median of {ROUNDS})");
     let mut idle = Vec::new();
     for connections in [1, 255] {
         let world = group(connections, 2, 16 << 10);
-        for octets in [0, 1000] {
+        for bytes in [0, 1000] {
             let mut times = Vec::new();
             let mut ratios = Vec::new();
             let mut counts = [0; 5];
             let mut unit_world = world.clone();
             for _ in 0..ROUNDS {
                 let unit = small_write(&mut unit_world, 200);
-                let (time, c) = fail_over(&world, octets);
+                let (time, c) = fail_over(&world, bytes);
                 counts = c;
                 times.push(time.as_secs_f64() * 1e6);
                 ratios.push(time.as_secs_f64() / unit.as_secs_f64());
@@ -141,11 +141,11 @@ fn failovers() {
             let [steps, llc, cdc, writes, moved] = counts;
             let (time, ratio) = (median(times), median(ratios));
             println!(
-                "  {connections:>3} connections, {octets:>4} octets under way each: {moved} moves, \
+                "  {connections:>3} connections, {bytes:>4} octets in flight each: {moved} moves, \
                  {steps} commands and messages (LLC {llc}, CDC {cdc}, WRITE {writes}), \
                  {time:.1} us = {ratio:.1} small writes"
             );
-            if octets == 0 {
+            if bytes == 0 {
                 idle.push((time, f64::from(u32::try_from(moved).expect("few"))));
             }
         }

@@ -1,6 +1,6 @@
 //! What many connections cost beside few.
 //!
-//! Both ends run in this one thread, joined by nothing but octets. Every figure
+//! Both ends run in this one thread, joined by nothing but bytes. Every figure
 //! is a ratio of times measured in the same round, in turn; what counts is the
 //! median of the rounds.
 //!
@@ -23,7 +23,7 @@ mod payload;
 #[path = "scale/setup.rs"]
 mod setup;
 
-/// Octets of each ring.
+/// Bytes of each ring.
 const RING: usize = 16 << 10;
 
 /// Handles of a connection at both ends.
@@ -59,7 +59,7 @@ fn options(ring: usize) -> ConnOptions {
     options
 }
 
-/// Opens connections and forgets what was told about that.
+/// Opens connections and discards the events.
 fn open(pair: &mut Pair, connections: usize) -> Vec<Ends> {
     (0..connections).map(|_| open_one(pair, RING)).collect()
 }
@@ -84,7 +84,7 @@ fn open_one(pair: &mut Pair, ring: usize) -> Ends {
     [a, b]
 }
 
-/// The same elements in an order without order, always the same one.
+/// Returns the elements in a shuffled order, always the same one.
 fn shuffled<T: Clone>(items: &[T]) -> Vec<T> {
     let mut items = items.to_vec();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,4 @@
-//! Rounds of the fuzz targets: built by cargo-fuzz, run within bounds, and told of in
+//! Rounds of the fuzz targets: built by cargo-fuzz, run within bounds, and reported in
 //! numbers.
 //!
 //! The corpora of the repository are only read; what a round finds beyond them goes to

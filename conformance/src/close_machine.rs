@@ -27,10 +27,10 @@ use crate::explore::{self, Fault, Found, Progress};
 /// What is bounded, so that the exploration ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// CDC messages under way in each direction; a connection with more to say waits.
+    /// CDC messages in flight in each direction; a connection with more to send waits.
     pub queue: usize,
-    /// Octets that each application writes, one at a time.
-    pub octets: u8,
+    /// Bytes that each application writes, one at a time.
+    pub bytes: u8,
     /// Links of the group, each of which may fail; the last one takes the connection along.
     pub links: u8,
     /// Messages overtake each other, as over several links; none overtakes a failover
@@ -50,16 +50,16 @@ pub struct Explored {
     pub pairs: Vec<[CloseState; 2]>,
 }
 
-/// Visits every state within the bounds; `look` hears how far it is, now and then.
+/// Visits every state within the bounds; `progress` gets the progress, now and then.
 ///
 /// # Errors
 /// The first thing that must not be, with the shortest way there.
-pub fn explore(bounds: Bounds, look: impl FnMut(Progress)) -> Result<Explored, Fault<Action>> {
+pub fn explore(bounds: Bounds, progress: impl FnMut(Progress)) -> Result<Explored, Fault<Action>> {
     let mut pairs = HashSet::new();
     let see = |world: &World| {
         pairs.insert(world.states());
     };
-    let found = explore::explore(World::new(bounds), see, look)?;
+    let found = explore::explore(World::new(bounds), see, progress)?;
     let mut pairs: Vec<_> = pairs.into_iter().collect();
     pairs.sort();
     Ok(Explored { found, pairs })

@@ -157,7 +157,7 @@ pub fn prove(sources: &Sources, solver: &Solver) -> Result<Vec<Proof>, Problem> 
     Ok(proofs)
 }
 
-/// Changes `cursor.rs` in every known way, one change at a time, and looks for a law that
+/// Changes `cursor.rs` in every known way, one change at a time, and searches for a law that
 /// fails.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Two endpoints in one process, joined by nothing but octets: separate
+//! Two endpoints in one process, joined by nothing but bytes: separate
 //! memories, encoded messages, no clock, no queue of events.
 //!
 //! The simulator is for protocol tests; this is for what must cost no more than
@@ -18,10 +18,10 @@ use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
 
 /// The only RNIC of a host.
 pub const DEVICE: DeviceId = DeviceId(0);
-/// Address of each buffer's first octet, the same for all: the key tells them apart.
+/// Address of each buffer's first byte, the same for all: the key distinguishes them.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// Bits of a queue pair number that tell the link.
+/// Bits of a queue pair number that identify the link.
 const LINK_BITS: u32 = 12;
 
 /// One end: an endpoint and its memory.
@@ -33,7 +33,7 @@ pub struct Host {
     pub path: LocalPath,
     /// Memory of each buffer, by index.
     buffers: Vec<Vec<u8>>,
-    /// Whether buffers have no memory: octets are counted, and nothing is copied.
+    /// Whether buffers have no memory: bytes are counted, and nothing is copied.
     bare: bool,
     /// The other end of each connection, by index.
     joined: Vec<ConnId>,
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// From here on, new buffers have no memory and no octet is copied: what
+    /// From here on, new buffers have no memory and no byte is copied: what
     /// remains is the engine.
     pub fn without_memory(&mut self) {
         self.bare = true;
@@ -117,7 +117,7 @@ impl Host {
     }
 
     /// Copies `data` into free space of a connection's send buffer and sends it:
-    /// how many octets.
+    /// how many bytes.
     pub fn write(&mut self, now: Instant, conn: ConnId, data: &[u8]) -> usize {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
@@ -127,20 +127,20 @@ impl Host {
             true => space.len().min(data.len() as u32),
             false => copy_in(buffers, space, data),
         });
-        written.map_or(0, |octets| octets as usize)
+        written.map_or(0, |bytes| bytes as usize)
     }
 
-    /// Copies received octets out and frees them: how many.
+    /// Copies received bytes out and frees them: how many.
     pub fn read(&mut self, now: Instant, conn: ConnId, data: &mut [u8]) -> usize {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
         };
         let (bare, buffers) = (self.bare, &self.buffers);
-        let read = connection.read(now, |octets| match bare {
-            true => octets.len().min(data.len() as u32),
-            false => copy_out(buffers, octets, data),
+        let read = connection.read(now, |bytes| match bare {
+            true => bytes.len().min(data.len() as u32),
+            false => copy_out(buffers, bytes, data),
         });
-        read.map_or(0, |octets| octets as usize)
+        read.map_or(0, |bytes| bytes as usize)
     }
 
     /// An RDMA WRITE of the peer arrives.
@@ -161,7 +161,7 @@ impl Host {
         }
     }
 
-    /// Carries out what the connections send, then tells of any other command.
+    /// Executes what the connections send, then returns any other command.
     // Not inlined where it is not known which host this is.
     #[inline(never)]
     fn take_turns(
@@ -276,7 +276,7 @@ impl Host {
     }
 }
 
-/// Copies octets into pieces of a buffer: how many.
+/// Copies bytes into pieces of a buffer: how many.
 #[inline]
 fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> u32 {
     let buffer = &mut buffers[space.buffer.index() as usize];
@@ -292,11 +292,11 @@ fn copy_in(buffers: &mut [Vec<u8>], space: &BufferSpans, data: &[u8]) -> u32 {
     (n + more) as u32
 }
 
-/// Copies octets out of pieces of a buffer: how many.
+/// Copies bytes out of pieces of a buffer: how many.
 #[inline]
-fn copy_out(buffers: &[Vec<u8>], octets: &BufferSpans, data: &mut [u8]) -> u32 {
-    let buffer = &buffers[octets.buffer.index() as usize];
-    let [first, second] = octets.segments;
+fn copy_out(buffers: &[Vec<u8>], bytes: &BufferSpans, data: &mut [u8]) -> u32 {
+    let buffer = &buffers[bytes.buffer.index() as usize];
+    let [first, second] = bytes.segments;
     let n = data.len().min(first.length as usize);
     let (head, tail) = data.split_at_mut(n);
     head.copy_from_slice(&buffer[first.offset as usize..][..n]);
@@ -384,7 +384,7 @@ impl Pair {
     }
 
     /// Carries out the data commands of one side until it has none, without
-    /// looking at anything else.
+    /// handling anything else.
     pub fn pump_data(&mut self, side: usize) {
         loop {
             let [a, b] = &mut self.hosts;
@@ -452,7 +452,7 @@ impl Pair {
         self.open_with(options.clone(), options)
     }
 
-    /// The same with options of their own for client and server.
+    /// Opens a connection with options of their own for client and server.
     pub fn open_with(&mut self, client: ConnOptions, server: ConnOptions) -> (ConnId, ConnId) {
         let path = self.hosts[0].path;
         let a = self.hosts[0]

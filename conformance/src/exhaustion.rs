@@ -1,8 +1,8 @@
 //! Whatever an engine asks for and does not get: every slot, every command, all room in
-//! a queue, each refused once at every place of every story, and from every place on.
+//! a queue, each refused once at every place of every scenario, and from every place on.
 //!
 //! ```text
-//!   Story ──► run unharmed: N requests for a Resource
+//!   Scenario ─► run unharmed: N requests for a Resource
 //!                 │  for k in 1..=N
 //!                 ▼
 //!             run with request k refused ──► everything ended, nothing is left
@@ -16,13 +16,13 @@
 mod resource;
 mod round;
 mod run;
-mod stories;
-mod story;
+mod scenario;
+mod scenarios;
 mod tally;
 
 pub use resource::{Refusal, Resource};
-pub use round::{Progress, Told, round};
+pub use round::{Progress, ScenarioOutcome, round};
 pub use run::{Ended, Requests, requests, run};
-pub use stories::stories;
-pub use story::{Act, Story};
+pub use scenario::{Act, Scenario};
+pub use scenarios::scenarios;
 pub use tally::{Tally, tally};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! States are kept as hashes of 128 bits with the way there, so that a state in which
-//! something is wrong is told as the shortest list of actions that leads to it. Only those
+//! something is wrong is reported as the shortest list of actions that leads to it. Only those
 //! whose successors are not known yet are held as they are.
 
 use std::collections::hash_map::Entry;
@@ -21,7 +21,7 @@ pub trait Machine: Clone {
     /// Something that may happen.
     type Action: Copy + Display;
 
-    /// What tells one state from another.
+    /// Hash that distinguishes one state from another.
     fn fingerprint(&mut self) -> u128;
 
     /// Everything that may happen next.
@@ -67,7 +67,7 @@ pub struct Fault<A> {
 pub struct Progress {
     /// States that were found.
     pub found: usize,
-    /// Those of them whose successors are known.
+    /// States whose successors are known.
     pub explored: usize,
 }
 
@@ -89,8 +89,8 @@ struct Explorer<A> {
     transitions: usize,
 }
 
-/// Visits every state that can be reached from `first`. `see` is shown each of them, `look`
-/// hears how far it is, now and then.
+/// Visits every state that can be reached from `first`. `see` is shown each of them, `progress`
+/// gets the number of states, now and then.
 ///
 /// Checked are: what [`Machine::act`] checks at every step; that a state in which nothing
 /// can happen is one where everything is over; and that from every state an end can still
@@ -101,7 +101,7 @@ struct Explorer<A> {
 pub fn explore<M: Machine>(
     mut first: M,
     mut see: impl FnMut(&M),
-    mut look: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Found, Fault<M::Action>> {
     let mut explorer = Explorer {
         numbers: HashMap::from([(first.fingerprint(), 0)]),
@@ -119,7 +119,7 @@ pub fn explore<M: Machine>(
         explored += 1;
         if explored % 0x4000 == 0 {
             let found = explorer.numbers.len();
-            look(Progress { found, explored });
+            progress(Progress { found, explored });
         }
     }
     explorer.check_all_can_end()?;
@@ -242,8 +242,8 @@ impl<A: Copy + Display> Explorer<A> {
 pub struct Collected(Vec<u8>);
 
 impl Hasher for Collected {
-    fn write(&mut self, octets: &[u8]) {
-        self.0.extend_from_slice(octets);
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 
     fn finish(&self) -> u64 {
@@ -363,14 +363,14 @@ mod tests {
     #[test]
     fn a_ring_without_an_exit_or_with_one_by_a_failure_only_is_a_fault() {
         for exit in [None, Some(Step::Fail)] {
-            let fault = ring(4, exit).expect_err("nobody gets out");
+            let fault = ring(4, exit).expect_err("there is no way out");
             assert_eq!(fault.what, "from here there is no way to an end");
             assert_eq!(fault.way, []);
         }
     }
 
     #[test]
-    fn what_must_not_be_is_told_with_the_shortest_way() {
+    fn what_must_not_be_is_reported_with_the_shortest_path() {
         let fault = ring(12, Some(Step::Out)).expect_err("there is a nine");
         assert_eq!((&*fault.what, fault.way), ("nine", vec![Step::On; 9]));
     }

@@ -1,6 +1,6 @@
 //! The bodies of the fuzz targets.
 //!
-//! Each takes any octets, decodes from them what to do, and panics if a property
+//! Each takes any bytes, decodes from them what to do, and panics if a property
 //! does not hold. They are deterministic and need nothing but stable Rust, so
 //! that the corpora in `fuzz/corpus` replay as ordinary tests
 //! (`conformance/tests/corpora.rs`); the targets in `fuzz/` only call them. With
@@ -8,7 +8,7 @@
 //!
 //! - [`clc`], [`llc_v2`], [`wire`]: what stands on a wire, alone.
 //! - [`stream`]: CLC messages in a TCP stream that is cut anywhere.
-//! - [`solo`]: one endpoint between a hostile peer and a device in any mood.
+//! - [`solo`]: one endpoint between a hostile peer and a device of any behaviour.
 //! - [`pair`]: two endpoints, and between them a network that takes its time.
 //! - [`cdc_apply`], [`conn_pair`]: an established pair, attacked or not.
 //! - [`smcd_cdc`]: one endpoint of SMC-D between a peer and a device that are both hostile.
@@ -39,16 +39,16 @@ pub use reader::Reader;
 pub struct Target {
     /// Its name, which is also that of its corpus.
     pub name: &'static str,
-    /// What its octets are.
-    pub octets: Octets,
+    /// What its bytes are.
+    pub bytes: Bytes,
     /// What is done with them.
     pub body: fn(&[u8]),
 }
 
-/// What the octets of a target are.
+/// What the bytes of a target are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Octets {
-    /// A message, or what one is made of: an octet may be compared with any other.
+pub enum Bytes {
+    /// A message, or what one is made of: a byte may be compared with any other.
     Message,
     /// Steps of a world that has a state.
     Steps,
@@ -63,13 +63,13 @@ fn trace(what: core::fmt::Arguments<'_>) {
 }
 
 const fn message(name: &'static str, body: fn(&[u8])) -> Target {
-    let octets = Octets::Message;
-    Target { name, octets, body }
+    let bytes = Bytes::Message;
+    Target { name, bytes, body }
 }
 
 const fn steps(name: &'static str, body: fn(&[u8])) -> Target {
-    let octets = Octets::Steps;
-    Target { name, octets, body }
+    let bytes = Bytes::Steps;
+    Target { name, bytes, body }
 }
 
 /// Every target there is.

@@ -3,16 +3,16 @@
 //! they decide whether SMC carries a connection, in any order, within bounds.
 //!
 //! ```text
-//!   client ── octets of TCP, each with its origin ──► server
+//!   client ── bytes of TCP, each with its origin ───► server
 //!     │  ◄───────────────────────────────────────────  │
 //!     └── LLC and CDC messages, or signals of ISM ─────┘
 //! ```
 //!
-//! Three things are proven of each [`Scenario`]. No octet of a CLC message ever reaches an
-//! application, and no octet of an application is ever taken for CLC: every octet knows who
-//! wrote it. Nothing gets stuck. And both sides end with the same answer: SMC, TCP, or an
-//! error that both are told of; a side that was told SMC or TCP while the other one was
-//! told otherwise loses the connection.
+//! Three things are proven of each [`Scenario`]. No byte of a CLC message ever reaches an
+//! application, and no byte of an application is ever taken for CLC: every byte carries its
+//! writer. Nothing gets stuck. And both sides end with the same answer: SMC, TCP, or an
+//! error that both are notified of; a side that was given SMC or TCP while the other one was
+//! given another outcome loses the connection.
 //!
 //! What carries the rendezvous is bounded by [`Bounds`]. Clocks of the two hosts are
 //! independent: any timer of a host may fire before anything else happens, unless it is
@@ -32,7 +32,7 @@ mod world;
 pub use action::Action;
 pub use all::{Summary, explore_all, explore_working};
 pub use host::Outcome;
-pub use scenario::{Condition, Held, Manner, Scenario};
+pub use scenario::{Condition, Held, Scenario, Transport};
 pub use world::World;
 
 use crate::explore::{self, Fault, Found, Progress};
@@ -50,7 +50,7 @@ pub struct Bounds {
     pub endings: u8,
 }
 
-/// Visits every state of a scenario; `look` hears how far it is, now and then.
+/// Visits every state of a scenario; `progress` gets the number of states, now and then.
 ///
 /// # Errors
 /// The first thing that must not be, with the shortest way there.
@@ -58,7 +58,7 @@ pub fn explore(
     scenario: &Scenario,
     bounds: Bounds,
     mut see: impl FnMut(&World),
-    look: impl FnMut(Progress),
+    progress: impl FnMut(Progress),
 ) -> Result<Found, Fault<Action>> {
-    explore::explore(World::new(scenario, bounds), &mut see, look)
+    explore::explore(World::new(scenario, bounds), &mut see, progress)
 }

@@ -1,5 +1,5 @@
-//! The judge of a simulation's conversations, who has the last word at the end of each
-//! story that is told in the simulator.
+//! The judge of a simulation's conversations, which gives its verdict at the end of each
+//! test in the simulator.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ use smc_transport_sim::sim::Simulation;
 pub struct Judge(Live);
 
 impl Judge {
-    /// Watches a simulation from now on: before anything is said in it.
+    /// Watches a simulation from now on: before anything is sent in it.
     ///
     /// # Panics
     /// Never: the capture is written into memory.

@@ -1,11 +1,11 @@
 //! A second decoder, written from tables of offsets alone.
 //!
-//! It shares no code and no type with `smc_proto::wire`: it knows octets and
-//! names. [`told`] says the same of the values of `smc_proto`; that both agree on
+//! The decoder shares no code and no type with `smc_proto::wire`: it knows bytes and
+//! names. [`values`] describes the values of `smc_proto` in these terms; that both agree on
 //! every message is checked in `conformance/tests/second_decoder.rs`.
 
 pub mod fields;
-pub mod told;
+pub mod values;
 
 use std::collections::BTreeMap;
 
@@ -18,41 +18,41 @@ use fields::{
     TEST_LINK, Table, V2_LIMITS, V2_OFFER,
 };
 
-/// Names of fields and their octets as hexadecimal digits; a field of some bits is one
-/// octet. Those of a list have the number of their entry, from 1, behind their name.
+/// Names of fields and their bytes as hexadecimal digits; a field of some bits is one
+/// byte. Those of a list have the number of their entry, from 1, behind their name.
 pub type Fields = BTreeMap<String, String>;
 
-/// Octets as digits.
+/// Bytes as digits.
 #[must_use]
-pub fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What has been read of some octets.
+/// What has been read of some bytes.
 struct Reading<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     fields: Fields,
 }
 
 impl<'a> Reading<'a> {
-    fn of(octets: &'a [u8]) -> Self {
+    fn of(bytes: &'a [u8]) -> Self {
         let fields = Fields::new();
-        Self { octets, fields }
+        Self { bytes, fields }
     }
-    fn octet(&self, offset: usize) -> u8 {
-        self.octets[offset]
+    fn byte(&self, offset: usize) -> u8 {
+        self.bytes[offset]
     }
     fn number(&self, offset: usize) -> usize {
-        usize::from(self.octets[offset]) * 256 + usize::from(self.octets[offset + 1])
+        usize::from(self.bytes[offset]) * 256 + usize::from(self.bytes[offset + 1])
     }
-    fn put(&mut self, name: &str, octet: u8) {
-        self.fields.insert(name.to_owned(), hex(&[octet]));
+    fn put(&mut self, name: &str, byte: u8) {
+        self.fields.insert(name.to_owned(), hex(&[byte]));
     }
     fn field(&mut self, field: fields::Field) {
-        let value = if field.is_octets() {
-            hex(&self.octets[field.range()])
+        let value = if field.is_bytes() {
+            hex(&self.bytes[field.range()])
         } else {
-            hex(&[field.get(self.octets) as u8])
+            hex(&[field.get(self.bytes) as u8])
         };
         self.fields.insert(field.to_string(), value);
     }
@@ -67,61 +67,61 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What a sound CLC message says.
+/// Decodes a sound CLC message.
 #[must_use]
 pub fn clc(message: &[u8]) -> Fields {
-    let mut told = Reading::of(message);
-    let flags = told.octet(7);
+    let mut reading = Reading::of(message);
+    let flags = reading.byte(7);
     let version = flags / 16;
-    told.put("type", told.octet(4));
-    told.put("version", version.min(2));
-    match told.octet(4) {
-        1 => proposal(&mut told, version),
+    reading.put("type", reading.byte(4));
+    reading.put("version", version.min(2));
+    match reading.byte(4) {
+        1 => proposal(&mut reading, version),
         4 => {
-            told.rows(PEER_ID);
-            told.rows(DECLINE);
+            reading.rows(PEER_ID);
+            reading.rows(DECLINE);
         }
         kind => {
             let (first, technology) = (flags / 8 % 2 == 1, flags % 4);
-            told.put("first_contact", u8::from(first));
-            told.put("technology", technology);
+            reading.put("first_contact", u8::from(first));
+            reading.put("technology", technology);
             if technology == 0 {
-                told.rows(PEER_ID);
-                told.rows(ACCEPT_R);
+                reading.rows(PEER_ID);
+                reading.rows(ACCEPT_R);
                 if version >= 2 {
-                    told.rows(ACCEPT_R2);
+                    reading.rows(ACCEPT_R2);
                     if first {
-                        extension(&mut told, EXTENSION_R, true);
+                        extension(&mut reading, EXTENSION_R, true);
                     }
                     if first && kind == 3 {
-                        told.rows(CLIENT_GIDS);
-                        told.list(CLIENT_GID, 156, told.octet(156).into());
+                        reading.rows(CLIENT_GIDS);
+                        reading.list(CLIENT_GID, 156, reading.byte(156).into());
                     }
                 }
             } else {
-                told.rows(ACCEPT_D);
+                reading.rows(ACCEPT_D);
                 if version >= 2 {
-                    told.rows(ACCEPT_D2);
+                    reading.rows(ACCEPT_D2);
                     if first {
-                        extension(&mut told, EXTENSION_D, false);
+                        extension(&mut reading, EXTENSION_D, false);
                     }
                 }
             }
         }
     }
-    told.fields
+    reading.fields
 }
 
-fn extension(told: &mut Reading<'_>, base: usize, smcr: bool) {
-    let release = told.octet(base + 1) % 16;
-    told.rows(EXTENSION.at(base));
+fn extension(reading: &mut Reading<'_>, base: usize, smcr: bool) {
+    let release = reading.byte(base + 1) % 16;
+    reading.rows(EXTENSION.at(base));
     if smcr {
-        told.rows(DIRECT.at(base));
+        reading.rows(DIRECT.at(base));
     }
     if release > 0 {
-        told.rows(FEATURES.at(base));
+        reading.rows(FEATURES.at(base));
         if smcr {
-            told.rows(LIMITS.at(base));
+            reading.rows(LIMITS.at(base));
         }
     }
 }
@@ -131,92 +131,92 @@ fn has_smcd(path: u8) -> bool {
     path % 2 == 1
 }
 
-fn proposal(told: &mut Reading<'_>, version: u8) {
-    let flags = told.octet(7);
+fn proposal(reading: &mut Reading<'_>, version: u8) {
+    let flags = reading.byte(7);
     let (v1, v2) = (flags % 4, if version == 1 { 2 } else { flags / 4 % 4 });
-    told.put("v1", v1);
-    told.rows(PEER_ID);
-    told.rows(PROPOSAL);
-    if has_smcd(v1) && (version > 1 || told.number(38) == 40) {
-        told.rows(PROPOSED_ISM);
+    reading.put("v1", v1);
+    reading.rows(PEER_ID);
+    reading.rows(PROPOSAL);
+    if has_smcd(v1) && (version > 1 || reading.number(38) == 40) {
+        reading.rows(PROPOSED_ISM);
     }
     if version == 1 || v1 != 2 {
-        let base = 40 + told.number(38);
-        told.rows(SUBNETS.at(base));
-        told.list(PREFIXES, base, told.octet(base + 7).into());
+        let base = 40 + reading.number(38);
+        reading.rows(SUBNETS.at(base));
+        reading.list(PREFIXES, base, reading.byte(base + 7).into());
     }
     if v2 == 2 {
         return;
     }
-    let base = 52 + told.number(50);
-    let release = told.octet(base + 3) / 16;
-    told.put("v2", v2);
-    told.rows(V2_OFFER.at(base));
-    told.list(EIDS, base, told.octet(base).into());
+    let base = 52 + reading.number(50);
+    let release = reading.byte(base + 3) / 16;
+    reading.put("v2", v2);
+    reading.rows(V2_OFFER.at(base));
+    reading.list(EIDS, base, reading.byte(base).into());
     if release > 0 {
-        told.rows(V2_LIMITS.at(base));
+        reading.rows(V2_LIMITS.at(base));
     }
     if has_smcd(v2) {
-        let smcd = base + 8 + told.number(base + 6);
-        if told.octet(base + 3) % 2 == 1 {
-            told.rows(SEID.at(smcd));
+        let smcd = base + 8 + reading.number(base + 6);
+        if reading.byte(base + 3) % 2 == 1 {
+            reading.rows(SEID.at(smcd));
         }
-        told.list(ISM_DEVICES, smcd, told.octet(base + 1).into());
+        reading.list(ISM_DEVICES, smcd, reading.byte(base + 1).into());
     }
 }
 
-/// What a sound LLC message of version 2 says.
+/// Decodes a sound LLC message of version 2.
 #[must_use]
 pub fn llc_v2(message: &[u8]) -> Fields {
-    let mut told = Reading::of(message);
-    told.rows(LLC_HEADER);
-    match told.octet(0) {
-        0x21 => told.rows(CONFIRM_LINK),
+    let mut reading = Reading::of(message);
+    reading.rows(LLC_HEADER);
+    match reading.byte(0) {
+        0x21 => reading.rows(CONFIRM_LINK),
         0x22 => {
-            told.rows(REJECTED);
-            told.rows(ADD_LINK);
+            reading.rows(REJECTED);
+            reading.rows(ADD_LINK);
             if message.len() > 44 {
-                told.rows(ADD_LINK_EXTENSION);
-                told.list(NEW_RTOKENS, 44, (message.len() - 72) / 16);
+                reading.rows(ADD_LINK_EXTENSION);
+                reading.list(NEW_RTOKENS, 44, (message.len() - 72) / 16);
             }
         }
-        0x24 => told.rows(DELETE_LINK),
+        0x24 => reading.rows(DELETE_LINK),
         0x25 => {
-            told.rows(REJECTED);
-            told.rows(REQUEST_ADD_LINK);
-            told.list(REQUESTING_GIDS, 0, told.octet(24).into());
+            reading.rows(REJECTED);
+            reading.rows(REQUEST_ADD_LINK);
+            reading.list(REQUESTING_GIDS, 0, reading.byte(24).into());
         }
         0x26 => {
-            told.rows(RKEY_FLAGS);
-            told.rows(CONFIRM_RKEY);
-            told.list(OTHER_LINKS, 0, told.octet(4).into());
+            reading.rows(RKEY_FLAGS);
+            reading.rows(CONFIRM_RKEY);
+            reading.list(OTHER_LINKS, 0, reading.byte(4).into());
         }
-        0x27 => told.rows(TEST_LINK),
+        0x27 => reading.rows(TEST_LINK),
         0x29 => {
-            told.rows(RKEY_FLAGS);
-            told.rows(DELETE_RKEY);
-            told.list(DELETED_RKEYS, 0, told.octet(4).into());
+            reading.rows(RKEY_FLAGS);
+            reading.rows(DELETE_RKEY);
+            reading.list(DELETED_RKEYS, 0, reading.byte(4).into());
         }
         other => panic!("type {other:02x}"),
     }
-    told.fields
+    reading.fields
 }
 
-/// What the head of a DMB says; numbers as they would stand big-endian.
+/// Decodes the head of a DMB; numbers as they would stand big-endian.
 #[must_use]
 pub fn cdc_ism(head: &[u8; 32], little: bool) -> Fields {
-    let mut told = Reading::of(head);
+    let mut reading = Reading::of(head);
     for (name, cursor) in [("producer", PRODUCER), ("consumer", CONSUMER)] {
         let range = cursor.moved(CURSORS_D).range();
         let (wrap, count) = head[range].split_at(2);
-        for (part, octets) in [("wrap", wrap), ("count", count)] {
-            let mut octets = octets.to_vec();
+        for (part, bytes) in [("wrap", wrap), ("count", count)] {
+            let mut bytes = bytes.to_vec();
             if little {
-                octets.reverse();
+                bytes.reverse();
             }
-            told.fields.insert(format!("{name}_{part}"), hex(&octets));
+            reading.fields.insert(format!("{name}_{part}"), hex(&bytes));
         }
     }
-    told.rows(CDC_FLAGS.at(CURSORS_D));
-    told.fields
+    reading.rows(CDC_FLAGS.at(CURSORS_D));
+    reading.fields
 }

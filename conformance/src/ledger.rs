@@ -90,7 +90,7 @@ pub struct Ledger {
     pub faults: Vec<String>,
 }
 
-/// Why there is no ledger: a file cannot be read, or holds what nobody understands.
+/// Why there is no ledger: a file cannot be read, or holds what is not understood.
 #[derive(Debug)]
 pub struct Unreadable {
     path: PathBuf,

@@ -18,10 +18,10 @@ pub mod rig;
 pub mod script;
 pub mod scripts;
 pub mod smcd;
-pub mod station;
 pub mod twolinks;
 pub mod unbacked;
 pub mod versions;
+pub mod wait_state;
 pub mod world;
 
 /// Paths of `smc-proto` for its sources that are compiled here, too (see [`cursors`]).

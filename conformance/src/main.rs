@@ -30,7 +30,7 @@ enum Command {
     /// bounds.
     ///
     /// The exit status is 1 if something can happen that must not; then the shortest way
-    /// there is told.
+    /// there is printed.
     CloseMachine(command::close_machine::CloseMachine),
     /// Cursor arithmetic, proven for every ring and position by an SMT solver.
     ///
@@ -41,9 +41,9 @@ enum Command {
     /// connection, in every order, within bounds.
     ///
     /// The exit status is 1 if they can come to different answers, get stuck, or put an
-    /// octet into the wrong hands; then the shortest way there is told.
+    /// byte into the wrong hands; then the shortest way there is printed.
     HandshakeMachine(command::handshake_machine::HandshakeMachine),
-    /// Whatever an engine asks for and does not get, in stories of two hosts: each
+    /// Whatever an engine asks for and does not get, in scenarios of two hosts: each
     /// request for a slot, a device's service or room in a queue is refused once, and
     /// from there on.
     ///
@@ -64,7 +64,7 @@ enum Command {
     /// Plays the scripts of conformance/scripts, each a conversation between the engine
     /// and a peer that is played by hand.
     ///
-    /// The exit status is 1 if the engine does anything else than a script says.
+    /// The exit status is 1 if the engine does anything else than a script demands.
     Scripts(command::scripts::Scripts),
     /// A bounded round of the fuzz targets: executions, coverage, what was found.
     ///

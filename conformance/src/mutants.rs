@@ -214,7 +214,7 @@ fn known(
     package: &str,
     declared: impl Fn(&str, usize) -> bool,
 ) -> Result<Vec<Change>, Problem> {
-    let said = Command::new("cargo")
+    let output = Command::new("cargo")
         .args([
             "mutants",
             "--no-config",
@@ -226,11 +226,11 @@ fn known(
         .current_dir(root)
         .output()
         .map_err(|error| Problem::new(format_args!("cargo mutants: {error}")))?;
-    if !said.status.success() {
-        let why = String::from_utf8_lossy(&said.stderr);
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
         return Err(Problem::new(format_args!("cargo mutants: {why}")));
     }
-    let list: Value = serde_json::from_slice(&said.stdout).map_err(Problem::new)?;
+    let list: Value = serde_json::from_slice(&output.stdout).map_err(Problem::new)?;
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let changes: Option<Vec<_>> = list.iter().map(|each| change(each, &declared)).collect();
     changes.ok_or_else(|| Problem::new("cargo mutants lists something else than expected"))
@@ -257,7 +257,7 @@ fn change(listed: &Value, declared: impl Fn(&str, usize) -> bool) -> Option<Chan
 }
 
 impl Change {
-    /// The octets of the file that something else stands for, if the place is in it.
+    /// The bytes of the file that something else stands for, if the place is in it.
     fn range(&self, text: &str) -> Option<Range<usize>> {
         let (from, to) = (offset(text, self.from)?, offset(text, self.to)?);
         (from <= to).then_some(from..to)
@@ -272,7 +272,7 @@ impl Change {
     }
 }
 
-/// Octets in front of a position.
+/// Bytes in front of a position.
 fn offset(text: &str, (line, column): Position) -> Option<usize> {
     let mut start = 0;
     let mut lines = text.split_inclusive('\n');

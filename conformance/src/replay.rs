@@ -4,15 +4,15 @@
 //! ```text
 //!   capture:   Linux client ───────── Linux server
 //!                    │                      │ compared
-//!   replay:    its octets ──────────► our endpoint       (and the other way round)
+//!   replay:    its bytes ───────────► our endpoint       (and the other way round)
 //! ```
 //!
-//! * What the other end sent is fed in, octet for octet; only what refers to an
+//! * What the other end sent is fed in, byte for byte; only what refers to an
 //!   object of the replaced end is rewritten, by a map learnt from our output.
 //! * What the replaced end sent is what our output is compared with. CLC and LLC
 //!   messages must be equal but for their identities. Data, cursors and flags
 //!   must have reached the same places at every CDC message that moves data or
-//!   sets a flag; how many messages tell of consumed octets is each end's choice.
+//!   sets a flag; how many messages announce consumed bytes is each end's choice.
 //! * The application behind our endpoint does what the captured one did: it
 //!   writes, reads, shuts down and closes when the captured CDC messages show so.
 //!
@@ -89,7 +89,7 @@ pub enum Ports {
 /// When our application reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// When a captured CDC message tells that the captured one had read.
+    /// When a captured CDC message announces that the captured one had read.
     AsCaptured,
     /// At once, always before that.
     Prompt,
@@ -108,10 +108,10 @@ pub enum Completions {
 /// What becomes of an RMB when its connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmbs {
-    /// As by default: an RMB stays announced when its connection ends, and the
+    /// The default: an RMB stays announced when its connection ends, and the
     /// next connection has it.
     Kept,
-    /// As Linux does: an RMB is withdrawn with DELETE RKEY when its connection
+    /// The way of Linux: an RMB is withdrawn with DELETE RKEY when its connection
     /// ends, and announced with CONFIRM RKEY for the next.
     Withdrawn,
 }
@@ -125,18 +125,18 @@ pub enum Deviation {
     /// DELETE LINK of all links: ours is orderly and names the program as the
     /// reason, Linux's module removal is neither.
     GroupDeletion,
-    /// A Linux client that is told of the end of its group says the same; RFC
+    /// A Linux client that is notified of the end of its group sends the same; RFC
     /// 7609 3.5.5.3 has no answer.
     DeletionNotEchoed,
     /// Linux ends a group with an abort, also on connections whose close is out
-    /// already; for us that was the last word (RFC 7609 4.8.2).
+    /// already; for us that was the last message (RFC 7609 4.8.2).
     AbortAfterClose,
     /// Our end answers an abort with its own (RFC 7609 4.8.2); the captured one
     /// had lost its link by then.
     AbortAnswered,
-    /// It comes after the end of our link group.
+    /// The message comes after the end of our link group.
     AfterEnd,
-    /// The captured end says that its writer is blocked when it has more to send
+    /// The captured end announces that its writer is blocked when it has more to send
     /// than there is room for, and until it writes again; ours when there is no
     /// room.
     BlockedWithRoom,
@@ -145,15 +145,15 @@ pub enum Deviation {
 /// What happened to one connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replayed {
-    /// The first octet the client sent, which names the application.
+    /// The first byte the client sent, which names the application.
     pub application: char,
     /// Whether it created the link group.
     pub first_contact: bool,
     /// How it ended.
     pub reason: CloseReason,
-    /// Octets our application sent.
+    /// Bytes our application sent.
     pub sent: u64,
-    /// Octets our application read.
+    /// Bytes our application read.
     pub received: u64,
 }
 
@@ -172,8 +172,8 @@ pub struct Counts {
     pub cdc_fed: u32,
     /// CDC messages of the captured end that one of ours matches in cursors and flags.
     pub cdc_equal: u32,
-    /// CDC messages of the captured end that only told of consumed octets, where
-    /// ours said nothing: it had told before, or did later.
+    /// CDC messages of the captured end that only announced consumed bytes, where
+    /// ours sent nothing: it had announced them before, or did later.
     pub cdc_without: u32,
     /// CDC messages that our end sent where the captured one sent none.
     pub cdc_more: u32,
@@ -185,7 +185,7 @@ pub struct Counts {
     pub fins_fed: u32,
 }
 
-/// A replay that came to its end.
+/// Report of a replay that ran to its end.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The connections, in the order in which they were opened.
@@ -196,7 +196,7 @@ pub struct Report {
     pub deviations: BTreeMap<Deviation, Vec<u64>>,
     /// Counters of our endpoint.
     pub statistics: Statistics,
-    /// What was fed in and said, line by line.
+    /// Input and output, line by line.
     pub transcript: Vec<String>,
 }
 
@@ -205,7 +205,7 @@ pub struct Report {
 pub struct Failure {
     /// What was wrong.
     pub what: String,
-    /// What was fed in and said until then, line by line.
+    /// Input and output until then, line by line.
     pub transcript: Vec<String>,
 }
 

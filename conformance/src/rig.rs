@@ -1,4 +1,4 @@
-//! One endpoint of version 2 and a peer that is played by hand, octet by octet, as a
+//! One endpoint of version 2 and a peer that is played by hand, byte by byte, as a
 //! Linux host would send them.
 
 pub mod linux;
@@ -24,13 +24,13 @@ use crate::versions::eid;
 /// A queue pair of ours.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePair {
-    /// Octets of its receives.
+    /// Bytes of its receives.
     pub receive_size: u32,
     /// What it is bound to, and the hop limit.
     pub bound: Option<(QpAddress, u8)>,
 }
 
-/// An endpoint, its RNICs, and all that it said.
+/// An endpoint, its RNICs, and all that it sent.
 #[derive(Debug)]
 pub struct Rig {
     /// The endpoint.
@@ -39,9 +39,9 @@ pub struct Rig {
     pub now: Instant,
     /// Its ports, each on an RNIC of its own, for version 2.
     pub paths: Vec<LocalPath>,
-    /// CLC messages as octets.
+    /// CLC messages as bytes.
     pub clc: VecDeque<Vec<u8>>,
-    /// LLC messages as octets, and the links that carried them.
+    /// LLC messages as bytes, and the links that carried them.
     pub llc: VecDeque<(LinkId, Vec<u8>)>,
     /// CDC messages.
     pub cdc: VecDeque<Cdc>,
@@ -49,7 +49,7 @@ pub struct Rig {
     pub qps: BTreeMap<LinkId, QueuePair>,
     /// Everything else.
     pub events: Vec<Event>,
-    /// What became of TCP connections.
+    /// Commands that ended TCP connections.
     pub tcp: Vec<TcpCommand>,
     /// Whether SENDs complete at once.
     pub completes: bool,
@@ -125,25 +125,29 @@ impl Rig {
 
     /// The peer's CLC message, which has to be one that is due.
     #[track_caller]
-    pub fn hear(&mut self, conn: ConnId, message: &ClcMessage) {
-        let mut octets = [0; MAX_LENGTH];
-        let length = message.emit(&mut octets).expect("the longest fits");
-        let progress = self.hear_octets(conn, &octets[..length]);
+    pub fn receive_clc(&mut self, conn: ConnId, message: &ClcMessage) {
+        let mut bytes = [0; MAX_LENGTH];
+        let length = message.emit(&mut bytes).expect("the longest fits");
+        let progress = self.receive_clc_bytes(conn, &bytes[..length]);
         assert!(matches!(progress, Ok(ClcProgress::Consumed { len, .. }) if len == length));
     }
 
-    /// The peer's octets over TCP.
-    pub fn hear_octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
-        let progress = self.endpoint.handle_clc(self.now, conn, octets);
+    /// The peer's bytes over TCP.
+    pub fn receive_clc_bytes(
+        &mut self,
+        conn: ConnId,
+        bytes: &[u8],
+    ) -> Result<ClcProgress, ClcError> {
+        let progress = self.endpoint.handle_clc(self.now, conn, bytes);
         self.pump();
         progress
     }
 
     /// Our next CLC message.
     #[track_caller]
-    pub fn said(&mut self) -> ClcMessage {
-        let octets = self.clc.pop_front().expect("a CLC message");
-        ClcMessage::parse(&octets)
+    pub fn sent_clc(&mut self) -> ClcMessage {
+        let bytes = self.clc.pop_front().expect("a CLC message");
+        ClcMessage::parse(&bytes)
             .expect("what is emitted can be read")
             .0
     }
@@ -159,10 +163,10 @@ impl Rig {
 
     /// Our next LLC message on a link.
     #[track_caller]
-    pub fn told(&mut self, link: LinkId) -> Vec<u8> {
-        let (on, octets) = self.llc.pop_front().expect("an LLC message");
+    pub fn sent_llc(&mut self, link: LinkId) -> Vec<u8> {
+        let (on, bytes) = self.llc.pop_front().expect("an LLC message");
         assert_eq!(on, link);
-        octets
+        bytes
     }
 
     /// The link made `n`th, from 0.
@@ -211,10 +215,10 @@ impl Rig {
                 }
                 self.events.push(event);
             }
-            let mut octets = [0; MAX_LENGTH];
-            while let Ok(Some((_, length))) = self.endpoint.poll_clc(self.now, &mut octets) {
+            let mut bytes = [0; MAX_LENGTH];
+            while let Ok(Some((_, length))) = self.endpoint.poll_clc(self.now, &mut bytes) {
                 idle = false;
-                self.clc.push_back(octets[..length].to_vec());
+                self.clc.push_back(bytes[..length].to_vec());
             }
             for device in 0..self.paths.len() as u8 {
                 while let Some(command) = self.endpoint.poll_rdma(self.now, DeviceId(device)) {
@@ -286,10 +290,10 @@ impl Rig {
                 wr_id,
                 length,
             } => {
-                let mut octets = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut octets);
-                assert_eq!(written, Ok(octets.len()));
-                self.llc.push_back((link, octets));
+                let mut bytes = vec![0; length as usize];
+                let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
+                assert_eq!(written, Ok(bytes.len()));
+                self.llc.push_back((link, bytes));
                 return self.sent(RdmaCompletion::Sent { link, wr_id });
             }
             buffers => {

@@ -19,18 +19,18 @@
 //! ```
 //!
 //! Time is virtual. RDMA commands are carried out at once by an [`Adapter`] that
-//! checks their order; a test may have it refuse or hold some. Whatever the engine says
+//! checks their order; a test may have it refuse or hold some. Whatever the engine sends
 //! waits until the test expects it, in order per kind. A failed expectation prints
 //! the conversation so far.
 
 mod adapter;
 mod agreement;
 mod expect;
+mod flows;
+mod flows_links;
 mod links;
 mod peer;
 mod peer_links;
-mod stories;
-mod stories_links;
 mod waiting;
 
 use core::fmt::Display;
@@ -64,7 +64,7 @@ macro_rules! check {
     }};
 }
 
-/// The first RNIC of the endpoint, and the only one of most stories.
+/// The first RNIC of the endpoint, and the only one of most scripts.
 pub const DEVICE: DeviceId = DeviceId(0);
 
 /// An endpoint, its adapter and the peer played by the test.
@@ -72,15 +72,15 @@ pub const DEVICE: DeviceId = DeviceId(0);
 pub struct Script {
     /// The engine under test.
     pub endpoint: Endpoint<Owned>,
-    /// Who carries out its RDMA commands.
+    /// Executor of its RDMA commands.
     pub adapter: Adapter,
-    /// What the peer says of itself unless the test says otherwise.
+    /// What the peer sends of itself unless the test changes it.
     pub peer: Peer,
     /// Ports given to `connect` and `accept`.
     pub paths: Vec<LocalPath>,
     /// Virtual time.
     pub now: Instant,
-    story: Vec<String>,
+    transcript: Vec<String>,
     clc: VecDeque<(ConnId, ClcMessage)>,
     tcp: VecDeque<(ConnId, TcpCommand)>,
     /// Connections on TCP whose peer may yet decline.
@@ -88,15 +88,15 @@ pub struct Script {
     llc: VecDeque<(LinkId, LlcMessage)>,
     cdc: VecDeque<(LinkId, Cdc)>,
     events: VecDeque<Event>,
-    /// `LinkUp` and `LinkDown`, which few stories are about.
+    /// `LinkUp` and `LinkDown`, which few scripts are about.
     pub link_events: VecDeque<Event>,
     /// Links by the number that the engine's messages gave them.
     numbers: BTreeMap<u8, LinkId>,
     /// The group that came up last.
     pub group: Option<GroupId>,
-    /// Nobody fetches CLC messages: TCP takes nothing.
+    /// Whether CLC messages are left unpolled: TCP takes nothing.
     pub hold_clc: bool,
-    /// Octets the engine wrote into the peer's memory: key, address, length.
+    /// Bytes the engine wrote into the peer's memory: key, address, length.
     pub writes: Vec<(u32, u64, u32)>,
 }
 
@@ -134,7 +134,7 @@ impl Script {
     pub fn limited(limits: Limits, configure: impl FnOnce(&mut Config)) -> Self {
         let path = path(1);
         let mut config = Config::new(PeerId::new(1, path.mac));
-        // Scripts say what happens; a pause would only be waited for.
+        // Scripts name what happens; a pause would only be waited for.
         config.timeouts.confirm_link_delay = Duration::ZERO;
         configure(&mut config);
         Self {
@@ -143,7 +143,7 @@ impl Script {
             peer: Peer::default(),
             paths: vec![path],
             now: Instant::ZERO,
-            story: Vec::new(),
+            transcript: Vec::new(),
             clc: VecDeque::new(),
             tcp: VecDeque::new(),
             watching: Vec::new(),
@@ -160,17 +160,17 @@ impl Script {
 
     /// Adds a line to the conversation.
     pub fn note(&mut self, line: impl Display) {
-        // A flood needs no story of its own.
-        if self.story.len() < 5_000 {
+        // A flood needs no transcript of its own.
+        if self.transcript.len() < 5_000 {
             let at = format!("{:?}", self.now);
-            self.story.push(format!("{at:>12}  {line}"));
+            self.transcript.push(format!("{at:>12}  {line}"));
         }
     }
 
     /// The conversation so far.
     #[must_use]
-    pub fn story(&self) -> String {
-        self.story.join("\n")
+    pub fn transcript(&self) -> String {
+        self.transcript.join("\n")
     }
 
     // ---- what the endpoint's host does ---------------------------------------
@@ -218,7 +218,7 @@ impl Script {
         self.pump();
     }
 
-    /// Sends `length` octets on a connection.
+    /// Sends `length` bytes on a connection.
     #[track_caller]
     pub fn write(&mut self, conn: ConnId, length: u32) {
         self.note(format_args!("{conn} writes {length}"));
@@ -228,7 +228,7 @@ impl Script {
         self.pump();
     }
 
-    /// Octets that can be read.
+    /// Bytes that can be read.
     pub fn readable(&mut self, conn: ConnId) -> u32 {
         let spans = self.endpoint.conn(conn).and_then(|c| c.readable());
         spans.map_or(0, |spans| spans.len())
@@ -248,14 +248,14 @@ impl Script {
         result
     }
 
-    /// Tells what happened to TCP.
+    /// Notifies the engine of an event of TCP.
     pub fn tcp(&mut self, conn: ConnId, event: TcpEvent) {
         self.note(format_args!("{conn} TCP {event:?}"));
         self.endpoint.handle_tcp(self.now, conn, event);
         self.pump();
     }
 
-    /// Tells of a port.
+    /// Notifies the engine of an event of a port.
     pub fn path(&mut self, event: PathEvent) {
         self.note(format_args!("{event:?}"));
         self.endpoint.handle_path(self.now, event);
@@ -267,10 +267,10 @@ impl Script {
     /// Sends a CLC message, which must be taken: what comes behind it.
     #[track_caller]
     pub fn clc(&mut self, conn: ConnId, message: &ClcMessage) -> Next {
-        let octets = Peer::octets(message);
+        let bytes = Peer::octets(message);
         self.note(format_args!("{conn} <- {message}"));
-        match self.feed(conn, &octets) {
-            Ok(ClcProgress::Consumed { len, next }) if len == octets.len() => next,
+        match self.feed(conn, &bytes) {
+            Ok(ClcProgress::Consumed { len, next }) if len == bytes.len() => next,
             other => self.fail(format_args!("the message was not taken: {other:?}")),
         }
     }
@@ -287,20 +287,20 @@ impl Script {
         let _ = self.clc(conn, &ClcMessage::Confirm(confirm));
     }
 
-    /// Sends octets over TCP: what the engine makes of them.
-    pub fn octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+    /// Sends bytes over TCP: what the engine makes of them.
+    pub fn octets(&mut self, conn: ConnId, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         self.note(format_args!(
             "{conn} <- {} octets {:02x?}",
-            octets.len(),
-            &octets[..octets.len().min(12)]
+            bytes.len(),
+            &bytes[..bytes.len().min(12)]
         ));
-        let result = self.feed(conn, octets);
+        let result = self.feed(conn, bytes);
         self.note(format_args!("{conn} {result:?}"));
         result
     }
 
-    fn feed(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
-        let result = self.endpoint.handle_clc(self.now, conn, octets);
+    fn feed(&mut self, conn: ConnId, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
+        let result = self.endpoint.handle_clc(self.now, conn, bytes);
         self.pump();
         result
     }
@@ -324,7 +324,7 @@ impl Script {
         self.send_raw(link, &cdc.emit());
     }
 
-    /// Sends any octets on a link.
+    /// Sends any bytes on a link.
     pub fn send_raw(&mut self, link: LinkId, payload: &[u8]) {
         let received = RdmaCompletion::Received { link, payload };
         self.endpoint.handle_rdma(self.now, received);
@@ -543,7 +543,7 @@ impl Script {
     /// Fails the test with the conversation so far.
     #[track_caller]
     pub fn fail(&self, why: impl Display) -> ! {
-        panic!("{why}\n{}\n", self.story());
+        panic!("{why}\n{}\n", self.transcript());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conversations with the engine, written down as text.
 //!
-//! A script says what a peer sends, what the engine has to answer, and when; it is read
+//! A script names what a peer sends, what the engine has to answer, and when; it is read
 //! from `conformance/scripts/`, where a README explains the format. Scripts know the
 //! wire and the application's side of the engine, nothing of how both are brought about:
 //! that is the [`Wire`] and the [`Host`] they are played on, of which [`Direct`] is one.
@@ -11,11 +11,11 @@ mod direct;
 mod layout;
 pub mod names;
 mod normal;
+mod parsed;
 mod peer;
 mod read;
 mod report;
 mod run;
-mod story;
 mod text;
 mod wire;
 
@@ -27,20 +27,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub use capture::{Record, Recorded, write as write_capture};
-pub use direct::{Direct, octets};
+pub use direct::{Direct, bytes};
 pub use layout::field;
 pub use normal::{count, messages, shape};
+pub use parsed::{
+    Act, AppAct, AppSees, Data, Form, Kind, Message, ParsedScript, Pattern, Place, RnicAct,
+    Setting, Setup, Step, Transmission, Value, When, Where,
+};
 pub use read::{all, citations, folder, script};
 pub use report::{junit, table};
 pub use run::{Failure, Played, play};
-pub use story::{
-    Act, AppAct, AppSees, Data, Form, Kind, Message, Pattern, Place, RnicAct, Said, Setting, Setup,
-    Step, Story, Value, When, Where,
-};
 pub use text::Unclear;
-pub use wire::{Announced, End, Failed, Heard, Host, Seen, Target, Wire};
+pub use wire::{Announced, End, Failed, Host, Received, Seen, Target, Wire};
 
-/// What became of a script.
+/// Outcome of a script.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Chapter and name.
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub messages: usize,
     /// Why it is not for this bench, if it is not.
     pub skipped: Option<String>,
-    /// It was played a second time, and more slowly, because it failed in real time.
+    /// The script was played a second time, and more slowly, because it failed in real time.
     pub again: bool,
     /// Lines about what the host's applications cannot see, which were left out.
     pub left_out: usize,
@@ -66,7 +66,7 @@ pub struct Outcome {
 /// What is wrong with a script, or with the engine.
 #[derive(Clone, Debug)]
 pub enum Problem {
-    /// Nobody understands it.
+    /// The script is not understood.
     Unclear(Unclear),
     /// The engine did something else.
     Failed(Failure),
@@ -123,14 +123,14 @@ impl Outcome {
 pub fn run(name: &str, path: &Path) -> Outcome {
     let started = Instant::now();
     let mut outcome = Outcome::of(name);
-    let made = script(name, path).and_then(|story| {
-        let bench = Direct::new(&story.setup)?;
-        Ok((story, bench))
+    let made = script(name, path).and_then(|script| {
+        let bench = Direct::new(&script.setup)?;
+        Ok((script, bench))
     });
     match made {
-        Ok((story, mut bench)) => {
-            outcome.messages = count(&story);
-            let played = play(&story, &mut bench);
+        Ok((script, mut bench)) => {
+            outcome.messages = count(&script);
+            let played = play(&script, &mut bench);
             outcome.virtual_time = played.time;
             outcome.record = played.record;
             outcome.problem = played.failure.map(Problem::Failed);

@@ -1,4 +1,4 @@
-//! Two hosts of one machine, each with an ISM device, and what stories about SMC-D ask
+//! Two hosts of one machine, each with an ISM device, and what tests of SMC-D ask
 //! of them; and one engine of SMC-D alone, between a [hand] that plays its peer and
 //! its device.
 
@@ -11,7 +11,7 @@ use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mac, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig};
-use smc_transport_sim::sim::{Carrier, Simulation, SocketId};
+use smc_transport_sim::sim::{Simulation, SocketId, Transport};
 
 /// The only ISM device of each host.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -94,9 +94,9 @@ impl Setup {
 pub struct Pair {
     /// The world.
     pub sim: Simulation,
-    /// Who connects.
+    /// The end that connects.
     pub client: HostId,
-    /// Who is connected to.
+    /// The end that listens.
     pub server: HostId,
     judge: Judge,
 }
@@ -107,12 +107,12 @@ impl Pair {
         let (near, far) = self.sim.connect(self.client, self.server);
         self.run(Duration::from_millis(10));
         for end in [near, far] {
-            assert_eq!(self.carrier(end), Carrier::Smc, "{}", self.sim.trace());
+            assert_eq!(self.transport(end), Transport::Smc, "{}", self.sim.trace());
         }
         [near, far]
     }
 
-    /// Lets time pass; nobody may have done anything wrong.
+    /// Lets time pass; no side may have done anything wrong.
     pub fn run(&mut self, time: Duration) {
         let _ = self.sim.run_for(time);
         let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
@@ -120,10 +120,10 @@ impl Pair {
         assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
     }
 
-    /// What carries a socket's octets.
+    /// What carries a socket's bytes.
     #[must_use]
-    pub fn carrier(&self, socket: SocketId) -> Carrier {
-        self.sim.state(socket).expect("a socket").carrier
+    pub fn transport(&self, socket: SocketId) -> Transport {
+        self.sim.state(socket).expect("a socket").transport
     }
 
     /// The engine's handle of a socket.
@@ -135,9 +135,9 @@ impl Pair {
             .expect("a handle")
     }
 
-    /// Writes octets at one end, lets time pass and reads them at the other.
-    pub fn carry(&mut self, from: SocketId, to: SocketId, octets: &[u8]) -> Vec<u8> {
-        self.sim.write(from, octets);
+    /// Writes bytes at one end, lets time pass and reads them at the other.
+    pub fn carry(&mut self, from: SocketId, to: SocketId, bytes: &[u8]) -> Vec<u8> {
+        self.sim.write(from, bytes);
         self.run(Duration::from_millis(50));
         self.sim.read(to)
     }

@@ -11,7 +11,7 @@ use smc_proto::version::{SmcVersion, Terms};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, PortSelector, Trigger};
-use smc_transport_sim::sim::{Carrier, Driven, Policy, Simulation, SocketId};
+use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Transport};
 
 /// Both ends of a connection.
 pub type Ends = (SocketId, SocketId);
@@ -25,12 +25,12 @@ pub fn eid(text: &str) -> Eid {
     Eid::user(text).expect("a user EID")
 }
 
-/// What became of one end of a connection.
+/// Outcome of one end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It is carried by SMC-R in this version.
+    /// The connection is carried by SMC-R in this version.
     Smc(SmcVersion),
-    /// It is plain TCP: its own reason, and that of the peer's Decline.
+    /// The connection is plain TCP: its own reason, and that of the peer's Decline.
     Tcp(DiagnosisCode, Option<DiagnosisCode>),
 }
 
@@ -138,14 +138,15 @@ impl Meeting {
 }
 
 impl MeetingWorld {
-    /// Opens a connection and waits until it carries octets, in whatever way.
+    /// Opens a connection and waits until it carries bytes, in whatever way.
     #[track_caller]
     pub fn open(&mut self) -> Ends {
         let ends = self.sim.connect(self.hosts[0], self.hosts[1]);
         self.until("both ends are open", |sim| {
-            [ends.0, ends.1]
-                .iter()
-                .all(|end| sim.state(*end).is_some_and(|s| s.carrier != Carrier::None))
+            [ends.0, ends.1].iter().all(|end| {
+                sim.state(*end)
+                    .is_some_and(|s| s.transport != Transport::None)
+            })
         });
         ends
     }
@@ -156,14 +157,14 @@ impl MeetingWorld {
         assert_eq!(driven, Driven::Met, "{what}\n{}", self.sim.trace());
     }
 
-    /// What became of one end.
+    /// Outcome of one end.
     #[track_caller]
     pub fn outcome(&mut self, end: SocketId) -> Outcome {
         let state = *self.sim.state(end).expect("a socket");
         if let Some(why) = state.fell_back {
             return Outcome::Tcp(why.code, why.peer_diagnosis);
         }
-        assert_eq!(state.carrier, Carrier::Smc, "{}", self.sim.trace());
+        assert_eq!(state.transport, Transport::Smc, "{}", self.sim.trace());
         let [client, server] = self.paths();
         assert_eq!(client, server);
         let version = client.first().expect("a link").smc();
@@ -186,12 +187,12 @@ impl MeetingWorld {
         self.paths().map(|paths| paths.len())
     }
 
-    /// The first ports of both hosts lose their carrier for a while.
+    /// The first ports of both hosts lose their transport for a while.
     pub fn first_ports_down(&mut self, time: Duration) {
         self.ports_down(0, time);
     }
 
-    /// The second ports of both hosts lose their carrier for a while.
+    /// The second ports of both hosts lose their transport for a while.
     pub fn second_ports_down(&mut self, time: Duration) {
         self.ports_down(1, time);
     }
@@ -223,20 +224,20 @@ impl MeetingWorld {
         self.sim.run_for(time);
     }
 
-    /// Each end writes that many octets, and reads all of the other's.
+    /// Each end writes that many bytes, and reads all of the other's.
     #[track_caller]
-    pub fn exchange(&mut self, ends: Ends, octets: u64) {
+    pub fn exchange(&mut self, ends: Ends, bytes: u64) {
         let before = [ends.0, ends.1].map(|end| self.read(end));
         for (end, seed) in [(ends.0, 1), (ends.1, 2)] {
             let app = self.sim.app_mut(end).expect("an application");
-            app.write_pattern(seed, octets);
+            app.write_pattern(seed, bytes);
         }
         self.until("all octets arrive", |sim| {
             [(ends.0, before[0]), (ends.1, before[1])]
                 .iter()
                 .all(|(end, before)| {
                     let app = sim.app(*end).expect("an application");
-                    app.read().length() == before + octets
+                    app.read().length() == before + bytes
                 })
         });
         for (one, other) in [ends, (ends.1, ends.0)] {
@@ -259,7 +260,7 @@ impl MeetingWorld {
         self.until("both ends are over", |sim| {
             [ends.0, ends.1].iter().all(|end| {
                 sim.state(*end)
-                    .is_some_and(|s| s.closed.is_some() || s.carrier == Carrier::Tcp)
+                    .is_some_and(|s| s.closed.is_some() || s.transport == Transport::Tcp)
             })
         });
         self.is_well();
@@ -286,7 +287,7 @@ impl MeetingWorld {
     }
 }
 
-/// What both hosts say of their only group.
+/// Returns what both hosts report of their only group.
 ///
 /// # Panics
 /// Unless each host has one.

@@ -11,7 +11,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Trigger};
-use smc_transport_sim::sim::{Carrier, Driven, Policy, Simulation, SocketId};
+use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Transport};
 
 /// Longer than any timer of an endpoint with default settings.
 const LONG: Duration = Duration::from_secs(2_000);
@@ -93,14 +93,15 @@ impl World {
         self.sim.connect(self.client, self.server)
     }
 
-    /// Opens a connection and waits until it carries octets both ways.
+    /// Opens a connection and waits until it carries bytes both ways.
     #[track_caller]
     pub fn open(&mut self) -> (SocketId, SocketId) {
         let ends = self.connect();
         self.until("both ends are open", |sim| {
-            [ends.0, ends.1]
-                .iter()
-                .all(|end| sim.state(*end).is_some_and(|s| s.carrier != Carrier::None))
+            [ends.0, ends.1].iter().all(|end| {
+                sim.state(*end)
+                    .is_some_and(|s| s.transport != Transport::None)
+            })
         });
         ends
     }
@@ -143,7 +144,7 @@ impl World {
         self.sim.run_for(LONG);
         for socket in sockets {
             let state = self.sim.state(*socket);
-            if state.is_some_and(|state| state.carrier == Carrier::Tcp) {
+            if state.is_some_and(|state| state.transport == Transport::Tcp) {
                 self.sim.abort(*socket);
             }
         }
@@ -151,7 +152,7 @@ impl World {
         for socket in sockets {
             let state = self.sim.state(*socket).copied();
             let over = state.is_some_and(|s| {
-                s.closed.is_some() || s.carrier == Carrier::Tcp || s.conn.is_none()
+                s.closed.is_some() || s.transport == Transport::Tcp || s.conn.is_none()
             });
             if !over {
                 self.fail(format_args!("{socket:?} never ends: {state:?}"));

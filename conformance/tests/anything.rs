@@ -36,7 +36,7 @@ enum Act {
     /// The CLC message that moves the connection on, with small changes.
     Clc(u8, u8, bool, u8),
     Decline(u8, bool),
-    Octets(u8, u8),
+    Bytes(u8, u8),
     /// The answer to what the engine asked last.
     Answer,
     Llc(u8, u8, u8),
@@ -61,7 +61,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => Just(Act::Listen),
         12 => (n(), 0..4u8, any::<bool>(), 0..6u8).prop_map(|(c, r, f, m)| Act::Clc(c, r, f, m)),
         1 => (n(), any::<bool>()).prop_map(|(c, s)| Act::Decline(c, s)),
-        1 => (n(), n()).prop_map(|(c, l)| Act::Octets(c, l)),
+        1 => (n(), n()).prop_map(|(c, l)| Act::Bytes(c, l)),
         20 => Just(Act::Answer),
         3 => (n(), n(), n()).prop_map(|(l, k, v)| Act::Llc(l, k, v)),
         5 => (n(), n(), 0..20u16, 0..60u16, n(), n())
@@ -108,7 +108,7 @@ impl World {
         (len > 0).then(|| self.conns[len - 1 - usize::from(pick) % len.min(4)])
     }
 
-    /// Looks at what the engine said: proposals are accepted, questions kept.
+    /// Takes what the engine sent: proposals are accepted, questions kept.
     fn listen(&mut self) {
         while let Some((_, message)) = self.s.poll_clc() {
             if let ClcMessage::Accept(m) | ClcMessage::Confirm(m) = message {
@@ -167,11 +167,11 @@ impl World {
             }
             Act::Decline(pick, sync) => {
                 if let Some(conn) = self.conn(pick) {
-                    let octets = Peer::octets(&self.s.peer.decline_with(sync));
-                    let _ = self.s.octets(conn, &octets);
+                    let bytes = Peer::octets(&self.s.peer.decline_with(sync));
+                    let _ = self.s.octets(conn, &bytes);
                 }
             }
-            Act::Octets(pick, length) => {
+            Act::Bytes(pick, length) => {
                 if let Some(conn) = self.conn(pick) {
                     let _ = self.s.octets(conn, &vec![0xe2; length.into()]);
                 }
@@ -184,7 +184,7 @@ impl World {
                     }
                     Some(LlcMessage::AddLink(_)) => s.peer.add_link_rejection(),
                     Some(other) => Peer::reply_to(&other),
-                    // Nobody asked: then it is for the peer to say something.
+                    // There was no request: then the peer sends something.
                     None if s.now.as_nanos() & 1 == 0 => s.peer.confirm_link(),
                     None => s.peer.add_link(),
                 };

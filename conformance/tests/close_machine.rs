@@ -9,7 +9,7 @@ use smc_proto::connection::CloseState;
 
 const BOUNDS: Bounds = Bounds {
     queue: 1,
-    octets: 1,
+    bytes: 1,
     links: 1,
     reorder: false,
     late_completions: false,
@@ -26,7 +26,7 @@ fn finds(bounds: Bounds, states: usize, transitions: usize) {
 }
 
 #[test]
-fn an_octet_each_way_and_every_end_of_it() {
+fn an_byte_each_way_and_every_end_of_it() {
     //= CLOSE-028 test
     //= CLOSE-040 test
     finds(BOUNDS, 91_997, 203_359);
@@ -36,7 +36,7 @@ fn an_octet_each_way_and_every_end_of_it() {
 fn every_end_while_a_link_fails() {
     //= FAILOVER-016 test
     let bounds = Bounds {
-        octets: 0,
+        bytes: 0,
         links: 2,
         reorder: true,
         late_completions: true,
@@ -59,7 +59,7 @@ fn compares(bounds: Bounds, [model, engine, covered]: [usize; 3]) -> Vec<[usize;
 #[test]
 fn the_engine_is_the_abstract_model_with_seven_rules() {
     // Nothing follows C; aborts at any time; what was written is sent first; a peer that
-    // closed takes nothing; octets leave together; the newest message says it all; nothing
+    // closed takes nothing; bytes leave together; the newest message contains it all; nothing
     // to read without a link.
     let bounds = Bounds {
         reorder: true,
@@ -78,7 +78,7 @@ fn the_engine_is_the_abstract_model_with_seven_rules() {
     assert_eq!(effects, expected);
     let bounds = Bounds {
         queue: 2,
-        octets: 2,
+        bytes: 2,
         ..bounds
     };
     compares(bounds, [20_482, 24_394, 3_843]);
@@ -97,10 +97,10 @@ fn every_cell_of_the_close_table_that_can_be_is_hit() {
     };
     let never: [(CloseState, &[Event]); 10] = [
         (Active, &[]),
-        // What was said before is no news, and who shut down does not do it again.
+        // What was sent before is no news, and a side that shut down does not do it again.
         (PeerCloseWait1, &[ShutDown]),
         (PeerCloseWait2, &[ShutDown, PeerDone]),
-        // The peer has said its last word, and nothing is waited for but the application.
+        // The peer has sent its last message, and nothing is waited for but the application.
         (
             AppFinCloseWait,
             &[ShutDown, PeerDone, PeerClosed, PeerAborted, Deadline],
@@ -110,7 +110,7 @@ fn every_cell_of_the_close_table_that_can_be_is_hit() {
         // The application has closed.
         (PeerFinCloseWait, &[ShutDown, Close, Abort, PeerDone]),
         (PeerAbortWait, &[]),
-        // Left at once: the answer is said in the same step.
+        // Left at once: the answer is sent in the same step.
         (ProcessAbort, &Event::ALL),
         (Closed, &[Deadline]),
     ];

@@ -51,9 +51,9 @@ fn play(seed: u64, [reset_aborts, open_first]: [bool; 2], acts: &[Act]) {
     let mut finished = [false; 2];
     for act in acts {
         match *act {
-            Act::Write(side, octets) if !finished[usize::from(side)] => {
+            Act::Write(side, bytes) if !finished[usize::from(side)] => {
                 if let Some(app) = world.sim.app_mut(end(side)) {
-                    app.write_pattern(seed, octets.into());
+                    app.write_pattern(seed, bytes.into());
                 }
             }
             Act::Pause(side, on) => {
@@ -98,7 +98,7 @@ fn play(seed: u64, [reset_aborts, open_first]: [bool; 2], acts: &[Act]) {
         world.sim.close(end(side));
     }
     world.sim.run_for(Duration::from_secs(200));
-    // Who waits until everything is written needs a reader at the other end.
+    // A writer that waits until everything is written needs a reader at the other end.
     for side in [false, true] {
         if let Some(app) = world.sim.app_mut(end(side)) {
             app.pause(false);

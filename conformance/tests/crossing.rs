@@ -1,5 +1,5 @@
-//! Declines that cross (reliability A6, AMB-46): no CLC octet ever reaches the
-//! application, and no octet of the application is swallowed.
+//! Declines that cross (reliability A6, AMB-46): no CLC byte ever reaches the
+//! application, and no byte of the application is swallowed.
 
 use conformance::check;
 use conformance::script::{Peer, Script, Waiting};
@@ -23,7 +23,7 @@ fn declined() -> (Script, ConnId) {
     (s, conn)
 }
 
-/// Shows a Decline after `cut` octets of it have been shown: it is consumed, and what
+/// Shows a Decline after `cut` bytes of it have been shown: it is consumed, and what
 /// stands behind it is the application's.
 fn swallows(s: &mut Script, conn: ConnId, decline: &[u8], cut: usize) {
     let end = decline.len();
@@ -116,17 +116,17 @@ fn what_does_not_begin_like_a_decline_is_the_applications_at_once() {
     let decline = Peer::octets(&Peer::default().decline());
     for place in 0..5 {
         let (mut s, conn) = declined();
-        let mut octets = decline[..=place].to_vec();
-        octets[place] ^= 1;
-        check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+        let mut bytes = decline[..=place].to_vec();
+        bytes[place] ^= 1;
+        check!(s, s.octets(conn, &bytes), Ok(ClcProgress::NotClc));
         s.end();
     }
-    for octets in [
+    for bytes in [
         Peer::octets(&Peer::default().proposal()),
         decline[..8].iter().chain(&[0; 20]).copied().collect(),
     ] {
         let (mut s, conn) = declined();
-        check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+        check!(s, s.octets(conn, &bytes), Ok(ClcProgress::NotClc));
         s.end();
     }
 }
@@ -173,13 +173,13 @@ fn an_application_that_gives_up_before_its_peer_wrote_leaves_nothing() {
 }
 
 #[test]
-fn what_is_held_back_waits_for_the_rest_from_its_first_octet_on() {
+fn what_is_held_back_waits_for_the_rest_from_its_first_byte_on() {
     let decline = Peer::octets(&Peer::default().decline());
     let (mut s, conn) = declined();
     s.wait(Duration::from_secs(3_600));
-    for octets in [1, 2, 9] {
-        let held = s.octets(conn, &decline[..octets]);
-        let total = if octets < 8 { 8 } else { 28 };
+    for bytes in [1, 2, 9] {
+        let held = s.octets(conn, &decline[..bytes]);
+        let total = if bytes < 8 { 8 } else { 28 };
         check!(s, held, Ok(ClcProgress::NeedMore { total }));
         s.wait(Duration::from_secs(39));
     }
@@ -191,8 +191,8 @@ fn what_is_held_back_waits_for_the_rest_from_its_first_octet_on() {
 }
 
 #[test]
-fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
-    // Two octets of an application that happens to speak EBCDIC, and no more.
+fn bytes_that_only_resemble_a_decline_are_handed_over_in_the_end() {
+    // Two bytes of an application that happens to speak EBCDIC, and no more.
     let ends: [fn(&mut Script, ConnId); 2] = [
         |s, _| s.wait(Duration::from_secs(130)),
         |s, conn| s.tcp(conn, TcpEvent::PeerFin),
@@ -211,16 +211,16 @@ fn octets_that_only_look_like_a_decline_are_handed_over_in_the_end() {
 }
 
 #[test]
-fn the_beginning_of_a_crossing_decline_is_nobodys_once_tcp_is_reset() {
+fn the_beginning_of_a_crossing_decline_is_dropped_once_tcp_is_reset() {
     // The rest of the Decline was lost with the reset.
     //= CASE-A06 test
     //= CLC-064 test
     let decline = Peer::octets(&Peer::default().decline());
     for event in [TcpEvent::PeerReset, TcpEvent::Failed] {
-        for octets in [1, 9, 27] {
+        for bytes in [1, 9, 27] {
             let (mut s, conn) = declined();
-            let total = if octets < 8 { 8 } else { 28 };
-            let held = s.octets(conn, &decline[..octets]);
+            let total = if bytes < 8 { 8 } else { 28 };
+            let held = s.octets(conn, &decline[..bytes]);
             check!(s, held, Ok(ClcProgress::NeedMore { total }));
             s.tcp(conn, event);
             check!(s, s.expect_tcp(), (conn, TcpCommand::Reset));

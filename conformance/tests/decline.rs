@@ -31,12 +31,12 @@ fn a_server_takes_a_decline_in_place_of_the_proposal() {
     //= CLC-047 test
     //= CLC-050 test
     let (mut s, conn) = Waiting::Proposal.reach();
-    let mut octets = Peer::octets(&s.peer.decline());
-    octets.extend_from_slice(GET);
+    let mut bytes = Peer::octets(&s.peer.decline());
+    bytes.extend_from_slice(GET);
     let (len, next) = (28, Next::Stop);
     check!(
         s,
-        s.octets(conn, &octets),
+        s.octets(conn, &bytes),
         Ok(ClcProgress::Consumed { len, next })
     );
     check!(
@@ -136,12 +136,12 @@ fn a_decline_in_any_state_means_plain_tcp_and_leaves_nothing() {
     for waiting in Waiting::ALL {
         let (mut s, conn) = waiting.reach();
         let before = s.endpoint.usage().groups;
-        let mut octets = Peer::octets(&s.peer.decline());
-        octets.extend_from_slice(GET);
+        let mut bytes = Peer::octets(&s.peer.decline());
+        bytes.extend_from_slice(GET);
         let (len, next) = (28, Next::Stop);
         check!(
             s,
-            s.octets(conn, &octets),
+            s.octets(conn, &bytes),
             Ok(ClcProgress::Consumed { len, next })
         );
         s.expect_fallback(conn, DiagnosisCode::PEER_DECLINED);
@@ -173,12 +173,12 @@ fn a_client_that_loses_patience_and_declines_is_on_plain_tcp() {
         } else {
             s.expect_event(Event::Proposed { conn });
         }
-        let mut octets = Peer::octets(&s.peer.decline());
-        octets.extend_from_slice(GET);
+        let mut bytes = Peer::octets(&s.peer.decline());
+        bytes.extend_from_slice(GET);
         let (len, next) = (28, Next::Stop);
         check!(
             s,
-            s.octets(conn, &octets),
+            s.octets(conn, &bytes),
             Ok(ClcProgress::Consumed { len, next })
         );
         s.expect_fallback(conn, DiagnosisCode::PEER_DECLINED);

@@ -2,7 +2,7 @@
 
 use conformance::check;
 use conformance::script::{LIMITS, Script};
-use conformance::smcd::hand::{Hand, Manner};
+use conformance::smcd::hand::{Hand, Mode};
 use smc_proto::storage::Limits;
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::DiagnosisCode;
@@ -39,19 +39,19 @@ fn every_full_table_makes_a_decline() {
 #[test]
 fn full_tables_make_a_decline_of_smcd_too() {
     //= CLC-054 test
-    for (manner, buffers) in Manner::ALL.into_iter().flat_map(|m| [(m, 0), (m, 1)]) {
+    for (mode, buffers) in Mode::ALL.into_iter().flat_map(|m| [(m, 0), (m, 1)]) {
         let limits = Limits {
             buffers,
             ..Limits::for_connections(8)
         };
-        let mut hand = Hand::limited(manner, limits, |_| {});
+        let mut hand = Hand::limited(mode, limits, |_| {});
         let conn = hand.connect();
         let accept = hand.half(true, 0xa);
         hand.clc(conn, &ClcMessage::SmcdAccept(accept));
-        let (of, word) = hand.said.back().expect("an answer");
+        let (of, message) = hand.sent_clc.back().expect("an answer");
         assert_eq!(*of, conn);
-        match word {
-            ClcMessage::Decline(word) => assert_eq!(word.diagnosis, DiagnosisCode::MEMORY),
+        match message {
+            ClcMessage::Decline(decline) => assert_eq!(decline.diagnosis, DiagnosisCode::MEMORY),
             other => panic!("{other}"),
         }
         hand.end();

@@ -4,7 +4,7 @@ use conformance::direct::Pair;
 use smc_proto::event::Event;
 
 #[test]
-fn two_connections_share_a_link_group_and_carry_octets() {
+fn two_connections_share_a_link_group_and_carry_bytes() {
     let mut pair = Pair::new(4);
     let (a, b) = pair.open();
     assert!(
@@ -28,9 +28,9 @@ fn two_connections_share_a_link_group_and_carry_octets() {
         let now = pair.now;
         assert_eq!(pair.hosts[0].write(now, from, b"hello"), 5);
         pair.pump();
-        let mut octets = [0; 16];
-        assert_eq!(pair.hosts[1].read(now, to, &mut octets), 5);
-        assert_eq!(&octets[..5], b"hello");
+        let mut bytes = [0; 16];
+        assert_eq!(pair.hosts[1].read(now, to, &mut bytes), 5);
+        assert_eq!(&bytes[..5], b"hello");
     }
 }
 
@@ -49,17 +49,17 @@ fn busy_connections_carry_the_same_in_large_groups_and_in_small_ones() {
     let mut turns = 0;
     while turns < 12 * 40 {
         turns += pair.pump_turns(0, 4);
-        let mut heard = Vec::new();
+        let mut read_from = Vec::new();
         while let Some(event) = pair.hosts[1].endpoint.poll_event() {
             if let Event::Readable { conn } = event {
                 let index = ends.iter().position(|(_, b)| *b == conn);
                 let index = index.expect("one of ours");
                 carried[index] += pair.hosts[1].read(pair.now, conn, &mut into);
-                heard.push(ends[index].0);
+                read_from.push(ends[index].0);
             }
         }
         pair.pump_data(1);
-        for writer in heard {
+        for writer in read_from {
             pair.hosts[0].write(pair.now, writer, &data);
         }
     }

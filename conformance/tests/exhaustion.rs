@@ -4,12 +4,12 @@
 use std::fmt::Write;
 use std::num::NonZero;
 
-use conformance::exhaustion::{Resource, Tally, round, stories};
+use conformance::exhaustion::{Resource, Tally, round, scenarios};
 
 /// Of each resource, so many of a host's requests are refused here.
 const FEW: u64 = 3;
 
-/// What each story asks for if nothing is refused, in the order of `Resource::ALL`:
+/// What each scenario asks for if nothing is refused, in the order of `Resource::ALL`:
 /// connections, handshakes, groups, links, buffers, RMBs of the peer; queue pairs made,
 /// connected, activated; memory, registrations, elements; DMBs made, attached, cleared;
 /// room after SENDs, WRITEs and commands; receives; room after events.
@@ -46,10 +46,10 @@ fn whatever_is_refused_every_connection_ends_and_everything_is_given_back() {
     //= CASE-B09 test
     //= CLC-054 test
     let two = NonZero::new(2).expect("two");
-    let told = round(stories(), Some(FEW), two, |_| ());
+    let outcomes = round(scenarios(), Some(FEW), two, |_| ());
     let mut asked_for = String::new();
     let mut all = Tally::default();
-    for one in told {
+    for one in outcomes {
         let counts = Resource::ALL.map(|resource| format!("{:>4}", one.requests.of(resource)));
         writeln!(asked_for, "{:<36}{}", one.name, counts.concat()).expect("room");
         all.join(one.tally);

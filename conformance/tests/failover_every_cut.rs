@@ -128,7 +128,7 @@ fn the_window_is_full() {
 }
 
 #[test]
-fn urgent_octets() {
+fn urgent_bytes() {
     let mut scenarios = Vec::new();
     for (number, script) in [
         &[Urgent(100)][..],

@@ -42,7 +42,7 @@ fn a_port_that_goes_down_is_declined_before_the_point_of_no_return() {
 }
 
 #[test]
-fn a_founder_that_is_reset_takes_nobody_along() {
+fn a_founder_that_is_reset_takes_no_other_along() {
     // The server counts the group as formed and lets others join, while the client
     // still waits for an ADD LINK that does not come.
     //= CLC-065 test
@@ -65,7 +65,7 @@ fn a_founder_that_is_reset_takes_nobody_along() {
     s.expect_silence();
     s.write(second, 5);
     s.expect_cdc();
-    // The server may still write to the first element: it is nobody's.
+    // The server may still write to the first element: it is not given out again.
     check!(s, joins(&mut s, 3).1, 3);
     s.wait(Duration::from_secs(3));
     check!(
@@ -105,13 +105,13 @@ fn a_link_that_fails_after_a_subsequent_accept_breaks_the_connection() {
     //= CLC-057 test
     let (mut s, conn) = Waiting::SubsequentConfirm.reach();
     s.path(PathEvent::DeviceRemoved { device: DEVICE });
-    s.expect_story(&["-> CLC Accept", &format!("{conn} TCP Reset")]);
+    s.expect_transcript(&["-> CLC Accept", &format!("{conn} TCP Reset")]);
     check!(s, s.endpoint.usage().groups, 0);
     s.end();
 }
 
 #[test]
-fn a_failed_link_resets_its_connections_and_tells_the_applications() {
+fn a_failed_link_resets_its_connections_and_notifies_the_applications() {
     //= RENDEZVOUS-058 test
     //= LINK-036 test
     //= KEEPALIVE-005 test
@@ -192,24 +192,24 @@ fn a_fin_may_overtake_the_last_answers_of_a_first_contact() {
 }
 
 #[test]
-fn a_reset_before_the_servers_first_word_means_that_it_did_not_take_the_confirm() {
+fn a_reset_before_the_servers_first_message_means_that_it_did_not_take_the_confirm() {
     // Its wait was over when the Confirm came, or its application had gone. The RMB is one
-    // that the server goes on using for others, so that nothing else would tell.
+    // that the server goes on using for others, so that nothing else would show it.
     //= ABORT-016 test
     //= CLC-069 test
     for event in [TcpEvent::PeerReset, TcpEvent::Failed] {
-        for has_heard in [false, true] {
+        for has_received in [false, true] {
             let mut s = Script::client();
             let (first, _) = s.client_first_contact();
             let (conn, token) = s.client_joins(2);
             s.skip();
-            if has_heard {
+            if has_received {
                 // An element was freed, and nothing else happened.
                 let link = s.link();
                 s.send_cdc(link, Peer::cdc(token, 1, 0, 0));
             }
             s.tcp(conn, event);
-            if has_heard {
+            if has_received {
                 s.expect_silence();
             } else {
                 // The server would answer if it knew the connection after all.
@@ -218,7 +218,7 @@ fn a_reset_before_the_servers_first_word_means_that_it_did_not_take_the_confirm(
                 s.expect_closed(conn, CloseReason::TcpReset);
             }
             s.skip();
-            // Nobody else is concerned.
+            // No other connection is concerned.
             s.write(first, 5);
             s.expect_cdc();
             s.end();
@@ -227,8 +227,8 @@ fn a_reset_before_the_servers_first_word_means_that_it_did_not_take_the_confirm(
 }
 
 #[test]
-fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
-    // The peer closes before it has heard of the octets, and answers nothing after that.
+fn a_waiting_writer_is_notified_of_a_close_when_writes_begin_to_fail() {
+    // The peer closes before it has received the bytes, and answers nothing after that.
     //= CLOSE-015 test
     //= ABORT-004 test
     let mut s = Script::server();
@@ -243,7 +243,7 @@ fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
     }
     s.skip();
     let link = s.link();
-    // That there is room is told to who writes, and nothing to who reads.
+    // That there is room is reported to the writer, and nothing to the reader.
     s.send_cdc(link, Peer::cdc(token, 1, 0, 100));
     s.expect_cdc();
     s.expect_event(Event::Writable { conn });
@@ -263,7 +263,7 @@ fn who_waits_for_room_hears_of_a_close_when_writes_begin_to_fail() {
         refused,
         (Some(CloseState::PeerAbortWait), Err(ApiMisuse::Reset))
     );
-    // Its end is told when the wait for the peer is over.
+    // Its end is reported when the wait for the peer is over.
     s.skip();
     s.wait(Duration::from_secs(5));
     s.expect_closed(conn, CloseReason::LocalAbort);

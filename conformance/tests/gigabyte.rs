@@ -1,6 +1,6 @@
 //! Data: 1 GiB through rings of 16 KiB to 512 KiB, equal and unequal on both
-//! sides, in both directions at once, with write sizes from 1 octet to 1 MiB.
-//! Every octet is compared with the one its place in the stream asks for.
+//! sides, in both directions at once, with write sizes from 1 byte to 1 MiB.
+//! Every byte is compared with the one its place in the stream asks for.
 
 use conformance::direct::Pair;
 use smc_proto::endpoint::ConnOptions;
@@ -11,10 +11,10 @@ use smc_proto::wire::types::BufferSize;
 
 const GIB: u64 = 1 << 30;
 const LARGEST: usize = 1 << 20;
-/// A prime above every ring size: octets one ring apart differ.
+/// A prime above every ring size: bytes one ring apart differ.
 const PERIOD: usize = 1_048_583;
 
-/// Octets moved in each direction of one connection, by size of its writes.
+/// Bytes moved in each direction of one connection, by size of its writes.
 /// With 36 pairs of ring sizes the sum is above 1 GiB.
 const LOADS: [(Writes, u64); 8] = [
     (Writes::Of(1), 96 << 10),
@@ -30,19 +30,19 @@ const LOADS: [(Writes, u64); 8] = [
 #[derive(Clone, Copy, Debug)]
 enum Writes {
     Of(usize),
-    /// 1 octet to 1 MiB, each power of two as likely.
+    /// 1 byte to 1 MiB, each power of two as likely.
     Any,
 }
 
-/// A stream of octets in which each is a function of its place.
+/// A stream of bytes in which each is a function of its place.
 struct Pattern(Vec<u8>);
 
 impl Pattern {
     fn new() -> Self {
         let mut random = Random(7);
-        let mut octets: Vec<u8> = (0..PERIOD).map(|_| random.next() as u8).collect();
-        octets.extend_from_within(..LARGEST);
-        Self(octets)
+        let mut bytes: Vec<u8> = (0..PERIOD).map(|_| random.next() as u8).collect();
+        bytes.extend_from_within(..LARGEST);
+        Self(bytes)
     }
 
     fn at(&self, place: u64, length: usize) -> &[u8] {
@@ -77,7 +77,7 @@ struct Direction {
     reader: ConnId,
     written: u64,
     read: u64,
-    /// Rest of the write under way.
+    /// Rest of the write in progress.
     write_left: usize,
 }
 
@@ -89,7 +89,7 @@ struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Moves `total` octets each way.
+    /// Moves `total` bytes each way.
     fn run(&mut self, a: ConnId, b: ConnId, writes: Writes, total: u64) {
         let mut directions = [(0, a, b), (1, b, a)].map(|(from, writer, reader)| Direction {
             from,
@@ -163,13 +163,13 @@ impl Transfer<'_> {
     }
 }
 
-/// The two directions carry different octets.
-fn place(d: &Direction, octet: u64) -> u64 {
-    octet + 500_000 * d.from as u64
+/// The two directions carry different bytes.
+fn place(d: &Direction, byte: u64) -> u64 {
+    byte + 500_000 * d.from as u64
 }
 
 #[test]
-fn a_gibibyte_arrives_octet_for_octet() {
+fn a_gibibyte_arrives_byte_for_byte() {
     //= SEC-004 test
     let pattern = Pattern::new();
     let mut moved = 0;

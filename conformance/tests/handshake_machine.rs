@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use conformance::explore::Fault;
 use conformance::handshake_machine::{
-    Action, Bounds, Manner, Outcome, Scenario, Summary, explore_all, explore_working,
+    Action, Bounds, Outcome, Scenario, Summary, Transport, explore_all, explore_working,
 };
 use smc_proto::version::SmcVersion::{V1, V2};
 
@@ -58,7 +58,7 @@ fn smcr_of_version_1_whatever_fails_meanwhile() {
     //= CLC-051 test
     // Without `leave_finished_element` there are 124,579 states: of connections that have
     // sent their close, some end by RmbeConflict there that wait for the peer's close here.
-    let explored = explore_working(&[Manner::SmcR(V1)], EVERYTHING, |_, _| ());
+    let explored = explore_working(&[Transport::SmcR(V1)], EVERYTHING, |_, _| ());
     finds(explored, 4, (125_186, 400_318, [306, 4_736, 34_240]));
 }
 
@@ -67,7 +67,7 @@ fn smcr_of_version_2_whatever_fails_meanwhile() {
     //= CLC-064 test
     //= V2-084 test
     // 124,817 states without `leave_finished_element`, as in version 1.
-    let explored = explore_working(&[Manner::SmcR(V2)], EVERYTHING, |_, _| ());
+    let explored = explore_working(&[Transport::SmcR(V2)], EVERYTHING, |_, _| ());
     finds(explored, 4, (125_424, 400_698, [306, 4_736, 34_406]));
 }
 
@@ -75,8 +75,8 @@ fn smcr_of_version_2_whatever_fails_meanwhile() {
 fn smcd_whatever_fails_meanwhile() {
     //= CLC-064 test
     //= D-058 test
-    let manners = [V1, V2].map(Manner::SmcD);
-    let explored = explore_working(&manners, EVERYTHING, |_, _| ());
+    let transports = [V1, V2].map(Transport::SmcD);
+    let explored = explore_working(&transports, EVERYTHING, |_, _| ());
     // 26,708 states if a spare DMB is kept as long as its group (D-057).
     finds(explored, 6, (33_496, 114_210, [32, 2_164, 7_042]));
 }

@@ -2,7 +2,7 @@
 
 use conformance::check;
 use conformance::script::{Peer, Script, Waiting};
-use conformance::station::Station;
+use conformance::wait_state::WaitState;
 use smc_proto::endpoint::{ClcError, ClcProgress, Next};
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
@@ -15,9 +15,9 @@ fn due(waiting: Waiting, peer: &Peer) -> Vec<u8> {
     }
 }
 
-fn expect_broken(mut s: Script, conn: ConnId, octets: &[u8]) {
+fn expect_broken(mut s: Script, conn: ConnId, bytes: &[u8]) {
     let violations = s.endpoint.statistics().violations;
-    let result = s.octets(conn, octets);
+    let result = s.octets(conn, bytes);
     check!(s, result.is_err(), true);
     s.expect_reset(conn, CloseReason::PeerMisbehaved);
     check!(s, s.endpoint.statistics().violations, violations + 1);
@@ -25,7 +25,7 @@ fn expect_broken(mut s: Script, conn: ConnId, octets: &[u8]) {
 }
 
 #[test]
-fn octets_that_are_no_clc_message_end_the_connection() {
+fn bytes_that_are_no_clc_message_end_the_connection() {
     //= CASE-G12 test
     //= CLC-004 test
     //= CLC-070 test
@@ -44,14 +44,14 @@ fn octets_that_are_no_clc_message_end_the_connection() {
         |o| (o[5], o[6]) = (0xff, 0xff),
         |o| *o = b"GET / HTTP/1.0\r\n\r\n".to_vec(),
     ];
-    for station in Station::all() {
+    for state in WaitState::all() {
         for spoil in spoils {
-            let reached = station.reach();
-            let mut octets = reached.due();
-            spoil(&mut octets);
-            // Behind it more octets than any length could ask for.
-            octets.resize(octets.len() + 1, 0x55);
-            reached.expect_broken(&octets);
+            let reached = state.reach();
+            let mut bytes = reached.due();
+            spoil(&mut bytes);
+            // Behind it more bytes than any length could ask for.
+            bytes.resize(bytes.len() + 1, 0x55);
+            reached.expect_broken(&bytes);
         }
     }
 }
@@ -60,11 +60,11 @@ fn octets_that_are_no_clc_message_end_the_connection() {
 fn version_zero_is_malformed() {
     //= CLC-007 test
     //= CLC-008 test
-    for station in Station::all() {
-        let reached = station.reach();
-        let mut octets = reached.due();
-        octets[7] &= 0x0f;
-        reached.expect_broken(&octets);
+    for state in WaitState::all() {
+        let reached = state.reach();
+        let mut bytes = reached.due();
+        bytes[7] &= 0x0f;
+        reached.expect_broken(&bytes);
     }
 }
 
@@ -72,11 +72,11 @@ fn version_zero_is_malformed() {
 fn a_clc_message_of_another_kind_ends_the_connection() {
     //= CLC-009 test
     //= CLC-073 test
-    for station in Station::all() {
-        for other in Station::all() {
-            let (reached, octets) = (station.reach(), other.due());
-            if octets[4] != reached.due()[4] {
-                reached.expect_broken(&octets);
+    for state in WaitState::all() {
+        for other in WaitState::all() {
+            let (reached, bytes) = (state.reach(), other.due());
+            if bytes[4] != reached.due()[4] {
+                reached.expect_broken(&bytes);
             }
         }
     }
@@ -87,24 +87,24 @@ fn anything_but_a_decline_in_the_llc_phase_ends_the_connection() {
     //= CLC-064 test
     //= CLC-072 test
     for waiting in Waiting::FOR_LLC {
-        for octets in [
+        for bytes in [
             due(Waiting::Accept, &Peer::default()),
             due(Waiting::Proposal, &Peer::default()),
             b"GET / HTTP/1.0".to_vec(),
         ] {
             let (s, conn) = waiting.reach();
-            expect_broken(s, conn, &octets);
+            expect_broken(s, conn, &bytes);
         }
     }
 }
 
 #[test]
-fn a_message_is_read_once_it_is_whole_and_no_octet_more() {
+fn a_message_is_read_once_it_is_whole_and_no_byte_more() {
     //= CASE-H10 test
     //= CLC-014 test
     //= CLC-015 test
-    for station in Station::all() {
-        let start = station.reach();
+    for state in WaitState::all() {
+        let start = state.reach();
         let whole = start.due();
         let len = whole.len();
         let taken = |r: Result<ClcProgress, ClcError>| matches!(r, Ok(ClcProgress::Consumed { len: l, .. }) if l == len);
@@ -129,17 +129,17 @@ fn a_message_is_read_once_it_is_whole_and_no_octet_more() {
 #[test]
 fn reserved_fields_do_not_matter() {
     //= CLC-006 test
-    for station in Station::all() {
-        if matches!(station.waiting, Waiting::Accept | Waiting::Confirm) {
-            let mut reached = station.reach();
-            let mut octets = reached.due();
-            // The low two bits tell the technology (V2-005).
-            octets[7] |= 0x04;
-            for at in station.reserved() {
-                octets[at] = 0xff;
+    for state in WaitState::all() {
+        if matches!(state.waiting, Waiting::Accept | Waiting::Confirm) {
+            let mut reached = state.reach();
+            let mut bytes = reached.due();
+            // The low two bits are the technology (V2-005).
+            bytes[7] |= 0x04;
+            for at in state.reserved() {
+                bytes[at] = 0xff;
             }
-            let len = octets.len();
-            let result = reached.octets(&octets);
+            let len = bytes.len();
+            let result = reached.octets(&bytes);
             let taken = matches!(result, Ok(ClcProgress::Consumed { len: l, .. }) if l == len);
             reached.expect_eq(taken, true);
             reached.end();
@@ -148,27 +148,27 @@ fn reserved_fields_do_not_matter() {
 }
 
 #[test]
-fn octets_out_of_turn_end_the_connection() {
+fn bytes_out_of_turn_end_the_connection() {
     //= CLC-072 test
     let mut s = Script::server();
     let conn = s.listen();
-    let mut octets = due(Waiting::Proposal, &s.peer);
+    let mut bytes = due(Waiting::Proposal, &s.peer);
     let next = Next::Clc;
-    let len = octets.len();
-    octets.push(0);
+    let len = bytes.len();
+    bytes.push(0);
     check!(
         s,
-        s.octets(conn, &octets),
+        s.octets(conn, &bytes),
         Ok(ClcProgress::Consumed { len, next })
     );
     s.next_event();
-    check!(s, s.octets(conn, &octets[len..]), Err(ClcError::OutOfTurn));
+    check!(s, s.octets(conn, &bytes[len..]), Err(ClcError::OutOfTurn));
     s.expect_reset(conn, CloseReason::PeerMisbehaved);
     s.end();
 }
 
 #[test]
-fn octets_over_tcp_while_rdma_carries_the_connection_abort_it() {
+fn bytes_over_tcp_while_rdma_carries_the_connection_abort_it() {
     //= CLC-077 test
     let mut s = Script::client();
     let (conn, _) = s.client_first_contact();

@@ -1,9 +1,9 @@
 //! What a peer may claim in CDC messages, over SMC-R and over SMC-D (reliability C1 to C3,
-//! C19, C21, H1, H2): one table for both carriers, and what only memory that the peer
+//! C19, C21, H1, H2): one table for both transports, and what only memory that the peer
 //! writes to can do.
 
 use conformance::script::{Peer, Script};
-use conformance::smcd::hand::{Hand, Manner, RING};
+use conformance::smcd::hand::{Hand, Mode, RING};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{BufferId, ConnId, LinkId};
@@ -17,7 +17,7 @@ const fn cursor(wrap: u16, count: u32) -> Cursor {
     Cursor { wrap, count }
 }
 
-fn word(producer: Cursor, consumer: Cursor) -> CdcIsm {
+fn message(producer: Cursor, consumer: Cursor) -> CdcIsm {
     CdcIsm {
         producer,
         consumer,
@@ -26,14 +26,14 @@ fn word(producer: Cursor, consumer: Cursor) -> CdcIsm {
 }
 
 fn produced(wrap: u16, count: u32) -> CdcIsm {
-    word(cursor(wrap, count), cursor(0, 0))
+    message(cursor(wrap, count), cursor(0, 0))
 }
 
 fn consumed(wrap: u16, count: u32) -> CdcIsm {
-    word(cursor(0, 0), cursor(wrap, count))
+    message(cursor(0, 0), cursor(wrap, count))
 }
 
-/// A connection on which nothing was said yet, and its peer.
+/// A connection on which nothing was sent yet, and its peer.
 // There is one of them at a time.
 #[expect(clippy::large_enum_variant)]
 enum Victim {
@@ -52,7 +52,7 @@ enum Victim {
 }
 
 impl Victim {
-    /// Over either carrier, in every manner, as client and as server.
+    /// Over either transport, in every mode, as client and as server.
     fn all() -> Vec<Self> {
         let smcr = [true, false].map(|client| {
             let mut script = Script::with(|config| {
@@ -71,9 +71,9 @@ impl Victim {
                 sequence: 0,
             }
         });
-        let smcd = Manner::ALL.into_iter().flat_map(|manner| {
+        let smcd = Mode::ALL.into_iter().flat_map(|mode| {
             [true, false].map(|client| {
-                let (hand, conn) = Hand::connected(manner, client);
+                let (hand, conn) = Hand::connected(mode, client);
                 let dmb = hand.dmb();
                 Self::SmcD { hand, conn, dmb }
             })
@@ -81,8 +81,8 @@ impl Victim {
         smcr.into_iter().chain(smcd).collect()
     }
 
-    /// The peer says this.
-    fn hears(&mut self, word: CdcIsm) {
+    /// The peer sends this message.
+    fn receives(&mut self, message: CdcIsm) {
         match self {
             Self::SmcR {
                 script,
@@ -93,13 +93,13 @@ impl Victim {
             } => {
                 *sequence += 1;
                 let mut cdc = Peer::cdc(*token, *sequence, 0, 0);
-                (cdc.producer, cdc.consumer) = (word.producer, word.consumer);
-                cdc.producer_flags = word.producer_flags;
-                cdc.connection_flags = word.connection_flags;
+                (cdc.producer, cdc.consumer) = (message.producer, message.consumer);
+                cdc.producer_flags = message.producer_flags;
+                cdc.connection_flags = message.connection_flags;
                 script.send_cdc(*link, cdc);
             }
             Self::SmcD { hand, dmb, .. } => {
-                let (buffer, cdc) = (*dmb, word.emit(Endianness::NATIVE));
+                let (buffer, cdc) = (*dmb, message.emit(Endianness::NATIVE));
                 hand.report(IsmCompletion::Signalled { buffer, cdc });
                 hand.check();
             }
@@ -133,14 +133,14 @@ impl Victim {
         }
     }
 
-    fn carrier(&self) -> String {
+    fn transport(&self) -> String {
         match self {
             Self::SmcR { .. } => "SMC-R".to_owned(),
-            Self::SmcD { hand, .. } => format!("SMC-D {:?}", hand.manner),
+            Self::SmcD { hand, .. } => format!("SMC-D {:?}", hand.mode),
         }
     }
 
-    /// Octets of the ring that the peer writes to.
+    /// Bytes of the ring that the peer writes to.
     fn ring(&self) -> u32 {
         match self {
             Self::SmcR { .. } => BufferSize::K16.octets(),
@@ -149,16 +149,16 @@ impl Victim {
     }
 }
 
-/// What comes of it.
+/// The outcome.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     /// The connection is aborted, as its peer's fault.
     Aborted,
-    /// It goes on, and so much can be read.
+    /// The connection goes on, and so much can be read.
     Readable(u32),
 }
 
-/// What is said, by the length of the ring; and what comes of it.
+/// What is sent, by the length of the ring; and its effect.
 type Row = (&'static str, fn(u32) -> Vec<CdcIsm>, fn(u32) -> Outcome);
 
 const TABLE: [Row; 20] = [
@@ -278,45 +278,45 @@ const TABLE: [Row; 20] = [
 fn cursors_are_judged_alike_whatever_carries_them() {
     //= CASE-C21 test
     //= D-046 test
-    for (what, said, outcome) in TABLE {
+    for (what, sent, outcome) in TABLE {
         for mut victim in Victim::all() {
             let ring = victim.ring();
-            for word in said(ring) {
-                victim.hears(word);
+            for message in sent(ring) {
+                victim.receives(message);
             }
-            let found = match victim.readable().filter(|octets| *octets > 0) {
-                Some(octets) => Outcome::Readable(octets),
+            let found = match victim.readable().filter(|bytes| *bytes > 0) {
+                Some(bytes) => Outcome::Readable(bytes),
                 None => {
                     victim.wait(Duration::from_secs(70));
-                    let carrier = victim.carrier();
+                    let transport = victim.transport();
                     let closed = victim.closed();
                     assert_eq!(
                         closed,
                         Some(CloseReason::PeerMisbehaved),
-                        "{what}: {carrier}"
+                        "{what}: {transport}"
                     );
                     Outcome::Aborted
                 }
             };
-            assert_eq!(found, outcome(ring), "{what}: {}", victim.carrier());
+            assert_eq!(found, outcome(ring), "{what}: {}", victim.transport());
         }
     }
 }
 
-/// How much can be read after this word alone, by the rules; `None`: an abort. A cursor
+/// How much can be read after this message alone, by the rules; `None`: an abort. A cursor
 /// that goes back, by no more than a ring, stays where it was.
-fn by_the_rules(word: &CdcIsm) -> Option<u32> {
-    let octets = |at: Cursor| {
-        let octets = u64::from(at.wrap) * u64::from(RING) + u64::from(at.count);
+fn by_the_rules(message: &CdcIsm) -> Option<u32> {
+    let bytes = |at: Cursor| {
+        let bytes = u64::from(at.wrap) * u64::from(RING) + u64::from(at.count);
         match at.wrap {
             _ if at.count >= RING => None,
             0xffff => Some(0),
-            _ => (octets <= u64::from(RING)).then_some(octets as u32),
+            _ => (bytes <= u64::from(RING)).then_some(bytes as u32),
         }
     };
     // Nothing was sent, so nothing can have been read.
-    let read = octets(word.consumer) == Some(0);
-    octets(word.producer).filter(|_| read)
+    let read = bytes(message.consumer) == Some(0);
+    bytes(message.producer).filter(|_| read)
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn every_combination_at_the_edges_is_as_the_rules_say() {
         .collect();
     let flags = [0, 0xff, 0x80, 0x20, 0x60].map(ProducerFlags::from_bits_truncate);
     for maps in [false, true] {
-        let (start, conn) = Hand::connected(Manner::new(SmcVersion::V2, maps), false);
+        let (start, conn) = Hand::connected(Mode::new(SmcVersion::V2, maps), false);
         let buffer = start.dmb();
         for (producer, consumer) in cursors
             .iter()
@@ -338,30 +338,30 @@ fn every_combination_at_the_edges_is_as_the_rules_say() {
         {
             for producer_flags in flags {
                 let mut hand = start.clone();
-                let said = CdcIsm {
+                let sent = CdcIsm {
                     producer_flags,
-                    ..word(producer, consumer)
+                    ..message(producer, consumer)
                 };
-                let cdc = said.emit(Endianness::NATIVE);
+                let cdc = sent.emit(Endianness::NATIVE);
                 hand.report(IsmCompletion::Signalled { buffer, cdc });
                 hand.check();
                 let readable = hand.readable(conn).unwrap_or(0);
                 let violations = hand.endpoint.statistics().violations;
                 let back = hand.endpoint.statistics().backward_cursors;
-                match by_the_rules(&said) {
-                    Some(octets) => {
+                match by_the_rules(&sent) {
+                    Some(bytes) => {
                         let goes_back = [producer.wrap, consumer.wrap].contains(&0xffff);
-                        let counted = (octets, 0, u64::from(goes_back));
-                        assert_eq!((readable, violations, back), counted, "{said:?}");
+                        let counted = (bytes, 0, u64::from(goes_back));
+                        assert_eq!((readable, violations, back), counted, "{sent:?}");
                     }
-                    None => assert_eq!((readable, violations, back), (0, 1, 0), "{said:?}"),
+                    None => assert_eq!((readable, violations, back), (0, 1, 0), "{sent:?}"),
                 }
             }
         }
     }
 }
 
-/// Words of one connection, as a peer that does nothing wrong would say them.
+/// Messages of one connection, as a peer that does nothing wrong would send them.
 fn conversation() -> Vec<[u8; CDC_ISM_LENGTH]> {
     let flagged = CdcIsm {
         producer_flags: ProducerFlags::WRITER_BLOCKED,
@@ -372,7 +372,7 @@ fn conversation() -> Vec<[u8; CDC_ISM_LENGTH]> {
         ..produced(1, 0)
     };
     [produced(0, 700), produced(0, RING - 1), flagged, done]
-        .map(|word| word.emit(Endianness::NATIVE))
+        .map(|message| message.emit(Endianness::NATIVE))
         .to_vec()
 }
 
@@ -383,7 +383,7 @@ fn a_head_that_is_torn_anywhere_does_no_harm() {
     // A peer is not held to writing its cursors in one piece, or in any order.
     let words = conversation();
     for maps in [false, true] {
-        let (start, conn) = Hand::connected(Manner::new(SmcVersion::V2, maps), true);
+        let (start, conn) = Hand::connected(Mode::new(SmcVersion::V2, maps), true);
         let buffer = start.dmb();
         for (before, after) in words.iter().flat_map(|a| words.iter().map(move |b| (a, b))) {
             for cut in 0..=CDC_ISM_LENGTH {
@@ -400,12 +400,12 @@ fn a_head_that_is_torn_anywhere_does_no_harm() {
                         hand.report(IsmCompletion::Signalled { buffer, cdc });
                         hand.check();
                     }
-                    // Aborted, or as far as the furthest of what was said.
+                    // Aborted, or as far as the furthest of what was sent.
                     if hand.endpoint.statistics().violations == 0 {
-                        let said = |cdc| CdcIsm::parse(cdc, Endianness::NATIVE).ok();
+                        let parsed = |cdc| CdcIsm::parse(cdc, Endianness::NATIVE).ok();
                         let far = [before, &torn, after]
                             .into_iter()
-                            .filter_map(|cdc| by_the_rules(&said(cdc)?))
+                            .filter_map(|cdc| by_the_rules(&parsed(cdc)?))
                             .max();
                         let end = far.filter(|far| *far > 0);
                         assert!(hand.readable(conn) <= end, "{torn:02x?}");
@@ -417,11 +417,11 @@ fn a_head_that_is_torn_anywhere_does_no_harm() {
 }
 
 #[test]
-fn a_head_that_changes_under_the_hand_is_taken_as_it_was_told() {
+fn a_head_that_changes_during_the_read_is_taken_as_it_was_read() {
     //= D-043 test
-    // Every octet at every value: nothing, an abort, or an orderly word.
-    for manner in Manner::ALL {
-        let (start, conn) = Hand::connected(manner, false);
+    // Every byte at every value: nothing, an abort, or a valid message.
+    for mode in Mode::ALL {
+        let (start, conn) = Hand::connected(mode, false);
         let buffer = start.dmb();
         for at in 0..CDC_ISM_LENGTH {
             for value in 0..=u8::MAX {
@@ -430,12 +430,12 @@ fn a_head_that_changes_under_the_hand_is_taken_as_it_was_told() {
                 let mut hand = start.clone();
                 hand.report(IsmCompletion::Signalled { buffer, cdc });
                 hand.check();
-                let told = (hand.closed(conn), hand.endpoint.statistics().violations);
+                let state = (hand.closed(conn), hand.endpoint.statistics().violations);
                 let readable = hand.readable(conn).unwrap_or(0);
-                assert!(readable <= RING, "octet {at} is {value}: {told:?}");
-                if told == (None, 0) && cdc[0] != 0 {
-                    let said = CdcIsm::parse(&cdc, Endianness::NATIVE).unwrap();
-                    assert_eq!(Some(readable), by_the_rules(&said), "octet {at} is {value}");
+                assert!(readable <= RING, "octet {at} is {value}: {state:?}");
+                if state == (None, 0) && cdc[0] != 0 {
+                    let sent = CdcIsm::parse(&cdc, Endianness::NATIVE).unwrap();
+                    assert_eq!(Some(readable), by_the_rules(&sent), "octet {at} is {value}");
                 }
             }
         }

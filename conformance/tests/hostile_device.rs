@@ -1,9 +1,9 @@
 //! What an ISM device may report of its peers, and what a peer may have it report:
-//! forged names, answers that nobody asked for, storms (reliability C16 to C18, H7, H21).
+//! forged names, unsolicited answers, storms (reliability C16 to C18, H7, H21).
 
 use std::hash::{DefaultHasher, Hasher};
 
-use conformance::smcd::hand::{DEVICE, Hand, Manner};
+use conformance::smcd::hand::{DEVICE, Hand, Mode};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::event::CloseReason;
@@ -21,11 +21,11 @@ fn fingerprint(hand: &mut Hand) -> u64 {
     hasher.finish()
 }
 
-/// In every manner, as client and as server.
+/// In every mode, as client and as server.
 fn all() -> impl Iterator<Item = (Hand, ConnId)> {
-    Manner::ALL
+    Mode::ALL
         .into_iter()
-        .flat_map(|manner| [true, false].map(|client| Hand::connected(manner, client)))
+        .flat_map(|mode| [true, false].map(|client| Hand::connected(mode, client)))
 }
 
 fn event(device: DeviceId, peer: IsmGid, code: u32, kind: u16) -> IsmCompletion {
@@ -43,8 +43,8 @@ fn event(device: DeviceId, peer: IsmGid, code: u32, kind: u16) -> IsmCompletion 
 }
 
 /// A device that resembles the peer's.
-fn strangers(manner: Manner) -> [(DeviceId, IsmGid); 5] {
-    let peer = manner.device(2);
+fn strangers(mode: Mode) -> [(DeviceId, IsmGid); 5] {
+    let peer = mode.device(2);
     let gid = |gid, gid_ext| IsmGid {
         gid,
         gid_ext,
@@ -60,19 +60,19 @@ fn strangers(manner: Manner) -> [(DeviceId, IsmGid); 5] {
 }
 
 #[test]
-fn nobody_ends_anothers_group() {
+fn no_peer_ends_anothers_group() {
     //= D-051 test
     //= D-052 test
     for (mut hand, conn) in all() {
         let before = fingerprint(&mut hand);
-        for (device, peer) in strangers(hand.manner) {
+        for (device, peer) in strangers(hand.mode) {
             hand.report(IsmCompletion::PeerVanished { device, peer });
             hand.report(event(device, peer, SHUTDOWN, EventInfo::REQUEST));
         }
         assert_eq!(fingerprint(&mut hand), before);
         assert_eq!(hand.closed(conn), None);
         // The peer itself may.
-        let peer = hand.manner.device(2);
+        let peer = hand.mode.device(2);
         hand.report(IsmCompletion::PeerVanished {
             device: DEVICE,
             peer,
@@ -83,13 +83,13 @@ fn nobody_ends_anothers_group() {
 }
 
 #[test]
-fn answers_that_nobody_asked_for_change_nothing() {
+fn unsolicited_answers_change_nothing() {
     //= CASE-C18 test
     for (mut hand, conn) in all() {
         let before = fingerprint(&mut hand);
         let buffers: Vec<_> = hand.buffers().collect();
         // And one of an engine that has far more.
-        let mut other = Hand::new(hand.manner);
+        let mut other = Hand::new(hand.mode);
         let foreign: Vec<_> = (0..4)
             .map(|number| {
                 let _ = other.client(number == 0, number);
@@ -122,8 +122,8 @@ fn answers_that_nobody_asked_for_change_nothing() {
 #[test]
 fn an_answer_of_the_wrong_kind_is_none() {
     // While a DMB is being registered, and memory provided.
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         hand.hold = true;
         let conn = hand.connect();
         let accept = hand.half(true, 0xa);
@@ -165,11 +165,11 @@ fn signals_for_what_is_no_dmb_of_a_connection_are_counted() {
     //= CASE-H07 test
     for (mut hand, conn) in all() {
         let dmb = hand.dmb();
-        let word = CdcIsm {
+        let message = CdcIsm {
             producer: Cursor { wrap: 0, count: 9 },
             ..CdcIsm::default()
         };
-        let cdc = word.emit(Endianness::NATIVE);
+        let cdc = message.emit(Endianness::NATIVE);
         let others: Vec<BufferId> = hand.buffers().filter(|buffer| *buffer != dmb).collect();
         for buffer in others {
             let before = hand.endpoint.statistics().cdc_unknown;
@@ -206,7 +206,7 @@ fn a_dmb_taken_away_while_in_use_ends_its_connection_alone() {
         hand.wait(Duration::from_secs(70));
         assert_eq!(hand.closed(first), Some(CloseReason::LinksLost));
         assert_eq!(hand.closed(second), None);
-        // A failure of what is gone is nobody's.
+        // A failure of what is gone affects no other.
         hand.report(IsmCompletion::MoveFailed { conn: first });
         hand.report(IsmCompletion::DmbFailed { buffer });
         assert_eq!(hand.closed(second), None);
@@ -219,7 +219,7 @@ fn a_storm_of_signals_is_answered_with_none() {
     //= CASE-H21 test
     for (mut hand, conn) in all() {
         let buffer = hand.dmb();
-        let word = CdcIsm {
+        let message = CdcIsm {
             producer: Cursor {
                 wrap: 0,
                 count: 100,
@@ -227,7 +227,7 @@ fn a_storm_of_signals_is_answered_with_none() {
             producer_flags: ProducerFlags::CURSOR_UPDATE_REQUESTED,
             ..CdcIsm::default()
         };
-        let cdc = word.emit(Endianness::NATIVE);
+        let cdc = message.emit(Endianness::NATIVE);
         hand.moved.clear();
         let signals = |hand: &mut Hand| {
             let commands = core::mem::take(&mut hand.moved);
@@ -238,7 +238,7 @@ fn a_storm_of_signals_is_answered_with_none() {
             hand.report(IsmCompletion::Signalled { buffer, cdc });
         }
         assert_eq!(signals(&mut hand), 0);
-        // What is consumed is told once, however often it is asked for.
+        // What is consumed is announced once, however often it is asked for.
         let now = hand.now;
         hand.endpoint.conn(conn).unwrap().consume(now, 50).unwrap();
         hand.pump();
@@ -259,7 +259,7 @@ fn a_storm_of_tests_has_one_answer_at_a_time() {
         for gid in 0..5_000 {
             let peer = IsmGid {
                 gid,
-                ..hand.manner.device(2)
+                ..hand.mode.device(2)
             };
             let now = hand.now;
             hand.endpoint
@@ -272,7 +272,7 @@ fn a_storm_of_tests_has_one_answer_at_a_time() {
         hand.moved.clear();
         // Devices that there are not have none.
         for device in (1..=u8::MAX).map(DeviceId) {
-            let peer = hand.manner.device(2);
+            let peer = hand.mode.device(2);
             hand.report(event(device, peer, TEST, EventInfo::REQUEST));
         }
         assert_eq!(hand.moved.len(), 0);

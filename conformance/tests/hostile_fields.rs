@@ -1,8 +1,8 @@
-//! Every octet of every CLC message of SMC-D with values that it should not have, in every
+//! Every byte of every CLC message of SMC-D with values that it should not have, in every
 //! state in which one is due (reliability A1 to A5, A8, A13, A15, H10, H11).
 
-use conformance::smcd::hand::{Hand, Manner};
-use conformance::station::Station;
+use conformance::smcd::hand::{Hand, Mode};
+use conformance::wait_state::WaitState;
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{ClcProgress, TcpEvent};
@@ -12,29 +12,29 @@ use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm};
 use smc_proto::wire::types::{BufferSize, Cursor, DmbToken};
 
-/// An octet is replaced by these, and by itself with each bit flipped.
+/// A byte is replaced by these, and by itself with each bit flipped.
 const VALUES: [u8; 8] = [0, 1, 2, 8, 9, 0x7f, 0x80, 0xff];
 
 #[test]
-fn any_octet_may_be_anything() {
+fn any_byte_may_be_anything() {
     //= CASE-A01 test
     //= CASE-A02 test
     //= CASE-A03 test
     //= CASE-A15 test
     //= CASE-H11 test
     let mut ends = [0_u32; 3];
-    for station in Station::all().filter(|station| station.is_smcd()) {
-        let start = station.reach();
+    for state in WaitState::all().filter(|state| state.is_smcd()) {
+        let start = state.reach();
         let due = start.due();
         for at in 0..due.len() {
             let flipped = (0..8).map(|bit| due[at] ^ 1 << bit);
             for value in VALUES.into_iter().chain(flipped) {
-                let mut octets = due.clone();
-                octets[at] = value;
-                // More than the longest message, so that a length finds octets to take.
-                octets.resize(2 * MAX_LENGTH, 0);
+                let mut bytes = due.clone();
+                bytes[at] = value;
+                // More than the longest message, so that a length finds bytes to take.
+                bytes.resize(2 * MAX_LENGTH, 0);
                 let mut reached = start.clone();
-                let came = match reached.octets(&octets) {
+                let came = match reached.octets(&bytes) {
                     Ok(ClcProgress::Consumed { len, .. }) => {
                         assert!(len <= MAX_LENGTH, "octet {at} is {value}");
                         0
@@ -56,17 +56,17 @@ fn any_octet_may_be_anything() {
 fn messages_cut_short_are_waited_for_and_given_up() {
     //= CASE-A04 test
     //= CASE-H09 test
-    for station in Station::all() {
-        let start = station.reach();
+    for state in WaitState::all() {
+        let start = state.reach();
         for length in [0, 1, 7, 8, 9, 51, 652, 653, 0x7fff, 0xffff_u16] {
-            let mut octets = start.due();
-            octets[5..7].copy_from_slice(&length.to_be_bytes());
+            let mut bytes = start.due();
+            bytes[5..7].copy_from_slice(&length.to_be_bytes());
             let mut reached = start.clone();
-            // An octet at a time, as far as anybody asks for more.
+            // A byte at a time, as far as anybody asks for more.
             let mut shown = 0;
-            while shown < octets.len() {
+            while shown < bytes.len() {
                 shown += 1;
-                match reached.octets(&octets[..shown]) {
+                match reached.octets(&bytes[..shown]) {
                     Ok(ClcProgress::NeedMore { total }) => assert!(total <= MAX_LENGTH),
                     _ => break,
                 }
@@ -89,24 +89,24 @@ const IMPOSSIBLE: [Change; 3] = [
 fn a_confirm_of_something_else_ends_the_connection_and_no_other() {
     //= D-026 test
     //= CASE-A08 test
-    for manner in Manner::ALL {
+    for mode in Mode::ALL {
         for (what, change) in IMPOSSIBLE {
-            let mut hand = Hand::new(manner);
+            let mut hand = Hand::new(mode);
             let first = hand.server(true, 0xa);
             let dmb = hand.dmb();
             let second = hand.accepts();
             let mut confirm = hand.half(false, 0xb);
             change(&mut confirm);
             hand.clc(second, &ClcMessage::SmcdConfirm(confirm));
-            assert!(hand.closed(second).is_some(), "{what}: {manner:?}");
-            assert_eq!(hand.closed(first), None, "{what}: {manner:?}");
-            let word = CdcIsm {
+            assert!(hand.closed(second).is_some(), "{what}: {mode:?}");
+            assert_eq!(hand.closed(first), None, "{what}: {mode:?}");
+            let message = CdcIsm {
                 producer: Cursor { wrap: 0, count: 3 },
                 ..CdcIsm::default()
             };
-            let cdc = word.emit(Endianness::NATIVE);
+            let cdc = message.emit(Endianness::NATIVE);
             hand.report(IsmCompletion::Signalled { buffer: dmb, cdc });
-            assert_eq!(hand.readable(first), Some(3), "{what}: {manner:?}");
+            assert_eq!(hand.readable(first), Some(3), "{what}: {mode:?}");
             hand.end();
         }
     }
@@ -115,10 +115,10 @@ fn a_confirm_of_something_else_ends_the_connection_and_no_other() {
 #[test]
 fn any_size_and_token_is_the_devices_to_judge() {
     //= CASE-H06 test
-    // The engine takes the peer at its word and asks the device, which knows better.
-    for manner in Manner::ALL {
+    // The engine believes the peer and asks the device, which knows better.
+    for mode in Mode::ALL {
         for code in 0..16 {
-            let mut hand = Hand::new(manner);
+            let mut hand = Hand::new(mode);
             hand.hold = true;
             let conn = hand.connect();
             let mut accept = hand.half(true, u64::MAX);
@@ -146,7 +146,7 @@ fn any_size_and_token_is_the_devices_to_judge() {
                 }
             }
             let length = BufferSize::from_code(code).octets();
-            assert_eq!(asked, Some((DmbToken(u64::MAX), length)), "{manner:?}");
+            assert_eq!(asked, Some((DmbToken(u64::MAX), length)), "{mode:?}");
             assert!(!hand.is_established(conn));
             hand.wait(Duration::from_secs(1));
             hand.end();
@@ -158,8 +158,8 @@ fn any_size_and_token_is_the_devices_to_judge() {
 fn floods_of_rendezvous_leave_nothing() {
     //= CASE-H09 test
     //= CASE-H12 test
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let first = hand.server(true, 0xa);
         for round in 0..200_u64 {
             // Silent, declined, cut off, or broken: as many as there is room for.
@@ -180,12 +180,12 @@ fn floods_of_rendezvous_leave_nothing() {
             }
             hand.wait(Duration::from_secs(6));
             hand.wait(Duration::from_secs(2));
-            assert_eq!(hand.endpoint.usage().handshakes, 0, "{manner:?}");
-            assert_eq!(hand.closed(first), None, "{manner:?}");
+            assert_eq!(hand.endpoint.usage().handshakes, 0, "{mode:?}");
+            assert_eq!(hand.closed(first), None, "{mode:?}");
             hand.events
                 .retain(|event| matches!(event, Event::Established { .. }));
         }
-        assert!(hand.buffers().count() <= 2 * 8, "{manner:?}");
+        assert!(hand.buffers().count() <= 2 * 8, "{mode:?}");
         hand.end();
     }
 }

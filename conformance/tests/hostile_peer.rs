@@ -2,7 +2,7 @@
 //! contact, never reads, never closes, goes on writing after the end, and speaks over TCP
 //! (reliability H4, H13, H20, H23).
 
-use conformance::smcd::hand::{Hand, Manner, RING};
+use conformance::smcd::hand::{Hand, Mode, RING};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::Shutdown;
@@ -17,8 +17,8 @@ use smc_proto::wire::types::Cursor;
 
 const NOTHING: ConnectionFlags = ConnectionFlags::empty();
 
-/// What the peer has written, and what it says.
-fn say(hand: &mut Hand, buffer: BufferId, [produced, consumed]: [u32; 2], flags: ConnectionFlags) {
+/// What the peer has written, and the message it sends.
+fn send(hand: &mut Hand, buffer: BufferId, [produced, consumed]: [u32; 2], flags: ConnectionFlags) {
     let cursor = |total: u32| Cursor {
         wrap: (total / RING) as u16,
         count: total % RING,
@@ -36,36 +36,36 @@ fn say(hand: &mut Hand, buffer: BufferId, [produced, consumed]: [u32; 2], flags:
 /// Another connection of the same peer still works.
 #[track_caller]
 fn works(hand: &mut Hand, conn: ConnId, buffer: BufferId) {
-    say(hand, buffer, [7, 0], NOTHING);
+    send(hand, buffer, [7, 0], NOTHING);
     assert_eq!(hand.readable(conn), Some(7));
     assert_eq!(hand.closed(conn), None);
 }
 
-fn all() -> impl Iterator<Item = (Manner, bool)> {
-    let both = |manner| [(manner, true), (manner, false)];
-    Manner::ALL.into_iter().flat_map(both)
+fn all() -> impl Iterator<Item = (Mode, bool)> {
+    let both = |mode| [(mode, true), (mode, false)];
+    Mode::ALL.into_iter().flat_map(both)
 }
 
 #[test]
-fn octets_over_tcp_while_smcd_carries_the_connection_abort_it() {
+fn bytes_over_tcp_while_smcd_carries_the_connection_abort_it() {
     //= CLC-077 test
-    for (manner, client) in all() {
-        let (mut hand, conn) = Hand::connected(manner, client);
-        let mut octets = [0; MAX_LENGTH];
+    for (mode, client) in all() {
+        let (mut hand, conn) = Hand::connected(mode, client);
+        let mut bytes = [0; MAX_LENGTH];
         let message = match client {
             true => ClcMessage::SmcdAccept(hand.half(true, 0xa)),
             false => ClcMessage::SmcdConfirm(hand.half(true, 0xa)),
         };
-        let len = message.emit(&mut octets).expect("it fits");
-        let said = hand.octets(conn, &octets[..len]);
-        assert_eq!(said, Err(ClcError::OutOfTurn), "{manner:?}");
+        let len = message.emit(&mut bytes).expect("it fits");
+        let result = hand.octets(conn, &bytes[..len]);
+        assert_eq!(result, Err(ClcError::OutOfTurn), "{mode:?}");
         let last = hand.moved.last();
         let Some(IsmCommand::Signal { cdc, .. }) = last else {
             panic!("{last:?}");
         };
         let cdc = CdcIsm::parse(cdc, Endianness::NATIVE).expect("it is one");
         let abnormal = ConnectionFlags::ABNORMAL_CLOSE;
-        assert!(cdc.connection_flags.contains(abnormal), "{manner:?}");
+        assert!(cdc.connection_flags.contains(abnormal), "{mode:?}");
         hand.wait(Duration::from_secs(6));
         assert_eq!(hand.closed(conn), Some(CloseReason::PeerMisbehaved));
         hand.end();
@@ -77,9 +77,9 @@ fn lies_about_first_contact_end_no_other_connection() {
     //= CASE-H13 test
     //= D-035 test
     //= D-056 test
-    for (manner, client) in all() {
+    for (mode, client) in all() {
         for (live, claim) in [(true, true), (true, false), (false, true), (false, false)] {
-            let mut hand = Hand::new(manner);
+            let mut hand = Hand::new(mode);
             let first = live.then(|| {
                 let conn = match client {
                     true => hand.client(true, 0xa),
@@ -87,8 +87,8 @@ fn lies_about_first_contact_end_no_other_connection() {
                 };
                 (conn, hand.dmb())
             });
-            let what = format!("{manner:?}, client {client}, live {live}, claims {claim}");
-            // The server decides, whatever a client says; a client believes its server.
+            let what = format!("{mode:?}, client {client}, live {live}, claims {claim}");
+            // The server decides, whatever a client sends; a client believes its server.
             let second = match client {
                 true => hand.client(claim, 0xb),
                 false => hand.server(claim, 0xb),
@@ -109,14 +109,14 @@ fn lies_about_first_contact_end_no_other_connection() {
 #[test]
 fn a_peer_that_never_reads_is_given_up_in_time() {
     //= CASE-H20 test
-    for (manner, client) in all() {
+    for (mode, client) in all() {
         for frozen in [0, 1, RING / 2, RING - 1, RING] {
-            let (mut hand, conn) = Hand::connected(manner, client);
+            let (mut hand, conn) = Hand::connected(mode, client);
             let dmb = hand.dmb();
             let mut written = 0;
             // As much as fits, and once more behind what the peer read before it froze.
             for consumed in [0, frozen] {
-                say(&mut hand, dmb, [0, consumed], NOTHING);
+                send(&mut hand, dmb, [0, consumed], NOTHING);
                 let mut idle = 0;
                 while idle < 2 {
                     let now = hand.now;
@@ -139,11 +139,7 @@ fn a_peer_that_never_reads_is_given_up_in_time() {
             hand.pump();
             hand.wait(Duration::from_secs(130));
             let closed = hand.closed(conn);
-            assert_eq!(
-                closed,
-                Some(CloseReason::CloseTimeout),
-                "{manner:?} {frozen}"
-            );
+            assert_eq!(closed, Some(CloseReason::CloseTimeout), "{mode:?} {frozen}");
             hand.end();
         }
     }
@@ -170,25 +166,25 @@ fn a_peer_that_does_not_go_on_with_a_close_is_given_up_in_time() {
             hand.endpoint.conn(conn).expect("it is there").abort(now);
         },
     ];
-    for (manner, client) in all() {
+    for (mode, client) in all() {
         for (number, end) in ends.iter().enumerate() {
             for (before, behind) in [(NOTHING, NOTHING), (done, done), (NOTHING, done)] {
-                let (mut hand, conn) = Hand::connected(manner, client);
+                let (mut hand, conn) = Hand::connected(mode, client);
                 let dmb = hand.dmb();
-                say(&mut hand, dmb, [0, 0], before);
+                send(&mut hand, dmb, [0, 0], before);
                 end(&mut hand, conn);
                 hand.pump();
-                say(&mut hand, dmb, [0, 0], behind);
-                // It says the same for ever, which is no progress.
+                send(&mut hand, dmb, [0, 0], behind);
+                // The same message for ever is no progress.
                 for _ in 0..140 {
                     hand.wait(Duration::from_millis(500));
-                    say(&mut hand, dmb, [0, 0], behind);
+                    send(&mut hand, dmb, [0, 0], behind);
                 }
                 let expected = match number {
                     2 => CloseReason::LocalAbort,
                     _ => CloseReason::CloseTimeout,
                 };
-                let what = format!("{manner:?}, end {number}, {before:?}, {behind:?}");
+                let what = format!("{mode:?}, end {number}, {before:?}, {behind:?}");
                 assert_eq!(hand.closed(conn), Some(expected), "{what}");
                 hand.end();
             }
@@ -197,11 +193,11 @@ fn a_peer_that_does_not_go_on_with_a_close_is_given_up_in_time() {
 }
 
 #[test]
-fn who_goes_on_writing_after_the_end_reaches_nobody() {
+fn writes_after_the_end_reach_no_connection() {
     //= CASE-H04 test
     //= D-057 test
-    for (manner, client) in all() {
-        let (mut hand, first) = Hand::connected(manner, client);
+    for (mode, client) in all() {
+        let (mut hand, first) = Hand::connected(mode, client);
         let old = hand.dmb();
         let now = hand.now;
         hand.endpoint.conn(first).expect("it is there").abort(now);
@@ -214,8 +210,8 @@ fn who_goes_on_writing_after_the_end_reaches_nobody() {
             false => hand.server(false, 0xb),
         };
         let new = hand.dmb();
-        assert_ne!(old, new, "{manner:?}");
-        say(&mut hand, old, [100, 0], ConnectionFlags::all());
+        assert_ne!(old, new, "{mode:?}");
+        send(&mut hand, old, [100, 0], ConnectionFlags::all());
         assert_eq!(hand.readable(second), Some(0));
         works(&mut hand, second, new);
         hand.end();

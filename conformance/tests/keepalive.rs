@@ -91,13 +91,13 @@ fn an_answer_with_other_data_is_link_down() {
     user_data[15] ^= 1;
     let reply = true;
     s.send(LlcMessage::TestLink(TestLink { reply, user_data }));
-    s.expect_story(&["Closed"]);
+    s.expect_transcript(&["Closed"]);
     s.expect_reset(conn, CloseReason::LinksLost);
     s.end();
 }
 
 #[test]
-fn an_answer_nobody_asked_for_is_dropped() {
+fn an_unsolicited_answer_is_dropped() {
     let mut s = Script::client();
     s.client_first_contact();
     s.send(Peer::test_link(7, true));
@@ -112,9 +112,9 @@ fn a_test_of_the_peer_is_echoed_at_once_in_every_state() {
     //= LLCSER-001 test
     //= LLCSER-006 test
     //= KEEPALIVE-007 test
-    let probe = |s: &mut Script, octet| {
-        s.send(Peer::test_link(octet, false));
-        check!(s, s.expect_test_link_reply().user_data, [octet; 16]);
+    let probe = |s: &mut Script, byte| {
+        s.send(Peer::test_link(byte, false));
+        check!(s, s.expect_test_link_reply().user_data, [byte; 16]);
     };
     let mut s = Script::server();
     let (conn, _) = s.server_asks_to_confirm();

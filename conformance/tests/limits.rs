@@ -12,7 +12,7 @@ use smc_proto::wire::types::{AlertToken, Qpn};
 
 /// Messages of a flood.
 const FLOOD: u32 = 100_000;
-/// Most steps one message may take. RKeys are looked for among at most 255.
+/// Most steps one message may take. RKeys are searched among at most 255.
 const STEPS: u32 = 2_100;
 
 /// The other group still works, whatever happened to the first.
@@ -41,9 +41,9 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
         ("ADD LINK", |_| Peer::default().add_link().emit()),
         ("DELETE LINK", |n| Peer::delete_link(n as u8 | 2).emit()),
         ("optional", |n| {
-            let mut octets = [n as u8; 44];
-            octets[0] = 0x80 | (n as u8 & 0x3f);
-            octets
+            let mut bytes = [n as u8; 44];
+            bytes[0] = 0x80 | (n as u8 & 0x3f);
+            bytes
         }),
         ("CDC", |n| Peer::cdc(AlertToken(n), n as u16, n, n).emit()),
         ("CDC flags", |n| {
@@ -96,7 +96,7 @@ fn a_hundred_thousand_messages_leave_what_was_there() {
 }
 
 #[test]
-fn a_burst_of_requests_nobody_could_answer_ends_that_link_only() {
+fn a_burst_of_unanswerable_requests_ends_that_link_only() {
     //= CASE-H18 test
     //= LLC-079 test
     let (mut s, [flooded, other]) = Script::two_groups();
@@ -280,7 +280,7 @@ fn a_send_that_never_completes_stalls_only_its_link() {
             break;
         }
     }
-    // Sixteen are under way, eight wait, one more is too many.
+    // Sixteen are in flight, eight wait, one more is too many.
     check!(s, s.endpoint.usage().connections, 1);
     s.release();
     works(&mut s, other);

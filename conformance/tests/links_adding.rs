@@ -220,7 +220,7 @@ fn a_server_undoes_a_second_asymmetric_link() {
     let (conn, _) = s.server_adds_link();
     s.peer_joins(1, 2, 1, &[1]);
     s.expect_established(conn);
-    // The client says that it has another port, and then does not use it.
+    // The client announces that it has another port, and then does not use it.
     s.over(1).send(Peer::hint(2));
     check!(s, s.over(1).expect_add_link().gid, rnic(3).gid);
     s.over(1).send(Peer::takes(3, 1));
@@ -274,7 +274,7 @@ fn a_third_link_that_makes_the_group_symmetric_retires_the_asymmetric_one() {
     //= LINK-010 test
     //= LLC-044 test
     //= LINK-021 test
-    // The client had one RNIC; now it gets a second one and says so.
+    // The client had one RNIC; now it gets a second one and announces it.
     let mut s = Script::server().rnics(2);
     let (conn, _) = s.server_adds_link();
     s.peer_joins(1, 2, 1, &[1]);

@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// Something the peer says, right or wrong.
+/// A message of the peer, right or wrong.
 fn remark(dice: &mut Dice, server: bool) -> LlcMessage {
     let link = 1 + dice.below(4) as u8;
     let port = 1 + dice.below(3) as u8;

@@ -1,6 +1,6 @@
 //! Exchanges that meet: the cells of the table of RFC 7609 3.5.5.3.
 //!
-//! The columns are the exchange under way (adding a link, deleting a link,
+//! The columns are the exchange in progress (adding a link, deleting a link,
 //! CONFIRM RKEY), the rows what arrives meanwhile; here TEST LINK, ADD LINK and
 //! DELETE LINK.
 

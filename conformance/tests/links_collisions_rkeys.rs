@@ -89,12 +89,12 @@ fn a_confirm_rkey_that_was_written_before_a_link_came_up_costs_it_nothing() {
     check!(s, flags.is_empty(), true);
     s.expect_silence();
     check!(s, s.endpoint.usage().links, 3);
-    // Once the client has heard of the new link it tells of it.
+    // Once the client has received the new link it announces the RMB on it.
     s.over(2).send(Peer::confirm_rkey_on(2, 7, &[1, 3]));
     let flags = s.over(2).expect_confirm_rkey_reply().flags;
     check!(s, flags.is_empty(), true);
     check!(s, s.endpoint.usage().remote_rmbs, 2);
-    // Nothing is under way as long as that: now it says that link 3 is gone.
+    // Nothing is in flight as long as that: now it announces that link 3 is gone.
     s.wait(Duration::from_secs(2));
     s.over(2).send(Peer::confirm_rkey_on(2, 8, &[1]));
     check!(s, s.over(1).expect_delete_link().link.0, 3);

@@ -17,7 +17,7 @@ fn client_of(count: u32) -> (Script, Vec<ConnId>) {
     (s, conns)
 }
 
-/// The same of a server.
+/// Returns the group of a server.
 fn server_of(count: u32) -> Script {
     let mut s = Script::server();
     s.server_first_contact();
@@ -55,7 +55,7 @@ fn a_pair_of_zeros_and_a_count_of_connections_do_no_harm() {
     }
     s.over(2).send(Peer::asks(2, 2));
     s.over(2).expect_confirm_link_reply();
-    // What was told counts.
+    // What was announced counts.
     s.break_link(1);
     for (conn, rmb) in conns.into_iter().zip(1..) {
         s.writes.clear();
@@ -66,8 +66,8 @@ fn a_pair_of_zeros_and_a_count_of_connections_do_no_harm() {
 }
 
 #[test]
-fn a_server_that_asks_to_confirm_sooner_than_counted_is_heard() {
-    // Linux stops when it has told of its RMBs, though its count says more.
+fn a_server_may_ask_to_confirm_sooner_than_counted() {
+    // Linux stops when it has announced its RMBs, though its count is higher.
     let (mut s, _) = client_of(1);
     s.port_up(2);
     s.skip_hints();

@@ -1,4 +1,4 @@
-//! Connections move to another link when theirs fails: what is said on the new
+//! Connections move to another link when theirs fails: what is sent on the new
 //! one, and what is made of it (RFC 7609 2.3, 4.6).
 
 use conformance::check;
@@ -102,7 +102,7 @@ fn nothing_lost_is_nothing_repeated() {
 }
 
 #[test]
-fn a_cursor_that_was_lost_is_told_again() {
+fn a_cursor_that_was_lost_is_sent_again() {
     //= FAILOVER-012 test
     let (mut s, conn, token) = Script::two_link_server();
     s.over(1).send_cdc(Peer::cdc(token, 1, 60_000, 0));

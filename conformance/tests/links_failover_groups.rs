@@ -107,7 +107,7 @@ fn the_client_reports_the_server_deletes() {
 }
 
 #[test]
-fn a_server_that_hears_of_a_failure_moves_its_own_side_too() {
+fn a_server_that_is_notified_of_a_failure_moves_its_own_side_too() {
     //= FAILOVER-003 test
     //= FAILOVER-024 test
     //= LLC-050 test

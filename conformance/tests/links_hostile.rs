@@ -1,5 +1,5 @@
 //! A peer that floods, repeats itself or contradicts itself about links costs
-//! bounded memory and steps, and loses a link or its group, nobody else's
+//! bounded memory and steps, and loses a link or its group, no other
 //! (reliability D5 to D12, H14 to H18).
 
 use conformance::check;
@@ -168,7 +168,7 @@ fn confirm_rkey_beyond_255_rmbs_is_refused() {
             true
         );
     }
-    // Said again, an announcement is no new RMB.
+    // A repeated announcement is no new RMB.
     s.over(1).send(Peer::confirm_rkey_on(1, 9, &[2]));
     check!(
         s,

@@ -23,7 +23,7 @@ fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage) {
     check!(s, steps <= STEPS, true);
 }
 
-/// All messages a peer could say about links, in either role.
+/// All messages a peer could send about links, in either role.
 fn everything() -> Vec<LlcMessage> {
     let mut all = vec![
         Peer::delete_rkey_on(1, &[1, 2, 3]),
@@ -131,7 +131,7 @@ fn every_message_in_every_state_once_twice_and_three_times() {
 #[test]
 fn any_two_messages_in_any_state() {
     //= CASE-D06 test
-    // D3, D6, D8: the second one finds the first one's work under way.
+    // D3, D6, D8: the second one finds the first one's work in flight.
     for state in states() {
         for first in everything() {
             let mut begun = state.clone();

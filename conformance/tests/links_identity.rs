@@ -107,12 +107,12 @@ fn an_element_is_written_by_the_engine_only_before_it_is_given_away() {
     //= RMB-017 test
     let mut s = Script::with(|config| config.eye_catcher = true);
     let (conn, token) = s.server_first_contact();
-    s.expect_story(&["command Alloc with eye catcher", "-> CLC Accept"]);
+    s.expect_transcript(&["command Alloc with eye catcher", "-> CLC Accept"]);
     let link = s.link();
     s.send_cdc(link, Peer::cdc(token, 1, 104, 4));
     s.on(conn, |c, now| c.consume(now, 100).unwrap());
     // Clearing is the only command that writes into an RMB, and none was given.
-    check!(s, s.story().contains("command Clear"), false);
+    check!(s, s.transcript().contains("command Clear"), false);
     s.end();
 }
 
@@ -128,12 +128,12 @@ fn an_element_is_free_again_when_both_are_done_with_it_or_the_wait_is_over() {
     s.on(conn, |c, now| c.abort(now));
     s.tcp(conn, TcpEvent::PeerReset);
     s.skip();
-    // The peer said nothing of the end: it may still write there.
+    // The peer sent nothing of the end: it may still write there.
     let (second, other) = s.server_accepts();
     check!(s, other.rtoken == accept.rtoken, false);
     s.confirm(second, s.peer.subsequent(2));
     s.wait(Duration::from_secs(5));
-    s.expect_story(&["PeerReset", "command Clear"]);
+    s.expect_transcript(&["PeerReset", "command Clear"]);
     s.skip();
     let (_, third) = s.server_accepts();
     check!(s, third.rtoken, accept.rtoken);

@@ -1,5 +1,5 @@
-//! What comes first when several exchanges are wanted, and what was said before it
-//! was heard (RFC 7609 3.5.5.1.2, 3.5.5.3).
+//! What comes first when several exchanges are wanted, and what was sent before it
+//! was received (RFC 7609 3.5.5.1.2, 3.5.5.3).
 
 use conformance::check;
 use conformance::script::{Peer, Script};
@@ -18,7 +18,7 @@ fn server_awaits_confirmation() -> (Script, ConnId) {
 }
 
 #[test]
-fn a_port_that_the_client_tells_of_after_its_last_answer_is_heard_though_it_comes_first() {
+fn a_port_that_the_client_announces_after_its_last_answer_counts_though_it_comes_first() {
     //= LINK-042 test
     //= LLCSER-007 test
     let (mut s, conn) = server_awaits_confirmation();
@@ -36,7 +36,7 @@ fn a_port_that_the_client_tells_of_after_its_last_answer_is_heard_though_it_come
 }
 
 #[test]
-fn without_such_a_word_an_asymmetric_link_is_enough() {
+fn without_such_an_announcement_an_asymmetric_link_is_enough() {
     //= LINK-042 test
     let (mut s, conn) = server_awaits_confirmation();
     s.over(2).send(Peer::confirms(2, 1));
@@ -47,7 +47,7 @@ fn without_such_a_word_an_asymmetric_link_is_enough() {
 }
 
 #[test]
-fn a_port_told_of_while_the_last_answer_is_lost_ends_the_pause() {
+fn a_port_announced_while_the_last_answer_is_lost_ends_the_pause() {
     //= LINK-050 test
     //= TIMER-011 test
     let (mut s, conn) = server_awaits_confirmation();

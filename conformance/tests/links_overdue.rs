@@ -29,7 +29,7 @@ fn a_client_keeps_the_link_that_works_though_the_server_is_late() {
     check!(s, s.endpoint.usage().links, 1);
     s.write(conn, 5);
     s.over(1).expect_cdc();
-    // What the server says at last changes nothing.
+    // What the server sends at last changes nothing.
     s.pass(10 * SECOND, &[1]);
     s.over(1).send(Peer::delete_link(2));
     let reply = s.over(1).expect_delete_link_reply();
@@ -132,19 +132,19 @@ fn a_peer_that_never_answers_delete_link_costs_no_link_that_works() {
             true => Script::many_link_client(4),
             false => Script::many_link_server(4),
         };
-        for (failed, carrier) in [(1, 2), (2, 3), (4, 3)] {
+        for (failed, via) in [(1, 2), (2, 3), (4, 3)] {
             s.break_link(failed);
-            while s.poll_cdc_over(carrier).is_some() {}
-            check!(s, s.over(carrier).expect_delete_link().link.0, failed);
+            while s.poll_cdc_over(via).is_some() {}
+            check!(s, s.over(via).expect_delete_link().link.0, failed);
             s.wait_exactly(2 * SECOND);
-            let test = LlcMessage::TestLink(s.over(carrier).expect_test_link());
-            s.over(carrier).send(Peer::reply_to(&test));
+            let test = LlcMessage::TestLink(s.over(via).expect_test_link());
+            s.over(via).send(Peer::reply_to(&test));
             s.expect_link_down(failed);
             // A server offers another link, which this peer does not want.
             while let Some(LlcMessage::AddLink(offer)) = s.next_llc().cloned() {
                 s.expect_llc();
                 if !client {
-                    s.over(carrier).send(Peer::rejects(offer.link.0));
+                    s.over(via).send(Peer::rejects(offer.link.0));
                 }
             }
         }
@@ -202,7 +202,7 @@ fn a_test_that_is_under_way_serves() {
 }
 
 #[test]
-fn a_server_that_knows_no_such_link_any_more_says_so_at_once() {
+fn a_server_that_knows_no_such_link_any_more_answers_so_at_once() {
     //= LLC-056 test
     let (mut s, conn, _) = Script::two_link_client();
     s.break_link(2);
@@ -214,7 +214,7 @@ fn a_server_that_knows_no_such_link_any_more_says_so_at_once() {
     s.pass(29 * SECOND, &[1]);
     s.skip_hints();
     s.expect_silence();
-    // Said of a link that nobody asked about it is dropped.
+    // An unsolicited answer about a link is dropped.
     s.over(1)
         .send(Peer::delete_link_with(DeleteLinkFlags::empty(), 1, true));
     s.write(conn, 5);

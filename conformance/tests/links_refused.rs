@@ -29,7 +29,7 @@ fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
                 s.expect_add_link();
                 s.over(1).send(Peer::takes(2, 2));
             }
-            s.settle_server(2);
+            s.answer_server(2);
             s.expect_established(conn);
             s.skip();
             s.write(conn, 5);
@@ -45,7 +45,7 @@ fn refused_and_late_commands_of_a_new_link_cost_the_link_only() {
                 s.peer_asks_continuations(1, 2, &[1]);
                 s.over(2).send(Peer::asks(2, 2));
             }
-            s.settle_client(2);
+            s.answer_client(2);
             s.expect_established(conn);
             s.skip();
             s.write(conn, 5);
@@ -61,7 +61,7 @@ fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_ye
     //= ABORT-015 test
     //= RMB-021 test
     // D8, D9: it came while the link was added, and the RNIC is slow. Over the link
-    // it can still tell its end, and its element waits for the peer's.
+    // it can still announce its end, and its element waits for the peer's.
     let mut s = Script::with(|config| {
         config.max_links = 3;
         config.elements_per_rmb = 255;
@@ -88,10 +88,10 @@ fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_ye
     s.skip();
     s.break_link(2);
     s.over(3).expect_cdc();
-    let words = [s.over(3).expect_cdc(), s.over(3).expect_cdc()];
-    for word in words {
-        check!(s, word.alert_token, AlertToken(0xa000_0002));
-        check!(s, word.connection_flags, ConnectionFlags::ABNORMAL_CLOSE);
+    let messages = [s.over(3).expect_cdc(), s.over(3).expect_cdc()];
+    for message in messages {
+        check!(s, message.alert_token, AlertToken(0xa000_0002));
+        check!(s, message.connection_flags, ConnectionFlags::ABNORMAL_CLOSE);
     }
     check!(s, s.expect_tcp(), (late, TcpCommand::Reset));
     s.skip();
@@ -105,12 +105,12 @@ fn a_connection_does_not_move_to_a_link_on_which_its_memory_is_not_registered_ye
     s.end();
 }
 
-/// How the stories of refused commands go on.
+/// How the tests of refused commands go on.
 trait Meddle {
     fn meddle(&mut self, kind: Kind, late: bool);
     fn has_llc(&self) -> bool;
-    fn settle_server(&mut self, link: u8);
-    fn settle_client(&mut self, link: u8);
+    fn answer_server(&mut self, link: u8);
+    fn answer_client(&mut self, link: u8);
 }
 
 impl Meddle for Script {
@@ -127,8 +127,8 @@ impl Meddle for Script {
         self.next_llc().is_some()
     }
 
-    /// Answers what the server says of the link that comes to nothing.
-    fn settle_server(&mut self, link: u8) {
+    /// Answers what the server sends about the link that is given up.
+    fn answer_server(&mut self, link: u8) {
         for _ in 0..12 {
             self.wait(Duration::from_secs(1));
             if let Some(LlcMessage::DeleteLink(m)) = self.poll_llc() {
@@ -139,8 +139,8 @@ impl Meddle for Script {
         self.release();
     }
 
-    /// The same of a client.
-    fn settle_client(&mut self, link: u8) {
+    /// Answers what the client sends about the link that is given up.
+    fn answer_client(&mut self, link: u8) {
         for _ in 0..12 {
             self.wait(Duration::from_secs(1));
             if let Some(LlcMessage::DeleteLink(_)) = self.poll_llc() {

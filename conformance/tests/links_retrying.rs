@@ -85,7 +85,7 @@ fn the_limit_holds_for_the_life_of_the_group() {
     s.over(1).send(Peer::takes(2, 2));
     s.peer_answers_continuations(1, 2, &[1]);
     s.over(2).expect_confirm_link();
-    // What CONFIRM LINK of a further link says of it does not count.
+    // The content of CONFIRM LINK for a further link does not count.
     s.over(2)
         .send(Peer::confirms_with(2, 2, |m| m.max_links = 8));
     s.expect_established(conn);
@@ -152,7 +152,7 @@ fn a_port_that_returns_to_a_client_is_offered_to_the_server() {
     let hint = s.over(1).expect_add_link();
     check!(s, (hint.gid, hint.mac), (rnic(2).gid, rnic(2).mac));
     check!(s, (hint.link.0, hint.qpn.value()), (0, 0));
-    // Nobody waits for an answer.
+    // No answer is waited for.
     s.pass(20 * SECOND, &[1]);
     s.expect_silence();
     s.peer_adds(1, 3, 2, &[1]);
@@ -162,7 +162,7 @@ fn a_port_that_returns_to_a_client_is_offered_to_the_server() {
 }
 
 #[test]
-fn a_client_with_all_links_or_no_port_to_spare_says_nothing() {
+fn a_client_with_all_links_or_no_port_to_spare_sends_nothing() {
     //= LINK-018 test
     let (mut s, _, _) = Script::two_link_client();
     s.port_up(1);

@@ -57,9 +57,9 @@ fn a_new_rmb_is_announced_on_every_link() {
         let request = s.over(1).expect_confirm_rkey();
         check!(s, request.other_links, links - 1);
         check!(s, request.others.len(), usize::from(links - 1).min(2));
-        let (mut told, mut keys) = (BTreeSet::from([1]), BTreeSet::new());
+        let (mut named, mut keys) = (BTreeSet::from([1]), BTreeSet::new());
         keys.insert(request.rtoken.rkey.0);
-        note(&s, &request.others, &mut told, &mut keys);
+        note(&s, &request.others, &mut named, &mut keys);
         s.expect_silence();
         s.over(1)
             .send(Peer::reply_to(&LlcMessage::ConfirmRkey(request)));
@@ -68,13 +68,13 @@ fn a_new_rmb_is_announced_on_every_link() {
             let more = s.over(1).expect_rkey_continuation();
             check!(s, more.remaining, left);
             check!(s, more.others.len(), usize::from(left).min(3));
-            note(&s, &more.others, &mut told, &mut keys);
+            note(&s, &more.others, &mut named, &mut keys);
             s.expect_silence();
             let message = LlcMessage::ConfirmRkeyContinuation(more);
             s.over(1).send(Peer::reply_to(&message));
             left = left.saturating_sub(3);
         }
-        check!(s, told, (1..=links).collect());
+        check!(s, named, (1..=links).collect());
         s.expect_confirm(conn);
         s.expect_established(conn);
         s.end();
@@ -128,7 +128,7 @@ fn a_third_entry_may_come_alone_in_a_continuation() {
 }
 
 #[test]
-fn what_a_continuation_says_is_used_when_its_link_is() {
+fn the_content_of_a_continuation_is_used_when_its_link_is() {
     //= LLC-061 test
     //= RMB-010 test
     //= FAILOVER-021 test
@@ -236,7 +236,7 @@ fn a_link_that_an_announcement_leaves_out_has_failed() {
 }
 
 #[test]
-fn a_link_nobody_knows_in_an_announcement_is_passed_over() {
+fn an_unknown_link_in_an_announcement_is_passed_over() {
     //= RMB-010 test
     let (mut s, _, _) = Script::two_link_server();
     s.over(1).send(Peer::confirm_rkey_on(1, 7, &[9, 2]));

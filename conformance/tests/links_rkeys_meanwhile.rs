@@ -293,7 +293,7 @@ fn a_confirm_that_did_not_leave_waits_if_the_link_fails_that_knows_its_rmb() {
     s.end();
 }
 
-// ---- CONTINUATIONs tell of the RMBs that there are --------------------------------
+// ---- CONTINUATIONs announce the RMBs that there are -------------------------------
 
 /// A client with one link of two that both want, whose second RMB is idle long enough:
 /// its DELETE RKEY is out when it takes the offer of link 3.
@@ -318,8 +318,8 @@ fn client_withdrawing_while_a_link_is_added() -> (Script, ConnId, LlcMessage) {
 /// The client announces its one RMB, and nothing else.
 fn expect_one_pair(s: &mut Script) {
     s.over(1).send(Peer::continuation(1, 3, &[1], false));
-    let told = s.over(1).expect_continuation_reply();
-    check!(s, (told.remaining, told.pairs.len()), (1, 1));
+    let announced = s.over(1).expect_continuation_reply();
+    check!(s, (announced.remaining, announced.pairs.len()), (1, 1));
 }
 
 #[test]
@@ -358,9 +358,9 @@ fn an_rmb_that_is_agreed_on_before_the_continuations_is_in_them() {
         .send(Peer::reply_to(&LlcMessage::ConfirmRkey(own.clone())));
     s.expect_confirm(second);
     s.expect_established(second);
-    let told = s.peer_asks_continuations(1, 3, &[1, 2]);
-    check!(s, told.len(), 2);
-    check!(s, told[1].reference, own.rtoken.rkey);
+    let announced = s.peer_asks_continuations(1, 3, &[1, 2]);
+    check!(s, announced.len(), 2);
+    check!(s, announced[1].reference, own.rtoken.rkey);
     confirm_third(&mut s);
     s.expect_silence();
     s.break_link(1);

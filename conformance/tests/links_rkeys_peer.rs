@@ -31,7 +31,7 @@ fn announce_moved(s: &mut Script, rmb: u32) -> RkeyFlags {
     s.over(1).expect_confirm_rkey_reply().flags
 }
 
-/// Where such a message says that the RMB is on link 2.
+/// The RToken in such a message of the RMB on link 2.
 fn moved(rmb: u32) -> RToken {
     let RToken { rkey, address } = Peer::rtoken_on(2, rmb);
     let address = address + 0x8000_0000;
@@ -188,7 +188,7 @@ fn joins_beside(s: &mut Script) -> (ConnId, AlertToken) {
 }
 
 #[test]
-fn rmbs_with_one_key_are_told_apart_by_their_addresses() {
+fn rmbs_with_one_key_are_distinguished_by_their_addresses() {
     //= CASE-D26 test
     //= RMB-008 test
     //= RMB-012 test
@@ -466,7 +466,7 @@ fn an_rmb_that_no_link_reaches_is_forgotten_with_its_last_connection() {
     // The connection still reads. Then it closes, and awaits the peer's close.
     s.on(conn, |c, now| c.shutdown(now, Shutdown::Both));
     s.skip();
-    // The peer withdraws the other RMB, which is in use: which ones are is looked through.
+    // The peer withdraws the other RMB, which is in use: which ones are is searched.
     s.over(3).send(Peer::delete_rkey_on(3, &[1]));
     s.over(3).expect_delete_rkey_reply();
     check!(s, s.endpoint.usage().remote_rmbs, 0);

@@ -7,7 +7,7 @@ use smc_proto::time::Duration;
 use smc_proto::wire::llc::{LlcMessage, RkeyFlags};
 
 #[test]
-fn an_rmb_is_withdrawn_by_its_key_on_the_link_that_carries_the_word() {
+fn an_rmb_is_withdrawn_by_its_key_on_the_link_that_carries_the_message() {
     //= LLC-070 test
     //= LLC-071 test
     //= LLC-073 test
@@ -52,7 +52,7 @@ fn an_own_rmb_is_withdrawn_over_another_link_if_its_own_is_gone() {
     s.skip();
     s.pass(Duration::from_secs(60), &[2]);
     let request = LlcMessage::DeleteRkey(s.over(2).expect_delete_rkey());
-    // The send buffer needed no word.
+    // The send buffer needed no message.
     check!(s, s.endpoint.usage().buffers, 1);
     s.over(2)
         .send(Peer::rkey_reply(&request, RkeyFlags::NEGATIVE));

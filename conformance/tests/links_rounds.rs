@@ -1,4 +1,4 @@
-//! ADD LINK CONTINUATION: every RMB of each side is told of once (RFC 7609 A.3.3, C.7.1).
+//! ADD LINK CONTINUATION: every RMB of each side is announced once (RFC 7609 A.3.3, C.7.1).
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn settings(mine: u32, conns: u32) -> Script {
     Script::with(|config| config.elements_per_rmb = conns.div_ceil(mine) as u8)
 }
 
-fn told(theirs: u32) -> Vec<u32> {
+fn announced(theirs: u32) -> Vec<u32> {
     (1..=theirs).collect()
 }
 
@@ -51,7 +51,7 @@ fn server(mine: u32, theirs: u32) -> Group {
         conns.push(conn);
         own.insert(accept.rtoken.rkey.0);
     }
-    let theirs = told(theirs);
+    let theirs = announced(theirs);
     Group {
         s,
         conns,
@@ -83,7 +83,7 @@ fn client(mine: u32, theirs: u32) -> Group {
         conns.push(conn);
         own.insert(confirm.rtoken.rkey.0);
     }
-    let theirs = told(theirs);
+    let theirs = announced(theirs);
     Group {
         s,
         conns,
@@ -92,7 +92,7 @@ fn client(mine: u32, theirs: u32) -> Group {
     }
 }
 
-/// Counts by which many RMBs are told of, two at a time.
+/// Counts by which many RMBs are announced, two at a time.
 const COUNTS: [(u32, u32); 11] = [
     (1, 1),
     (1, 2),
@@ -118,7 +118,7 @@ fn note(s: &Script, message: &AddLinkContinuation, left: &mut u32, keys: &mut BT
 }
 
 #[test]
-fn a_server_tells_of_every_rmb_once_and_goes_on_until_the_client_has_too() {
+fn a_server_announces_every_rmb_once_and_goes_on_until_the_client_has_too() {
     //= LLC-033 test
     //= LLC-034 test
     //= LLC-035 test
@@ -151,7 +151,7 @@ fn a_server_tells_of_every_rmb_once_and_goes_on_until_the_client_has_too() {
 }
 
 #[test]
-fn a_client_tells_of_every_rmb_once_and_then_of_none() {
+fn a_client_announces_every_rmb_once_and_then_none() {
     //= LLC-034 test
     //= LLC-035 test
     //= LLC-036 test
@@ -167,10 +167,10 @@ fn a_client_tells_of_every_rmb_once_and_then_of_none() {
         s.over(1).send(Peer::offer(2, 2));
         check!(s, s.over(1).expect_add_link_reply().rejection, None);
         let (mut left, mut keys) = (mine, BTreeSet::new());
-        let mut tells = theirs.as_slice();
+        let mut pairs = theirs.as_slice();
         for _ in 0..mine.max(theirs.len() as u32).div_ceil(2) {
-            s.over(1).send(Peer::continuation(1, 2, tells, false));
-            tells = tells.get(2..).unwrap_or(&[]);
+            s.over(1).send(Peer::continuation(1, 2, pairs, false));
+            pairs = pairs.get(2..).unwrap_or(&[]);
             let reply = s.over(1).expect_continuation_reply();
             note(&s, &reply, &mut left, &mut keys);
         }

@@ -31,7 +31,7 @@ fn a_continuation_for_a_link_the_client_just_lost_costs_no_other_link() {
 fn a_link_that_failed_for_the_client_is_added_no_further() {
     //= LLCSER-009 test
     //= TIMER-023 test
-    // Its CONTINUATION would be waited for until the client gives up the carrier.
+    // Its CONTINUATION would be waited for until the client gives up the carrying link.
     let (mut s, _) = Script::server_adding_third();
     s.over(1).send(Peer::takes(3, 3));
     s.over(1).expect_continuation();
@@ -117,7 +117,7 @@ fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
 fn an_rmb_that_the_peer_announces_again_is_the_one_it_was() {
     //= LLC-080 test
     //= FAILOVER-021 test
-    // The answer was lost with its link, so the peer did not tell of the RMB when it
+    // The answer was lost with its link, so the peer did not announce the RMB when it
     // added the next one, but announces it once more, over that.
     let (mut s, _, _) = Script::two_link_client();
     s.over(1).send(Peer::confirm_rkey_on(1, 7, &[2]));
@@ -200,7 +200,7 @@ fn a_registration_that_cannot_be_undone_does_not_cost_the_rmb() {
     s.over(1).expect_cdc();
     s.on(conn, |c, now| c.abort(now));
     s.skip();
-    // What the peer was told of is withdrawn before it is freed.
+    // What was announced to the peer is withdrawn before it is freed.
     for _ in 0..70 {
         s.wait(Duration::from_secs(1));
         while let Some(message) = s.poll_llc() {

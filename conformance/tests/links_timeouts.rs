@@ -57,7 +57,7 @@ fn a_clients_delete_all_without_an_answer_tries_every_link() {
         let ask = s.over(link).expect_delete_link();
         check!(s, ask.flags.contains(DeleteLinkFlags::ALL), true);
         s.wait(2 * SECOND);
-        // Links that carried it in vain are reported, too; nobody waits for that.
+        // Links that carried it in vain are reported, too; that is not waited for.
         s.skip_delete_requests();
     }
     s.expect_reset(conn, CloseReason::LinksLost);

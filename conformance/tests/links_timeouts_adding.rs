@@ -144,7 +144,7 @@ fn a_client_whose_second_link_is_not_confirmed_asks_for_its_end_before_data_flow
 }
 
 #[test]
-fn such_a_client_tells_of_its_port_after_a_pause() {
+fn such_a_client_announces_its_port_after_a_pause() {
     //= TIMER-018 test
     let (mut s, conn, _) = Script::client_awaits_second();
     s.over(1).send(Peer::offer(2, 2));
@@ -169,7 +169,7 @@ fn such_a_client_tells_of_its_port_after_a_pause() {
 }
 
 #[test]
-fn such_a_client_whose_server_says_nothing_at_all_breaks_tcp() {
+fn such_a_client_whose_server_sends_nothing_at_all_breaks_tcp() {
     //= TIMER-024 test
     let (mut s, conn, _) = Script::client_awaits_second();
     s.over(1).send(Peer::offer(2, 2));

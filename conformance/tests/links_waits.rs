@@ -56,7 +56,7 @@ fn after_the_addition_the_server_has_to_answer_in_time() {
     s.wait_exactly(Duration::from_secs(2));
     s.over(1).expect_test_link();
     s.wait_exactly(Duration::from_secs(2));
-    // The link that carried the request is dead; both are told of on the other one.
+    // The link that carried the request is dead; both are reported on the other one.
     let gone = [(); 2].map(|()| s.over(3).expect_delete_link().link.0);
     check!(s, gone.contains(&1) && gone.contains(&2), true);
     s.end();
@@ -67,7 +67,7 @@ fn an_addition_that_never_ends_does_not_put_off_the_end_for_ever() {
     //= TIMER-023 test
     //= TIMER-022 test
     let mut s = client_asks_during_addition();
-    // No CONTINUATION: the new link is given up after 2 s. 2 s later its carrier is
+    // No CONTINUATION: the new link is given up after 2 s. 2 s later its carrying link is
     // tested, and given up after 2 s more.
     s.wait(Duration::from_secs(2));
     check!(s, s.over(1).expect_delete_link().link.0, 3);

@@ -101,7 +101,7 @@ fn data_starts_at_the_eye_catcher_unless_both_sides_have_none() {
             (base + 10, base)
         );
         if mine {
-            s.expect_story(&["command Alloc with eye catcher", "-> CLC Confirm"]);
+            s.expect_transcript(&["command Alloc with eye catcher", "-> CLC Confirm"]);
         }
         let rtoken = Peer::rtoken(1);
         check!(s, s.writes[0].1, rtoken.address + u64::from(base));
@@ -173,7 +173,7 @@ fn only_the_server_confirms_links() {
 }
 
 #[test]
-fn confirm_link_said_twice_is_answered_once() {
+fn confirm_link_sent_twice_is_answered_once() {
     let (mut s, conn) = Waiting::AddLink.reach();
     s.send(s.peer.confirm_link());
     s.expect_silence();
@@ -197,14 +197,14 @@ fn every_type_is_handled_ignored_or_an_error() {
         for reply in [0, 0x80] {
             let mut s = Script::client();
             s.client_first_contact();
-            let mut octets = [0; 44];
-            (octets[0], octets[1], octets[3]) = (kind, 44, reply);
+            let mut bytes = [0; 44];
+            (bytes[0], bytes[1], bytes[3]) = (kind, 44, reply);
             // One entry where a message counts its entries.
             if matches!(kind, 8 | 9) {
-                octets[4] = 1;
+                bytes[4] = 1;
             }
             let link = s.link();
-            s.send_raw(link, &octets);
+            s.send_raw(link, &bytes);
             let alive = s.endpoint.usage().groups == 1 && s.endpoint.statistics().violations == 0;
             let stray_reply = reply != 0;
             let expected = match kind {
@@ -231,9 +231,9 @@ fn every_type_at_every_length_costs_its_link_at_most() {
     for kind in 0..=255u8 {
         for have in 0..=64usize {
             let mut s = start.clone();
-            let mut octets = [0; 64];
-            (octets[0], octets[1]) = (kind, 44);
-            s.send_raw(flooded.0, &octets[..have]);
+            let mut bytes = [0; 64];
+            (bytes[0], bytes[1]) = (kind, 44);
+            s.send_raw(flooded.0, &bytes[..have]);
             if s.endpoint.last_steps() > 2_100 {
                 s.fail(format_args!("type {kind}, {have} octets"));
             }
@@ -254,15 +254,15 @@ fn every_type_at_every_length_costs_its_link_at_most() {
 }
 
 #[test]
-fn a_wrong_length_octet_is_link_down() {
+fn a_wrong_length_byte_is_link_down() {
     //= LLC-001 test
     for length in [0, 43, 45, 255] {
         let mut s = Script::client();
         let (conn, _) = s.client_first_contact();
-        let mut octets = Peer::test_link(1, false).emit();
-        octets[1] = length;
+        let mut bytes = Peer::test_link(1, false).emit();
+        bytes[1] = length;
         let link = s.link();
-        s.send_raw(link, &octets);
+        s.send_raw(link, &bytes);
         s.expect_reset(conn, CloseReason::LinksLost);
         s.end();
     }
@@ -275,10 +275,10 @@ fn short_messages_are_link_down() {
         for kind in [7, 0xfe] {
             let mut s = Script::client();
             let (conn, _) = s.client_first_contact();
-            let mut octets = [0; 44];
-            (octets[0], octets[1]) = (kind, 44);
+            let mut bytes = [0; 44];
+            (bytes[0], bytes[1]) = (kind, 44);
             let link = s.link();
-            s.send_raw(link, &octets[..length]);
+            s.send_raw(link, &bytes[..length]);
             s.expect_reset(conn, CloseReason::LinksLost);
             s.end();
         }

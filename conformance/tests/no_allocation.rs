@@ -80,7 +80,7 @@ fn data_flows_without_allocation() {
     let mut pair = Pair::new(4);
     let (a, b) = pair.open();
     let data = vec![7u8; 64 << 10];
-    let mut octets = vec![0u8; 64 << 10];
+    let mut bytes = vec![0u8; 64 << 10];
     let (n, received) = allocations(|| {
         let now = pair.now;
         let mut received = 0;
@@ -89,7 +89,7 @@ fn data_flows_without_allocation() {
                 pair.hosts[from].write(now, writer, &data[..size]);
                 pair.pump_data(from);
                 while pair.hosts[1 - from].endpoint.poll_event().is_some() {}
-                received += pair.hosts[1 - from].read(now, reader, &mut octets);
+                received += pair.hosts[1 - from].read(now, reader, &mut bytes);
                 pair.pump_data(1 - from);
                 while pair.hosts[from].endpoint.poll_event().is_some() {}
                 pair.hosts[from].endpoint.handle_timeout(now);
@@ -102,10 +102,10 @@ fn data_flows_without_allocation() {
 }
 
 #[test]
-fn smc_d_allocates_nothing_from_the_first_octet_to_the_last_dmb() {
+fn smc_d_allocates_nothing_from_the_first_byte_to_the_last_dmb() {
     let mut pair = Box::new(ism_pair::IsmPair::new());
     let data = [7; 16_000];
-    let mut octets = [0; 16_384];
+    let mut bytes = [0; 16_384];
     for maps in [true, false] {
         pair.restart(1, [maps; 2]);
         let (n, carried) = allocations(|| {
@@ -116,7 +116,7 @@ fn smc_d_allocates_nothing_from_the_first_octet_to_the_last_dmb() {
                     for (from, to) in [(0, 1), (1, 0)] {
                         pair.write(from, &data[..size], false).unwrap();
                         pair.pump().unwrap();
-                        carried += pair.read(to, &mut octets).unwrap();
+                        carried += pair.read(to, &mut bytes).unwrap();
                         pair.pump().unwrap();
                     }
                 }
@@ -207,7 +207,7 @@ impl Bare {
         let path = self.paths[0];
         let a = self.ends[0].connect(self.now, options(), &[path]).unwrap();
         let b = self.ends[1].listen(self.now, options()).unwrap();
-        self.settle(server_has_rnic);
+        self.run_until_idle(server_has_rnic);
         (a, b)
     }
 
@@ -224,14 +224,14 @@ impl Bare {
             for end in &mut self.ends {
                 end.handle_timeout(self.now);
             }
-            self.settle(true);
+            self.run_until_idle(true);
             if self.now == until {
                 return;
             }
         }
     }
 
-    fn settle(&mut self, server_has_rnic: bool) {
+    fn run_until_idle(&mut self, server_has_rnic: bool) {
         let mut message = [0; MAX_LENGTH];
         loop {
             let mut idle = true;
@@ -362,7 +362,7 @@ fn connections_and_link_groups_come_and_go_without_allocation() {
                 for (side, conn) in [(0, a), (1, b)] {
                     let mut connection = bare.ends[side].conn(conn).unwrap();
                     connection.commit(bare.now, 1000).unwrap();
-                    bare.settle(true);
+                    bare.run_until_idle(true);
                 }
             }
             // A server without RNIC, a client that gives up in the rendezvous.
@@ -373,7 +373,7 @@ fn connections_and_link_groups_come_and_go_without_allocation() {
             let left = bare.ends[1].listen(bare.now, options()).unwrap();
             bare.ends[0].conn(given_up).unwrap().abort(bare.now);
             bare.ends[1].handle_tcp(bare.now, left, TcpEvent::PeerReset);
-            bare.settle(true);
+            bare.run_until_idle(true);
             // One is aborted, the others close in order.
             for (i, (a, b)) in open.into_iter().flatten().enumerate() {
                 if i == 0 {
@@ -384,9 +384,9 @@ fn connections_and_link_groups_come_and_go_without_allocation() {
                         connection.shutdown(bare.now, Shutdown::Both);
                     }
                 }
-                bare.settle(true);
+                bare.run_until_idle(true);
             }
-            // Nobody uses the group any more.
+            // The group is not used any more.
             bare.wait(Duration::from_secs(1500));
         }
         bare.seen

@@ -31,8 +31,8 @@ fn rnic(device: DeviceId, roce: RoceVersion) -> LocalPath {
     }
 }
 
-/// What a client says first after these devices went.
-fn says_without(gone: &[DeviceId]) -> ClcMessage {
+/// The first message of a client after these devices went.
+fn first_message_without(gone: &[DeviceId]) -> ClcMessage {
     let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
     config.offers = Offers::SMCR | Offers::SMCD_V2;
     config.v2.ueids.push(Eid::user("COMMON").unwrap()).unwrap();
@@ -63,13 +63,13 @@ fn says_without(gone: &[DeviceId]) -> ClcMessage {
         let event = PathEvent::DeviceRemoved { device: *device };
         client.handle_path(NOW, event);
     }
-    let mut octets = [0; MAX_LENGTH];
-    let (_, length) = client.poll_clc(NOW, &mut octets).unwrap().unwrap();
-    ClcMessage::parse(&octets[..length]).unwrap().0
+    let mut bytes = [0; MAX_LENGTH];
+    let (_, length) = client.poll_clc(NOW, &mut bytes).unwrap().unwrap();
+    ClcMessage::parse(&bytes[..length]).unwrap().0
 }
 
 fn proposal_without(gone: &[DeviceId]) -> Proposal {
-    match says_without(gone) {
+    match first_message_without(gone) {
         ClcMessage::Proposal(proposal) => proposal,
         other => panic!("{gone:?}: {other}"),
     }
@@ -96,12 +96,12 @@ fn what_is_left_is_offered_and_nothing_else() {
 
 #[test]
 fn nothing_left_is_a_decline() {
-    let ClcMessage::Decline(decline) = says_without(&[BOTH, OLD, ISM]) else {
+    let ClcMessage::Decline(decline) = first_message_without(&[BOTH, OLD, ISM]) else {
         panic!("a Decline");
     };
     assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
     assert!(!decline.out_of_sync);
-    let ClcMessage::Decline(decline) = says_without(&[ISM, BOTH, OLD]) else {
+    let ClcMessage::Decline(decline) = first_message_without(&[ISM, BOTH, OLD]) else {
         panic!("a Decline");
     };
     assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCR_DEVICE);

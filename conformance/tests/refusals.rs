@@ -27,7 +27,7 @@ fn try_as_client(s: &mut Script) -> bool {
     let conn = s.connect();
     s.expect_proposal(conn);
     s.accept(conn, s.peer.accept(1));
-    if !s.has_said(ClcKind::Accept) && !s.has_said(ClcKind::Confirm) {
+    if !s.has_sent(ClcKind::Accept) && !s.has_sent(ClcKind::Confirm) {
         return false;
     }
     s.send(s.peer.confirm_link());
@@ -38,13 +38,13 @@ fn try_as_client(s: &mut Script) -> bool {
     true
 }
 
-/// The same as server.
+/// Tries as server.
 fn try_as_server(s: &mut Script) -> bool {
     let conn = s.listen();
     let proposal = s.peer.proposal();
     let _ = s.clc(conn, &proposal);
     s.take_proposal(conn);
-    if !s.has_said(ClcKind::Accept) && !s.has_said(ClcKind::Confirm) {
+    if !s.has_sent(ClcKind::Accept) && !s.has_sent(ClcKind::Confirm) {
         return false;
     }
     s.confirm(conn, s.peer.accept(1));
@@ -68,7 +68,7 @@ fn a_refused_command_of_the_first_contact_makes_a_decline() {
                 let mut s = Script::client();
                 s.adapter.refuse(kind, number);
                 if !play(&mut s) {
-                    s.expect_story(&["refused", "-> CLC Decline", "FellBack"]);
+                    s.expect_transcript(&["refused", "-> CLC Decline", "FellBack"]);
                     check!(s, s.endpoint.usage().groups, 0);
                 }
                 s.end();
@@ -141,7 +141,7 @@ fn an_element_that_cannot_be_cleared_is_never_used_again() {
     }
     s.skip();
     s.client_joins(3);
-    s.expect_story(&["refused: Clear", "command Alloc", "-> CLC Confirm"]);
+    s.expect_transcript(&["refused: Clear", "command Alloc", "-> CLC Confirm"]);
     s.end();
 }
 

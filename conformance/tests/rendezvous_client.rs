@@ -7,7 +7,7 @@ use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, Qpn, RmbeIndex};
 
 #[test]
-fn the_first_contact_of_a_client_is_told_in_order() {
+fn the_first_contact_of_a_client_has_this_transcript() {
     //= RENDEZVOUS-016 test
     //= RENDEZVOUS-022 test
     //= RENDEZVOUS-024 test
@@ -40,7 +40,7 @@ fn the_first_contact_of_a_client_is_told_in_order() {
         (to.qpn, to.psn, mtu),
         (accept.qpn, accept.psn, Mtu::M512)
     );
-    s.expect_story(&[
+    s.expect_transcript(&[
         "-> CLC Proposal",
         "<- CLC Accept",
         "command CreateQp",
@@ -58,7 +58,7 @@ fn the_first_contact_of_a_client_is_told_in_order() {
 }
 
 #[test]
-fn no_octet_flows_before_the_attempt_at_a_second_link_is_over() {
+fn no_byte_flows_before_the_attempt_at_a_second_link_is_over() {
     //= RENDEZVOUS-025 test
     //= RENDEZVOUS-032 test
     let mut s = Script::client();
@@ -138,7 +138,7 @@ fn a_free_element_is_used_again_without_asking() {
     s.expect_proposal(third);
     s.accept(third, s.peer.subsequent(2));
     s.expect_confirm(third);
-    s.expect_story(&["command Clear", "<- CLC Accept", "-> CLC Confirm"]);
+    s.expect_transcript(&["command Clear", "<- CLC Accept", "-> CLC Confirm"]);
     s.end();
 }
 
@@ -264,7 +264,7 @@ fn a_connection_may_join_a_group_that_only_the_server_holds_for_formed() {
     s.expect_established(first);
     s.agree_to_rmb();
     s.expect_confirm(second);
-    s.expect_story(&["CONFIRM RKEY request", "Established", "-> CLC Confirm"]);
+    s.expect_transcript(&["CONFIRM RKEY request", "Established", "-> CLC Confirm"]);
     s.end();
 }
 
@@ -282,12 +282,12 @@ fn data_that_overtakes_add_link_is_held() {
     s.send(s.peer.add_link());
     s.expect_add_link_rejection();
     check!(s, s.readable(conn), 50);
-    s.expect_story(&["ADD LINK reply", "Established", "Readable"]);
+    s.expect_transcript(&["ADD LINK reply", "Established", "Readable"]);
     s.end();
 }
 
 #[test]
-fn an_urgent_octet_that_overtakes_add_link_is_urgent_whatever_follows() {
+fn an_urgent_byte_that_overtakes_add_link_is_urgent_whatever_follows() {
     //= CDC-033 test
     let mut s = Script::client();
     let (conn, confirm) = s.client_confirms_link();
@@ -300,10 +300,10 @@ fn an_urgent_octet_that_overtakes_add_link_is_urgent_whatever_follows() {
     s.send_cdc(link, Peer::cdc(confirm.alert_token, 2, 50, 0));
     s.send(s.peer.add_link());
     s.expect_add_link_rejection();
-    // 19 octets are before it.
+    // 19 bytes are before it.
     let ahead = s.on(conn, |c, _| c.urgent().map(|(ahead, _)| ahead));
     check!(s, ahead, Some(19));
-    s.expect_story(&["ADD LINK reply", "Established", "Urgent"]);
+    s.expect_transcript(&["ADD LINK reply", "Established", "Urgent"]);
     s.end();
 }
 
@@ -318,7 +318,7 @@ fn an_older_message_that_overtakes_add_link_does_not_replace_a_newer_one() {
     s.send(s.peer.add_link());
     s.expect_add_link_rejection();
     check!(s, s.readable(conn), 50);
-    s.expect_story(&["ADD LINK reply", "Established", "Readable"]);
+    s.expect_transcript(&["ADD LINK reply", "Established", "Readable"]);
     s.end();
 }
 
@@ -330,11 +330,11 @@ fn a_confirm_has_the_layout_of_an_accept_and_the_clients_values() {
     check!(s, confirm.gid, s.paths[0].gid);
     check!(s, confirm.mac, s.paths[0].mac);
     check!(s, confirm.peer_id == s.peer.id, false);
-    let octets = Peer::octets(&ClcMessage::Confirm(confirm));
+    let bytes = Peer::octets(&ClcMessage::Confirm(confirm));
     let mut accept = Peer::octets(&ClcMessage::Accept(confirm));
-    check!(s, (accept[4], octets[4], octets.len()), (2, 3, 68));
+    check!(s, (accept[4], bytes[4], bytes.len()), (2, 3, 68));
     accept[4] = 3;
-    check!(s, octets.clone(), accept);
+    check!(s, bytes.clone(), accept);
     // RFC 7609 figure 12, from the queue pair on.
     let rtoken = confirm.rtoken;
     let expected = [
@@ -345,13 +345,13 @@ fn a_confirm_has_the_layout_of_an_accept_and_the_clients_values() {
         &[confirm.rmbe_index.0],
         &confirm.alert_token.0.to_be_bytes(),
     ];
-    check!(s, octets[16..50].to_vec(), expected.concat());
+    check!(s, bytes[16..50].to_vec(), expected.concat());
     check!(
         s,
-        octets[52..60].to_vec(),
+        bytes[52..60].to_vec(),
         rtoken.address.to_be_bytes().to_vec()
     );
-    check!(s, octets[61..64].to_vec(), confirm.psn.octets().to_vec());
+    check!(s, bytes[61..64].to_vec(), confirm.psn.octets().to_vec());
     s.give_up();
 }
 
@@ -379,12 +379,12 @@ fn the_client_may_write_as_soon_as_its_confirm_is_out() {
         s.writes.clone(),
         vec![(rtoken.rkey.0, rtoken.address, 7)]
     );
-    s.expect_story(&["-> CLC Confirm", "WRITE 7"]);
+    s.expect_transcript(&["-> CLC Confirm", "WRITE 7"]);
     s.end();
 }
 
 #[test]
-fn a_client_of_a_full_table_is_told_so() {
+fn a_client_of_a_full_table_gets_an_error() {
     //= CASE-B09 test
     let mut s = Script::client();
     for _ in 0..300 {

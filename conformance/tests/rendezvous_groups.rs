@@ -134,7 +134,7 @@ fn a_freed_element_is_cleared_and_used_again_without_asking() {
     s.skip();
     let conn = s.server_wants_rmb();
     s.expect_accept(conn);
-    s.expect_story(&["command Clear", "<- CLC Proposal", "-> CLC Accept"]);
+    s.expect_transcript(&["command Clear", "<- CLC Proposal", "-> CLC Accept"]);
     s.end();
 }
 
@@ -161,7 +161,7 @@ fn a_client_is_known_by_each_port_that_a_link_leads_to() {
 }
 
 #[test]
-fn a_client_is_known_by_a_port_that_it_told_of() {
+fn a_client_is_known_by_a_port_that_it_announced() {
     //= RENDEZVOUS-001 test
     //= LINK-041 test
     let mut s = Script::server();

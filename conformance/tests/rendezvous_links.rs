@@ -12,7 +12,7 @@ use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::DiagnosisCode;
 
-/// This side's link with this number, as Accept and Confirm name it.
+/// Whether a message names this side's link with this number.
 fn names(s: &Script, message: &AcceptConfirm, number: u8) -> bool {
     s.link_of(message.qpn) == Some(s.link_no(number))
 }
@@ -139,7 +139,7 @@ fn a_server_that_withdraws_the_rmb_it_gave_gets_a_decline() {
 }
 
 #[test]
-fn a_rendezvous_whose_group_ends_says_so_at_once() {
+fn a_rendezvous_whose_group_ends_reports_it_at_once() {
     //= CASE-D19 test
     //= CLC-054 test
     //= CLC-047 test
@@ -171,7 +171,7 @@ fn confirm_over(s: &Script, link: u8, rmb: u32) -> AcceptConfirm {
 }
 
 /// A server that waits for a Confirm while a link is deleted; the client announced
-/// its RMB 2 on both links. `first` tells whether the Accept came before the end of
+/// its RMB 2 on both links. `first`: whether the Accept came before the end of
 /// the link.
 fn server_loses_link(gone: u8, first: bool) -> (Script, ConnId) {
     let (mut s, _, _) = Script::two_link_server();
@@ -270,7 +270,7 @@ fn what_was_kept_of_a_link_is_not_taken_for_the_one_in_its_place() {
     // The other connection moves first.
     while s.expect_cdc().1.connection_flags != ConnectionFlags::ABNORMAL_CLOSE {}
     check!(s, s.expect_tcp(), (conn, TcpCommand::Reset));
-    // The peer says nothing, to it or to the group.
+    // The peer sends nothing, to it or to the group.
     s.wait(Duration::from_secs(5));
     let reason = CloseReason::LinksLost;
     check!(

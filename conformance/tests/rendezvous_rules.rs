@@ -1,4 +1,4 @@
-//! Who may say what, and when, before SMC carries a connection (RFC 7609 3.1, 3.5.1,
+//! Which side may send what, and when, before SMC carries a connection (RFC 7609 3.1, 3.5.1,
 //! 3.5.2, C.1 to C.3).
 
 use conformance::check;
@@ -11,9 +11,9 @@ use smc_proto::id::ConnId;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::types::{DiagnosisCode, PeerId, Qpn};
 
-/// The TCP connection is reset, and no CLC message was said before.
+/// The TCP connection is reset, and no CLC message was sent before.
 #[track_caller]
-fn expect_reset_without_a_word(s: &mut Script, conn: ConnId) {
+fn expect_reset_without_a_message(s: &mut Script, conn: ConnId) {
     check!(s, s.poll_clc(), None);
     check!(s, s.expect_tcp(), (conn, TcpCommand::Reset));
 }
@@ -56,7 +56,7 @@ fn without_the_option_a_connection_is_plain_tcp_though_a_group_lives() {
 }
 
 #[test]
-fn until_the_rendezvous_is_over_nobody_writes_or_reads() {
+fn until_the_rendezvous_is_over_no_side_writes_or_reads() {
     //= CASE-B07 test
     //= TCPOPT-009 test
     for waiting in Waiting::ALL {
@@ -70,7 +70,7 @@ fn until_the_rendezvous_is_over_nobody_writes_or_reads() {
 }
 
 #[test]
-fn a_server_says_nothing_before_the_proposal() {
+fn a_server_sends_nothing_before_the_proposal() {
     //= CLC-020 test
     let mut s = Script::server();
     let conn = s.listen();
@@ -90,10 +90,10 @@ fn a_decline_over_rdma_is_no_decline() {
     for waiting in Waiting::FOR_LLC {
         let (mut s, conn) = waiting.reach();
         let link = s.link();
-        let mut octets = Peer::octets(&s.peer.decline());
-        octets.resize(44, 0);
-        s.send_raw(link, &octets);
-        // It is an LLC message that nobody knows: the link is down.
+        let mut bytes = Peer::octets(&s.peer.decline());
+        bytes.resize(44, 0);
+        s.send_raw(link, &bytes);
+        // It is an LLC message of unknown type: the link is down.
         match s.poll_clc() {
             Some(_) => {
                 s.expect_fallback(conn, DiagnosisCode::LINK_READY);
@@ -154,7 +154,7 @@ fn behind_its_subsequent_confirm_a_client_does_not_decline() {
     let reason = CloseReason::LinksLost;
     let events = s.take_events();
     check!(s, events.contains(&Event::Closed { conn, reason }), true);
-    s.expect_story(&["-> CLC Confirm", &format!("{conn} TCP Reset")]);
+    s.expect_transcript(&["-> CLC Confirm", &format!("{conn} TCP Reset")]);
     s.end();
 }
 
@@ -167,7 +167,7 @@ fn behind_its_rejection_of_the_second_link_a_client_does_not_decline() {
     s.send(s.peer.add_link());
     s.expect_add_link_rejection();
     s.break_link(1);
-    expect_reset_without_a_word(&mut s, conn);
+    expect_reset_without_a_message(&mut s, conn);
     s.end();
 }
 
@@ -188,7 +188,7 @@ fn behind_its_acceptance_of_the_second_link_a_client_does_not_decline() {
             s.over(2).send(Peer::asks(2, 2));
         }
         s.break_link(1);
-        expect_reset_without_a_word(&mut s, conn);
+        expect_reset_without_a_message(&mut s, conn);
         s.release();
         s.end();
     }

@@ -42,7 +42,7 @@ fn a_confirm_is_taken_with_and_without_the_bit_that_is_reserved_in_it() {
 }
 
 #[test]
-fn the_first_contact_of_a_server_is_told_in_order() {
+fn the_first_contact_of_a_server_has_this_transcript() {
     //= RENDEZVOUS-009 test
     //= RENDEZVOUS-020 test
     //= RENDEZVOUS-021 test
@@ -78,7 +78,7 @@ fn the_first_contact_of_a_server_is_told_in_order() {
         (confirm.qpn, confirm.psn, Mtu::M1024)
     );
     check!(s, s.adapter.queue_pairs(), 1);
-    s.expect_story(&[
+    s.expect_transcript(&[
         "<- CLC Proposal",
         "command CreateQp",
         "command Register",

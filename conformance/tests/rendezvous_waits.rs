@@ -2,7 +2,7 @@
 
 use conformance::check;
 use conformance::script::Script;
-use conformance::smcd::hand::{HEAD, Hand, Manner};
+use conformance::smcd::hand::{HEAD, Hand, Mode};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::Config;
 use smc_proto::id::ConnId;
@@ -72,7 +72,7 @@ fn a_decline_that_tcp_does_not_take_yet_holds_no_buffers() {
 /// The last message, which must be a Decline of SMC-D's only connection.
 #[track_caller]
 fn declined(hand: &Hand, conn: ConnId) -> DiagnosisCode {
-    match hand.said.back() {
+    match hand.sent_clc.back() {
         Some((of, ClcMessage::Decline(decline))) if *of == conn => {
             assert!(!decline.out_of_sync);
             decline.diagnosis
@@ -86,15 +86,15 @@ fn a_device_that_registers_no_dmb_in_time_makes_a_decline() {
     let config = Config::new(PeerId::new(1, Mac([2; 6])));
     let wait = config.timeouts.control_command;
     assert!(wait < config.timeouts.rendezvous);
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let conn = hand.connect();
-        hand.said.clear();
+        hand.sent_clc.clear();
         hand.hold = true;
         let accept = hand.half(true, 0xa);
         hand.clc(conn, &ClcMessage::SmcdAccept(accept));
         hand.wait(wait - Duration::from_millis(1));
-        assert!(hand.said.is_empty(), "{manner:?}: {:?}", hand.said);
+        assert!(hand.sent_clc.is_empty(), "{mode:?}: {:?}", hand.sent_clc);
         hand.wait(Duration::from_millis(1));
         assert_eq!(declined(&hand, conn), DiagnosisCode::REGISTER_BUFFER);
         hand.end();
@@ -102,7 +102,7 @@ fn a_device_that_registers_no_dmb_in_time_makes_a_decline() {
 }
 
 fn accepted(hand: &mut Hand) -> Option<(ConnId, SmcdAcceptConfirm)> {
-    match hand.said.pop_front()? {
+    match hand.sent_clc.pop_front()? {
         (conn, ClcMessage::SmcdAccept(accept)) => Some((conn, accept)),
         other => panic!("an Accept, not {other:?}"),
     }
@@ -110,13 +110,13 @@ fn accepted(hand: &mut Hand) -> Option<(ConnId, SmcdAcceptConfirm)> {
 
 #[test]
 fn a_server_that_waits_for_a_group_of_smc_d_joins_it() {
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let first = hand.accepts();
         let (conn, accept) = accepted(&mut hand).expect("the first Accept");
         assert!(conn == first && accept.first_contact);
         let second = hand.accepts();
-        assert!(hand.said.is_empty(), "{manner:?}: {:?}", hand.said);
+        assert!(hand.sent_clc.is_empty(), "{mode:?}: {:?}", hand.sent_clc);
         let confirm = hand.half(true, 0xa);
         hand.clc(first, &ClcMessage::SmcdConfirm(confirm));
         let (conn, accept) = accepted(&mut hand).expect("the second Accept");
@@ -129,8 +129,8 @@ fn a_server_that_waits_for_a_group_of_smc_d_joins_it() {
 #[test]
 fn data_of_smc_d_that_outruns_the_confirm_can_be_read_once_that_is_there() {
     //= CDC-033 test
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let conn = hand.accepts();
         let cdc = CdcIsm {
             producer: Cursor { wrap: 0, count: 7 },
@@ -144,7 +144,7 @@ fn data_of_smc_d_that_outruns_the_confirm_can_be_read_once_that_is_there() {
         let confirm = hand.half(true, 0xa);
         hand.clc(conn, &ClcMessage::SmcdConfirm(confirm));
         assert!(hand.is_established(conn), "{:?}", hand.events);
-        assert_eq!(hand.readable(conn), Some(7), "{manner:?}");
+        assert_eq!(hand.readable(conn), Some(7), "{mode:?}");
         hand.end();
     }
 }

@@ -16,7 +16,7 @@ const TWO_LINKS: &str = "linux612-v1-twolinks.pcap.gz";
 const ONE_LINK_V2: &str = "linux612-v2-onelink.pcap.gz";
 const TWO_LINKS_V2: &str = "linux612-v2-twolinks.pcap.gz";
 
-/// Application and octets from client to server and back, of each connection.
+/// Application and bytes from client to server and back, of each connection.
 const ONE_LINK_CONNECTIONS: [(char, u64, u64); 10] = [
     ('e', 114_420, 114_419),
     ('e', 114_420, 114_419),
@@ -30,7 +30,8 @@ const ONE_LINK_CONNECTIONS: [(char, u64, u64); 10] = [
     ('s', 301, 4),
 ];
 
-/// The same. The third one is there while the second is, and on the second link.
+/// Connections of the capture with two links. The third one is there while the second is,
+/// and on the second link.
 const TWO_LINKS_CONNECTIONS: [(char, u64, u64); 9] = [
     ('e', 114_420, 114_419),
     ('s', 90_001, 4),
@@ -121,9 +122,9 @@ fn check_counts(expected: &Expected, setup: &Setup, report: &Report) {
     if setup.rmbs == Rmbs::Kept {
         (counts.llc_fed, counts.llc_equal) = expected.llc_kept;
     }
-    counts.llc_fed += u32::from(echo_is_heard(expected));
-    // Every captured CDC message has one of ours in its place, or told only of
-    // octets that ours had told of before.
+    counts.llc_fed += u32::from(echo_is_received(expected));
+    // Every captured CDC message has one of ours in its place, or announced only
+    // bytes that ours had announced before.
     if setup.reader == Reader::Prompt {
         counts.cdc_without = report.counts.cdc_without;
         counts.cdc_more = report.counts.cdc_more;
@@ -142,9 +143,9 @@ fn check_counts(expected: &Expected, setup: &Setup, report: &Report) {
     assert_eq!(statistics.first_contacts, 1);
 }
 
-/// The client says itself that the group ends, once our server said so: our link is there
-/// to hear it, of a group without connections.
-fn echo_is_heard(expected: &Expected) -> bool {
+/// The client announces itself that the group ends, once our server did so: our link is there
+/// to receive it, of a group without connections.
+fn echo_is_received(expected: &Expected) -> bool {
     matches!(expected.capture, ONE_LINK | ONE_LINK_V2 | TWO_LINKS_V2)
         && expected.ours == End::Server
 }
@@ -157,7 +158,7 @@ fn check_deviations(expected: &Expected, setup: &Setup, report: &Report) {
         .collect();
     let kept = found.remove(&Deviation::RmbKept).unwrap_or(0);
     let mut wanted: BTreeMap<_, _> = expected.deviations.iter().copied().collect();
-    if echo_is_heard(expected) {
+    if echo_is_received(expected) {
         wanted.remove(&Deviation::AfterEnd);
     }
     if setup.rmbs == Rmbs::Kept {
@@ -499,16 +500,16 @@ fn same_with(capture: &str, ours: End, settings: &[fn(&mut Config)]) {
 /// The answer of a Linux client to the end of the group is there before the
 /// completion of our SEND.
 #[test]
-fn the_server_says_once_that_the_group_ends() {
+fn the_server_announces_the_end_of_the_group_once() {
     let setup = Setup {
         completions: Completions::Late,
         ..Setup::new(End::Server)
     };
     let report = run(ONE_LINK, setup).unwrap_or_else(|failure| panic!("{failure}"));
-    let said = report
+    let lines = report
         .transcript
         .iter()
         .filter(|line| line.contains("ours     on link 1: LLC DELETE LINK request all"))
         .count();
-    assert_eq!(said, 1);
+    assert_eq!(lines, 1);
 }

@@ -24,7 +24,7 @@ const NOW: Instant = Instant::from_nanos(1);
 /// Peer ID, GID and MAC of a Proposal.
 const IDENTITY: std::ops::Range<usize> = 8..38;
 
-/// What was said: octets, and what they are.
+/// A captured message: bytes, and what they are.
 struct Captured {
     proposal: (Vec<u8>, Proposal),
     decline: (Vec<u8>, Decline),
@@ -41,10 +41,10 @@ fn captured() -> Captured {
     for item in items.into_iter().filter(|item| !item.retransmission) {
         match item.content {
             Content::Clc(ClcMessage::Proposal(message)) => {
-                assert!(proposal.replace((item.octets, message)).is_none());
+                assert!(proposal.replace((item.bytes, message)).is_none());
             }
             Content::Clc(ClcMessage::Decline(message)) => {
-                assert!(decline.replace((item.octets, message)).is_none());
+                assert!(decline.replace((item.bytes, message)).is_none());
             }
             Content::Clc(other) => panic!("{other}"),
             _ => {}
@@ -81,10 +81,10 @@ fn path(gid: Gid, mac: Mac) -> LocalPath {
     }
 }
 
-fn says(ours: &mut Endpoint<Owned>) -> Vec<u8> {
-    let mut octets = [0; MAX_LENGTH];
-    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
-    octets[..length].to_vec()
+fn poll_clc(ours: &mut Endpoint<Owned>) -> Vec<u8> {
+    let mut bytes = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut bytes).unwrap().expect("a message");
+    bytes[..length].to_vec()
 }
 
 /// The connection is TCP's, and nothing else is left of it.
@@ -101,24 +101,24 @@ fn assert_on_tcp(ours: &mut Endpoint<Owned>, conn: ConnId, why: FallbackReason) 
 fn our_server_declines_the_client_of_the_capture_alike() {
     //= V2-074 test
     let captured = captured();
-    let (octets, proposal) = &captured.proposal;
-    let (said, decline) = &captured.decline;
+    let (bytes, proposal) = &captured.proposal;
+    let (captured_bytes, decline) = &captured.decline;
     let offer = proposal.v2_offer.as_ref().expect("an offer of version 2");
     let other = Eid::user("ANOTHER.UEID").unwrap();
     assert!(!offer.eids.contains(&other));
     let mut ours = endpoint(decline.peer_id, other);
     let options = ConnOptions::new(Subnets::default());
     let conn = ours.listen(NOW, options).unwrap();
-    let taken = ours.handle_clc(NOW, conn, octets);
-    let (len, next) = (octets.len(), Next::Clc);
+    let taken = ours.handle_clc(NOW, conn, bytes);
+    let (len, next) = (bytes.len(), Next::Clc);
     assert_eq!(taken, Ok(ClcProgress::Consumed { len, next }));
     assert_eq!(ours.poll_event(), Some(Event::Proposed { conn }));
     let paths = [path(Gid::default(), Mac::default())];
     ours.accept(NOW, conn, &paths).unwrap();
-    let ours_said = says(&mut ours);
-    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
-    assert_eq!(show(&ours_said), show(said));
-    assert_eq!(&ours_said, said);
+    let ours_sent = poll_clc(&mut ours);
+    let show = |bytes: &[u8]| ClcMessage::parse(bytes).unwrap().0.to_string();
+    assert_eq!(show(&ours_sent), show(captured_bytes));
+    assert_eq!(&ours_sent, captured_bytes);
     let why = FallbackReason {
         code: decline.diagnosis,
         peer_diagnosis: None,
@@ -130,24 +130,24 @@ fn our_server_declines_the_client_of_the_capture_alike() {
 fn our_client_is_declined_by_the_server_of_the_capture() {
     //= V2-074 test
     let captured = captured();
-    let (octets, proposal) = &captured.proposal;
-    let (said, decline) = &captured.decline;
+    let (bytes, proposal) = &captured.proposal;
+    let (captured_bytes, decline) = &captured.decline;
     let offer = proposal.v2_offer.as_ref().expect("an offer of version 2");
     let mut ours = endpoint(proposal.peer_id, offer.eids[0]);
     let paths = [path(offer.gid, proposal.mac)];
     let options = ConnOptions::new(Subnets::default());
     let conn = ours.connect(NOW, options, &paths).unwrap();
     // Linux leaves its identity out of a Proposal of version 2 alone (V2-023).
-    let mut ours_said = says(&mut ours);
-    ours_said[IDENTITY].copy_from_slice(&octets[IDENTITY]);
-    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
-    assert_eq!(show(&ours_said), show(octets));
-    assert_eq!(&ours_said, octets);
-    // Behind the Decline the octets of the application begin.
-    let mut stream = said.clone();
+    let mut ours_sent = poll_clc(&mut ours);
+    ours_sent[IDENTITY].copy_from_slice(&bytes[IDENTITY]);
+    let show = |bytes: &[u8]| ClcMessage::parse(bytes).unwrap().0.to_string();
+    assert_eq!(show(&ours_sent), show(bytes));
+    assert_eq!(&ours_sent, bytes);
+    // Behind the Decline the bytes of the application begin.
+    let mut stream = captured_bytes.clone();
     stream.extend_from_slice(b"s");
     let taken = ours.handle_clc(NOW, conn, &stream);
-    let len = said.len();
+    let len = captured_bytes.len();
     assert!(
         matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
         "{taken:?}"

@@ -23,7 +23,7 @@ const CAPTURE: &str = concat!(
 );
 const DEVICE: DeviceId = DeviceId(3);
 const NOW: Instant = Instant::from_nanos(1);
-/// Four octets of Accept and Confirm that are the sender's own affair.
+/// Four bytes of Accept and Confirm that are the sender's own affair.
 const LINK_ID: std::ops::Range<usize> = 28..32;
 
 /// The rendezvous of one connection.
@@ -44,12 +44,12 @@ fn captured() -> Vec<Rendezvous> {
     let (mut proposal, mut accept) = (Vec::new(), None);
     for item in items.into_iter().filter(|item| !item.retransmission) {
         match item.content {
-            Content::Clc(ClcMessage::Proposal(_)) => proposal = item.octets,
-            Content::Clc(ClcMessage::SmcdAccept(message)) => accept = Some((item.octets, message)),
+            Content::Clc(ClcMessage::Proposal(_)) => proposal = item.bytes,
+            Content::Clc(ClcMessage::SmcdAccept(message)) => accept = Some((item.bytes, message)),
             Content::Clc(ClcMessage::SmcdConfirm(message)) => all.push(Rendezvous {
                 proposal: std::mem::take(&mut proposal),
                 accept: accept.take().expect("an Accept before the Confirm"),
-                confirm: (item.octets, message),
+                confirm: (item.bytes, message),
             }),
             _ => {}
         }
@@ -76,10 +76,10 @@ fn path(gid: IsmGid) -> IsmPath {
     }
 }
 
-fn feed(ours: &mut Endpoint<Owned>, conn: ConnId, octets: &[u8]) -> Next {
-    match ours.handle_clc(NOW, conn, octets) {
+fn feed(ours: &mut Endpoint<Owned>, conn: ConnId, bytes: &[u8]) -> Next {
+    match ours.handle_clc(NOW, conn, bytes) {
         Ok(ClcProgress::Consumed { len, next }) => {
-            assert_eq!(len, octets.len());
+            assert_eq!(len, bytes.len());
             next
         }
         other => panic!("{other:?}"),
@@ -120,15 +120,15 @@ fn serve(ours: &mut Endpoint<Owned>, own: DmbToken, theirs: &SmcdAcceptConfirm) 
     bound
 }
 
-/// What we say next, which must be what was captured but for the link ID.
+/// Compares our next message, which must be what was captured but for the link ID.
 fn compare(ours: &mut Endpoint<Owned>, captured: &[u8]) {
-    let mut octets = [0; MAX_LENGTH];
-    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
-    let mut said = octets[..length].to_vec();
-    said[LINK_ID].copy_from_slice(&captured[LINK_ID]);
-    let show = |octets: &[u8]| ClcMessage::parse(octets).unwrap().0.to_string();
-    assert_eq!(show(&said), show(captured));
-    assert_eq!(said, captured);
+    let mut bytes = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut bytes).unwrap().expect("a message");
+    let mut sent = bytes[..length].to_vec();
+    sent[LINK_ID].copy_from_slice(&captured[LINK_ID]);
+    let show = |bytes: &[u8]| ClcMessage::parse(bytes).unwrap().0.to_string();
+    assert_eq!(show(&sent), show(captured));
+    assert_eq!(sent, captured);
 }
 
 fn established(ours: &mut Endpoint<Owned>, conn: ConnId, new: bool) {
@@ -202,7 +202,7 @@ fn our_client_is_served_by_the_server_of_the_capture() {
     assert_eq!(ours.usage().groups, 1);
 }
 
-/// Whether these octets are a random UUID (RFC 9562: version 4 in octet 6, variant in 8).
+/// Whether these bytes are a random UUID (RFC 9562: version 4 in byte 6, variant in 8).
 fn is_random_uuid(first: [u8; 8], second: [u8; 8]) -> bool {
     first[6] >> 4 == 4 && second[0] >> 6 == 2
 }
@@ -230,14 +230,14 @@ fn the_halves_of_a_kernels_uuid_are_two_numbers_in_network_order() {
             device.gid.to_be_bytes(),
             device.gid_ext.to_be_bytes()
         ));
-        // One kernel: Accept and Confirm name the same device, in the same order of octets.
+        // One kernel: Accept and Confirm name the same device, in the same order of bytes.
         assert_eq!(one.accept.1.device(), device);
         assert_eq!(one.confirm.1.device(), device);
         let halves = [device.gid, device.gid_ext].map(u64::to_be_bytes);
-        for octets in [&one.proposal, &one.accept.0, &one.confirm.0] {
+        for bytes in [&one.proposal, &one.accept.0, &one.confirm.0] {
             for half in halves {
-                let found = octets.windows(8).any(|window| window == half);
-                assert!(found, "{half:02x?} in {octets:02x?}");
+                let found = bytes.windows(8).any(|window| window == half);
+                assert!(found, "{half:02x?} in {bytes:02x?}");
             }
         }
     }
@@ -265,11 +265,11 @@ fn the_loopback_of_a_kernel_is_not_taken_for_our_device_with_the_same_channel() 
     };
     ours.accept(NOW, conn, paths).unwrap();
     assert!(ours.poll_ism(NOW, DEVICE).is_none());
-    let mut octets = [0; MAX_LENGTH];
-    let (_, length) = ours.poll_clc(NOW, &mut octets).unwrap().expect("a message");
-    let said = ClcMessage::parse(&octets[..length]).unwrap().0;
-    let ClcMessage::Decline(decline) = said else {
-        panic!("{said}");
+    let mut bytes = [0; MAX_LENGTH];
+    let (_, length) = ours.poll_clc(NOW, &mut bytes).unwrap().expect("a message");
+    let sent = ClcMessage::parse(&bytes[..length]).unwrap().0;
+    let ClcMessage::Decline(decline) = sent else {
+        panic!("{sent}");
     };
     assert!(!decline.out_of_sync, "{decline:?}");
     assert_eq!(ours.usage().groups, 0);

@@ -99,7 +99,7 @@ fn several_connections_share_one_rmb_if_it_has_elements() {
     let (_, accept) = s.server_accepts();
     check!(s, accept.rmbe_index.0, 1);
     check!(s, accept.rtoken == seen[0].0, false);
-    s.expect_story(&["CONFIRM RKEY request"]);
+    s.expect_transcript(&["CONFIRM RKEY request"]);
     check!(s, s.endpoint.conn(first).is_some(), true);
     s.end();
 }
@@ -163,7 +163,7 @@ fn a_refused_delete_rkey_is_only_noted() {
     let (conn, _) = s.client_joins(2);
     s.on(conn, |c, now| c.abort(now));
     s.wait(Duration::from_secs(16));
-    s.expect_story(&["DELETE RKEY request"]);
+    s.expect_transcript(&["DELETE RKEY request"]);
     let request = loop {
         match s.expect_llc() {
             request @ LlcMessage::DeleteRkey(_) => break request,
@@ -295,13 +295,13 @@ fn a_peer_may_announce_an_rmb_before_a_connection_needs_it() {
         s.writes.last().map(|w| w.0),
         Some(Peer::rtoken(8).rkey.0)
     );
-    // This side asks for no RMB that nobody needs (MAY, not used).
+    // This side asks for no RMB that is not needed (MAY, not used).
     check!(s, s.adapter.registrations().count(), 4);
     s.end();
 }
 
 #[test]
-fn an_element_that_an_accept_named_waits_for_its_rmb_if_nobody_confirmed() {
+fn an_element_that_an_accept_named_waits_for_its_rmb_without_a_confirm() {
     //= RMB-021 test
     let mut s = Script::with(|config| {
         config.elements_per_rmb = 3;

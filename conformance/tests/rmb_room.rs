@@ -126,11 +126,11 @@ fn a_spare_rmb_of_another_size_is_withdrawn_to_make_room() {
     let (mut s, members) = full_server();
     close(&mut s, members[7]);
     let conn = server_wants_large(&mut s);
-    s.expect_story(&["command Clear", "DELETE RKEY request"]);
+    s.expect_transcript(&["command Clear", "DELETE RKEY request"]);
     let request = s.expect_delete_rkey();
     s.expect_silence();
     s.send(Peer::reply_to(&LlcMessage::DeleteRkey(request)));
-    s.expect_story(&["DELETE RKEY reply", "command Free", "command Alloc"]);
+    s.expect_transcript(&["DELETE RKEY reply", "command Free", "command Alloc"]);
     accepts_large(&mut s, conn);
     s.confirm(conn, s.peer.subsequent(8));
     s.expect_established(conn);
@@ -179,7 +179,7 @@ fn those_who_wait_for_room_get_it_one_after_the_other() {
         close(&mut s, *member);
     }
     let conns = [(); 4].map(|()| server_wants_large(&mut s));
-    // One leaves while it waits, and holds up nobody.
+    // One leaves while it waits, and holds up no other.
     s.tcp(conns[1], smc_proto::endpoint::TcpEvent::PeerReset);
     s.take_events();
     let mut withdrawn = 0;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use conformance::scripts::{
-    self, Act, Direct, Outcome, Problem, Step, Story, play, script, shape, write_capture,
+    self, Act, Direct, Outcome, ParsedScript, Problem, Step, play, script, shape, write_capture,
 };
 
-/// As many as there have to be.
+/// Number of scripts that there have to be.
 const LEAST: usize = 300;
 /// Most scripts that may differ in values alone.
 const MOST_OF_A_SHAPE: usize = 8;
@@ -18,9 +18,9 @@ fn all() -> Vec<(String, PathBuf)> {
     scripts::all(&scripts::folder()).expect("the folder of scripts")
 }
 
-fn stories() -> Vec<Story> {
+fn parsed() -> Vec<ParsedScript> {
     let read = |(name, path): (String, PathBuf)| match script(&name, &path) {
-        Ok(story) => story,
+        Ok(script) => script,
         Err(unclear) => panic!("{unclear}"),
     };
     all().into_iter().map(read).collect()
@@ -32,19 +32,19 @@ fn captured(outcome: &Outcome) -> PathBuf {
 }
 
 #[test]
-fn the_engine_does_what_every_script_says() {
+fn the_engine_follows_every_script() {
     let outcomes: Vec<Outcome> = all()
         .iter()
         .map(|(name, path)| scripts::run(name, path))
         .collect();
-    let mut told = String::new();
+    let mut problems = String::new();
     for outcome in &outcomes {
         if let Some(problem) = &outcome.problem {
             let capture = captured(outcome);
-            told += &format!("{problem}\ncapture: {}\n\n", capture.display());
+            problems += &format!("{problem}\ncapture: {}\n\n", capture.display());
         }
     }
-    assert!(told.is_empty(), "{told}");
+    assert!(problems.is_empty(), "{problems}");
     assert!(outcomes.len() >= LEAST, "{} scripts", outcomes.len());
 }
 
@@ -52,10 +52,10 @@ fn the_engine_does_what_every_script_says() {
 fn no_two_scripts_have_the_same_messages() {
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut shapes: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for story in stories() {
-        let same = known.entry(scripts::messages(&story)).or_default();
-        same.push(story.name.clone());
-        shapes.entry(shape(&story)).or_default().push(story.name);
+    for script in parsed() {
+        let same = known.entry(scripts::messages(&script)).or_default();
+        same.push(script.name.clone());
+        shapes.entry(shape(&script)).or_default().push(script.name);
     }
     let same: Vec<_> = known.values().filter(|same| same.len() > 1).collect();
     assert!(same.is_empty(), "the same messages: {same:#?}");
@@ -67,31 +67,31 @@ fn no_two_scripts_have_the_same_messages() {
 }
 
 #[test]
-fn every_script_tells_its_story_in_sentences() {
-    for story in stories() {
-        let (name, sentence) = (&story.name, &story.sentence);
+fn every_script_names_its_subject_in_sentences() {
+    for script in parsed() {
+        let (name, sentence) = (&script.name, &script.sentence);
         let well = sentence.ends_with(['.', '?']) && sentence.len() > 20;
         assert!(well, "{name}: {sentence}");
         // A test proves a few things at most.
-        assert!(story.cites.len() <= 6, "{name}: {:?}", story.cites);
+        assert!(script.cites.len() <= 6, "{name}: {:?}", script.cites);
     }
 }
 
 /// Without its last message of the engine a script must fail: something is left over.
 #[test]
-fn a_script_that_asks_for_less_than_the_engine_says_fails() {
+fn a_script_that_asks_for_less_than_the_engine_sends_fails() {
     let (mut tried, mut passed) = (0, Vec::new());
-    for mut story in stories() {
-        // (What is due later does not come if nobody waits for it.)
+    for mut script in parsed() {
+        // (What is due later does not come if it is not waited for.)
         let at_once = |step: &Step| step.when.is_none() && matches!(step.act, Act::Engine(..));
-        let Some(at) = story.steps.iter().rposition(at_once) else {
+        let Some(at) = script.steps.iter().rposition(at_once) else {
             continue;
         };
-        story.steps.remove(at);
-        let mut bench = Direct::new(&story.setup).expect("it was understood before");
-        let played = play(&story, &mut bench);
+        script.steps.remove(at);
+        let mut bench = Direct::new(&script.setup).expect("it was understood before");
+        let played = play(&script, &mut bench);
         if played.failure.is_none() {
-            passed.push(story.name);
+            passed.push(script.name);
         }
         tried += 1;
     }
@@ -99,14 +99,14 @@ fn a_script_that_asks_for_less_than_the_engine_says_fails() {
     assert!(tried > LEAST / 2, "{tried} scripts");
 }
 
-/// Plays lines behind those that bring a server up, and tells how they fail.
-fn told(lines: &str) -> String {
+/// Plays lines behind those that bring a server up, and returns how they fail.
+fn failure_of(lines: &str) -> String {
     // Each run of the tests, and each script, has a folder of its own.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder = format!("told-{}-{next}", std::process::id());
+    let folder = format!("failing-{}-{next}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-    let (lib, chapter) = (folder.join("lib"), folder.join("told"));
+    let (lib, chapter) = (folder.join("lib"), folder.join("failing"));
     for folder in [&lib, &chapter] {
         fs::create_dir_all(folder).expect("a folder");
     }
@@ -115,8 +115,8 @@ fn told(lines: &str) -> String {
         fs::copy(from, lib.join(format!("{name}.smc"))).expect("a copy");
     }
     let path = chapter.join("x.smc");
-    fs::write(&path, format!("# A story.\ninclude server_up\n{lines}")).expect("a file");
-    let problem = scripts::run("told/x", &path).problem;
+    fs::write(&path, format!("# A script.\ninclude server_up\n{lines}")).expect("a file");
+    let problem = scripts::run("failing/x", &path).problem;
     fs::remove_dir_all(&folder).expect("the folder");
     match problem {
         None => "passed".to_owned(),
@@ -126,7 +126,7 @@ fn told(lines: &str) -> String {
 }
 
 #[test]
-fn a_failure_tells_what_was_expected_and_what_came() {
+fn a_failure_names_what_was_expected_and_what_came() {
     for (lines, expected) in [
         (
             "app > write \"a\"\nengine > WRITE at=0 \"a\"\nengine > CDC prod=0:1",
@@ -169,15 +169,18 @@ fn a_failure_tells_what_was_expected_and_what_came() {
             "peer > LLC ConfirmRkey link1=256",
             "8 bits for link1, not 256",
         ),
-        ("peer@3 > LLC TestLink", "the engine has told of no link 3"),
+        (
+            "peer@3 > LLC TestLink",
+            "the engine has announced no link 3",
+        ),
     ] {
-        let found = told(lines);
+        let found = failure_of(lines);
         assert!(found.contains(expected), "{lines}\n{found}");
     }
 }
 
 #[test]
-fn a_run_is_told_as_junit_and_as_a_table() {
+fn a_run_is_reported_as_junit_and_as_a_table() {
     let path = scripts::folder().join("clc/first_contact_server.smc");
     let passed = scripts::run("clc/first_contact_server", &path);
     let mut failed = passed.clone();
@@ -199,21 +202,21 @@ fn a_run_is_told_as_junit_and_as_a_table() {
     assert!(table.contains("cdc") && table.contains("all"), "{table}");
 }
 
-/// The capture of a script reads like what the script says.
+/// The capture of a script contains what the script names.
 #[test]
 fn a_capture_holds_what_was_on_the_wire() {
     use smc_capture::{follow::Follower, reader::CaptureReader};
     let path = scripts::folder().join("clc/first_contact_server.smc");
     let outcome = scripts::run("clc/first_contact_server", &path);
-    let octets = write_capture(&outcome.record, Vec::new()).expect("memory takes it all");
+    let bytes = write_capture(&outcome.record, Vec::new()).expect("memory takes it all");
     let mut follower = Follower::default();
     let mut items = Vec::new();
-    for frame in CaptureReader::new(octets.as_slice()).expect("a capture") {
+    for frame in CaptureReader::new(bytes.as_slice()).expect("a capture") {
         follower.push(&frame.expect("a frame"), &mut items);
     }
     follower.finish(&mut items);
-    let told = format!("{items:?}");
+    let text = format!("{items:?}");
     for part in ["Proposal", "Accept", "Confirm", "ConfirmLink", "AddLink"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(text.contains(part), "{part}: {text}");
     }
 }

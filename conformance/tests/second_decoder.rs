@@ -7,7 +7,7 @@ use std::path::Path;
 use conformance::fuzz::Reader;
 use conformance::fuzz::clc::clc_message;
 use conformance::fuzz::llc_v2::{Lists, emit, llc_v2_message};
-use conformance::layout::{self, told};
+use conformance::layout::{self, values};
 use proptest::collection::vec as many;
 use proptest::prelude::*;
 use smc_capture::follow::{self, Content};
@@ -41,11 +41,11 @@ fn both_decoders_agree_on_every_captured_message() {
         for item in follow::items(CaptureReader::open(file).unwrap()) {
             let item = item.unwrap();
             let (protocol, ours, theirs) = match &item.content {
-                Content::Clc(message) => ("clc", told::clc(message), layout::clc(&item.octets)),
+                Content::Clc(message) => ("clc", values::clc(message), layout::clc(&item.bytes)),
                 Content::LlcV2(message) => (
                     "llc v2",
-                    told::llc_v2(&message.message()),
-                    layout::llc_v2(&item.octets),
+                    values::llc_v2(&message.message()),
+                    layout::llc_v2(&item.bytes),
                 ),
                 _ => continue,
             };
@@ -65,19 +65,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn both_decoders_agree_on_every_clc_message_we_emit(octets in many(any::<u8>(), 0..700)) {
-        let message = clc_message(&mut Reader::new(&octets));
+    fn both_decoders_agree_on_every_clc_message_we_emit(bytes in many(any::<u8>(), 0..700)) {
+        let message = clc_message(&mut Reader::new(&bytes));
         let emitted = emit_clc(&message);
-        prop_assert_eq!(layout::clc(&emitted), told::clc(&message));
+        prop_assert_eq!(layout::clc(&emitted), values::clc(&message));
         prop_assert_eq!(ClcMessage::parse(&emitted), Ok((message, emitted.len())));
     }
 
     #[test]
-    fn both_decoders_agree_on_every_llc_message_we_emit(octets in many(any::<u8>(), 0..400)) {
+    fn both_decoders_agree_on_every_llc_message_we_emit(bytes in many(any::<u8>(), 0..400)) {
         let mut lists = Lists::default();
-        let message = llc_v2_message(&mut Reader::new(&octets), &mut lists);
+        let message = llc_v2_message(&mut Reader::new(&bytes), &mut lists);
         let emitted = emit(&message);
-        prop_assert_eq!(layout::llc_v2(&emitted), told::llc_v2(&message));
+        prop_assert_eq!(layout::llc_v2(&emitted), values::llc_v2(&message));
         prop_assert_eq!(LlcMessageV2::parse(&emitted), Ok(message));
     }
 
@@ -86,10 +86,10 @@ proptest! {
         head[0] = 0xfe;
         for (order, little) in [(Endianness::Little, true), (Endianness::Big, false)] {
             let message = CdcIsm::parse(&head, order).unwrap();
-            prop_assert_eq!(layout::cdc_ism(&head, little), told::cdc_ism(&message));
+            prop_assert_eq!(layout::cdc_ism(&head, little), values::cdc_ism(&message));
             prop_assert_eq!(
                 layout::cdc_ism(&message.emit(order), little),
-                told::cdc_ism(&message)
+                values::cdc_ism(&message)
             );
         }
     }

@@ -26,7 +26,7 @@ const REMOTE: usize = size_of::<Slot<RemoteRmb>>();
 /// one element per RMB leads to.
 const FULL_GROUP: usize = GROUP + LINK + CONNECTIONS * (CONNECTION + 2 * BUFFER + REMOTE);
 
-/// The same with one RMB of 255 elements at each end.
+/// Size of a group with one RMB of 255 elements at each end.
 const FULL_GROUP_SHARED_RMB: usize =
     GROUP + LINK + BUFFER + REMOTE + CONNECTIONS * (CONNECTION + BUFFER);
 

@@ -1,5 +1,5 @@
 //! SMC-D under whatever a seed draws: refused and late commands, failing moves, devices
-//! that vanish, late and merged signals, ends of every kind. Octets arrive as sent or the
+//! that vanish, late and merged signals, ends of every kind. Bytes arrive as sent or the
 //! connection ends with a reason, both sides know, and nothing is left.
 
 use conformance::smcd::{DEVICE, Setup};
@@ -8,7 +8,7 @@ use smc_proto::time::Duration;
 use smc_proto::wire::types::Chid;
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, Trigger};
 use smc_transport_sim::random::Random;
-use smc_transport_sim::sim::{Carrier, SocketId};
+use smc_transport_sim::sim::{SocketId, Transport};
 
 const OPERATIONS: [Operation; 9] = [
     Operation::RegisterDmb,
@@ -76,8 +76,8 @@ fn run(seed: u64) -> [u32; 3] {
             }
             (4..14, Some(end)) => {
                 let length = random.below(60_000);
-                let octets: Vec<u8> = (0..length).map(|n| (n ^ seed) as u8).collect();
-                pair.sim.write(end, &octets);
+                let bytes: Vec<u8> = (0..length).map(|n| (n ^ seed) as u8).collect();
+                pair.sim.write(end, &bytes);
             }
             (14, Some(end)) => pair.sim.finish(end),
             (15, Some(end)) => pair.sim.close(end),
@@ -100,13 +100,13 @@ fn run(seed: u64) -> [u32; 3] {
     for [near, far] in &ends {
         let states = [near, far].map(|end| *pair.sim.state(*end).unwrap());
         let [a, b] = states.each_ref().map(|state| state.closed);
-        match (states[0].carrier, a, b) {
-            (Carrier::Smc, Some(a), Some(b)) => {
+        match (states[0].transport, a, b) {
+            (Transport::Smc, Some(a), Some(b)) => {
                 let orderly = [a, b] == [CloseReason::Normal; 2];
                 outcome[usize::from(orderly)] += 1;
             }
-            (Carrier::Tcp, _, _) => outcome[2] += 1,
-            // The rendezvous was cut off, or one side was told of a reset.
+            (Transport::Tcp, _, _) => outcome[2] += 1,
+            // The rendezvous was cut off, or one side was notified of a reset.
             (_, a, b) => assert!(
                 a.is_some() || b.is_some() || states.iter().any(|s| s.tcp_reset),
                 "seed {seed}: {states:?}\n{}",

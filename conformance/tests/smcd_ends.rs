@@ -11,7 +11,7 @@ use smc_proto::wire::cdc_ism::Endianness;
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 use smc_proto::wire::types::{Chid, DiagnosisCode};
 use smc_transport_sim::fault::{Fault, FaultAction, FaultPlan, Operation, Trigger};
-use smc_transport_sim::sim::{Carrier, SocketId};
+use smc_transport_sim::sim::{SocketId, Transport};
 
 const SECOND: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(601);
@@ -60,14 +60,14 @@ fn one_side_ends_while_the_other_goes_on() {
 #[test]
 fn an_abort_reaches_the_peer_and_leaves_nothing() {
     for attaches in [true, false] {
-        for (aborts, hears) in [(0, 1), (1, 0)] {
+        for (aborts, notified) in [(0, 1), (1, 0)] {
             let mut pair = Setup::new(attaches).build();
             let ends = pair.connect();
             pair.sim.write(ends[aborts], &[7; 40_000]);
             pair.sim.abort(ends[aborts]);
             pair.run(Duration::from_secs(10));
             assert_eq!(closed(&pair, ends[aborts]), Some(CloseReason::LocalAbort));
-            assert_eq!(closed(&pair, ends[hears]), Some(CloseReason::PeerAbort));
+            assert_eq!(closed(&pair, ends[notified]), Some(CloseReason::PeerAbort));
             pair.run(IDLE);
             pair.assert_all_gone();
         }
@@ -75,7 +75,7 @@ fn an_abort_reaches_the_peer_and_leaves_nothing() {
 }
 
 #[test]
-fn the_end_of_a_group_is_told_once_and_ends_the_other_side() {
+fn the_end_of_a_group_is_reported_once_and_ends_the_other_side() {
     //= D-050 test
     //= D-051 test
     let mut pair = Setup::new(true).build();
@@ -96,9 +96,9 @@ fn the_end_of_a_group_is_told_once_and_ends_the_other_side() {
 }
 
 #[test]
-fn a_device_that_tells_late_of_a_peer_gone_ends_what_was_begun_meanwhile() {
+fn a_device_that_reports_a_lost_peer_late_ends_what_was_begun_meanwhile() {
     //= D-052 test
-    // The simulator's judge must know: what ended by this is nobody's fault, what came
+    // The simulator's judge must know: what ended by this is no fault, what came
     // after it has no such excuse.
     let mut setup = Setup::new(true);
     setup.signal_latency = Duration::from_millis(50);
@@ -128,7 +128,7 @@ fn a_device_that_tells_late_of_a_peer_gone_ends_what_was_begun_meanwhile() {
 }
 
 #[test]
-fn who_only_reads_hears_of_a_peer_that_drops_its_group_without_a_word() {
+fn a_reader_is_notified_of_a_peer_that_drops_its_group_without_a_message() {
     //= D-059 test
     for attaches in [true, false] {
         let mut pair = Setup::new(attaches).build();
@@ -141,7 +141,7 @@ fn who_only_reads_hears_of_a_peer_that_drops_its_group_without_a_word() {
         };
         pair.sim.fabric().set_faults(plan(vanishes));
         pair.run(SECOND);
-        // The server has not said a word, and the client not written one.
+        // The server has not sent a message, and the client not written one.
         let trace = pair.sim.trace().to_string();
         assert!(!trace.contains("group shutdown"), "{trace}");
         for end in [near, far] {
@@ -153,7 +153,7 @@ fn who_only_reads_hears_of_a_peer_that_drops_its_group_without_a_word() {
 }
 
 #[test]
-fn a_dmb_taken_back_behind_the_last_word_is_no_news() {
+fn a_dmb_taken_back_behind_the_last_message_is_no_news() {
     //= D-059 test
     // The server closes first, and its DMB is gone long before the client closes.
     let mut pair = Setup::new(true).build();
@@ -176,8 +176,8 @@ fn a_group_does_not_take_another_one_along() {
     let (one, _) = pair.sim.connect(pair.client, pair.server);
     let (other, _) = pair.sim.connect(pair.server, pair.client);
     pair.run(SECOND);
-    let carriers = [one, other].map(|end| pair.carrier(end));
-    assert_eq!(carriers, [Carrier::Smc; 2]);
+    let transports = [one, other].map(|end| pair.transport(end));
+    assert_eq!(transports, [Transport::Smc; 2]);
     assert_eq!(pair.sim.groups(pair.client).len(), 2);
     let group = pair.sim.groups(pair.client)[0];
     let now = pair.sim.now();
@@ -237,7 +237,7 @@ fn events_of_a_peer_are_understood() {
     assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
     let trace = pair.sim.trace().to_string();
     assert!(!trace.contains("group shutdown"), "it began it: {trace}");
-    // The client, which ended nothing, hears that the server's DMB is gone.
+    // The client, which ended nothing, is notified that the server's DMB is gone.
     assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
 }
 
@@ -312,7 +312,7 @@ fn a_move_that_fails_is_an_abnormal_end() {
 }
 
 #[test]
-fn a_peer_that_cannot_be_told_is_given_up_at_once() {
+fn a_peer_that_cannot_be_notified_is_given_up_at_once() {
     //= D-053 test
     let mut pair = Setup::new(false).build();
     let [near, _] = pair.connect();
@@ -325,7 +325,7 @@ fn a_peer_that_cannot_be_told_is_given_up_at_once() {
         action: FaultAction::Refuse,
     };
     pair.sim.fabric().set_faults(plan(fault));
-    pair.sim.write(near, b"nobody gets this");
+    pair.sim.write(near, b"this gets lost");
     pair.run(Duration::from_millis(100));
     assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
 }
@@ -341,8 +341,8 @@ fn without_dmbs_the_connection_stays_on_tcp() {
         let why = [near, far].map(|end| pair.sim.state(end).unwrap().fell_back.unwrap());
         let declines = usize::from(server);
         assert_eq!(why[declines].code, DiagnosisCode::DMB_LIMIT);
-        let told = why[1 - declines].peer_diagnosis;
-        assert_eq!(told, Some(DiagnosisCode::DMB_LIMIT));
+        let received = why[1 - declines].peer_diagnosis;
+        assert_eq!(received, Some(DiagnosisCode::DMB_LIMIT));
         assert_eq!(pair.carry(near, far, b"over TCP"), b"over TCP");
         pair.run(IDLE);
         let usage = pair.sim.endpoint(pair.client).unwrap().usage();
@@ -379,7 +379,7 @@ fn a_dmb_that_cannot_be_bound_ends_the_attempt() {
         let (near, far) = pair.sim.connect(pair.client, pair.server);
         pair.run(Duration::from_secs(120));
         assert_eq!(closed(&pair, far), Some(CloseReason::LinksLost));
-        // Before the reset the client hears that the server's DMB is gone.
+        // Before the reset the client is notified that the server's DMB is gone.
         assert_eq!(closed(&pair, near), Some(CloseReason::LinksLost));
         pair.run(IDLE);
         pair.assert_all_gone();
@@ -411,12 +411,12 @@ fn signals_that_come_late_and_merged_lose_nothing() {
         let [near, far] = pair.connect();
         let mut all = Vec::new();
         for round in 0..40_u8 {
-            let octets = vec![round; 900];
-            pair.sim.write(near, &octets);
-            all.extend_from_slice(&octets);
+            let bytes = vec![round; 900];
+            pair.sim.write(near, &bytes);
+            all.extend_from_slice(&bytes);
             pair.run(Duration::from_micros(300));
         }
-        // The last word merges with the last octets.
+        // The last message merges with the last bytes.
         pair.sim.finish(near);
         pair.run(SECOND);
         assert_eq!(pair.sim.read(far), all);

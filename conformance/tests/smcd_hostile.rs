@@ -1,4 +1,4 @@
-//! What a peer may write to a DMB of ours through its device, and what comes of it
+//! What a peer may write to a DMB of ours through its device, and the outcome
 //! (reliability C16, H2 to H4, H6 for SMC-D); `hostile_cdc.rs` has what cursors may claim.
 
 use conformance::smcd::{DEVICE, Pair, Setup};
@@ -10,7 +10,7 @@ use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::types::Cursor;
 use smc_transport_sim::sim::SocketId;
 
-/// Octets of the ring of the smallest DMB.
+/// Bytes of the ring of the smallest DMB.
 const RING: u32 = 16_384 - 32;
 
 const fn cursor(wrap: u16, count: u32) -> Cursor {
@@ -31,19 +31,19 @@ impl Attack {
         Self { pair, near, far }
     }
 
-    /// The client's device writes these octets to the head of the server's DMB.
-    fn head(&mut self, octets: [u8; 32]) {
+    /// The client's device writes these bytes to the head of the server's DMB.
+    fn head(&mut self, bytes: [u8; 32]) {
         let conn = self.pair.conn(self.near);
         let engine = self.pair.sim.endpoint(self.pair.client).unwrap();
         let buffer = engine.conn(conn).unwrap().send_space().unwrap().buffer;
         let fabric = self.pair.sim.fabric();
         fabric
-            .ism_write(self.pair.client, buffer, 0, &octets, true)
+            .ism_write(self.pair.client, buffer, 0, &bytes, true)
             .unwrap();
         self.pair.run(Duration::from_millis(1));
     }
 
-    fn say(&mut self, producer: Cursor, consumer: Cursor) {
+    fn signal(&mut self, producer: Cursor, consumer: Cursor) {
         let cdc = CdcIsm {
             producer,
             consumer,
@@ -52,7 +52,7 @@ impl Attack {
         self.head(cdc.emit(Endianness::NATIVE));
     }
 
-    /// Octets the server could read now.
+    /// Bytes the server could read now.
     fn readable(&mut self) -> Option<u32> {
         let conn = self.pair.conn(self.far);
         let engine = self.pair.sim.endpoint(self.pair.server).unwrap();
@@ -63,7 +63,7 @@ impl Attack {
         self.pair.sim.state(self.far).unwrap().closed
     }
 
-    /// The server aborted the connection because of its peer, and told it so.
+    /// The server aborted the connection because of its peer, and notified it.
     #[track_caller]
     fn assert_aborted(&mut self) {
         self.pair.run(Duration::from_secs(6));
@@ -78,20 +78,20 @@ fn a_cursor_that_goes_back_is_not_followed() {
     //= CASE-C21 test
     let mut attack = Attack::begin(true);
     attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
-    attack.say(cursor(0, 100), cursor(0, 0));
+    attack.signal(cursor(0, 100), cursor(0, 0));
     assert_eq!(attack.readable(), Some(100));
-    attack.say(cursor(0, 40), cursor(0, 0));
+    attack.signal(cursor(0, 40), cursor(0, 0));
     assert_eq!((attack.readable(), attack.closed()), (Some(100), None));
     // The same once more changes nothing, and what comes then counts from where it was.
-    attack.say(cursor(0, 40), cursor(0, 0));
-    attack.say(cursor(0, 140), cursor(0, 0));
+    attack.signal(cursor(0, 40), cursor(0, 0));
+    attack.signal(cursor(0, 140), cursor(0, 0));
     assert_eq!((attack.readable(), attack.closed()), (Some(140), None));
     let engine = attack.pair.sim.endpoint(attack.pair.server).unwrap();
     assert_eq!(engine.statistics().backward_cursors, 2);
 }
 
 #[test]
-fn the_first_octet_tells_what_the_head_is() {
+fn the_first_byte_decides_what_the_head_is() {
     //= D-043 test
     for kind in [0x01, 0x7f, 0xff, 0x2c] {
         let mut attack = Attack::begin(true);
@@ -102,7 +102,7 @@ fn the_first_octet_tells_what_the_head_is() {
     }
     let mut attack = Attack::begin(true);
     attack.head([0; 32]);
-    assert_eq!(attack.closed(), None, "nobody wrote yet");
+    assert_eq!(attack.closed(), None, "nothing was written yet");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn flags_that_mean_nothing_here_are_ignored() {
     attack.pair.sim.app_mut(attack.far).unwrap().pause(true);
     attack.head(cdc.emit(Endianness::NATIVE));
     assert_eq!((attack.readable(), attack.closed()), (Some(3), None));
-    // Every flag there is, and every octet that is reserved.
+    // Every flag there is, and every byte that is reserved.
     let cdc = CdcIsm {
         producer: cursor(0, 3),
         producer_flags: ProducerFlags::all(),
@@ -135,7 +135,7 @@ fn flags_that_mean_nothing_here_are_ignored() {
 #[test]
 fn a_peer_that_shrank_its_dmb_is_not_written_past() {
     //= CASE-H06 test
-    // It says 16 KiB and has less: the device refuses to bind, and both know.
+    // It announces 16 KiB and has less: the device refuses to bind, and both know.
     let mut pair = Setup::new(true).build();
     let (near, far) = pair.sim.connect(pair.client, pair.server);
     pair.run(Duration::from_millis(10));

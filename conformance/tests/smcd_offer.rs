@@ -40,9 +40,9 @@ fn proposing(path: IsmPath) -> (Endpoint<Owned>, ConnId) {
     };
     let options = ConnOptions::new(Subnets::default());
     let conn = client.connect(NOW, options, paths).expect("a free slot");
-    let mut octets = [0; MAX_LENGTH];
-    let said = client.poll_clc(NOW, &mut octets).expect("it fits");
-    assert!(said.is_some(), "the Proposal");
+    let mut bytes = [0; MAX_LENGTH];
+    let polled = client.poll_clc(NOW, &mut bytes).expect("it fits");
+    assert!(polled.is_some(), "the Proposal");
     (client, conn)
 }
 
@@ -77,10 +77,10 @@ fn an_accept_of_a_device_that_was_not_offered_ends_the_connection() {
     //= CASE-A08 test
     for chid in [OFFERED, Chid(0), Chid(0xffff), Chid(0x07c0)] {
         let (mut client, conn) = proposing(mapped());
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         let accept = accept(2, 0, chid);
-        let length = accept.emit(&mut octets).expect("it fits");
-        let taken = client.handle_clc(NOW, conn, &octets[..length]);
+        let length = accept.emit(&mut bytes).expect("it fits");
+        let taken = client.handle_clc(NOW, conn, &bytes[..length]);
         let fine = chid == OFFERED;
         let next = if fine { Next::MaybeDecline } else { Next::Stop };
         let len = length;
@@ -104,19 +104,19 @@ fn an_accept_of_another_device_than_the_servers_is_declined() {
             reaches: Some(known),
             ..mapped()
         });
-        let mut octets = [0; MAX_LENGTH];
-        let len = accept(gid, gid_ext, OFFERED).emit(&mut octets).unwrap();
-        let _ = client.handle_clc(NOW, conn, &octets[..len]).unwrap();
+        let mut bytes = [0; MAX_LENGTH];
+        let len = accept(gid, gid_ext, OFFERED).emit(&mut bytes).unwrap();
+        let _ = client.handle_clc(NOW, conn, &bytes[..len]).unwrap();
         let fine = (gid, gid_ext) == (2, 9);
         assert_eq!(client.usage().groups, u32::from(fine), "{gid} {gid_ext}");
         let command = client.poll_ism(NOW, DeviceId(0));
         assert_eq!(command.is_some(), fine, "{command:?}");
-        let sent = client.poll_clc(NOW, &mut octets).expect("it fits");
+        let sent = client.poll_clc(NOW, &mut bytes).expect("it fits");
         if fine {
             assert_eq!(sent, None, "it awaits its device");
             continue;
         }
-        let (message, _) = ClcMessage::parse(&octets).unwrap();
+        let (message, _) = ClcMessage::parse(&bytes).unwrap();
         let ClcMessage::Decline(decline) = message else {
             panic!("{message:?}");
         };

@@ -1,4 +1,4 @@
-//! A client like Linux, which lost its end of a group of SMC-D: it says so in a Decline,
+//! A client like Linux, which lost its end of a group of SMC-D: it announces that in a Decline,
 //! and a server that kept the group would never carry a connection of it again.
 
 use conformance::rig::linux::offering;
@@ -79,12 +79,12 @@ impl Server {
         self.now = end;
     }
 
-    fn hears(&mut self, conn: ConnId, message: &ClcMessage) {
-        let mut octets = [0; MAX_LENGTH];
-        let length = message.emit(&mut octets).unwrap();
+    fn receives(&mut self, conn: ConnId, message: &ClcMessage) {
+        let mut bytes = [0; MAX_LENGTH];
+        let length = message.emit(&mut bytes).unwrap();
         let _ = self
             .endpoint
-            .handle_clc(self.now, conn, &octets[..length])
+            .handle_clc(self.now, conn, &bytes[..length])
             .unwrap();
     }
 
@@ -99,7 +99,7 @@ impl Server {
         let proposal = offering(offer);
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.listen(self.now, options).unwrap();
-        self.hears(conn, &ClcMessage::Proposal(proposal));
+        self.receives(conn, &ClcMessage::Proposal(proposal));
         let ism = [IsmPath {
             reaches: Some(device(2)),
             attaches: true,
@@ -111,10 +111,10 @@ impl Server {
         };
         self.endpoint.accept(self.now, conn, paths).unwrap();
         self.serve();
-        let mut octets = [0; MAX_LENGTH];
-        let said = self.endpoint.poll_clc(self.now, &mut octets).unwrap();
-        let (_, length) = said.expect("a message");
-        match ClcMessage::parse(&octets[..length]).unwrap().0 {
+        let mut bytes = [0; MAX_LENGTH];
+        let polled = self.endpoint.poll_clc(self.now, &mut bytes).unwrap();
+        let (_, length) = polled.expect("a message");
+        match ClcMessage::parse(&bytes[..length]).unwrap().0 {
             ClcMessage::SmcdAccept(accept) => (conn, accept),
             other => panic!("{other}"),
         }
@@ -126,7 +126,7 @@ impl Server {
             gid: device(2).gid,
             ..*accept
         };
-        self.hears(conn, &ClcMessage::SmcdConfirm(confirm));
+        self.receives(conn, &ClcMessage::SmcdConfirm(confirm));
         self.serve();
         assert!(self.endpoint.conn(conn).unwrap().state().is_some());
     }
@@ -139,25 +139,25 @@ impl Server {
             diagnosis: DiagnosisCode::OUT_OF_SYNC,
             os: PeerOs::LINUX,
         };
-        self.hears(conn, &ClcMessage::Decline(decline));
+        self.receives(conn, &ClcMessage::Decline(decline));
         self.serve();
     }
 }
 
 #[test]
-fn a_group_that_the_client_lost_is_given_up_when_nobody_uses_it() {
+fn a_group_that_the_client_lost_is_given_up_when_it_is_unused() {
     //= D-056 test
     let mut server = Server::new();
     let (first, accept) = server.accepts();
     assert!(accept.first_contact);
     server.carries(first, &accept);
-    // Somebody else's word must not end what works.
+    // The Decline of another client must not end what works.
     let (second, accept) = server.accepts();
     assert!(!accept.first_contact);
     server.declined_as_out_of_sync(second);
     assert!(server.endpoint.conn(first).unwrap().state().is_some());
     assert_eq!(server.endpoint.usage().groups, 1);
-    // But if nobody uses the group, it is as good as gone.
+    // But if the group is not used, it is as good as gone.
     let now = server.now;
     server.endpoint.conn(first).unwrap().abort(now);
     server.serve();

@@ -58,7 +58,7 @@ impl Client {
         };
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.connect(NOW, options, paths).unwrap();
-        assert!(matches!(self.says(), Some(ClcMessage::Proposal(_))));
+        assert!(matches!(self.poll_clc(), Some(ClcMessage::Proposal(_))));
         let accept = ClcMessage::SmcdAccept(SmcdAcceptConfirm {
             first_contact,
             gid: PEER.gid,
@@ -73,20 +73,20 @@ impl Client {
                 ..SmcdAcceptConfirmV2::default()
             }),
         });
-        let mut octets = [0; MAX_LENGTH];
-        let len = accept.emit(&mut octets).unwrap();
+        let mut bytes = [0; MAX_LENGTH];
+        let len = accept.emit(&mut bytes).unwrap();
         let next = Next::MaybeDecline;
         assert_eq!(
-            self.endpoint.handle_clc(NOW, conn, &octets[..len]),
+            self.endpoint.handle_clc(NOW, conn, &bytes[..len]),
             Ok(ClcProgress::Consumed { len, next })
         );
         conn
     }
 
-    fn says(&mut self) -> Option<ClcMessage> {
-        let mut octets = [0; MAX_LENGTH];
-        let (_, length) = self.endpoint.poll_clc(NOW, &mut octets).unwrap()?;
-        Some(ClcMessage::parse(&octets[..length]).unwrap().0)
+    fn poll_clc(&mut self) -> Option<ClcMessage> {
+        let mut bytes = [0; MAX_LENGTH];
+        let (_, length) = self.endpoint.poll_clc(NOW, &mut bytes).unwrap()?;
+        Some(ClcMessage::parse(&bytes[..length]).unwrap().0)
     }
 
     fn reports(&mut self, completion: IsmCompletion) {
@@ -141,7 +141,10 @@ fn a_binding_that_comes_late_is_not_taken_for_that_of_the_next_connection() {
     let first = client.accepted(true, 0xa, BufferSize::K16);
     let (buffer, _, _) = client.serve().expect("a binding");
     client.reports(IsmCompletion::DmbAttached { buffer });
-    assert!(matches!(client.says(), Some(ClcMessage::SmcdConfirm(_))));
+    assert!(matches!(
+        client.poll_clc(),
+        Some(ClcMessage::SmcdConfirm(_))
+    ));
     assert!(client.is_established(first));
 
     // The next one is reset while its send buffer is being bound to DMB 0xb.
@@ -156,8 +159,14 @@ fn a_binding_that_comes_late_is_not_taken_for_that_of_the_next_connection() {
     client.reports(IsmCompletion::DmbAttached { buffer: late });
     let (buffer, token, length) = bound.or_else(|| client.serve()).expect("a binding");
     assert_eq!((token, length), (DmbToken(0xc), BufferSize::K512.octets()));
-    assert!(client.says().is_none(), "nothing is bound to that DMB yet");
+    assert!(
+        client.poll_clc().is_none(),
+        "nothing is bound to that DMB yet"
+    );
     client.reports(IsmCompletion::DmbAttached { buffer });
-    assert!(matches!(client.says(), Some(ClcMessage::SmcdConfirm(_))));
+    assert!(matches!(
+        client.poll_clc(),
+        Some(ClcMessage::SmcdConfirm(_))
+    ));
     assert!(client.is_established(third));
 }

@@ -5,12 +5,12 @@ use smc_proto::config::Offers;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{BufferSize, Chid};
-use smc_transport_sim::sim::Carrier;
+use smc_transport_sim::sim::Transport;
 
 const IDLE: Duration = Duration::from_secs(601);
 
 #[test]
-fn octets_pass_both_ways_whether_written_in_place_or_moved() {
+fn bytes_pass_both_ways_whether_written_in_place_or_moved() {
     //= D-035 test
     //= D-045 test
     //= D-050 test
@@ -84,11 +84,14 @@ fn a_group_carries_further_connections_in_both_directions() {
     assert!(pair.sim.state(near).unwrap().first_contact);
     let [again, _] = pair.connect();
     assert!(!pair.sim.state(again).unwrap().first_contact);
-    // Who was the server is a client now; the group is the same.
+    // The former server is a client now; the group is the same.
     let (back, _) = pair.sim.connect(pair.server, pair.client);
     pair.run(Duration::from_millis(10));
     let state = *pair.sim.state(back).unwrap();
-    assert_eq!((state.carrier, state.first_contact), (Carrier::Smc, false));
+    assert_eq!(
+        (state.transport, state.first_contact),
+        (Transport::Smc, false)
+    );
     for host in [pair.client, pair.server] {
         assert_eq!(pair.sim.endpoint(host).unwrap().usage().groups, 1);
         assert_eq!(pair.sim.groups(host).len(), 1);
@@ -118,16 +121,16 @@ fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
         assert!(spans.is_empty());
         spans.buffer
     };
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let whole = smc_proto::command::Segment {
         offset: 0,
         length: 16_384,
     };
     let (server, spans) = (pair.server, [whole, Default::default()]);
     let fabric = pair.sim.fabric();
-    let read = fabric.read_rmb(server, conn, buffer, spans, None, &mut octets);
+    let read = fabric.read_rmb(server, conn, buffer, spans, None, &mut bytes);
     assert_eq!(read, Ok(true));
-    assert_eq!(octets, vec![0; 16_384]);
+    assert_eq!(bytes, vec![0; 16_384]);
 
     // After an abort it is given back.
     pair.sim.abort(near);

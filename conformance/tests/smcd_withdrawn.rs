@@ -1,6 +1,6 @@
 //! A peer takes back the DMB that a connection writes to, or is to write to.
 
-use conformance::smcd::hand::{Hand, Manner};
+use conformance::smcd::hand::{Hand, Mode};
 use smc_proto::command::{IsmCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::Shutdown;
@@ -25,7 +25,7 @@ fn withdraw(hand: &mut Hand, buffer: BufferId) {
 }
 
 /// The peer's last message with these flags.
-fn say(hand: &mut Hand, connection_flags: ConnectionFlags) {
+fn signal(hand: &mut Hand, connection_flags: ConnectionFlags) {
     let cdc = CdcIsm {
         connection_flags,
         ..CdcIsm::default()
@@ -49,7 +49,7 @@ fn execute(hand: &mut Hand, meant: impl Fn(&IsmCommand) -> bool) {
 /// The engine declines for lack of memory that it can write to.
 #[track_caller]
 fn assert_declined(hand: &Hand, conn: ConnId) {
-    match hand.said.back() {
+    match hand.sent_clc.back() {
         Some((of, ClcMessage::Decline(decline))) if *of == conn => {
             assert_eq!(decline.diagnosis, DiagnosisCode::MEMORY);
         }
@@ -59,13 +59,13 @@ fn assert_declined(hand: &Hand, conn: ConnId) {
 }
 
 #[test]
-fn who_has_not_heard_the_last_word_hears_of_the_end() {
+fn a_side_without_the_last_message_is_notified_of_the_end() {
     //= D-059 test
-    for manner in Manner::ALL {
+    for mode in Mode::ALL {
         for client in [true, false] {
-            for said in [ConnectionFlags::empty(), ConnectionFlags::SENDING_DONE] {
-                let (mut hand, conn) = Hand::connected(manner, client);
-                say(&mut hand, said);
+            for sent in [ConnectionFlags::empty(), ConnectionFlags::SENDING_DONE] {
+                let (mut hand, conn) = Hand::connected(mode, client);
+                signal(&mut hand, sent);
                 let moved = hand.moved.len();
                 let buffer = bound(&hand);
                 withdraw(&mut hand, buffer);
@@ -74,12 +74,12 @@ fn who_has_not_heard_the_last_word_hears_of_the_end() {
                 let reset =
                     |(of, tcp): &(ConnId, TcpCommand)| *of == conn && *tcp == TcpCommand::Reset;
                 assert!(hand.tcp.iter().any(reset));
-                // Its group goes on: nobody said anything about that.
+                // Its group goes on: no message concerned that.
                 let other = match client {
                     true => hand.client(false, 0xb),
                     false => hand.server(false, 0xb),
                 };
-                assert!(hand.is_established(other), "{manner:?}");
+                assert!(hand.is_established(other), "{mode:?}");
                 hand.end();
             }
         }
@@ -87,18 +87,18 @@ fn who_has_not_heard_the_last_word_hears_of_the_end() {
 }
 
 #[test]
-fn behind_the_last_word_it_is_no_news() {
+fn behind_the_last_message_it_is_no_news() {
     //= D-059 test
-    for manner in Manner::ALL {
-        let (mut hand, conn) = Hand::connected(manner, true);
-        say(&mut hand, ConnectionFlags::PEER_CONNECTION_CLOSED);
+    for mode in Mode::ALL {
+        let (mut hand, conn) = Hand::connected(mode, true);
+        signal(&mut hand, ConnectionFlags::PEER_CONNECTION_CLOSED);
         let buffer = bound(&hand);
         withdraw(&mut hand, buffer);
         assert_eq!(hand.closed(conn), None, "there may be octets to be read");
         // An abort is answered and over.
-        let (mut hand, conn) = Hand::connected(manner, true);
+        let (mut hand, conn) = Hand::connected(mode, true);
         let buffer = bound(&hand);
-        say(&mut hand, ConnectionFlags::ABNORMAL_CLOSE);
+        signal(&mut hand, ConnectionFlags::ABNORMAL_CLOSE);
         withdraw(&mut hand, buffer);
         hand.wait(Duration::from_secs(10));
         assert_eq!(hand.closed(conn), Some(CloseReason::PeerAbort));
@@ -109,8 +109,8 @@ fn behind_the_last_word_it_is_no_news() {
 #[test]
 fn who_waits_for_the_peers_close_waits_no_more() {
     //= D-059 test
-    for manner in Manner::ALL {
-        let (mut hand, conn) = Hand::connected(manner, false);
+    for mode in Mode::ALL {
+        let (mut hand, conn) = Hand::connected(mode, false);
         let now = hand.now;
         let mut open = hand.endpoint.conn(conn).expect("it is there");
         open.shutdown(now, Shutdown::Both);
@@ -126,8 +126,8 @@ fn who_waits_for_the_peers_close_waits_no_more() {
 #[test]
 fn what_is_not_bound_is_not_taken_back() {
     //= D-059 test
-    for manner in Manner::ALL {
-        let (mut hand, conn) = Hand::connected(manner, true);
+    for mode in Mode::ALL {
+        let (mut hand, conn) = Hand::connected(mode, true);
         let (own, gone) = (hand.dmb(), bound(&hand));
         withdraw(&mut hand, own);
         assert_eq!(hand.closed(conn), None);
@@ -146,10 +146,11 @@ fn what_is_not_bound_is_not_taken_back() {
 #[test]
 fn a_client_that_cannot_write_any_more_declines() {
     //= D-059 test
-    // It is told while it still waits for its own DMB, or before the answer that binds.
-    for manner in Manner::ALL {
+    // The withdrawal is reported while it still waits for its own DMB, or before the
+    // answer that binds.
+    for mode in Mode::ALL {
         for early in [true, false] {
-            let mut hand = Hand::new(manner);
+            let mut hand = Hand::new(mode);
             let conn = hand.connect();
             hand.hold = true;
             let accept = hand.half(true, 0xa);
@@ -174,17 +175,17 @@ fn a_client_that_cannot_write_any_more_declines() {
 }
 
 #[test]
-fn a_confirm_that_is_still_to_be_said_becomes_a_decline() {
+fn a_confirm_that_is_still_to_be_sent_becomes_a_decline() {
     //= D-059 test
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let conn = hand.connect();
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         let accept = ClcMessage::SmcdAccept(hand.half(true, 0xa));
-        let len = accept.emit(&mut octets).expect("it fits");
-        let taken = hand.endpoint.handle_clc(hand.now, conn, &octets[..len]);
+        let len = accept.emit(&mut bytes).expect("it fits");
+        let taken = hand.endpoint.handle_clc(hand.now, conn, &bytes[..len]);
         assert!(taken.is_ok(), "{taken:?}");
-        // Everything is there, and nobody has asked yet what is to be said.
+        // Everything is there, and the CLC message was not polled yet.
         let device = conformance::smcd::hand::DEVICE;
         while let Some(command) = hand.endpoint.poll_ism(hand.now, device) {
             hand.execute(command);
@@ -200,8 +201,8 @@ fn a_confirm_that_is_still_to_be_said_becomes_a_decline() {
 fn a_server_that_cannot_write_any_more_resets() {
     //= D-058 test
     //= D-059 test
-    for manner in Manner::ALL {
-        let mut hand = Hand::new(manner);
+    for mode in Mode::ALL {
+        let mut hand = Hand::new(mode);
         let conn = hand.accepts();
         hand.hold = true;
         let confirm = hand.half(true, 0xa);
@@ -219,21 +220,21 @@ fn a_server_that_cannot_write_any_more_resets() {
 }
 
 #[test]
-fn a_device_that_does_not_tell_leaves_it_to_the_reset_or_the_next_write() {
+fn a_device_that_does_not_report_leaves_it_to_the_reset_or_the_next_write() {
     //= D-053 test
     //= D-058 test
     //= D-059 test
-    for manner in Manner::ALL {
-        // The server resets while the client was told nothing over SMC-D yet.
-        let (mut hand, conn) = Hand::connected(manner, true);
+    for mode in Mode::ALL {
+        // The server resets while the client has received nothing over SMC-D yet.
+        let (mut hand, conn) = Hand::connected(mode, true);
         hand.endpoint
             .handle_tcp(hand.now, conn, TcpEvent::PeerReset);
         hand.wait(Duration::from_secs(10));
         assert_eq!(hand.closed(conn), Some(CloseReason::TcpReset));
         hand.end();
-        // Once it was, TCP says nothing any more: the next write fails.
-        let (mut hand, conn) = Hand::connected(manner, true);
-        say(&mut hand, ConnectionFlags::empty());
+        // After that TCP decides nothing any more: the next write fails.
+        let (mut hand, conn) = Hand::connected(mode, true);
+        signal(&mut hand, ConnectionFlags::empty());
         hand.endpoint
             .handle_tcp(hand.now, conn, TcpEvent::PeerReset);
         hand.wait(Duration::from_secs(10));

@@ -15,11 +15,11 @@ use smc_proto::wire::types::{AlertToken, BufferSize, DmbToken, PeerId, Qpn};
 /// Most connections of a group, by default.
 const MEMBERS: usize = 255;
 
-/// What an input may look at that concerns a group, its connections and all who wait for
+/// Steps of an input that concerns a group, its connections and all that wait for
 /// what it frees: each connection once, and a few things besides.
 const ONCE: u32 = LIMITS.connections as u32 + 64;
 
-/// What one may look at that concerns one connection, with nobody to wake.
+/// Steps of an input that concerns one connection, without a waiter to wake.
 const FEW: u32 = 16;
 
 /// The most steps that inputs of one kind have taken.
@@ -68,7 +68,7 @@ fn full() -> (Script, LinkId, Vec<ConnId>, Vec<ConnId>) {
 }
 
 #[test]
-fn octets_of_clc_take_a_bounded_number_of_steps() {
+fn bytes_of_clc_take_a_bounded_number_of_steps() {
     let (s, _, _, waiting) = full();
     let mut most = Most::default();
     let accept = |s: &Script, rmb| {
@@ -189,7 +189,7 @@ fn deadlines_that_are_all_due_at_once_take_a_bounded_number_of_steps() {
     s.pump();
     s.skip();
     let mut most = Most::default();
-    // Whoever drives the engine was asleep for a day.
+    // The driver of the engine was asleep for a day.
     for _ in 0..400 {
         s.now = s.now.after(Duration::from_secs(86_400));
         s.endpoint.handle_timeout(s.now);
@@ -206,14 +206,14 @@ fn deadlines_that_are_all_due_at_once_take_a_bounded_number_of_steps() {
 #[test]
 fn whatever_an_ism_device_reports_takes_a_bounded_number_of_steps() {
     for version in [SmcVersion::V1, SmcVersion::V2] {
-        let manner = hand::Manner::new(version, false);
-        let (mut h, first) = hand::Hand::connected(manner, true);
+        let mode = hand::Mode::new(version, false);
+        let (mut h, first) = hand::Hand::connected(mode, true);
         for token in 2..8 {
             h.client(false, token);
         }
         let connections = h.endpoint.usage().connections;
         assert!(connections >= 7, "{connections}");
-        let peer = manner.device(2);
+        let peer = mode.device(2);
         let (device, buffer) = (hand::DEVICE, h.dmb());
         let buffers: Vec<_> = h.buffers().collect();
         let mut reports = vec![

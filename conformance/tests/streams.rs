@@ -1,4 +1,4 @@
-//! Octets between two endpoints, in rings, writes and pieces of any size.
+//! Bytes between two endpoints, in rings, writes and pieces of any size.
 
 use conformance::world::World;
 use smc_proto::event::CloseReason;
@@ -6,7 +6,7 @@ use smc_proto::time::Duration;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::fabric::{FabricConfig, PathConfig};
 use smc_transport_sim::fault::FaultAction;
-use smc_transport_sim::sim::{Carrier, SocketId};
+use smc_transport_sim::sim::{SocketId, Transport};
 use smc_transport_sim::tcp::TcpSplit;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -60,10 +60,10 @@ fn rings_of_any_sizes_carry_a_stream_both_ways() {
                 },
             );
             let ends = world.open();
-            for (end, octets) in [(ends.0, 700_001), (ends.1, 300_007)] {
+            for (end, bytes) in [(ends.0, 700_001), (ends.1, 300_007)] {
                 if let Some(app) = world.sim.app_mut(end) {
-                    app.forget_octets();
-                    app.write_pattern(number as u64, octets);
+                    app.forget_bytes();
+                    app.write_pattern(number as u64, bytes);
                 }
             }
             finish(world, ends);
@@ -93,9 +93,9 @@ fn writes_of_any_size_carry_a_stream() {
             options.receive_buffer = Some(BufferSize::K16);
         });
         let ends = world.open();
-        let octets: Vec<_> = (0..size).map(|n: usize| (n * 7 + n / 251) as u8).collect();
+        let bytes: Vec<_> = (0..size).map(|n: usize| (n * 7 + n / 251) as u8).collect();
         for _ in 0..(200_000 / size).clamp(1, 300) {
-            world.sim.write(ends.0, &octets);
+            world.sim.write(ends.0, &bytes);
             world.sim.step();
         }
         world.sim.write(ends.1, b"thanks");
@@ -122,8 +122,8 @@ fn tcp_in_pieces_and_slow_wires_change_nothing() {
             let mut world = World::with(number as u64, fabric, |_| {}, |_| {});
             world.fault(None, FaultAction::TcpSplit(*split));
             let ends = world.open();
-            let carrier = world.sim.state(ends.0).map(|state| state.carrier);
-            assert_eq!(carrier, Some(Carrier::Smc), "{}", world.sim.trace());
+            let transport = world.sim.state(ends.0).map(|state| state.transport);
+            assert_eq!(transport, Some(Transport::Smc), "{}", world.sim.trace());
             for end in [ends.0, ends.1] {
                 if let Some(app) = world.sim.app_mut(end) {
                     app.write_pattern(3, 150_000);
@@ -154,7 +154,7 @@ fn one_side_sends_on_after_the_other_is_done() {
 }
 
 #[test]
-fn a_close_with_unread_octets_aborts_the_peer() {
+fn a_close_with_unread_bytes_aborts_the_peer() {
     //= CLOSE-003 test
     for flip in [false, true] {
         let mut world = World::new(21);
@@ -181,13 +181,13 @@ fn an_abort_of_either_side_ends_both() {
     //= ABORT-008 test
     //= ABORT-009 test
     for flip in [false, true] {
-        for octets in [0, 10, 200_000] {
+        for bytes in [0, 10, 200_000] {
             let mut world = World::new(22);
             let ends = world.open();
             let (one, other) = if flip { (ends.1, ends.0) } else { ends };
             for end in [one, other] {
                 if let Some(app) = world.sim.app_mut(end) {
-                    app.write_pattern(1, octets);
+                    app.write_pattern(1, bytes);
                 }
             }
             world.sim.run_for(Duration::from_micros(20));
@@ -233,9 +233,10 @@ fn declines_that_cross_at_any_distance_reach_no_application() {
             world.sim.write(end, b"first octets of the application");
         }
         world.until("both fell back", |sim| {
-            [ends.0, ends.1]
-                .iter()
-                .all(|end| sim.state(*end).is_some_and(|s| s.carrier == Carrier::Tcp))
+            [ends.0, ends.1].iter().all(|end| {
+                sim.state(*end)
+                    .is_some_and(|s| s.transport == Transport::Tcp)
+            })
         });
         world.sim.run_for(D::from_secs(1));
         for end in [ends.0, ends.1] {

@@ -71,7 +71,7 @@ fn an_idle_server_deletes_the_group_and_needs_no_answer() {
         (ALL | DeleteLinkFlags::ORDERLY, 0)
     );
     check!(s, request.reason, DeleteLinkReason::PROGRAM);
-    // A client may have something left to say, and an RNIC that repeats it for ever.
+    // A client may have something left to send, and an RNIC that repeats it for ever.
     s.wait(Duration::from_millis(299));
     check!(s, s.endpoint.usage().groups, 1);
     s.wait(Duration::from_millis(1));
@@ -80,13 +80,13 @@ fn an_idle_server_deletes_the_group_and_needs_no_answer() {
 }
 
 #[test]
-fn a_client_that_says_it_too_ends_the_servers_wait() {
+fn a_client_that_announces_it_too_ends_the_servers_wait() {
     //= LINK-032 test
     for reply in [false, true] {
         let (mut s, group) = deleting(|_| {});
         let request = s.expect_delete_link();
         check!(s, s.endpoint.usage().links, 1);
-        // Nobody joins meanwhile, and saying it again puts nothing off.
+        // No connection joins meanwhile, and a second call puts nothing off.
         s.endpoint.delete_group(s.now, group);
         s.pump();
         match reply {
@@ -111,7 +111,7 @@ fn a_client_that_answers_before_the_completion_is_not_waited_for() {
 }
 
 #[test]
-fn a_link_that_breaks_while_the_client_is_heard_out_ends_the_group() {
+fn a_link_that_breaks_while_the_client_drains_ends_the_group() {
     let (mut s, _) = deleting(|_| {});
     s.expect_delete_link();
     s.break_link(1);
@@ -156,7 +156,7 @@ fn a_new_connection_keeps_the_group() {
 }
 
 #[test]
-fn an_idle_client_asks_later_and_ends_with_the_servers_word() {
+fn an_idle_client_asks_later_and_ends_with_the_servers_answer() {
     //= LINK-033 test
     //= LINK-034 test
     let mut s = Script::client();
@@ -232,7 +232,7 @@ fn delete_all_from_the_client_makes_the_server_say_it_first() {
 }
 
 #[test]
-fn the_server_says_delete_all_even_if_another_request_just_left() {
+fn the_server_sends_delete_all_even_if_another_request_just_left() {
     //= LINK-032 test
     let mut s = Script::server();
     s.server_first_contact();
@@ -261,7 +261,7 @@ fn no_connection_joins_a_group_that_is_being_deleted() {
     let group = group_of(&s);
     s.endpoint.delete_group(s.now, group);
     s.pump();
-    // Who leaves makes no room in it.
+    // A connection that leaves makes no room in it.
     s.tcp(second, smc_proto::endpoint::TcpEvent::PeerReset);
     s.expect_delete_link();
     s.skip();

@@ -243,7 +243,7 @@ fn a_server_whose_confirm_rkey_is_not_answered_declines_in_place_of_the_accept()
     s.wait(Duration::from_secs(2));
     let (of, _) = s.expect_clc();
     check!(s, of, conn);
-    s.expect_story(&["FellBack"]);
+    s.expect_transcript(&["FellBack"]);
     s.end();
 }
 

@@ -8,8 +8,8 @@ use smc_proto::command::QpAddress;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{PeerId, Psn, Qpn};
 
-/// A queue pair of the peer as CLC or LLC told of it.
-fn told(link: u8, psn: u32) -> QpAddress {
+/// A queue pair of the peer as CLC or LLC announced it.
+fn announced(link: u8, psn: u32) -> QpAddress {
     let (gid, mac) = Peer::port(link);
     QpAddress {
         qpn: Peer::qpn_of(link),
@@ -20,14 +20,14 @@ fn told(link: u8, psn: u32) -> QpAddress {
 }
 
 #[test]
-fn queue_pairs_are_connected_by_what_clc_and_llc_tell_and_nothing_else_is_needed() {
+fn queue_pairs_are_connected_by_what_clc_and_llc_announce_and_nothing_else_is_needed() {
     //= LINK-002 test
     //= LINK-001 test
     //= CLC-042 test
     for start in [Script::two_link_client, Script::two_link_server] {
         let (s, _, _) = start();
         // By hand from INIT to RTS: no connection manager, no address to resolve, no
-        // queue pair of another type. A new kind of command must be looked at here.
+        // queue pair of another type. A new kind of command must be checked here.
         for kind in Kind::CONTROL {
             let expected = match kind {
                 Kind::CreateQp | Kind::ConnectQp | Kind::ActivateQp => 2,
@@ -42,7 +42,7 @@ fn queue_pairs_are_connected_by_what_clc_and_llc_tell_and_nothing_else_is_needed
             }
         }
         let peers: Vec<_> = s.adapter.connected.iter().map(|(peer, _)| *peer).collect();
-        check!(s, peers, vec![told(1, 0x77), told(2, 2)]);
+        check!(s, peers, vec![announced(1, 0x77), announced(2, 2)]);
         s.end();
     }
 }

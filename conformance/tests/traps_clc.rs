@@ -16,7 +16,7 @@ use smc_proto::wire::types::{
     BufferSize, DiagnosisCode, DmbToken, Eid, Mac, PeerId, Qpn, Release, RmbeIndex,
 };
 
-/// Our Proposal as octets, with these offers.
+/// Our Proposal as bytes, with these offers.
 fn our_proposal(offers: Offers) -> Vec<u8> {
     let mut rig = Rig::new(1, |config| config.offers = offers);
     let v1 = LocalPath {
@@ -31,7 +31,7 @@ fn our_proposal(offers: Offers) -> Vec<u8> {
 /// What our server declines with.
 #[track_caller]
 fn declined(rig: &mut Rig) -> Decline {
-    match rig.said() {
+    match rig.sent_clc() {
         ClcMessage::Decline(decline) => decline,
         other => panic!("{other}"),
     }
@@ -51,27 +51,27 @@ fn decline(code: DiagnosisCode) -> ClcMessage {
 fn trap_02_smcr_is_zero_and_nothing_is_two() {
     //= V2-001 test
     //= V2-002 test
-    for (offers, octet) in [
+    for (offers, byte) in [
         (Offers::SMCR_V2, 0x22),
         (Offers::SMCR, 0x20),
         (Offers::SMCR_V1, 0x28),
     ] {
-        assert_eq!(our_proposal(offers)[7], octet, "{offers:?}");
+        assert_eq!(our_proposal(offers)[7], byte, "{offers:?}");
     }
 }
 
 #[test]
-fn trap_03_the_ism_area_is_always_there_and_its_octet_47_is_no_count() {
+fn trap_03_the_ism_area_is_always_there_and_its_byte_47_is_no_count() {
     //= V2-020 test
     //= V2-021 test
     //= V2-022 test
     for offers in [Offers::SMCR_V2, Offers::SMCR] {
-        let octets = our_proposal(offers);
-        let skip = u16::from_be_bytes([octets[38], octets[39]]);
-        let prefixes = octets[40 + usize::from(skip) + 7];
+        let bytes = our_proposal(offers);
+        let skip = u16::from_be_bytes([bytes[38], bytes[39]]);
+        let prefixes = bytes[40 + usize::from(skip) + 7];
         assert_eq!(skip, if offers == Offers::SMCR { 40 } else { 0 });
         assert_eq!(prefixes, 0);
-        assert_eq!(octets[40..50], [0; 10]);
+        assert_eq!(bytes[40..50], [0; 10]);
     }
 }
 
@@ -96,15 +96,15 @@ fn trap_05_the_clients_address_is_that_of_its_proposal() {
     // Ours names the same port in both.
     let mut rig = Rig::new(2, |_| {});
     let conn = rig.connect();
-    let ClcMessage::Proposal(ours) = rig.said() else {
+    let ClcMessage::Proposal(ours) = rig.sent_clc() else {
         panic!("a Proposal was due");
     };
     assert_eq!(
         (ours.peer_id, ours.mac),
         (PeerId::new(1, mac(1, 0)), mac(1, 0))
     );
-    rig.hear(conn, &ClcMessage::Accept(half()));
-    let ClcMessage::Confirm(confirm) = rig.said() else {
+    rig.receive_clc(conn, &ClcMessage::Accept(half()));
+    let ClcMessage::Confirm(confirm) = rig.sent_clc() else {
         panic!("a Confirm was due");
     };
     let offered = ours.v2_offer.unwrap().gid;
@@ -116,7 +116,7 @@ fn trap_05_the_clients_address_is_that_of_its_proposal() {
     let (conn, _) = rig.server_accepts(&named);
     let mut confirm = half();
     (confirm.gid, confirm.mac) = (gid(3, 3), mac(3, 3));
-    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
     let (peer, _) = rig.qps[&rig.link(0)].bound.unwrap();
     assert_eq!((peer.gid, peer.mac), (gid(2, 0), mac(2, 0)));
 }
@@ -130,11 +130,11 @@ fn trap_06_a_client_without_identity_is_served_and_not_taken_for_another_one() {
     rig.server_up();
     let (conn, again) = rig.server_accepts(&proposal());
     assert!(!again.first_contact, "the same GID");
-    // Whatever MAC its Confirm has: the GID alone tells the port.
+    // Whatever MAC its Confirm has: the GID alone identifies the port.
     let mut confirm = half();
     (confirm.first_contact, confirm.mac) = (false, mac(9, 9));
     confirm.rmbe_index = RmbeIndex(2);
-    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
     assert!(
         rig.happened(|event| matches!(event, Event::Established { conn: c, .. } if *c == conn))
     );
@@ -158,30 +158,30 @@ fn trap_07_a_decline_may_come_in_place_of_anything() {
             if why.peer_diagnosis == Some(DiagnosisCode::NO_DEVICE))
         })
     };
-    let word = decline(DiagnosisCode::NO_DEVICE);
+    let message = decline(DiagnosisCode::NO_DEVICE);
     let mut rig = Rig::new(1, |_| {});
     let conn = rig.listen();
-    rig.hear(conn, &word);
+    rig.receive_clc(conn, &message);
     assert!(fell_back(&rig), "in place of the Proposal");
     let mut rig = Rig::new(1, |_| {});
     let (conn, _) = rig.server_accepts(&proposal());
-    rig.hear(conn, &word);
+    rig.receive_clc(conn, &message);
     assert!(fell_back(&rig), "in place of the Confirm");
     let mut rig = Rig::new(1, |_| {});
     let conn = rig.connect();
-    rig.hear(conn, &word);
+    rig.receive_clc(conn, &message);
     assert!(fell_back(&rig), "in place of the Accept");
     let mut rig = Rig::new(1, |_| {});
     let (conn, ..) = rig.server_asks();
-    rig.hear(conn, &word);
+    rig.receive_clc(conn, &message);
     assert!(fell_back(&rig), "in place of CONFIRM LINK");
 }
 
 #[test]
-fn trap_08_malformed_octets_end_the_connection_without_a_word() {
+fn trap_08_malformed_bytes_end_the_connection_without_a_message() {
     //= V2-081 test
     //= V2-271 test
-    let octets = our_proposal(Offers::SMCR_V2);
+    let bytes = our_proposal(Offers::SMCR_V2);
     for (at, value) in [
         (0, 0),
         (4, 9),
@@ -193,9 +193,9 @@ fn trap_08_malformed_octets_end_the_connection_without_a_word() {
     ] {
         let mut rig = Rig::new(1, |_| {});
         let conn = rig.listen();
-        let mut wrong = octets.clone();
+        let mut wrong = bytes.clone();
         wrong[at] = value;
-        assert!(rig.hear_octets(conn, &wrong).is_err(), "octet {at}");
+        assert!(rig.receive_clc_bytes(conn, &wrong).is_err(), "octet {at}");
         assert_eq!(rig.tcp, [TcpCommand::Reset]);
         assert!(rig.clc.is_empty());
     }
@@ -210,7 +210,7 @@ fn trap_09_first_contact_has_its_bit_and_extension_in_both_messages() {
         let release = Release::new(release);
         let mut rig = Rig::new(1, |config| config.v2.release = release);
         let conn = rig.listen();
-        rig.hear(conn, &ClcMessage::Proposal(proposal()));
+        rig.receive_clc(conn, &ClcMessage::Proposal(proposal()));
         let accept = rig.clc.pop_front().unwrap();
         assert_eq!((accept.len(), accept[7]), (160, 0x28));
         let mut rig = Rig::new(1, |config| config.v2.release = release);
@@ -218,7 +218,7 @@ fn trap_09_first_contact_has_its_bit_and_extension_in_both_messages() {
         rig.clc.clear();
         let mut half = half();
         half.v2.as_mut().unwrap().extension.release = release;
-        rig.hear(conn, &ClcMessage::Accept(half));
+        rig.receive_clc(conn, &ClcMessage::Accept(half));
         let confirm = rig.clc.pop_front().unwrap();
         assert_eq!((confirm.len(), confirm[7]), (180, 0x28));
         assert_eq!(confirm[105] & 0x0f, release.number());
@@ -227,7 +227,7 @@ fn trap_09_first_contact_has_its_bit_and_extension_in_both_messages() {
 }
 
 #[test]
-fn trap_09_and_31_out_of_sync_is_said_of_an_unknown_group_only() {
+fn trap_09_and_31_out_of_sync_is_sent_for_an_unknown_group_only() {
     //= V2-072 test
     //= V2-133 test
     //= V2-135 test
@@ -236,19 +236,19 @@ fn trap_09_and_31_out_of_sync_is_said_of_an_unknown_group_only() {
     rig.clc.clear();
     let mut known = half();
     known.first_contact = false;
-    rig.hear(conn, &ClcMessage::Accept(known));
-    let word = declined(&mut rig);
-    assert!(word.out_of_sync);
-    assert_eq!(word.diagnosis, DiagnosisCode::OUT_OF_SYNC);
-    assert_eq!(word.version, ClcVersion::V2);
-    // Of one that it has, it says nothing of that kind.
+    rig.receive_clc(conn, &ClcMessage::Accept(known));
+    let message = declined(&mut rig);
+    assert!(message.out_of_sync);
+    assert_eq!(message.diagnosis, DiagnosisCode::OUT_OF_SYNC);
+    assert_eq!(message.version, ClcVersion::V2);
+    // Of one that it has, it sends nothing of that kind.
     let mut rig = Rig::new(1, |_| {});
     rig.client_up();
     let conn = rig.connect();
     rig.clc.clear();
     known.rtoken = conformance::rig::linux::rmb(2);
-    rig.hear(conn, &ClcMessage::Accept(known));
-    assert!(rig.clc.iter().all(|octets| octets[4] != 4));
+    rig.receive_clc(conn, &ClcMessage::Accept(known));
+    assert!(rig.clc.iter().all(|bytes| bytes[4] != 4));
 }
 
 #[test]
@@ -274,14 +274,14 @@ fn trap_10_release_and_limits_are_echoed() {
         let mut confirm = half();
         let extension = &mut confirm.v2.as_mut().unwrap().extension;
         (extension.max_connections, extension.max_links) = (connections, links);
-        rig.hear(conn, &ClcMessage::Confirm(confirm));
+        rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
         assert_eq!(declined(&mut rig).diagnosis, code);
     }
     let mut rig = Rig::new(1, |_| {});
     let (conn, _) = rig.server_accepts(&proposal());
     let mut confirm = half();
     confirm.v2.as_mut().unwrap().extension.release = Release::V2_0;
-    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
     assert_eq!(
         declined(&mut rig).diagnosis,
         DiagnosisCode::RELEASE_MISMATCH
@@ -309,13 +309,13 @@ fn trap_23_a_direct_link_has_hop_limit_1_and_one_over_a_gateway_64() {
         rig.paths[0].route = route;
         let conn = rig.connect();
         rig.clc.clear();
-        rig.hear(conn, &ClcMessage::Accept(far));
+        rig.receive_clc(conn, &ClcMessage::Accept(far));
         assert_eq!(declined(&mut rig).diagnosis, code);
     }
 }
 
 #[test]
-fn trap_25_eids_are_compared_in_all_32_octets() {
+fn trap_25_eids_are_compared_in_all_32_bytes() {
     //= V2-104 test
     //= V2-250 test
     //= V2-252 test
@@ -334,8 +334,8 @@ fn trap_25_eids_are_compared_in_all_32_octets() {
         let conn = rig.listen();
         let mut offer = proposal();
         offer.v2_offer.as_mut().unwrap().eids[0] = theirs;
-        rig.hear(conn, &ClcMessage::Proposal(offer));
-        match rig.said() {
+        rig.receive_clc(conn, &ClcMessage::Proposal(offer));
+        match rig.sent_clc() {
             ClcMessage::Accept(accept) => {
                 assert!(common);
                 assert_eq!(accept.v2.unwrap().eid, theirs);
@@ -382,10 +382,10 @@ fn an_accept_of_what_was_not_offered_is_declined() {
     rig.clc.clear();
     let mut accept = half();
     accept.v2 = None;
-    rig.hear(conn, &ClcMessage::Accept(accept));
-    let word = declined(&mut rig);
-    assert_eq!(word.diagnosis, DiagnosisCode::MODE_MISMATCH);
-    assert_eq!(word.version, ClcVersion::V1);
+    rig.receive_clc(conn, &ClcMessage::Accept(accept));
+    let message = declined(&mut rig);
+    assert_eq!(message.diagnosis, DiagnosisCode::MODE_MISMATCH);
+    assert_eq!(message.version, ClcVersion::V1);
     // One of SMC-D, in its own version.
     //= V2-071 test
     let v2 = SmcdAcceptConfirmV2 {
@@ -405,12 +405,12 @@ fn an_accept_of_what_was_not_offered_is_declined() {
             link_id: [0; 4],
             v2,
         };
-        rig.hear(conn, &ClcMessage::SmcdAccept(accept));
-        let word = declined(&mut rig);
-        assert_eq!(word.diagnosis, DiagnosisCode::MODE_MISMATCH);
-        assert_eq!(word.version, version);
+        rig.receive_clc(conn, &ClcMessage::SmcdAccept(accept));
+        let message = declined(&mut rig);
+        assert_eq!(message.diagnosis, DiagnosisCode::MODE_MISMATCH);
+        assert_eq!(message.version, version);
     }
-    // Without anything to offer the first word is a Decline, in the form of version 1.
+    // Without anything to offer the first message is a Decline, in the form of version 1.
     //= V2-071 test
     let mut rig = Rig::new(0, |_| {});
     rig.connect();
@@ -419,7 +419,7 @@ fn an_accept_of_what_was_not_offered_is_declined() {
     //= V2-070 test
     let mut rig = Rig::new(1, |config| config.v2.ueids = Default::default());
     let conn = rig.listen();
-    rig.hear(conn, &ClcMessage::Proposal(proposal()));
+    rig.receive_clc(conn, &ClcMessage::Proposal(proposal()));
     assert_eq!(rig.clc[0].len(), 44);
     rig.wait(Duration::from_secs(1));
     let _ = Qpn::new(0);

@@ -2,7 +2,7 @@
 //! things. The numbers are those of docs/smc-v2.md, chapter 14.
 
 use conformance::rig::linux::{
-    QPN, add_link, confirm_link, extended, half, octets, proposal, rejection, rmb,
+    QPN, add_link, bytes, confirm_link, extended, half, proposal, rejection, rmb,
 };
 use conformance::rig::{Rig, gid, mac};
 use smc_proto::config::Offers;
@@ -24,13 +24,13 @@ fn established(rig: &Rig) -> bool {
     rig.happened(|event| matches!(event, Event::Established { .. }))
 }
 
-fn parse(octets: &[u8]) -> LlcMessageV2<'_> {
-    LlcMessageV2::parse(octets).expect("what is emitted can be read")
+fn parse(bytes: &[u8]) -> LlcMessageV2<'_> {
+    LlcMessageV2::parse(bytes).expect("what is emitted can be read")
 }
 
 /// CONFIRM RKEY of the peer for an RMB on one link.
 fn confirm_rkey(rtoken: RToken) -> Vec<u8> {
-    octets(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
+    bytes(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
         reply: false,
         flags: RkeyFlags::empty(),
         rtoken,
@@ -44,7 +44,7 @@ fn trap_01_lengths_and_counts_have_the_order_of_the_peers_machine() {
     //= CASE-D04 test
     //= V2-151 test
     //= V2-155 test
-    // All the peer says in these tests is little-endian.
+    // All messages of the peer in these tests are little-endian.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, offer) = rig.server_offers();
     assert_eq!(offer[1..3], [0, 72 + 16], "big-endian, one RMB");
@@ -64,8 +64,8 @@ fn trap_01_lengths_and_counts_have_the_order_of_the_peers_machine() {
     reply[70] = 7;
     rig.receive(link, &reply);
     let second = rig.link(1);
-    let told = rig.told(second);
-    assert!(matches!(parse(&told), LlcMessageV2::ConfirmLink(_)));
+    let sent = rig.sent_llc(second);
+    assert!(matches!(parse(&sent), LlcMessageV2::ConfirmLink(_)));
 }
 
 #[test]
@@ -74,14 +74,14 @@ fn trap_12_confirm_link_comes_some_milliseconds_later_and_once() {
     //= V2-182 test
     let mut rig = Rig::new(1, |_| {});
     let (conn, _) = rig.server_accepts(&proposal());
-    rig.hear(conn, &ClcMessage::Confirm(half()));
+    rig.receive_clc(conn, &ClcMessage::Confirm(half()));
     rig.wait(Duration::from_millis(2));
     assert!(rig.llc.is_empty(), "not at once");
     rig.wait(Duration::from_secs(10));
     assert_eq!(rig.llc.len(), 1, "and once");
-    match rig.said() {
-        ClcMessage::Decline(word) => {
-            assert_eq!(word.diagnosis, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
+    match rig.sent_clc() {
+        ClcMessage::Decline(decline) => {
+            assert_eq!(decline.diagnosis, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
         }
         other => panic!("{other}"),
     }
@@ -96,16 +96,16 @@ fn a_client_waits_for_confirm_link_and_then_for_a_decline() {
     rig.wait(Duration::from_millis(4_900));
     assert!(rig.clc.is_empty(), "the server may still decline");
     rig.wait(Duration::from_millis(200));
-    match rig.said() {
-        ClcMessage::Decline(word) => {
-            assert_eq!(word.diagnosis, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
+    match rig.sent_clc() {
+        ClcMessage::Decline(decline) => {
+            assert_eq!(decline.diagnosis, DiagnosisCode::TIMEOUT_CONFIRM_LINK);
         }
         other => panic!("{other}"),
     }
 }
 
 #[test]
-fn trap_13_a_server_with_one_link_says_so_or_offers_another_one() {
+fn trap_13_a_server_with_one_link_answers_so_or_offers_another_one() {
     //= V2-183 test
     let mut rig = Rig::new(1, |_| {});
     rig.server_offers();
@@ -115,13 +115,13 @@ fn trap_13_a_server_with_one_link_says_so_or_offers_another_one() {
     assert_eq!(accept.v2.unwrap().extension.max_links, 1);
     let mut confirm = half();
     confirm.v2.as_mut().unwrap().extension.max_links = 1;
-    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
     rig.wait(Duration::from_millis(10));
     let link = rig.link(0);
-    let told = rig.told(link);
-    assert_eq!(told[34..36], [1, 255], "CONFIRM LINK has the limits");
-    let reply = confirm_link(true, LinkNumber(told[29]));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(reply)));
+    let sent = rig.sent_llc(link);
+    assert_eq!(sent[34..36], [1, 255], "CONFIRM LINK has the limits");
+    let reply = confirm_link(true, LinkNumber(sent[29]));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
     assert!(established(&rig) && rig.llc.is_empty());
     // A client does not wait for what cannot come.
     let mut accept = half();
@@ -129,12 +129,12 @@ fn trap_13_a_server_with_one_link_says_so_or_offers_another_one() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(accept);
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
     assert!(established(&rig));
     // For what can, it does.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(half());
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
     assert!(!established(&rig));
 }
 
@@ -145,8 +145,8 @@ fn trap_14_an_offer_of_the_same_port_is_rejected_at_once() {
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.client_answers();
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
-    let told = rig.told(link);
-    assert_eq!((told.len(), told[0], told[3]), (44, 0x22, 0xc0));
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent.len(), sent[0], sent[3]), (44, 0x22, 0xc0));
     assert!(established(&rig));
     // With a limit of one link, whatever is offered.
     let mut accept = half();
@@ -154,10 +154,10 @@ fn trap_14_an_offer_of_the_same_port_is_rejected_at_once() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(accept);
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
-    let _ = rig.told(link);
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    let _ = rig.sent_llc(link);
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 1), &[]));
-    assert_eq!(rig.told(link)[3], 0xc0);
+    assert_eq!(rig.sent_llc(link)[3], 0xc0);
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
     let (_, link) = rig.client_up();
     rig.connect();
     rig.receive(link, &confirm_rkey(rmb(2)));
-    let told = rig.told(link);
-    assert_eq!((told[0], told[3], told[4]), (0x26, 0x80, 0));
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent[0], sent[3], sent[4]), (0x26, 0x80, 0));
     // With one port there is no link to add, which is an answer as well.
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.server_up();
@@ -182,29 +182,29 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
             gids: gids.as_slice().into(),
         });
         let link = rig.link(0);
-        rig.receive(link, &octets(&request));
+        rig.receive(link, &bytes(&request));
     };
     request(&mut rig);
-    let told = rig.told(link);
-    match parse(&told) {
+    let sent = rig.sent_llc(link);
+    match parse(&sent) {
         LlcMessageV2::AddLink(offer) => {
             // The port of the only link is offered again; a second request during the
             // offer has it for an answer.
             request(&mut rig);
             assert!(rig.llc.is_empty());
-            // That was the answer, also if nothing comes of it.
+            // That was the answer, also if it has no effect.
             rig.receive(link, &rejection(offer.link));
             assert!(rig.llc.is_empty(), "{:02x?}", rig.llc);
         }
         other => panic!("{other}"),
     }
-    // Without a queue pair for it there is none to offer, which is told, too.
+    // Without a queue pair for it there is none to offer, which is answered, too.
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.server_up();
     rig.creates = false;
     request(&mut rig);
-    let told = rig.told(link);
-    assert_eq!((told.len(), told[0], told[3] & 0x80), (44, 0x25, 0x80));
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent.len(), sent[0], sent[3] & 0x80), (44, 0x25, 0x80));
     // While another exchange is going on, the answer is that there is none now.
     let mut rig = Rig::new(2, |_| {});
     let (conn, link, offer) = rig.server_offers();
@@ -213,10 +213,10 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
     };
     rig.receive(link, &extended(add_link(true, offer.link.link, 1), &[]));
     let second = rig.link(1);
-    let _ = rig.told(second);
+    let _ = rig.sent_llc(second);
     request(&mut rig);
-    let told = rig.told(link);
-    assert_eq!((told.len(), told[0], told[3] & 0x80), (44, 0x25, 0x80));
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent.len(), sent[0], sent[3] & 0x80), (44, 0x25, 0x80));
     let _ = conn;
 }
 
@@ -230,9 +230,9 @@ fn trap_15_our_client_asks_for_a_link_with_the_gid_it_has() {
     rig.paths.push(spare);
     rig.endpoint.handle_path(rig.now, PathEvent::PortUp(spare));
     rig.pump();
-    let told = rig.told(link);
-    let LlcMessageV2::RequestAddLink(request) = parse(&told) else {
-        panic!("REQUEST ADD LINK was due: {told:?}");
+    let sent = rig.sent_llc(link);
+    let LlcMessageV2::RequestAddLink(request) = parse(&sent) else {
+        panic!("REQUEST ADD LINK was due: {sent:?}");
     };
     assert_eq!(request.gids.iter().collect::<Vec<_>>(), [spare.gid]);
     // It goes on whatever the answer is: a new connection is announced.
@@ -241,9 +241,9 @@ fn trap_15_our_client_asks_for_a_link_with_the_gid_it_has() {
         rejected: true,
         gids: (&[][..]).into(),
     });
-    rig.receive(link, &octets(&refused));
+    rig.receive(link, &bytes(&refused));
     rig.receive(link, &confirm_rkey(rmb(3)));
-    assert_eq!(rig.told(link)[0], 0x26);
+    assert_eq!(rig.sent_llc(link)[0], 0x26);
 }
 
 #[test]
@@ -264,12 +264,12 @@ fn trap_16_counts_are_of_other_links_and_there_are_no_continuations() {
         others: Default::default(),
     };
     message.others.push(unknown).unwrap();
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmRkey(message)));
-    assert_eq!(rig.told(link)[3] & 0xa0, 0x80, "a positive answer");
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(message)));
+    assert_eq!(rig.sent_llc(link)[3] & 0xa0, 0x80, "a positive answer");
     for kind in [0x23, 0x28, 0x05] {
-        let mut nobody = [0; 44];
-        (nobody[0], nobody[1]) = (kind, 44);
-        rig.receive(link, &nobody);
+        let mut unknown = [0; 44];
+        (unknown[0], unknown[1]) = (kind, 44);
+        rig.receive(link, &unknown);
         assert!(rig.llc.is_empty(), "type {kind:#x} is not answered");
     }
     assert_eq!(rig.qps.len(), 1, "nor is the link given up");
@@ -278,7 +278,7 @@ fn trap_16_counts_are_of_other_links_and_there_are_no_continuations() {
     let mut old = confirm_rkey(rmb(2));
     (old[0], old[1], old[2]) = (0x06, 44, 0);
     rig.receive(link, &old);
-    assert_eq!(rig.told(link)[0], 0x26);
+    assert_eq!(rig.sent_llc(link)[0], 0x26);
 }
 
 #[test]
@@ -300,14 +300,14 @@ fn trap_18_receives_are_large_and_one_large_message_is_under_way() {
     rig.completes = false;
     let (conn, accept) = rig.server_accepts(&proposal());
     assert!(accept.first_contact);
-    rig.hear(conn, &ClcMessage::Confirm(half()));
+    rig.receive_clc(conn, &ClcMessage::Confirm(half()));
     rig.wait(Duration::from_millis(10));
     let link = rig.link(0);
     assert_eq!(rig.qps[&link].receive_size, 44 + 8148);
-    let told = rig.told(link);
-    let reply = confirm_link(true, LinkNumber(told[29]));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(reply)));
-    let first = rig.told(link);
+    let sent = rig.sent_llc(link);
+    let reply = confirm_link(true, LinkNumber(sent[29]));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+    let first = rig.sent_llc(link);
     assert!(first.len() > 44);
     // It is rejected before its SEND is known to be complete; the next offer waits.
     let LlcMessageV2::AddLink(offer) = parse(&first) else {
@@ -317,13 +317,13 @@ fn trap_18_receives_are_large_and_one_large_message_is_under_way() {
     rig.endpoint
         .handle_path(rig.now, PathEvent::PortUp(rig.paths[1]));
     rig.pump();
-    assert!(rig.llc.iter().all(|(_, octets)| octets.len() == 44));
+    assert!(rig.llc.iter().all(|(_, bytes)| bytes.len() == 44));
     rig.complete();
-    assert!(rig.llc.iter().any(|(_, octets)| octets.len() > 44));
+    assert!(rig.llc.iter().any(|(_, bytes)| bytes.len() > 44));
 }
 
 #[test]
-fn trap_19_the_whole_window_is_used_and_a_blocked_writer_says_so() {
+fn trap_19_the_whole_window_is_used_and_a_blocked_writer_announces_it() {
     let mut rig = Rig::new(1, |_| {});
     let (conn, link) = rig.client_up();
     let _ = link;
@@ -356,12 +356,12 @@ fn trap_20_unread_data_at_close_is_an_abort_and_tcp_ends_nothing() {
     let mut rig = Rig::new(1, |_| {});
     let (conn, link, confirm) = rig.client_confirms(half());
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
     assert!(established(&rig));
     rig.endpoint.handle_tcp(rig.now, conn, TcpEvent::PeerFin);
     rig.receive(link, &cdc(confirm.alert_token, 1, 100).emit());
-    // (Before that word of the server a reset would mean that it did not take the Confirm.)
+    // (Before that message of the server a reset would mean that it did not take the Confirm.)
     rig.endpoint.handle_tcp(rig.now, conn, TcpEvent::PeerReset);
     rig.pump();
     assert!(!rig.happened(|event| matches!(event, Event::Closed { .. })));
@@ -382,17 +382,17 @@ fn trap_21_data_before_the_confirm_is_kept() {
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.server_up();
     let conn = rig.listen();
-    rig.hear(conn, &ClcMessage::Proposal(proposal()));
+    rig.receive_clc(conn, &ClcMessage::Proposal(proposal()));
     // The RMB is announced first, then the Accept is sent.
     //= V2-108 test
     assert!(rig.clc.is_empty());
-    let told = rig.told(link);
-    let LlcMessageV2::ConfirmRkey(mut announced) = parse(&told) else {
+    let sent = rig.sent_llc(link);
+    let LlcMessageV2::ConfirmRkey(mut announced) = parse(&sent) else {
         panic!("CONFIRM RKEY was due");
     };
     announced.reply = true;
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmRkey(announced)));
-    let ClcMessage::Accept(accept) = rig.said() else {
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(announced)));
+    let ClcMessage::Accept(accept) = rig.sent_clc() else {
         panic!("an Accept was due");
     };
     assert!(!accept.first_contact);
@@ -401,7 +401,7 @@ fn trap_21_data_before_the_confirm_is_kept() {
     let mut confirm = half();
     confirm.first_contact = false;
     confirm.rtoken = rmb(2);
-    rig.hear(conn, &ClcMessage::Confirm(confirm));
+    rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
     assert!(rig.happened(|event| *event == Event::Readable { conn }));
 }
 
@@ -411,7 +411,7 @@ fn trap_22_repeated_numbers_and_validations_change_nothing() {
     let mut rig = Rig::new(1, |_| {});
     let (conn, link, confirm) = rig.client_confirms(half());
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
     let readable = |rig: &mut Rig| rig.endpoint.conn(conn).unwrap().readable().unwrap().len();
     let token = confirm.alert_token;
@@ -441,15 +441,15 @@ fn trap_24_idle_groups_end_in_order_and_a_server_asks_back() {
     // The peer answers what is asked meanwhile, TEST LINK above all.
     for _ in 0..700 {
         rig.wait(Duration::from_secs(1));
-        while let Some((_, told)) = rig.llc.pop_front() {
-            if let LlcMessageV2::DeleteLink(last) = parse(&told) {
+        while let Some((_, sent)) = rig.llc.pop_front() {
+            if let LlcMessageV2::DeleteLink(last) = parse(&sent) {
                 assert!(
                     last.flags
                         .contains(DeleteLinkFlags::ALL | DeleteLinkFlags::ORDERLY)
                 );
                 return;
             }
-            let mut answer = told.clone();
+            let mut answer = sent.clone();
             answer[3] |= 0x80;
             if rig.qps.contains_key(&link) {
                 rig.receive(link, &answer);
@@ -465,7 +465,7 @@ fn trap_28_link_number_0_is_no_link_and_all_of_them_are_a_flag() {
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.client_up();
     let ask = |flags, number| {
-        octets(&LlcMessageV2::DeleteLink(DeleteLink {
+        bytes(&LlcMessageV2::DeleteLink(DeleteLink {
             reply: false,
             flags,
             link: LinkNumber(number),
@@ -473,8 +473,8 @@ fn trap_28_link_number_0_is_no_link_and_all_of_them_are_a_flag() {
         }))
     };
     rig.receive(link, &ask(DeleteLinkFlags::ORDERLY, 0));
-    let told = rig.told(link);
-    let LlcMessageV2::DeleteLink(answer) = parse(&told) else {
+    let sent = rig.sent_llc(link);
+    let LlcMessageV2::DeleteLink(answer) = parse(&sent) else {
         panic!("an answer was due");
     };
     assert_eq!(answer.reason, DeleteLinkReason::UNKNOWN_LINK);
@@ -489,9 +489,9 @@ fn trap_30_an_acceptance_has_its_extension_even_without_rmbs() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link) = rig.client_answers();
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 1), &[]));
-    let told = rig.told(link);
-    assert_eq!((told[0], told[3]), (0x22, 0x80));
-    assert!(told.len() >= 72, "{} octets", told.len());
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent[0], sent[3]), (0x22, 0x80));
+    assert!(sent.len() >= 72, "{} octets", sent.len());
     // A bare acceptance of a peer is one as well.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, offer) = rig.server_offers();
@@ -501,7 +501,7 @@ fn trap_30_an_acceptance_has_its_extension_even_without_rmbs() {
     let bare = &extended(add_link(true, offer.link.link, 1), &[])[..44];
     rig.receive(link, bare);
     let second = rig.link(1);
-    assert_eq!(rig.told(second)[0], 0x21);
+    assert_eq!(rig.sent_llc(second)[0], 0x21);
 }
 
 #[test]
@@ -511,17 +511,17 @@ fn trap_32_crossing_keys_are_both_taken() {
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.server_up();
     let conn = rig.listen();
-    rig.hear(conn, &ClcMessage::Proposal(proposal()));
-    let ours = rig.told(link);
+    rig.receive_clc(conn, &ClcMessage::Proposal(proposal()));
+    let ours = rig.sent_llc(link);
     assert_eq!((ours[0], ours[3]), (0x26, 0));
     rig.receive(link, &confirm_rkey(rmb(5)));
-    assert_eq!(rig.told(link)[3], 0x80, "positive, though ours is open");
+    assert_eq!(rig.sent_llc(link)[3], 0x80, "positive, though ours is open");
     let LlcMessageV2::ConfirmRkey(mut answer) = parse(&ours) else {
         panic!("CONFIRM RKEY was due");
     };
     answer.reply = true;
-    rig.receive(link, &octets(&LlcMessageV2::ConfirmRkey(answer)));
-    assert!(matches!(rig.said(), ClcMessage::Accept(_)));
+    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(answer)));
+    assert!(matches!(rig.sent_clc(), ClcMessage::Accept(_)));
 }
 
 #[test]
@@ -529,7 +529,7 @@ fn trap_33_no_add_link_is_all_zeros() {
     //= V2-191 test
     let mut rig = Rig::new(1, |_| {});
     let (_, _, offer) = rig.server_offers();
-    assert!(offer[4..44].iter().any(|octet| *octet != 0));
+    assert!(offer[4..44].iter().any(|byte| *byte != 0));
     // Nor is the hint of a client of version 1.
     let mut rig = Rig::new(2, |config| config.offers = Offers::SMCR_V1);
     rig.paths = rig
@@ -541,7 +541,7 @@ fn trap_33_no_add_link_is_all_zeros() {
         })
         .collect();
     rig.connect();
-    let ClcMessage::Proposal(ours) = rig.said() else {
+    let ClcMessage::Proposal(ours) = rig.sent_clc() else {
         panic!("a Proposal was due");
     };
     assert_ne!((ours.gid, ours.mac), Default::default());

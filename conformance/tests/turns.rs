@@ -1,4 +1,4 @@
-//! A connection's turn in one call says what its steps say one by one.
+//! A connection's turn in one call sends what its steps send one by one.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -55,10 +55,10 @@ fn act(pair: &mut Pair, side: usize, conn: ConnId, action: Action) -> Vec<u8> {
             }
         }
         Action::Read(length) => {
-            let mut octets = vec![0; length];
-            let read = host.read(now, conn, &mut octets);
-            octets.truncate(read);
-            return octets;
+            let mut bytes = vec![0; length];
+            let read = host.read(now, conn, &mut bytes);
+            bytes.truncate(read);
+            return bytes;
         }
         Action::Close => {
             if let Some(mut connection) = host.endpoint.conn(conn) {
@@ -117,13 +117,13 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
     let now = pair.now;
     let mut turn = DataTurn::EMPTY;
     assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
-    let mut octets = vec![0; 12 << 10];
-    pair.hosts[0].write(now, a, &octets);
+    let mut bytes = vec![0; 12 << 10];
+    pair.hosts[0].write(now, a, &bytes);
     pair.pump_data(0);
-    assert_eq!(pair.hosts[1].read(now, b, &mut octets), 12 << 10);
+    assert_eq!(pair.hosts[1].read(now, b, &mut bytes), 12 << 10);
 
     pair.pump();
-    pair.hosts[0].write(now, a, &octets);
+    pair.hosts[0].write(now, a, &bytes);
     assert!(pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
     assert_eq!(
         (turn.conn, turn.writes.map(|write| write.len())),
@@ -135,7 +135,7 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
 }
 
 #[test]
-fn a_write_is_octets_at_an_address_and_a_send_behind_it_tells_of_it() {
+fn a_write_is_bytes_at_an_address_and_a_send_behind_it_announces_them() {
     //= CDC-002 test
     //= CDC-024 test
     let mut pair = Pair::new(1);
@@ -143,7 +143,7 @@ fn a_write_is_octets_at_an_address_and_a_send_behind_it_tells_of_it() {
     let now = pair.now;
     pair.hosts[0].write(now, a, &[1, 2, 3]);
     let engine = &mut pair.hosts[0].endpoint;
-    // All of a WRITE: a field for immediate data would have to be looked at here.
+    // All of a WRITE: a field for immediate data would have to be checked here.
     let Some(RdmaCommand::Write {
         link: written_on,
         conn,
@@ -179,7 +179,7 @@ fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
     };
 
     // Before the CDC message is posted the peer withdraws its RMB: all is lost, and
-    // nothing is left to say.
+    // nothing is left to send.
     let withdrawn = LlcMessage::DeleteRkey(DeleteRkey {
         reply: false,
         flags: RkeyFlags::empty(),
@@ -193,7 +193,7 @@ fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
     assert!(ended);
     while host.poll_tcp().is_some() {}
 
-    // The WRITE is unsignalled: only a completion behind it tells of its end.
+    // The WRITE is unsignalled: only a completion behind it covers its end.
     let posted = std::iter::from_fn(|| host.poll_rdma(now, DEVICE)).collect::<Vec<_>>();
     let [RdmaCommand::Send { wr_id, .. }, RdmaCommand::Send { .. }] = posted[..] else {
         panic!("the CDC message, then the answer: {posted:?}");

@@ -1,4 +1,4 @@
-//! What an application is told of urgent octets.
+//! Events of urgent bytes for an application.
 
 use conformance::check;
 use conformance::script::{Peer, Script};
@@ -6,7 +6,7 @@ use smc_proto::event::Event;
 use smc_proto::wire::cdc::ProducerFlags;
 
 #[test]
-fn an_urgent_octet_is_told_when_it_is_announced_and_when_it_is_there() {
+fn an_urgent_byte_is_reported_when_it_is_announced_and_when_it_is_there() {
     //= URG-008 test
     let mut s = Script::server();
     let (conn, token) = s.server_first_contact();
@@ -18,8 +18,8 @@ fn an_urgent_octet_is_told_when_it_is_announced_and_when_it_is_there() {
         let mut cdc = Peer::cdc(token, number, produced, 0);
         cdc.producer_flags = flags;
         s.send_cdc(link, cdc);
-        let told = s.take_events().contains(&Event::Urgent { conn });
-        check!(s, told, !flags.is_empty());
+        let notified = s.take_events().contains(&Event::Urgent { conn });
+        check!(s, notified, !flags.is_empty());
     }
     s.end();
 }

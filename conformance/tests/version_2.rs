@@ -11,7 +11,7 @@ const NONE: Offers = Offers::empty();
 const R1: Offers = Offers::SMCR_V1;
 const R2: Offers = Offers::SMCR_V2;
 
-/// What both ends of a connection tell of a meeting.
+/// What both ends of a connection report of a meeting.
 fn ends(meeting: Meeting) -> (Outcome, Outcome) {
     let mut world = meeting.build();
     let ends = world.open();
@@ -149,11 +149,11 @@ fn terms_are_the_lower_of_both_sides() {
 }
 
 #[test]
-fn a_second_link_tells_of_all_rmbs_in_one_large_message() {
+fn a_second_link_announces_all_rmbs_in_one_large_message() {
     //= V2-154 test
     //= V2-163 test
     //= V2-185 test
-    // The server's second RNIC comes up when there are RMBs to tell of.
+    // The server's second RNIC comes up when there are RMBs to announce.
     let mut world = Meeting::new().rnics(2).build();
     world.second_ports_down(Duration::from_secs(10));
     let all: Vec<_> = (0..5).map(|_| world.open()).collect();
@@ -192,7 +192,7 @@ fn connections_survive_the_loss_of_a_link_in_version_2() {
 #[test]
 fn memory_that_an_offered_link_refuses_costs_the_offer_only() {
     // The server registers its memory on the second link before it offers that, since
-    // the offer tells of the RMBs: first the RMB, then the send buffer.
+    // the offer announces the RMBs: first the RMB, then the send buffer.
     for registration in [3, 4] {
         let mut world = Meeting::new().rnics(2).build();
         world.server_refuses_registration(registration);

@@ -1,6 +1,6 @@
-//! Version 2, where it differs from RFC 7609 by a number or a word (docs/smc-v2.md).
+//! Version 2, where it differs from RFC 7609 by a number or a message (docs/smc-v2.md).
 
-use conformance::rig::linux::{QPN, add_link, confirm_link, extended, half, octets, proposal, rmb};
+use conformance::rig::linux::{QPN, add_link, bytes, confirm_link, extended, half, proposal, rmb};
 use conformance::rig::{Rig, gid};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::{CloseReason, Event};
@@ -13,19 +13,19 @@ use smc_proto::wire::llc::{
 };
 use smc_proto::wire::types::{DeleteLinkReason, DiagnosisCode, Eid, LinkNumber, Mtu, Qpn};
 
-/// Our next word on a connection that got this Accept.
+/// Our next message on a connection that got this Accept.
 fn answer(rig: &mut Rig, accept: AcceptConfirm) -> (ConnId, ClcMessage) {
     let conn = rig.connect();
-    let _ = rig.said();
-    rig.hear(conn, &ClcMessage::Accept(accept));
+    let _ = rig.sent_clc();
+    rig.receive_clc(conn, &ClcMessage::Accept(accept));
     // A further RMB is announced first.
     while rig.clc.is_empty()
-        && let Some((link, mut told)) = rig.llc.pop_front()
+        && let Some((link, mut sent)) = rig.llc.pop_front()
     {
-        told[3] |= 0x80;
-        rig.receive(link, &told);
+        sent[3] |= 0x80;
+        rig.receive(link, &sent);
     }
-    (conn, rig.said())
+    (conn, rig.sent_clc())
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_confirm_repeats_the_eid_whatever_it_is() {
 }
 
 #[test]
-fn the_accept_tells_the_servers_mtu_and_the_confirm_the_lower_one() {
+fn the_accept_has_the_servers_mtu_and_the_confirm_the_lower_one() {
     //= V2-058 test
     let mtu = |code| Mtu::from_code(code);
     for own in 1..=5 {
@@ -81,7 +81,7 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
     // Two links, of which the first one is lost.
     let (_, link) = rig.client_answers();
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 1), &[]));
-    let _ = rig.told(link);
+    let _ = rig.sent_llc(link);
     let second = rig.link(1);
     let request = ConfirmLink {
         qpn: Qpn::new(0x12),
@@ -89,7 +89,7 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
         gid: conformance::rig::gid(2, 1),
         ..confirm_link(false, LinkNumber(2))
     };
-    rig.receive(second, &octets(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(second, &bytes(&LlcMessageV2::ConfirmLink(request)));
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     rig.llc.clear();
     rig.endpoint.handle_rdma(
@@ -101,25 +101,25 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
         },
     );
     rig.pump();
-    // It tells the server, which deletes the link.
-    assert_eq!(rig.told(second)[0], 0x24);
+    // It notifies the server, which deletes the link.
+    assert_eq!(rig.sent_llc(second)[0], 0x24);
     let deletes = LlcMessageV2::DeleteLink(DeleteLink {
         reply: false,
         flags: DeleteLinkFlags::empty(),
         link: LinkNumber(1),
         reason: DeleteLinkReason::LOST_PATH,
     });
-    rig.receive(second, &octets(&deletes));
-    assert_eq!(rig.told(second)[3] & 0x80, 0x80);
+    rig.receive(second, &bytes(&deletes));
+    assert_eq!(rig.sent_llc(second)[3] & 0x80, 0x80);
     assert!(!rig.qps.contains_key(&link));
 
-    // An Accept that it said before names the lost link.
+    // An Accept that it sent before names the lost link.
     let mut named = half();
     (named.first_contact, named.rtoken) = (false, rmb(2));
     match answer(&mut rig, named) {
-        (_, ClcMessage::Decline(word)) => {
-            assert_eq!(word.diagnosis, DiagnosisCode::SERVER_LINK_UNKNOWN);
-            assert!(!word.out_of_sync);
+        (_, ClcMessage::Decline(decline)) => {
+            assert_eq!(decline.diagnosis, DiagnosisCode::SERVER_LINK_UNKNOWN);
+            assert!(!decline.out_of_sync);
         }
         (_, other) => panic!("{other}"),
     }
@@ -134,14 +134,14 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
     assert_eq!(rig.endpoint.usage().groups, 2);
     assert_ne!(founds.qpn, QPN);
 
-    // Who has lost no link does not take a stranger's for one.
+    // A side that has lost no link does not take a stranger's for one.
     let mut rig = Rig::new(1, |_| {});
     let _ = rig.client_up();
     named.qpn = Qpn::new(0x77);
     match answer(&mut rig, named) {
-        (_, ClcMessage::Decline(word)) => {
-            assert_eq!(word.diagnosis, DiagnosisCode::OUT_OF_SYNC);
-            assert!(word.out_of_sync);
+        (_, ClcMessage::Decline(decline)) => {
+            assert_eq!(decline.diagnosis, DiagnosisCode::OUT_OF_SYNC);
+            assert!(decline.out_of_sync);
         }
         (_, other) => panic!("{other}"),
     }
@@ -154,8 +154,8 @@ fn zeros_in_place_of_the_keys_withdraw_an_rmb_all_the_same() {
     let (first, link) = rig.client_up();
     let mut joins = half();
     (joins.first_contact, joins.rtoken) = (false, rmb(2));
-    let (second, word) = answer(&mut rig, joins);
-    assert!(matches!(word, ClcMessage::Confirm(_)));
+    let (second, message) = answer(&mut rig, joins);
+    assert!(matches!(message, ClcMessage::Confirm(_)));
     let held = rig.endpoint.usage().buffers;
     let now = rig.now;
     rig.endpoint.conn(second).expect("it lives").abort(now);
@@ -163,13 +163,13 @@ fn zeros_in_place_of_the_keys_withdraw_an_rmb_all_the_same() {
     let mut withdrawn = 0;
     for _ in 0..300 {
         rig.wait(Duration::from_secs(1));
-        while let Some((on, told)) = rig.llc.pop_front() {
+        while let Some((on, sent)) = rig.llc.pop_front() {
             let mut answer = vec![0; 44];
-            if told[0] == 0x29 {
+            if sent[0] == 0x29 {
                 withdrawn += 1;
-                (answer[0], answer[1], answer[4]) = (0x29, 44, told[4]);
+                (answer[0], answer[1], answer[4]) = (0x29, 44, sent[4]);
             } else {
-                answer.copy_from_slice(&told);
+                answer.copy_from_slice(&sent);
             }
             answer[3] |= 0x80;
             rig.receive(on, &answer);
@@ -196,7 +196,7 @@ fn keys_are_not_refused_while_links_change() {
         panic!("ADD LINK was due");
     };
     let announces = |over: u32| {
-        octets(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
+        bytes(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
             reply: false,
             flags: RkeyFlags::empty(),
             rtoken: rmb(over),
@@ -206,10 +206,10 @@ fn keys_are_not_refused_while_links_change() {
     };
     let refused = RkeyFlags::NEGATIVE.bits();
     rig.receive(link, &announces(2));
-    let told = rig.told(link);
-    assert_eq!((told[0], told[3] & refused), (0x26, 0), "taken");
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent[0], sent[3] & refused), (0x26, 0), "taken");
 
-    // It takes the link, and tells of that RMB there as well; while CONFIRM LINK is
+    // It takes the link, and announces that RMB there as well; while CONFIRM LINK is
     // out it announces one more.
     let known = [1, 2].map(|number| RTokenPair {
         reference: rmb(number).rkey,
@@ -217,17 +217,17 @@ fn keys_are_not_refused_while_links_change() {
     });
     rig.receive(link, &extended(add_link(true, offer.link.link, 1), &known));
     let second = rig.link(1);
-    let asked = rig.told(second);
+    let asked = rig.sent_llc(second);
     rig.receive(link, &announces(3));
-    let told = rig.told(link);
-    assert_eq!((told[0], told[3] & refused), (0x26, 0), "taken");
+    let sent = rig.sent_llc(link);
+    assert_eq!((sent[0], sent[3] & refused), (0x26, 0), "taken");
     let reply = ConfirmLink {
         qpn: Qpn::new(0x12),
         mac: conformance::rig::mac(2, 1),
         gid: conformance::rig::gid(2, 1),
         ..confirm_link(true, LinkNumber(asked[29]))
     };
-    rig.receive(second, &octets(&LlcMessageV2::ConfirmLink(reply)));
+    rig.receive(second, &bytes(&LlcMessageV2::ConfirmLink(reply)));
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     assert_eq!(rig.endpoint.usage().remote_rmbs, 3);
     assert_eq!(rig.qps.len(), 2, "nothing was lost by it");
@@ -251,7 +251,7 @@ fn a_confirm_of_version_1_behind_an_accept_of_version_2_ends_the_connection() {
             v2: None,
             ..half()
         };
-        rig.hear(conn, &ClcMessage::Confirm(confirm));
+        rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
         assert!(rig.happened(|event| *event == Event::Closed { conn, reason }));
         assert!(
             !rig.happened(

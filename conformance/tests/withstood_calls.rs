@@ -85,9 +85,9 @@ fn close_and_abort_in_any_state_of_a_rendezvous_leave_nothing() {
             check!(s, s.poll_clc(), None);
             s.expect_reset(conn, CloseReason::LocalAbort);
             check!(s, s.endpoint.usage().handshakes, 0);
-            // What comes for it afterwards is nobody's.
-            let octets = Peer::octets(&s.peer.decline());
-            check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+            // What comes for it afterwards is dropped.
+            let bytes = Peer::octets(&s.peer.decline());
+            check!(s, s.octets(conn, &bytes), Ok(ClcProgress::NotClc));
             s.tcp(conn, TcpEvent::PeerFin);
             s.expect_silence();
             s.end();
@@ -102,8 +102,8 @@ fn what_comes_for_a_connection_that_is_gone_is_ignored() {
     let conn = s.listen();
     s.on(conn, |c, now| c.abort(now));
     s.expect_reset(conn, CloseReason::LocalAbort);
-    let octets = Peer::octets(&s.peer.proposal());
-    check!(s, s.octets(conn, &octets), Ok(ClcProgress::NotClc));
+    let bytes = Peer::octets(&s.peer.proposal());
+    check!(s, s.octets(conn, &bytes), Ok(ClcProgress::NotClc));
     let paths = s.paths.clone();
     let answered = s.endpoint.accept(s.now, conn, &paths);
     check!(s, answered.is_err(), true);
@@ -114,7 +114,7 @@ fn what_comes_for_a_connection_that_is_gone_is_ignored() {
 }
 
 #[test]
-fn an_application_that_closes_as_soon_as_it_may_is_heard() {
+fn an_application_may_close_at_the_first_moment() {
     //= CASE-B03 test
     //= CASE-C10 test
     // Before anything was written, in the moment of the event.
@@ -147,7 +147,7 @@ fn an_application_that_closes_as_soon_as_it_may_is_heard() {
 }
 
 #[test]
-fn octets_are_consumed_once_and_not_after_the_end() {
+fn bytes_are_consumed_once_and_not_after_the_end() {
     //= CASE-C15 test
     let mut s = Script::client();
     let (conn, token) = s.client_first_contact();

@@ -1,8 +1,8 @@
-//! A peer that says too much, in any order (docs/regressions.md).
+//! A peer that sends too much, in any order (docs/regressions.md).
 
 use conformance::check;
 use conformance::rig::Rig;
-use conformance::rig::linux::octets;
+use conformance::rig::linux::bytes;
 use conformance::script::{Peer, Script};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::connection::Shutdown;
@@ -70,7 +70,7 @@ fn a_flood_of_requests_for_updates_is_not_answered_with_a_flood() {
         s.send_cdc(link, request);
     }
     check!(s, answers(&mut s), 0);
-    // Something is consumed: that is told once, however often it is asked for.
+    // Something is consumed: that is announced once, however often it is asked for.
     s.on(conn, |c, now| c.consume(now, 50))
         .expect("it is there");
     check!(s, answers(&mut s), 1);
@@ -83,7 +83,7 @@ fn a_flood_of_requests_for_updates_is_not_answered_with_a_flood() {
 }
 
 #[test]
-fn a_request_is_answered_from_what_it_said_though_its_buffer_is_gone() {
+fn a_request_is_answered_from_its_content_though_its_buffer_is_gone() {
     //= CASE-D01 test
     let mut s = Script::client();
     s.client_first_contact();
@@ -109,7 +109,7 @@ fn two_large_messages_one_behind_the_other_have_an_answer_each() {
     let mut payloads = Vec::new();
     for count in [255u32, 20] {
         let keys: Vec<_> = (0..count).map(|key| RKey(0x4000 + key)).collect();
-        payloads.push(octets(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+        payloads.push(bytes(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
             reply: false,
             flags: RkeyFlags::empty(),
             unknown: 0,
@@ -128,14 +128,14 @@ fn two_large_messages_one_behind_the_other_have_an_answer_each() {
     buffer.fill(0xff);
     rig.pump();
     for unknown in [255, 20] {
-        let told = rig.told(link);
-        assert_eq!((told[0], told[3] & 0x80), (0x29, 0x80));
-        assert_eq!(told[5], unknown, "so many that nobody knows");
+        let sent = rig.sent_llc(link);
+        assert_eq!((sent[0], sent[3] & 0x80), (0x29, 0x80));
+        assert_eq!(sent[5], unknown, "so many that are unknown");
     }
 }
 
 #[test]
-fn a_thousand_declines_leave_nothing_and_hurt_nobody_else() {
+fn a_thousand_declines_leave_nothing_and_hurt_no_other() {
     //= CASE-H12 test
     let mut s = Script::client();
     let (other, token) = s.client_first_contact();
@@ -200,7 +200,7 @@ fn a_group_that_ends_takes_connections_in_every_stage_of_their_close() {
         }
         s.skip();
         let link = s.link();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for ((conn, token), (own, peers, abort)) in conns.iter().zip(stages) {
             if let Some(how) = own {
                 s.on(*conn, |c, now| c.shutdown(now, how));
@@ -212,15 +212,15 @@ fn a_group_that_ends_takes_connections_in_every_stage_of_their_close() {
                 s.send_cdc(link, Peer::cdc_flags(*token, 1, flags));
             }
         }
-        told.extend(s.take_events());
+        events.extend(s.take_events());
         end(&mut s);
-        told.extend(s.take_events());
+        events.extend(s.take_events());
         s.run_out();
-        told.extend(s.take_events());
+        events.extend(s.take_events());
         for (conn, _) in &conns {
             let ended =
                 |event: &&Event| matches!(event, Event::Closed { conn: c, .. } if c == conn);
-            check!(s, told.iter().filter(ended).count(), 1);
+            check!(s, events.iter().filter(ended).count(), 1);
         }
         s.end();
     }

@@ -44,7 +44,7 @@ fn words_about_a_group_that_is_gone_are_ignored() {
 }
 
 #[test]
-fn a_last_word_waits_for_a_free_slot_and_is_not_lost() {
+fn a_last_message_waits_for_a_free_slot_and_is_not_lost() {
     //= CASE-E07 test
     type Way = (fn(&mut Script, ConnId), ConnectionFlags);
     let ways: [Way; 2] = [
@@ -102,7 +102,7 @@ fn a_device_that_goes_at_any_step_of_a_rendezvous_leaves_nothing() {
     for waiting in Waiting::ALL {
         for events in [&[removed][..], &[down], &[down, removed], &[removed, down]] {
             // Once as it stands, and once while the RNIC takes its time with what the
-            // peer's next word brings about.
+            // peer's next message brings about.
             for hold in held {
                 let (mut s, conn) = waiting.reach();
                 s.adapter.hold = hold;
@@ -112,8 +112,8 @@ fn a_device_that_goes_at_any_step_of_a_rendezvous_leaves_nothing() {
                     Waiting::Proposal => Some(Peer::octets(&s.peer.proposal())),
                     _ => None,
                 };
-                if let Some(octets) = next.filter(|_| hold.is_some()) {
-                    let _ = s.octets(conn, &octets);
+                if let Some(bytes) = next.filter(|_| hold.is_some()) {
+                    let _ = s.octets(conn, &bytes);
                     if waiting == Waiting::Proposal {
                         s.take_proposal(conn);
                     }

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::cdc_apply::cdc_apply`, which says what it checks.
+//! Calls `conformance::fuzz::cdc_apply::cdc_apply`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::cdc_apply::cdc_apply;

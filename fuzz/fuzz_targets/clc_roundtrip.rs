@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::clc::clc_roundtrip`, which says what it checks.
+//! Calls `conformance::fuzz::clc::clc_roundtrip`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::clc::clc_roundtrip;

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::stream::clc_stream`, which says what it checks.
+//! Calls `conformance::fuzz::stream::clc_stream`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::stream::clc_stream;

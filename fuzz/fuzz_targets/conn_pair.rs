@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::conn_pair::conn_pair`, which says what it checks.
+//! Calls `conformance::fuzz::conn_pair::conn_pair`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::conn_pair::conn_pair;

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::pair::handshake_pair`, which says what it checks.
+//! Calls `conformance::fuzz::pair::handshake_pair`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::pair::handshake_pair;

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::solo::linkgroup_ops`, which says what it checks.
+//! Calls `conformance::fuzz::solo::linkgroup_ops`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::solo::linkgroup_ops;

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::wire::llc_v1`, which says what it checks.
+//! Calls `conformance::fuzz::wire::llc_v1`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::wire::llc_v1;

@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::llc_v2::llc_v2`, which says what it checks.
+//! Calls `conformance::fuzz::llc_v2::llc_v2`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::llc_v2::llc_v2;

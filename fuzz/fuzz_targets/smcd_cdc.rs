@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::smcd_cdc::smcd_cdc`, which says what it checks.
+//! Calls `conformance::fuzz::smcd_cdc::smcd_cdc`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::smcd_cdc::smcd_cdc;

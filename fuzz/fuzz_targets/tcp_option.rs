@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::wire::tcp_option`, which says what it checks.
+//! Calls `conformance::fuzz::wire::tcp_option`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::wire::tcp_option;

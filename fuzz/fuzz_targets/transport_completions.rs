@@ -1,4 +1,4 @@
-//! Calls `conformance::fuzz::solo::transport_completions`, which says what it checks.
+//! Calls `conformance::fuzz::solo::transport_completions`, which documents its checks.
 #![no_main]
 
 use conformance::fuzz::solo::transport_completions;

@@ -9,9 +9,9 @@ use std::io;
 pub enum CaptureError {
     /// The file cannot be opened, read or written.
     Io(io::Error),
-    /// The octets are neither pcap nor pcapng.
+    /// The bytes are neither pcap nor pcapng.
     NotACapture,
-    /// There is not one octet.
+    /// There is not one byte.
     Empty,
     /// The file ends inside a record.
     Truncated {
@@ -25,11 +25,11 @@ pub enum CaptureError {
         /// What is wrong.
         reason: String,
     },
-    /// The compressed octets are damaged.
+    /// The compressed bytes are damaged.
     Compression {
         /// The frame that cannot be read.
         frame: u64,
-        /// What the decompressor says.
+        /// Error text of the decompressor.
         reason: String,
     },
     /// The frame was taken from a link this reader does not know.
@@ -39,8 +39,8 @@ pub enum CaptureError {
     },
     /// A packet to be written does not fit its length field.
     TooLong {
-        /// Octets of payload asked for.
-        octets: usize,
+        /// Bytes of payload asked for.
+        bytes: usize,
     },
     /// The two ends of a packet to be written are not both IPv4 or both IPv6.
     MixedFamilies,
@@ -63,8 +63,8 @@ impl fmt::Display for CaptureError {
                 f,
                 "link type {link_type} is not supported, only Ethernet and Linux cooked captures are"
             ),
-            Self::TooLong { octets } => {
-                write!(f, "a payload of {octets} octets does not fit a packet")
+            Self::TooLong { bytes } => {
+                write!(f, "a payload of {bytes} octets does not fit a packet")
             }
             Self::MixedFamilies => f.write_str("one end is IPv4 and the other IPv6"),
         }

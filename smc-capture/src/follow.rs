@@ -31,23 +31,23 @@ use tcp::TcpFollower;
 pub struct Limits {
     /// TCP connections; the oldest are forgotten first.
     pub streams: usize,
-    /// Octets of unfinished CLC messages in each direction of a connection,
+    /// Bytes of unfinished CLC messages in each direction of a connection,
     /// and as many again that arrived out of order.
-    pub stream_octets: usize,
+    pub stream_bytes: usize,
     /// Queue pairs; the oldest are forgotten first.
     pub queue_pairs: usize,
-    /// Payload octets of unfinished RDMA WRITEs, all together. Of longer ones
-    /// only the lengths are told.
-    pub write_octets: usize,
+    /// Payload bytes of unfinished RDMA WRITEs, all together. Of longer ones
+    /// only the lengths are reported.
+    pub write_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             streams: 8192,
-            stream_octets: 4096,
+            stream_bytes: 4096,
             queue_pairs: 4096,
-            write_octets: 64 << 20,
+            write_bytes: 64 << 20,
         }
     }
 }
@@ -78,10 +78,10 @@ impl Follower {
         }
     }
 
-    /// Tells of TCP connections also what is not CLC: [`Content::Tcp`].
+    /// Reports TCP segments other than CLC as well, as [`Content::Tcp`].
     #[must_use]
     pub fn with_tcp(mut self) -> Self {
-        self.tcp.tell_all();
+        self.tcp.report_all();
         self
     }
 
@@ -92,7 +92,7 @@ impl Follower {
             frame: frame.number,
             time: frame.time,
         };
-        match parse_frame(frame.link, &frame.octets) {
+        match parse_frame(frame.link, &frame.bytes) {
             Frame::Tcp(segment) => {
                 let before = items.len();
                 self.tcp.push(moment, &segment, items);

@@ -51,9 +51,9 @@ pub enum Frame<'a> {
     Roce(RoceFrame<'a>),
     /// A packet sent as RoCE that is none.
     BadRoce {
-        /// Who sent it.
+        /// The sender.
         source: Gid,
-        /// Who it was sent to.
+        /// The receiver.
         destination: Gid,
         /// What is wrong.
         error: RoceError,
@@ -69,7 +69,7 @@ pub struct TcpSegment<'a> {
     pub source: SocketAddr,
     /// Address and port it goes to.
     pub destination: SocketAddr,
-    /// Sequence number of the first payload octet, or of the SYN.
+    /// Sequence number of the first payload byte, or of the SYN.
     pub sequence: u32,
     /// Acknowledgement number, valid with [`TcpFlags::ack`].
     pub acknowledgement: u32,
@@ -77,9 +77,9 @@ pub struct TcpSegment<'a> {
     pub flags: TcpFlags,
     /// TCP options.
     pub options: &'a [u8],
-    /// Payload octets that there are.
+    /// Payload bytes that there are.
     pub payload: &'a [u8],
-    /// Payload octets on the wire that the capture does not hold.
+    /// Payload bytes on the wire that the capture does not hold.
     pub missing: usize,
 }
 

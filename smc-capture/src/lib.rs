@@ -10,11 +10,11 @@
 //! use smc_capture::{follow::Follower, reader::CaptureReader};
 //!
 //! # fn main() -> Result<(), smc_capture::CaptureError> {
-//! # let mut octets = Vec::new();
-//! # smc_capture::writer::CaptureWriter::new(&mut octets)?;
+//! # let mut bytes = Vec::new();
+//! # smc_capture::writer::CaptureWriter::new(&mut bytes)?;
 //! let mut follower = Follower::default();
 //! let mut items = Vec::new();
-//! for frame in CaptureReader::new(octets.as_slice())? {
+//! for frame in CaptureReader::new(bytes.as_slice())? {
 //!     follower.push(&frame?, &mut items);
 //! }
 //! follower.finish(&mut items);

@@ -23,12 +23,12 @@ pub struct CapturedFrame {
     /// Nanoseconds since 1970-01-01 00:00 UTC, or since the start of a
     /// simulation's clock.
     pub time: u64,
-    /// What the octets begin with.
+    /// What the bytes begin with.
     pub link: LinkType,
-    /// Octets the frame had on the wire.
+    /// Bytes the frame had on the wire.
     pub original_length: u32,
-    /// The octets that the capture holds.
-    pub octets: Vec<u8>,
+    /// The bytes that the capture holds.
+    pub bytes: Vec<u8>,
 }
 
 /// Yields the frames of a capture in the order of the file.
@@ -52,14 +52,14 @@ struct Record {
     time: u64,
     link: LinkType,
     original_length: u32,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl CaptureReader<'static> {
     /// Opens a capture file.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and [`CaptureError::Io`] if the file cannot be
+    /// Returns the errors of [`new`](Self::new), and [`CaptureError::Io`] if the file cannot be
     /// opened or is a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
         let file = File::open(path)?;
@@ -78,8 +78,8 @@ impl<'a> CaptureReader<'a> {
     /// [`CaptureError::LinkType`]; [`CaptureError::Truncated`] and
     /// [`CaptureError::Compression`] as of frame 1 if the file's header is
     /// cut or damaged.
-    pub fn new(octets: impl Read + 'a) -> Result<Self, CaptureError> {
-        let (magic, source) = Source::open(octets).map_err(|error| io_error(error, 1))?;
+    pub fn new(bytes: impl Read + 'a) -> Result<Self, CaptureError> {
+        let (magic, source) = Source::open(bytes).map_err(|error| io_error(error, 1))?;
         let format = match magic.as_slice() {
             [] => return Err(CaptureError::Empty),
             [0x0a, 0x0d, 0x0d, 0x0a] => Format::PcapNg(Box::new(PcapNg::new(source)?)),
@@ -120,7 +120,7 @@ impl Iterator for CaptureReader<'_> {
             time: record.time,
             link: record.link,
             original_length: record.original_length,
-            octets: record.octets,
+            bytes: record.bytes,
         }))
     }
 }
@@ -144,7 +144,7 @@ fn next_pcap(
         time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * fraction,
         link,
         original_length: packet.orig_len,
-        octets: packet.data.into_owned(),
+        bytes: packet.data.into_owned(),
     }))
 }
 

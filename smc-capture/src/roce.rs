@@ -1,7 +1,7 @@
 //! RoCE packets: what follows the IP or global route header.
 //!
 //! One packet is BTH, then RETH, AETH or immediate data as the operation
-//! demands, the payload, 0 to 3 octets of padding and the invariant CRC.
+//! demands, the payload, 0 to 3 bytes of padding and the invariant CRC.
 
 pub mod icrc;
 mod opcode;

@@ -39,8 +39,8 @@ pub(super) fn path(qpn: u32) -> QpPath {
 pub(super) fn frames(fill: impl FnOnce(&mut Writer)) -> Vec<CapturedFrame> {
     let mut writer = CaptureWriter::new(Vec::new()).unwrap();
     fill(&mut writer);
-    let octets = writer.finish().unwrap();
-    let reader = CaptureReader::new(octets.as_slice()).unwrap();
+    let bytes = writer.finish().unwrap();
+    let reader = CaptureReader::new(bytes.as_slice()).unwrap();
     reader.collect::<Result<_, _>>().unwrap()
 }
 
@@ -63,7 +63,7 @@ pub(super) fn follow(frames: &[CapturedFrame]) -> Vec<Item> {
 }
 
 /// Frame and beginning of the text of each item.
-pub(super) fn told(items: &[Item]) -> Vec<(u64, String)> {
+pub(super) fn summary(items: &[Item]) -> Vec<(u64, String)> {
     let text = |item: &Item| {
         let mut text = match &item.content {
             Content::Clc(message) => message.kind().to_string(),
@@ -86,17 +86,17 @@ fn vlan_cooked_and_plain_ip_captures_are_read() {
         writer.tcp_syn(0, &flow(9), true).unwrap();
         writer.tcp_syn(0, &tagged, true).unwrap();
     });
-    let plain = parse_frame(LinkType::Ethernet, &frames[0].octets);
+    let plain = parse_frame(LinkType::Ethernet, &frames[0].bytes);
     assert!(matches!(plain, Frame::Tcp(_)));
-    assert_eq!(parse_frame(LinkType::Ethernet, &frames[1].octets), plain);
-    let ip = &frames[0].octets[14..];
+    assert_eq!(parse_frame(LinkType::Ethernet, &frames[1].bytes), plain);
+    let ip = &frames[0].bytes[14..];
     assert_eq!(parse_frame(LinkType::Ip, ip), plain);
     let cooked = [&[0; 14][..], &[8, 0], ip].concat();
     assert_eq!(parse_frame(LinkType::LinuxCooked, &cooked), plain);
     let cooked = [&[8, 0][..], &[0; 18], ip].concat();
     assert_eq!(parse_frame(LinkType::LinuxCooked2, &cooked), plain);
-    for length in 0..frames[0].octets.len() {
-        let _ = parse_frame(LinkType::Ethernet, &frames[0].octets[..length]);
+    for length in 0..frames[0].bytes.len() {
+        let _ = parse_frame(LinkType::Ethernet, &frames[0].bytes[..length]);
     }
 }
 
@@ -104,12 +104,12 @@ fn vlan_cooked_and_plain_ip_captures_are_read() {
 fn errors_of_the_disk_are_returned() {
     struct Full(usize);
     impl std::io::Write for Full {
-        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
-            if self.0 < octets.len() {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0 < bytes.len() {
                 return Err(std::io::ErrorKind::StorageFull.into());
             }
-            self.0 -= octets.len();
-            Ok(octets.len())
+            self.0 -= bytes.len();
+            Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())

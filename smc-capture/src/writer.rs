@@ -60,16 +60,16 @@ impl<W: Write> CaptureWriter<W> {
         })
     }
 
-    /// Keeps at most `octets` payload octets of each RDMA WRITE packet. The
-    /// frames still tell their full length.
-    pub fn limit_write_payload(&mut self, octets: Option<usize>) {
-        self.write_payload_limit = octets;
+    /// Keeps at most `bytes` payload bytes of each RDMA WRITE packet. The
+    /// frames keep their full length in their headers.
+    pub fn limit_write_payload(&mut self, bytes: Option<usize>) {
+        self.write_payload_limit = bytes;
     }
 
-    /// Cuts TCP payload into segments of at most `octets`, 1448 at first;
+    /// Cuts TCP payload into segments of at most `bytes`, 1448 at first;
     /// 1 to 65,000.
-    pub fn set_maximum_segment(&mut self, octets: usize) {
-        self.maximum_segment = octets.clamp(1, 65_000);
+    pub fn set_maximum_segment(&mut self, bytes: usize) {
+        self.maximum_segment = bytes.clamp(1, 65_000);
     }
 
     /// Gives the next frame a comment, which Wireshark shows; at most the
@@ -98,14 +98,14 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// # Errors
     /// [`CaptureError::Io`] if it cannot be written.
-    pub fn frame(&mut self, time: u64, octets: &[u8]) -> Result<(), CaptureError> {
-        self.cut_frame(time, octets, octets.len())
+    pub fn frame(&mut self, time: u64, bytes: &[u8]) -> Result<(), CaptureError> {
+        self.cut_frame(time, bytes, bytes.len())
     }
 
-    /// Writes the first octets of a frame that was `original` octets long.
+    /// Writes the first bytes of a frame that was `original` bytes long.
     fn cut_frame(&mut self, time: u64, kept: &[u8], original: usize) -> Result<(), CaptureError> {
         let Ok(original_len) = u32::try_from(original) else {
-            return Err(CaptureError::TooLong { octets: original });
+            return Err(CaptureError::TooLong { bytes: original });
         };
         let comment = self.comment.take();
         let block = EnhancedPacketBlock {

@@ -136,12 +136,12 @@ impl Checker {
                 }
                 *self.known.stream(path.stream).options.of_mut(from) = true;
             }
-            Content::Clc(message) => self.clc(at, path.stream, from, message, &item.octets),
+            Content::Clc(message) => self.clc(at, path.stream, from, message, &item.bytes),
             Content::Tcp(sign) => self.tcp_sign(at, path.stream, from, *sign),
             Content::Malformed { .. } => {
                 let stream = self.known.stream(path.stream);
                 stream.broken = true;
-                // Without both SYNs nobody knows that this should be CLC.
+                // Without both SYNs it is not known that this should be CLC.
                 if stream.has_options() {
                     self.malformed(at, &item.content);
                 }
@@ -168,7 +168,7 @@ impl Checker {
             self.lose(here, since);
         }
         if !self.complete {
-            self.look_for_ends(here);
+            self.check_ends(here);
         }
         let message = match &item.content {
             Content::Llc(message) => Some(Message::from(message)),
@@ -183,8 +183,8 @@ impl Checker {
         };
         self.on_link(here, what, placed.astray, path.psn);
         match (&item.content, message) {
-            (_, Some(message)) => self.llc(here, &message, &item.octets),
-            (Content::Cdc(cdc), _) => self.cdc(here, cdc, &item.octets),
+            (_, Some(message)) => self.llc(here, &message, &item.bytes),
+            (Content::Cdc(cdc), _) => self.cdc(here, cdc, &item.bytes),
             (Content::Write(write), _) => self.write(here, write),
             _ => {}
         }
@@ -225,8 +225,8 @@ impl Checker {
         );
     }
 
-    /// A link in use whose other end nobody told of: a CLC message is missing.
-    fn look_for_ends(&mut self, here: Where) {
+    /// Reports a link in use of which one end was never announced: a CLC message is missing.
+    fn check_ends(&mut self, here: Where) {
         let Where { place, from, .. } = here;
         if let Some(group) = self.known.groups.get_mut(&place.group) {
             let link = group.links.get(place.link);
@@ -234,7 +234,7 @@ impl Checker {
         }
     }
 
-    /// Messages are missing: what they said is not known.
+    /// Messages are missing: their content is not known.
     fn lose(&mut self, here: Where, since: u64) {
         let Where { place, from, .. } = here;
         self.report.withdraw(place.group, since);
@@ -269,11 +269,11 @@ impl Checker {
             _ => &rules::llc::MALFORMED,
         };
         let sentence = format!("malformed {protocol}: {reason}");
-        tell(&mut self.report, at, None, rule, Judgement::Wrong(sentence));
+        note(&mut self.report, at, None, rule, Judgement::Wrong(sentence));
     }
 }
 
-/// Lets all rules of a table judge, and notes what they say. `group` is the link group
+/// Evaluates all rules of a table and notes their judgements. `group` is the link group
 /// that it is about, and whether messages of it are missing.
 fn judge<V>(
     report: &mut Report,
@@ -283,11 +283,11 @@ fn judge<V>(
     view: &V,
 ) {
     for row in table {
-        tell(report, at, group, &row.rule, (row.judge)(view));
+        note(report, at, group, &row.rule, (row.judge)(view));
     }
 }
 
-fn tell(
+fn note(
     report: &mut Report,
     at: Moment,
     group: Option<(u64, bool)>,

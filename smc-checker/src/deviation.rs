@@ -1,6 +1,6 @@
 //! Violations that are known of some peers, and why they do no harm.
 
-/// Who is known to do it.
+/// Systems known to do it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// Linux kernels; this engine does not.
@@ -15,7 +15,7 @@ pub enum Whose {
 pub struct Deviation {
     /// Its name, unique.
     pub name: &'static str,
-    /// Who does it.
+    /// The systems that do it.
     pub whose: Whose,
     /// What is done, and why it is taken.
     pub why: &'static str,

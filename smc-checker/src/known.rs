@@ -59,13 +59,13 @@ impl Known {
 
     /// The place of a queue pair on a link that is not gone.
     pub(crate) fn live(&self, address: QpAddress) -> Option<Place> {
-        let place = self.standing(address)?;
+        let place = self.in_live_group(address)?;
         let gone = self.groups.get(&place.group)?.link(place.link)?.is_gone();
         (!gone).then_some(place)
     }
 
     /// The place of a queue pair in a group that is not over.
-    pub(crate) fn standing(&self, address: QpAddress) -> Option<Place> {
+    pub(crate) fn in_live_group(&self, address: QpAddress) -> Option<Place> {
         let place = self.place(address)?;
         let over = self.groups.get(&place.group)?.ended.is_some();
         (!over).then_some(place)

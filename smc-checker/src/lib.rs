@@ -1,24 +1,24 @@
-//! A judge of SMC conversations: follows a capture and tells what in it breaks
+//! A judge of SMC conversations: follows a capture and reports what in it breaks
 //! RFC 7609, or the statements of `docs/smc-v2.md` and `docs/smc-d.md`.
 //!
-//! It reads messages with the parsers of `smc-proto` and knows nothing of the
+//! The checker reads messages with the parsers of `smc-proto` and knows nothing of the
 //! engine's decisions: what it holds against a message is only what other messages
-//! of the capture said. Where a capture begins in the middle or lost frames, rules
+//! of the capture contained. Where a capture begins in the middle or lost frames, rules
 //! that would need those pass, and [`Report::unjudged`] counts it. Memory stays
 //! bounded whatever the capture holds.
 //!
 //! ```
 //! # fn main() -> Result<(), smc_capture::CaptureError> {
-//! # let mut octets = Vec::new();
-//! # smc_capture::writer::CaptureWriter::new(&mut octets)?;
-//! let report = smc_checker::check(octets.as_slice())?;
+//! # let mut bytes = Vec::new();
+//! # smc_capture::writer::CaptureWriter::new(&mut bytes)?;
+//! let report = smc_checker::check(bytes.as_slice())?;
 //! assert!(report.is_clean(), "{:?}", report.findings);
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! The rules are in `rules`, one file for each chapter, each rule a row of a table
-//! with a function of its own; what they may look at is in `state`.
+//! with a function of its own; what they may read is in `state`.
 
 mod checker;
 mod deviation;

@@ -13,9 +13,9 @@ use smc_transport_sim::sim::Simulation;
 use crate::checker::Checker;
 use crate::report::{Finding, Report};
 
-/// Octets that are collected before they are looked at.
+/// Bytes that are collected before they are parsed.
 const BATCH: usize = 1 << 20;
-/// Octets of each RDMA WRITE packet that are kept: rules look at no data.
+/// Bytes of each RDMA WRITE packet that are kept: rules read no data.
 const PAYLOAD: usize = 0;
 
 /// The judge of a capture that is being written, as what it is written into.
@@ -28,16 +28,16 @@ struct Inner {
     checker: Checker,
     /// The header blocks of the capture.
     head: Vec<u8>,
-    /// Octets that were not looked at.
+    /// Bytes that were not parsed yet.
     waiting: Vec<u8>,
     frames: u64,
 }
 
 impl Live {
-    /// A capture for it to judge, without the octets of RDMA WRITEs.
+    /// A capture for it to judge, without the bytes of RDMA WRITEs.
     ///
     /// # Errors
-    /// As [`CaptureWriter::new`].
+    /// Returns the errors of [`CaptureWriter::new`].
     pub fn capture(&self) -> Result<CaptureWriter<Self>, CaptureError> {
         let mut capture = CaptureWriter::new(self.clone())?;
         capture.limit_write_payload(Some(PAYLOAD));
@@ -47,7 +47,7 @@ impl Live {
     /// Watches a simulation from now on.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture).
+    /// Returns the errors of [`capture`](Self::capture).
     pub fn watch<S: Storage>(simulation: &mut Simulation<S>) -> Result<Self, CaptureError> {
         let live = Self::default();
         let recorder = Arc::new(Mutex::new(Recorder::new(live.capture()?)));
@@ -65,7 +65,7 @@ impl Live {
         Ok(inner.checker.findings().to_vec())
     }
 
-    /// Ends the capture, and tells what came of it. What is written later belongs to
+    /// Ends the capture, and returns the report. What is written later belongs to
     /// another one.
     ///
     /// # Errors
@@ -84,13 +84,13 @@ impl Live {
 }
 
 impl Write for Live {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut inner = self.inner();
-        inner.waiting.extend(octets);
+        inner.waiting.extend(bytes);
         if inner.waiting.len() >= BATCH {
             inner.judge().map_err(io::Error::other)?;
         }
-        Ok(octets.len())
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -114,15 +114,15 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 
 impl Inner {
-    /// Looks at all whole blocks.
+    /// Parses all whole blocks.
     fn judge(&mut self) -> Result<(), CaptureError> {
         let mut end = 0;
         while let Some((kind, length)) = block(self.waiting.get(end..).unwrap_or_default()) {
-            let Some(octets) = self.waiting.get(end..end + length) else {
+            let Some(bytes) = self.waiting.get(end..end + length) else {
                 break;
             };
             if kind == SECTION || kind == INTERFACE {
-                self.head.extend(octets);
+                self.head.extend(bytes);
             }
             end += length;
         }
@@ -147,8 +147,8 @@ impl Inner {
 
 /// Type and length of the block at the front, in the order of the machine that wrote
 /// it, which is this one.
-fn block(octets: &[u8]) -> Option<(u32, usize)> {
-    let (kind, rest) = octets.split_first_chunk::<4>()?;
+fn block(bytes: &[u8]) -> Option<(u32, usize)> {
+    let (kind, rest) = bytes.split_first_chunk::<4>()?;
     let (length, _) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_ne_bytes(*length)).ok()?;
     Some((u32::from_ne_bytes(*kind), length.max(12)))

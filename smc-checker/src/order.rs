@@ -17,7 +17,7 @@ const MAX_QUEUE_PAIRS: usize = 4096;
 const MAX_HELD: usize = 256;
 /// How long they may wait, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;
-/// Packets that can be under way; a number further off is no late one.
+/// Packets that can be in flight; a number further off is no late one.
 const WINDOW: u32 = 16_384;
 const PSN_MASK: u32 = 0x00ff_ffff;
 

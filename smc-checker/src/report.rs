@@ -26,7 +26,7 @@ pub struct Finding {
     /// The reason, if it is a known deviation of a peer.
     pub known: Option<&'static Deviation>,
     /// Whether a timer that ran out would explain it, and only the clock of the capture
-    /// says that none can have.
+    /// shows that none can have.
     pub early: bool,
     /// The link group that it is about.
     pub(crate) group: Option<u64>,
@@ -66,7 +66,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How much was looked at.
+/// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Seen {
@@ -89,11 +89,11 @@ pub struct Seen {
     /// RDMA WRITEs.
     pub writes: u64,
     /// LLC and CDC messages and RDMA WRITEs on links whose beginning is not in the
-    /// capture, so that nobody could judge them.
+    /// capture, so that they could not be judged.
     pub strangers: u64,
 }
 
-/// What came of a capture.
+/// Result of a capture.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -101,9 +101,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub dropped: u64,
-    /// How much was looked at.
+    /// How much was checked.
     pub seen: Seen,
-    /// How often rules had to pass, by name, as the capture does not tell enough.
+    /// How often rules had to pass, by name, as the capture does not contain enough.
     pub unjudged: BTreeMap<&'static str, u64>,
 }
 
@@ -140,13 +140,13 @@ impl Report {
         });
     }
 
-    /// Whether nothing was found that nobody can explain.
+    /// Whether nothing was found that has no explanation.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.dropped == 0 && !self.findings.iter().any(Finding::is_violation)
     }
 
-    /// What this project's engine has to answer for. If `clocks_jumped` nobody knows
+    /// Findings for which this project's engine has to answer. If `clocks_jumped` it is unknown
     /// which of its timers had run out.
     pub fn for_our_engine(&self, clocks_jumped: bool) -> impl Iterator<Item = &Finding> {
         let early = move |finding: &&Finding| finding.early && clocks_jumped;

@@ -21,7 +21,7 @@ pub enum Chapter {
     Llc,
     /// Links and their making and ending.
     Links,
-    /// RTokens, and who may write where.
+    /// RTokens, and which side may write where.
     Rkeys,
     /// CDC messages and cursors.
     Cdc,
@@ -84,12 +84,12 @@ pub struct Rule {
     pub id: &'static str,
     /// What the capture must hold for it to be judged.
     pub needs: &'static str,
-    /// What it says.
+    /// The rule as a sentence.
     pub says: &'static str,
 }
 
 impl Rule {
-    /// Whether it can be trusted in a group of which messages are missing: it looks at
+    /// Whether the rule can be trusted in a group of which messages are missing: it reads
     /// the message alone, or knows which messages of a connection it misses.
     pub(crate) fn bears_gaps(&self) -> bool {
         let alone = self.needs == "the message" || self.needs.starts_with("the message, ");
@@ -107,11 +107,11 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What a rule says of something seen.
+/// The judgement of a rule about something seen.
 pub(crate) enum Judgement {
-    /// As it should be, or none of the rule's business.
+    /// The message keeps the rule, or the rule does not apply to it.
     Fine,
-    /// The capture does not tell enough.
+    /// The capture does not contain enough.
     Unknown,
     /// A violation, in a sentence.
     Wrong(String),

@@ -1,4 +1,4 @@
-//! What is known of the conversations: only what the capture told.
+//! What is known of the conversations: only what the capture contained.
 
 pub(crate) mod connection;
 pub(crate) mod flow;

@@ -1,4 +1,4 @@
-//! What rules look at: something seen, and what was known before it.
+//! What rules read: something seen, and what was known before it.
 
 use smc_capture::follow::{RdmaWrite, TcpSign};
 use smc_proto::wire::cdc::{Cdc, ProducerFlags};
@@ -21,7 +21,7 @@ pub(crate) struct ClcView<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) from: Side,
     pub(crate) message: &'a ClcMessage,
-    pub(crate) octets: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     pub(crate) time: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct LlcView<'a> {
     pub(crate) link: &'a Link,
     pub(crate) from: Side,
     pub(crate) message: &'a Message,
-    pub(crate) octets: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     pub(crate) time: u64,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct CdcView<'a> {
     pub(crate) link: &'a Link,
     pub(crate) from: Side,
     pub(crate) cdc: &'a Cdc,
-    pub(crate) octets: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     pub(crate) connection: Option<&'a Connection>,
     /// The ring that its sender writes into.
     pub(crate) into: Option<Ring>,
@@ -132,7 +132,7 @@ impl<'a> CdcView<'a> {
         self.flow().is_some_and(|flow| flow.moved.is_some())
     }
 
-    /// Whether both cursors are where cursors can be; otherwise a rule of its own tells.
+    /// Whether both cursors are where cursors can be; otherwise a rule of its own reports it.
     pub(crate) fn is_placed(&self) -> bool {
         let placed = self.into.is_none_or(|ring| ring.has(self.cdc.producer));
         placed && self.own.is_none_or(|ring| ring.has(self.cdc.consumer))

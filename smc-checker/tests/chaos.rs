@@ -1,4 +1,4 @@
-//! Runs with faults: whatever our engines do to each other, the judge has nothing to say.
+//! Runs with faults: whatever our engines do to each other, the judge finds nothing.
 
 use smc_checker::{Live, Seen};
 use smc_transport_sim::chaos;
@@ -16,10 +16,10 @@ const ODD: [(u64, &str); 10] = [
     ),
     (1042, "an RMB is confirmed while a link is being added"),
     (1450, "an Accept comes behind the link that it names"),
-    (1524, "a reader takes what it was told seconds ago"),
+    (1524, "a reader takes what was announced seconds ago"),
     (
         1617,
-        "a client gives a link up while the server tells of its RMBs",
+        "a client gives a link up while the server announces its RMBs",
     ),
     (
         2397,

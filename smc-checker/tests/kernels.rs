@@ -43,7 +43,7 @@ fn nothing_in_the_captures_of_kernels_is_unexplained() {
 }
 
 #[test]
-fn the_captures_of_kernels_are_looked_at_to_the_last_message() {
+fn the_captures_of_kernels_are_checked_to_the_last_message() {
     let seen = report(CAPTURES[1].0).seen;
     let counts = (seen.smcr_connections, seen.groups, seen.clc, seen.llc);
     assert_eq!(counts, (9, 1, 27, 76));

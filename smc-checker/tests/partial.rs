@@ -32,7 +32,7 @@ fn violations(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn a_capture_that_begins_anywhere_accuses_nobody() {
+fn a_capture_that_begins_anywhere_has_no_findings() {
     let mut wrong = Vec::new();
     let mut strangers = 0;
     for name in CAPTURES {
@@ -52,7 +52,7 @@ fn a_capture_that_begins_anywhere_accuses_nobody() {
 }
 
 #[test]
-fn a_capture_that_lost_frames_accuses_nobody() {
+fn a_capture_that_lost_frames_has_no_findings() {
     let mut wrong = Vec::new();
     for name in CAPTURES {
         let frames = frames(name);
@@ -82,7 +82,7 @@ fn a_capture_that_lost_frames_accuses_nobody() {
 }
 
 #[test]
-fn octets_of_any_kind_are_survived() {
+fn bytes_of_any_kind_are_survived() {
     let mut state = 0x5eed_u64;
     let mut random = move || {
         state = state
@@ -98,13 +98,13 @@ fn octets_of_any_kind_are_survived() {
             for frame in &frames {
                 let mut frame = frame.clone();
                 for _ in 0..random() % 3 {
-                    let place = random() % frame.octets.len().max(1);
-                    if let Some(octet) = frame.octets.get_mut(place) {
-                        *octet = random() as u8;
+                    let place = random() % frame.bytes.len().max(1);
+                    if let Some(byte) = frame.bytes.get_mut(place) {
+                        *byte = random() as u8;
                     }
                 }
                 if random() % 50 == 0 {
-                    frame.octets.truncate(random() % 100);
+                    frame.bytes.truncate(random() % 100);
                 }
                 checker.push(&frame);
                 if random() % 20 == 0 {

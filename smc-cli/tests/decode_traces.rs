@@ -159,11 +159,7 @@ fn every_message_of_a_kernel_is_emitted_octet_for_octet() {
                 }
                 _ => continue,
             };
-            assert_eq!(
-                emitted, item.octets,
-                "frame {} {}",
-                item.frame, item.content
-            );
+            assert_eq!(emitted, item.bytes, "frame {} {}", item.frame, item.content);
             messages += 1;
         }
         assert!(messages >= least, "{messages} in {capture}");

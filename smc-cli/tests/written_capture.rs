@@ -25,17 +25,17 @@ fn what_is_written_is_found_again() {
             },
             Content::Write(write) => {
                 assert!(write.complete);
-                let [WritePiece { offset: 0, octets }] = &write.pieces[..] else {
+                let [WritePiece { offset: 0, bytes }] = &write.pieces[..] else {
                     panic!("{:?}", write.pieces);
                 };
-                assert_eq!(octets.len(), write.length as usize);
+                assert_eq!(bytes.len(), write.length as usize);
                 Written::Write {
                     rkey: write.rkey,
                     address: write.address,
-                    payload: octets.clone(),
+                    payload: bytes.clone(),
                 }
             }
-            Content::Clc(_) | Content::Llc(_) | Content::Cdc(_) => Written::Message(item.octets),
+            Content::Clc(_) | Content::Llc(_) | Content::Cdc(_) => Written::Message(item.bytes),
             other => panic!("{other:?}"),
         });
     }

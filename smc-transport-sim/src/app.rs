@@ -29,19 +29,19 @@ pub(crate) enum Ending {
     /// Not at all.
     #[default]
     None,
-    /// It sends no more.
+    /// The application sends no more.
     Finished,
-    /// It is done with it.
+    /// The application is done with the connection.
     Closed,
 }
 
 #[derive(Clone, Debug)]
 enum Chunk {
-    Octets {
-        octets: Vec<u8>,
+    Bytes {
+        bytes: Vec<u8>,
         position: usize,
     },
-    /// A block said over and over, from a position in it.
+    /// A block repeated over and over, from a position in it.
     Pattern {
         block: Arc<[u8]>,
         position: usize,
@@ -49,44 +49,38 @@ enum Chunk {
     },
 }
 
-/// Octets of a pattern before it repeats: a prime, so that no ring or segment
+/// Bytes of a pattern before it repeats: a prime, so that no ring or segment
 /// size ever falls in step with it and hides a displacement.
 const PATTERN: usize = 65_521;
 
 impl App {
-    /// Queues octets to be written.
-    pub fn write(&mut self, octets: &[u8]) {
-        if !octets.is_empty() {
-            let octets = octets.to_vec();
-            self.to_write.push_back(Chunk::Octets {
-                octets,
-                position: 0,
-            });
+    /// Queues bytes to be written.
+    pub fn write(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let bytes = bytes.to_vec();
+            self.to_write.push_back(Chunk::Bytes { bytes, position: 0 });
         }
     }
 
-    /// Queues octets to be written without copying them.
-    pub fn write_owned(&mut self, octets: Vec<u8>) {
-        if !octets.is_empty() {
-            let chunk = Chunk::Octets {
-                octets,
-                position: 0,
-            };
+    /// Queues bytes to be written without copying them.
+    pub fn write_owned(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            let chunk = Chunk::Bytes { bytes, position: 0 };
             self.to_write.push_back(chunk);
         }
     }
 
-    /// Octets queued and not yet handed to the connection.
+    /// Bytes queued and not yet handed to the connection.
     #[must_use]
     pub fn queued(&self) -> u64 {
         let left = |chunk: &Chunk| match chunk {
-            Chunk::Octets { octets, position } => (octets.len() - position) as u64,
+            Chunk::Bytes { bytes, position } => (bytes.len() - position) as u64,
             Chunk::Pattern { left, .. } => *left,
         };
         self.to_write.iter().map(left).sum()
     }
 
-    /// Queues `length` octets that a seed gives, without keeping them all.
+    /// Queues `length` bytes that a seed gives, without keeping them all.
     pub fn write_pattern(&mut self, seed: u64, length: u64) {
         let mut random = Random::new(seed);
         let block = (0..PATTERN).map(|_| random.next_u64() as u8).collect();
@@ -99,7 +93,7 @@ impl App {
         }
     }
 
-    /// Queues `length` octets of a block said over and over, from a position in it,
+    /// Queues `length` bytes of a block repeated over and over, from a position in it,
     /// without copying it.
     pub fn write_block(&mut self, block: &Arc<[u8]>, position: usize, length: u64) {
         if length > 0 && !block.is_empty() {
@@ -111,13 +105,13 @@ impl App {
         }
     }
 
-    /// The last octet of everything queued is urgent, and so is that of what is queued
+    /// The last byte of everything queued is urgent, and so is that of what is queued
     /// later on.
     pub fn urge(&mut self) {
         self.urgent = true;
     }
 
-    /// Whether the last octet queued is urgent.
+    /// Whether the last byte queued is urgent.
     pub(crate) const fn is_urgent(&self) -> bool {
         self.urgent
     }
@@ -152,12 +146,12 @@ impl App {
     }
 
     /// Keeps nothing of what is read but its length and its hash.
-    pub fn forget_octets(&mut self) {
+    pub fn forget_bytes(&mut self) {
         self.forgets = true;
     }
 
     /// Leaves out the hashes of [`App::written`] and [`App::read`], lengths too,
-    /// for those who look at the octets themselves.
+    /// for callers that check the bytes themselves.
     pub fn skip_hashes(&mut self) {
         self.unhashed = true;
     }
@@ -173,19 +167,19 @@ impl App {
         std::mem::take(&mut self.received)
     }
 
-    /// Octets handed to the connection so far, and their hash.
+    /// Bytes handed to the connection so far, and their hash.
     #[must_use]
     pub const fn written(&self) -> &StreamHash {
         &self.written_hash
     }
 
-    /// Octets read from the connection so far, and their hash.
+    /// Bytes read from the connection so far, and their hash.
     #[must_use]
     pub const fn read(&self) -> &StreamHash {
         &self.read_hash
     }
 
-    /// Whether the peer's last octet was read.
+    /// Whether the peer's last byte was read.
     #[must_use]
     pub const fn is_at_end(&self) -> bool {
         self.end_of_stream
@@ -222,7 +216,7 @@ impl App {
         Some(due)
     }
 
-    /// Appends the next octets to write to `into`, at most `most`.
+    /// Appends the next bytes to write to `into`, at most `most`.
     pub(crate) fn take_to_write(&mut self, most: usize, into: &mut Vec<u8>) {
         let start = into.len();
         while let Some(chunk) = self.to_write.front_mut() {
@@ -231,11 +225,11 @@ impl App {
                 break;
             }
             let done = match chunk {
-                Chunk::Octets { octets, position } => {
-                    let end = octets.len().min(position.saturating_add(room));
-                    into.extend_from_slice(octets.get(*position..end).unwrap_or_default());
+                Chunk::Bytes { bytes, position } => {
+                    let end = bytes.len().min(position.saturating_add(room));
+                    into.extend_from_slice(bytes.get(*position..end).unwrap_or_default());
                     *position = end;
-                    end == octets.len()
+                    end == bytes.len()
                 }
                 Chunk::Pattern {
                     block,
@@ -260,12 +254,12 @@ impl App {
         }
     }
 
-    pub(crate) fn on_octets(&mut self, octets: &[u8]) {
+    pub(crate) fn on_bytes(&mut self, bytes: &[u8]) {
         if !self.unhashed {
-            self.read_hash.update(octets);
+            self.read_hash.update(bytes);
         }
         if !self.forgets {
-            self.received.extend_from_slice(octets);
+            self.received.extend_from_slice(bytes);
         }
     }
 
@@ -274,40 +268,40 @@ impl App {
     }
 }
 
-/// Octets written at one end and not yet read at the other: what is read must
+/// Bytes written at one end and not yet read at the other: what is read must
 /// be their beginning (reliability I2).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     read: usize,
 }
 
 impl InFlight {
-    pub(crate) fn on_written(&mut self, octets: &[u8]) {
-        if self.read * 2 > self.octets.len() {
-            self.octets.drain(..self.read);
+    pub(crate) fn on_written(&mut self, bytes: &[u8]) {
+        if self.read * 2 > self.bytes.len() {
+            self.bytes.drain(..self.read);
             self.read = 0;
         }
-        self.octets.extend_from_slice(octets);
+        self.bytes.extend_from_slice(bytes);
     }
 
-    /// Where the octets just read differ from those written, if they do.
-    pub(crate) fn on_read(&mut self, octets: &[u8]) -> Result<(), usize> {
-        let expected = self.octets.get(self.read..).unwrap_or_default();
-        let same = expected.get(..octets.len()) == Some(octets);
+    /// Where the bytes just read differ from those written, if they do.
+    pub(crate) fn on_read(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        let expected = self.bytes.get(self.read..).unwrap_or_default();
+        let same = expected.get(..bytes.len()) == Some(bytes);
         if same {
-            self.read += octets.len();
+            self.read += bytes.len();
             return Ok(());
         }
         let differs = expected
             .iter()
-            .zip(octets)
+            .zip(bytes)
             .position(|(one, other)| one != other);
         Err(differs.unwrap_or(expected.len()))
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.octets.len() - self.read
+        self.bytes.len() - self.read
     }
 }
 
@@ -323,29 +317,29 @@ mod tests {
         app.write(b"tail");
         app.finish();
         let mut random = Random::new(2);
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while !app.is_all_written() {
             assert_eq!(app.take_ending(), None);
-            app.take_to_write(random.below(40_000) as usize, &mut octets);
+            app.take_to_write(random.below(40_000) as usize, &mut bytes);
         }
         assert_eq!(app.take_ending(), Some(Ending::Finished));
         assert_eq!(app.take_ending(), None);
         app.on_end();
         assert_eq!(app.take_ending(), Some(Ending::Closed));
         assert_eq!(app.take_ending(), None);
-        assert_eq!(octets.len(), 200_008);
+        assert_eq!(bytes.len(), 200_008);
         assert_eq!(
-            (&octets[..4], &octets[200_004..]),
+            (&bytes[..4], &bytes[200_004..]),
             (&b"head"[..], &b"tail"[..])
         );
-        assert_eq!(octets[4..1004], octets[4 + PATTERN..1004 + PATTERN]);
+        assert_eq!(bytes[4..1004], bytes[4 + PATTERN..1004 + PATTERN]);
         let mut hash = StreamHash::new();
-        hash.update(&octets);
+        hash.update(&bytes);
         assert_eq!(*app.written(), hash);
     }
 
     #[test]
-    fn octets_in_flight_must_arrive_as_they_left() {
+    fn bytes_in_flight_must_arrive_as_they_left() {
         let mut flight = InFlight::default();
         flight.on_written(b"abcdef");
         assert_eq!(flight.on_read(b"abc"), Ok(()));

@@ -1,4 +1,4 @@
-//! Completions that own their octets.
+//! Completions that own their bytes.
 
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
@@ -6,7 +6,7 @@ use smc_proto::wire::types::{Qpn, RToken};
 
 use crate::fabric::{BufferKey, QueuePairKey, WorkOwner};
 
-/// [`RdmaCompletion`] with octets of its own, over any kind of names for
+/// [`RdmaCompletion`] with bytes of its own, over any kind of names for
 /// queue pairs (`L`), buffers (`B`) and connections (`C`). The variants mean
 /// what they mean there.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -71,14 +71,14 @@ pub enum Completion<L, B, C> {
     },
 }
 
-/// What a fabric reports to those who use its queue pairs directly.
+/// Completion of a fabric for direct users of its queue pairs.
 pub type FabricCompletion = Completion<QueuePairKey, BufferKey, WorkOwner>;
 
 /// What a fabric reports to an engine.
 pub type OwnedCompletion = Completion<LinkId, BufferId, ConnId>;
 
 impl<L, B, C> Completion<L, B, C> {
-    /// The same completion under other names; `None` if one is not known.
+    /// Translates the handles of a completion; `None` if one is not known.
     pub fn rename<L2, B2, C2>(
         self,
         link_name: impl Fn(L) -> Option<L2>,
@@ -153,7 +153,7 @@ impl<L, B, C> Completion<L, B, C> {
 }
 
 impl OwnedCompletion {
-    /// As the engine takes it.
+    /// Borrows the completion in the form that the engine takes.
     #[must_use]
     pub fn as_ref(&self) -> RdmaCompletion<'_> {
         use RdmaCompletion as To;

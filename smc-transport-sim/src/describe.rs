@@ -1,4 +1,4 @@
-//! One line of words for the octets of a message.
+//! One line of words for the bytes of a message.
 
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
@@ -9,23 +9,23 @@ use smc_proto::wire::llc::v2::LlcMessageV2;
 
 use crate::observe::IsmContent;
 
-/// What a SEND says.
+/// Describes the content of a SEND.
 #[must_use]
-pub fn send(octets: &[u8]) -> String {
-    let words = match octets.first() {
-        Some(&CDC_TYPE) => Cdc::parse(octets).map(|cdc| cdc.to_string()).ok(),
-        Some(0x20..=0x2f) => LlcMessageV2::parse(octets).map(|llc| llc.to_string()).ok(),
-        _ => LlcMessage::parse(octets).map(|llc| llc.to_string()).ok(),
+pub fn send(bytes: &[u8]) -> String {
+    let words = match bytes.first() {
+        Some(&CDC_TYPE) => Cdc::parse(bytes).map(|cdc| cdc.to_string()).ok(),
+        Some(0x20..=0x2f) => LlcMessageV2::parse(bytes).map(|llc| llc.to_string()).ok(),
+        _ => LlcMessage::parse(bytes).map(|llc| llc.to_string()).ok(),
     };
-    words.unwrap_or_else(|| format!("SEND {} octets: {}", octets.len(), head(octets)))
+    words.unwrap_or_else(|| format!("SEND {} octets: {}", bytes.len(), head(bytes)))
 }
 
 /// What one ISM device did to another.
 #[must_use]
 pub fn ism(what: &IsmContent<'_>) -> String {
     match what {
-        IsmContent::Data { offset, octets } => {
-            format!("ISM MOVE {} octets to offset {offset}", octets.len())
+        IsmContent::Data { offset, bytes } => {
+            format!("ISM MOVE {} octets to offset {offset}", bytes.len())
         }
         IsmContent::Cdc(cdc) => match CdcIsm::parse(cdc, Endianness::NATIVE) {
             Ok(cdc) => cdc.to_string(),
@@ -44,10 +44,10 @@ pub fn ism(what: &IsmContent<'_>) -> String {
     }
 }
 
-/// What the start of a TCP stream says.
+/// Describes the start of a TCP stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stream {
-    /// A CLC message of so many octets.
+    /// A CLC message of so many bytes.
     Clc(String, usize),
     /// The start of a CLC message, so far.
     Incomplete,
@@ -57,25 +57,25 @@ pub enum Stream {
 
 /// Reads the start of a TCP stream.
 #[must_use]
-pub fn stream(octets: &[u8]) -> Stream {
-    let known = octets.len().min(EYE_CATCHER.len());
-    let begins = |eye_catcher: [u8; 4]| octets.get(..known) == eye_catcher.get(..known);
+pub fn stream(bytes: &[u8]) -> Stream {
+    let known = bytes.len().min(EYE_CATCHER.len());
+    let begins = |eye_catcher: [u8; 4]| bytes.get(..known) == eye_catcher.get(..known);
     if !begins(EYE_CATCHER) && !begins(EYE_CATCHER_SMCD) {
         return Stream::Other;
     }
-    match ClcMessage::parse(octets) {
+    match ClcMessage::parse(bytes) {
         Ok((message, length)) => Stream::Clc(message.to_string(), length),
         Err(ClcParseError::TooShort { .. }) => Stream::Incomplete,
         Err(_) => Stream::Other,
     }
 }
 
-/// The first octets in hexadecimal.
+/// The first bytes in hexadecimal.
 #[must_use]
-pub fn head(octets: &[u8]) -> String {
-    let shown = octets.iter().take(8).map(|octet| format!("{octet:02x}"));
+pub fn head(bytes: &[u8]) -> String {
+    let shown = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));
     let mut text: String = shown.collect();
-    if octets.len() > 8 {
+    if bytes.len() > 8 {
         text.push('…');
     }
     text

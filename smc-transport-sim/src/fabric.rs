@@ -7,7 +7,7 @@
 //!                          └────────◀── latency ─────┘
 //! ```
 //!
-//! Only octets cross: a WRITE or SEND copies its octets when it is posted (the
+//! Only bytes cross: a WRITE or SEND copies its bytes when it is posted (the
 //! RNIC fetches at posting), waits its turn on the lane between the two ports,
 //! and is judged by the receiving RNIC at its arrival. One event stands for all
 //! packets of a work request; PSNs still count packets. Nothing is lost on the
@@ -24,6 +24,7 @@ mod config;
 mod control;
 mod data;
 mod event;
+mod fault_span;
 mod fingerprint;
 mod ism;
 mod lives;
@@ -34,7 +35,6 @@ mod receives;
 mod restart;
 mod route;
 mod settle;
-mod spell;
 mod strike;
 mod tcp_pipe;
 mod watch;
@@ -54,9 +54,9 @@ use crate::random::Random;
 use crate::tcp::{Tcp, TcpNotice};
 use adapter::Names;
 use event::Event;
+use fault_span::FaultSpan;
 use ports::Port;
 use queue_pair::{QueuePair, QueuePairId};
-use spell::Spell;
 use watch::Watch;
 
 pub use config::{FabricConfig, PathConfig, PortConfig};
@@ -109,7 +109,7 @@ pub struct Fabric {
     tcp: Tcp,
     watch: Watch,
     violations: Vec<Violation>,
-    /// Octet vectors to use again.
+    /// Byte vectors to use again.
     spare: Vec<Vec<u8>>,
 }
 
@@ -123,17 +123,17 @@ struct Host {
     news: VecDeque<HostNews>,
     names: Names,
     /// Receives that are not posted.
-    withheld: Spell,
+    withheld: FaultSpan,
     /// Receives of which only a few are posted.
-    few: Spell,
+    few: FaultSpan,
     few_receives: u32,
     /// Send queues that take nothing.
-    busy: Spell,
+    busy: FaultSpan,
     /// Completions that are held back.
-    held: Spell,
-    /// Which instance this is; answers to an earlier one reach nobody.
+    held: FaultSpan,
+    /// Number of the instance; answers to an earlier one are dropped.
     life: u32,
-    /// Nobody is at home until then.
+    /// The host is down until then.
     down_until: Instant,
 }
 
@@ -190,11 +190,11 @@ impl Fabric {
             notices: VecDeque::new(),
             news: VecDeque::new(),
             names: Names::default(),
-            withheld: Spell::OVER,
-            few: Spell::OVER,
+            withheld: FaultSpan::OVER,
+            few: FaultSpan::OVER,
             few_receives: 0,
-            busy: Spell::OVER,
-            held: Spell::OVER,
+            busy: FaultSpan::OVER,
+            held: FaultSpan::OVER,
             life: 0,
             down_until: Instant::ZERO,
         });

@@ -1,6 +1,6 @@
 //! What goes wrong in a run, and when. A plan and a seed replay a run exactly.
 //!
-//! A [`FaultPlan`] is a list of faults: what happens ([`FaultAction`]), to whom
+//! A [`FaultPlan`] is a list of faults: what happens ([`FaultAction`]), its target
 //! and when ([`Trigger`]). The fabric asks it at every [`Operation`] and notes in
 //! it which faults took effect, and in which [`Phase`] of the link group they
 //! struck: a fault that hit nothing proves nothing.

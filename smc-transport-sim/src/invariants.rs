@@ -2,10 +2,10 @@
 //! engine: in the commands it gives, the completions it gets, the CLC messages it
 //! exchanges and the events it reports.
 //!
-//! The numbers are those of the reliability goals. I2 (octets arrive as they
+//! The numbers are those of the reliability goals. I2 (bytes arrive as they
 //! left) is checked where applications read; I7, I8 and I11 need whole hosts and
 //! are checked by the [simulation](crate::sim). Of I12 it is checked here that
-//! nobody falls back without a word; the two ends are put together by the
+//! no side falls back without reporting it; the two ends are put together by the
 //! [oracle](crate::oracle). I6 and I10 cannot be seen from outside.
 //!
 //! ```text
@@ -57,13 +57,13 @@ pub struct Invariants {
     breaches: Vec<Breach>,
     now: Instant,
     most_steps: u32,
-    /// Rings do not start at the first octet of their element, so that cursors
-    /// do not tell positions.
+    /// Rings do not start at the first byte of their element, so that cursors
+    /// do not reveal positions.
     eye_catchers: bool,
 }
 
 impl Invariants {
-    /// Checks engines; with `eye_catchers` without looking at windows.
+    /// Checks engines; with `eye_catchers` without checking windows.
     #[must_use]
     pub fn new(eye_catchers: bool) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Invariants {
         self.now = now;
     }
 
-    /// An engine was told to handle a connection.
+    /// An engine was asked to handle a connection.
     pub fn on_opened(&mut self, host: HostId, conn: ConnId, tcp: TcpId, side: Side) {
         self.host(host).open(conn, tcp, side);
     }
@@ -125,20 +125,20 @@ impl Invariants {
     }
 
     /// An engine sends a CLC message.
-    pub fn on_clc_sent(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
+    pub fn on_clc_sent(&mut self, host: HostId, conn: ConnId, bytes: &[u8]) {
         let now = self.now;
-        self.host(host).note_clc(conn, octets);
-        if let Some(what) = self.host(host).clc_sent(now, conn, octets) {
+        self.host(host).note_clc(conn, bytes);
+        if let Some(what) = self.host(host).clc_sent(now, conn, bytes) {
             self.breach(host, Rule::Reuse, what);
         }
     }
 
     /// An engine took a CLC message.
-    pub fn on_clc_received(&mut self, host: HostId, conn: ConnId, octets: &[u8]) {
+    pub fn on_clc_received(&mut self, host: HostId, conn: ConnId, bytes: &[u8]) {
         let given = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side));
         let given = given.and_then(|(tcp, side)| self.element_of_peer(tcp, side));
-        self.host(host).note_clc(conn, octets);
-        self.host(host).clc_received(conn, octets, given);
+        self.host(host).note_clc(conn, bytes);
+        self.host(host).clc_received(conn, bytes, given);
     }
 
     /// An engine reported an event.
@@ -154,7 +154,7 @@ impl Invariants {
         }
     }
 
-    /// An application was offered octets to read.
+    /// An application was offered bytes to read.
     pub fn on_readable(&mut self, host: HostId, conn: ConnId, spans: &BufferSpans) {
         self.check_ism_readable(host, conn, spans);
         let size = self.host(host).ring(conn);

@@ -1,4 +1,4 @@
-//! The message ladder of a run: who said what to whom and when, as text.
+//! The message ladder of a run: sender, receiver, time and content of messages, as text.
 //!
 //! ```text
 //!                 client               server
@@ -22,9 +22,9 @@ use crate::tcp::TcpId;
 pub struct Rung {
     /// When it arrived.
     pub at: Instant,
-    /// Who sent it.
+    /// The sender.
     pub source: HostId,
-    /// Who got it; `None` if nobody has that address.
+    /// The receiver; `None` if no host has that address.
     pub destination: Option<HostId>,
     /// What the receiver did with it.
     pub outcome: Outcome,
@@ -39,7 +39,7 @@ pub struct Ladder {
     rungs: VecDeque<Rung>,
     limit: usize,
     forgotten: u64,
-    /// CLC octets that are not a whole message yet; `None` once others came.
+    /// CLC bytes that are not a whole message yet; `None` once others came.
     streams: BTreeMap<(TcpId, bool), Option<Vec<u8>>>,
 }
 
@@ -207,27 +207,27 @@ impl Observer for Ladder {
             return;
         }
         let key = (segment.tcp, segment.from_client);
-        let Some(mut octets) = self.streams.remove(&key).unwrap_or(Some(Vec::new())) else {
+        let Some(mut bytes) = self.streams.remove(&key).unwrap_or(Some(Vec::new())) else {
             self.streams.insert(key, None);
             let length = segment.payload.len();
             return self.tcp(segment, format!("TCP {length} octets"));
         };
-        octets.extend_from_slice(segment.payload);
-        while !octets.is_empty() {
-            match describe::stream(&octets) {
+        bytes.extend_from_slice(segment.payload);
+        while !bytes.is_empty() {
+            match describe::stream(&bytes) {
                 Stream::Clc(text, length) => {
-                    octets.drain(..length);
+                    bytes.drain(..length);
                     self.tcp(segment, text);
                 }
                 Stream::Incomplete => break,
                 Stream::Other => {
-                    self.tcp(segment, format!("TCP {} octets", octets.len()));
+                    self.tcp(segment, format!("TCP {} octets", bytes.len()));
                     self.streams.insert(key, None);
                     return;
                 }
             }
         }
-        self.streams.insert(key, Some(octets));
+        self.streams.insert(key, Some(bytes));
     }
 
     fn on_send(&mut self, send: &Arrival<'_>) {

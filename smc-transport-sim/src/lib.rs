@@ -2,8 +2,8 @@
 //! and everything that can go wrong, under virtual time and a seed.
 //!
 //! Nothing here reads a clock, starts a thread or draws true randomness: the same
-//! seed and the same calls give the same run, octet for octet. Hosts share
-//! nothing; only octets cross.
+//! seed and the same calls give the same run, byte for byte. Hosts share
+//! nothing; only bytes cross.
 //!
 //! ```
 //! use smc_proto::config::Config;

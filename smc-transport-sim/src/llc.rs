@@ -25,9 +25,9 @@ pub fn common(message: &LlcMessageV2<'_>) -> Option<LlcMessage> {
 
 /// Reads a message of either version as far as both have it.
 #[must_use]
-pub fn read(octets: &[u8]) -> Option<LlcMessage> {
-    match LlcMessageV2::parse(octets) {
+pub fn read(bytes: &[u8]) -> Option<LlcMessage> {
+    match LlcMessageV2::parse(bytes) {
         Ok(message) => common(&message),
-        Err(_) => LlcMessage::parse(octets).ok(),
+        Err(_) => LlcMessage::parse(bytes).ok(),
     }
 }

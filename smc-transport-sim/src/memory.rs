@@ -18,17 +18,17 @@ pub struct Memory {
 #[derive(Clone, Debug, Hash)]
 pub struct Buffer {
     kind: BufferKind,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-/// Why octets could not be read or written. Each is a mistake of this host.
+/// Why bytes could not be read or written. Each is a mistake of this host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryError {
     /// There is no such buffer.
     NoBuffer,
     /// The range leaves the buffer.
     OutOfRange,
-    /// The octets do not fill the range.
+    /// The bytes do not fill the range.
     LengthDiffers,
 }
 
@@ -38,7 +38,7 @@ impl Memory {
         let length = usize::from(elements) * element_size as usize;
         let buffer = Buffer {
             kind,
-            octets: vec![0; length],
+            bytes: vec![0; length],
         };
         self.buffers.insert(key, buffer);
     }
@@ -52,7 +52,7 @@ impl Memory {
     #[must_use]
     pub fn describe(&self, key: BufferKey) -> Option<(BufferKind, u64)> {
         let buffer = self.buffers.get(&key)?;
-        Some((buffer.kind, buffer.octets.len() as u64))
+        Some((buffer.kind, buffer.bytes.len() as u64))
     }
 
     /// Number of buffers.
@@ -79,7 +79,7 @@ impl Memory {
         eye_catcher: bool,
     ) -> Result<(), MemoryError> {
         let buffer = self.buffers.get_mut(&key).ok_or(MemoryError::NoBuffer)?;
-        let element = range_mut(&mut buffer.octets, offset.into(), length.into())?;
+        let element = range_mut(&mut buffer.bytes, offset.into(), length.into())?;
         element.fill(0);
         if eye_catcher {
             element
@@ -96,11 +96,11 @@ impl Memory {
         let head = self
             .buffers
             .get(&key)
-            .map(|buffer| range(&buffer.octets, offset.into(), EYE_CATCHER.len() as u64));
+            .map(|buffer| range(&buffer.bytes, offset.into(), EYE_CATCHER.len() as u64));
         matches!(head, Some(Ok(head)) if head == EYE_CATCHER)
     }
 
-    /// Copies octets into pieces of a buffer, in order; they must fill the pieces.
+    /// Copies bytes into pieces of a buffer, in order; they must fill the pieces.
     ///
     /// # Errors
     /// If the buffer is missing, a piece leaves it, or the lengths differ; then
@@ -109,26 +109,26 @@ impl Memory {
         &mut self,
         key: BufferKey,
         spans: [Segment; 2],
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), MemoryError> {
         let buffer = self.buffers.get_mut(&key).ok_or(MemoryError::NoBuffer)?;
         for span in spans {
-            range(&buffer.octets, span.offset.into(), span.length.into())?;
+            range(&buffer.bytes, span.offset.into(), span.length.into())?;
         }
         let [first, second] = spans;
-        if u64::from(first.length) + u64::from(second.length) != octets.len() as u64 {
+        if u64::from(first.length) + u64::from(second.length) != bytes.len() as u64 {
             return Err(MemoryError::LengthDiffers);
         }
-        let (head, tail) = octets.split_at(first.length as usize);
-        for (span, octets) in [(first, head), (second, tail)] {
-            range_mut(&mut buffer.octets, span.offset.into(), span.length.into())?
-                .copy_from_slice(octets);
+        let (head, tail) = bytes.split_at(first.length as usize);
+        for (span, bytes) in [(first, head), (second, tail)] {
+            range_mut(&mut buffer.bytes, span.offset.into(), span.length.into())?
+                .copy_from_slice(bytes);
         }
         Ok(())
     }
 
-    /// Appends copies of pieces of a buffer to `into`, in order. Nobody ever
-    /// borrows the memory itself: a remote host may write it at any time.
+    /// Appends copies of pieces of a buffer to `into`, in order. The memory itself is never
+    /// borrowed: a remote host may write it at any time.
     ///
     /// # Errors
     /// If the buffer is missing or a piece leaves it; then `into` is unchanged.
@@ -140,17 +140,17 @@ impl Memory {
     ) -> Result<(), MemoryError> {
         let buffer = self.buffers.get(&key).ok_or(MemoryError::NoBuffer)?;
         let [first, second] = spans;
-        let first = range(&buffer.octets, first.offset.into(), first.length.into())?;
-        let second = range(&buffer.octets, second.offset.into(), second.length.into())?;
+        let first = range(&buffer.bytes, first.offset.into(), first.length.into())?;
+        let second = range(&buffer.bytes, second.offset.into(), second.length.into())?;
         into.extend_from_slice(first);
         into.extend_from_slice(second);
         Ok(())
     }
 
-    /// Places the octets of a remote host after the checks of the region.
-    fn place(&mut self, key: BufferKey, offset: u64, octets: &[u8]) -> Result<(), MemoryError> {
+    /// Places the bytes of a remote host after the checks of the region.
+    fn place(&mut self, key: BufferKey, offset: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let buffer = self.buffers.get_mut(&key).ok_or(MemoryError::NoBuffer)?;
-        range_mut(&mut buffer.octets, offset, octets.len() as u64)?.copy_from_slice(octets);
+        range_mut(&mut buffer.bytes, offset, bytes.len() as u64)?.copy_from_slice(bytes);
         Ok(())
     }
 
@@ -160,20 +160,20 @@ impl Memory {
     }
 }
 
-fn range(octets: &[u8], offset: u64, length: u64) -> Result<&[u8], MemoryError> {
+fn range(bytes: &[u8], offset: u64, length: u64) -> Result<&[u8], MemoryError> {
     let end = offset.checked_add(length).ok_or(MemoryError::OutOfRange)?;
-    if end > octets.len() as u64 {
+    if end > bytes.len() as u64 {
         return Err(MemoryError::OutOfRange);
     }
-    Ok(&octets[offset as usize..end as usize])
+    Ok(&bytes[offset as usize..end as usize])
 }
 
-fn range_mut(octets: &mut [u8], offset: u64, length: u64) -> Result<&mut [u8], MemoryError> {
+fn range_mut(bytes: &mut [u8], offset: u64, length: u64) -> Result<&mut [u8], MemoryError> {
     let end = offset.checked_add(length).ok_or(MemoryError::OutOfRange)?;
-    if end > octets.len() as u64 {
+    if end > bytes.len() as u64 {
         return Err(MemoryError::OutOfRange);
     }
-    Ok(&mut octets[offset as usize..end as usize])
+    Ok(&mut bytes[offset as usize..end as usize])
 }
 
 /// Registrations in one protection domain.
@@ -187,9 +187,9 @@ pub struct Regions {
 pub struct Region {
     /// What is registered.
     pub buffer: BufferKey,
-    /// Virtual address of its first octet.
+    /// Virtual address of its first byte.
     pub address: u64,
-    /// Octets.
+    /// Bytes.
     pub length: u64,
     /// Whether a remote host may write.
     pub remote_write: bool,
@@ -237,15 +237,15 @@ impl Regions {
     }
 
     /// Executes the WRITE of a remote host: the key must be registered here for
-    /// remote writing and the octets must stay in its range. False means a
+    /// remote writing and the bytes must stay in its range. False means a
     /// remote access error and nothing written.
-    pub fn write(&self, memory: &mut Memory, rkey: RKey, address: u64, octets: &[u8]) -> bool {
+    pub fn write(&self, memory: &mut Memory, rkey: RKey, address: u64, bytes: &[u8]) -> bool {
         let offset = || {
             let region = self.by_key.get(&rkey)?;
             let offset = address.checked_sub(region.address)?;
-            let end = offset.checked_add(octets.len() as u64)?;
+            let end = offset.checked_add(bytes.len() as u64)?;
             (region.remote_write && end <= region.length).then_some((region.buffer, offset))
         };
-        offset().is_some_and(|(buffer, offset)| memory.place(buffer, offset, octets).is_ok())
+        offset().is_some_and(|(buffer, offset)| memory.place(buffer, offset, bytes).is_ok())
     }
 }

@@ -13,7 +13,7 @@ use crate::tcp::TcpId;
 /// One end of a queue pair's wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct RdmaEnd {
-    /// The host, `None` if nobody has this address.
+    /// The host, `None` if no host has this address.
     pub host: Option<HostId>,
     /// GID of the port.
     pub gid: Gid,
@@ -30,7 +30,7 @@ pub struct RdmaFlow {
     pub source: RdmaEnd,
     /// Receiver.
     pub destination: RdmaEnd,
-    /// Octets per packet.
+    /// Bytes per packet.
     pub mtu: Mtu,
 }
 
@@ -62,7 +62,7 @@ pub struct Arrival<'a> {
     pub first_psn: Psn,
     /// Number of packets.
     pub packets: u32,
-    /// The octets of all packets.
+    /// The bytes of all packets.
     pub payload: &'a [u8],
     /// What becomes of it.
     pub outcome: Outcome,
@@ -77,7 +77,7 @@ pub struct Acknowledgement {
     pub flow: RdmaFlow,
     /// PSN of the last packet it speaks of.
     pub psn: Psn,
-    /// What it says.
+    /// The outcome of the packet.
     pub outcome: Outcome,
     /// Whether it answers an RDMA WRITE; else a SEND.
     pub of_write: bool,
@@ -92,15 +92,15 @@ pub struct TcpSegment<'a> {
     pub sent_at: Instant,
     /// The connection.
     pub tcp: TcpId,
-    /// Who sent it.
+    /// The sender.
     pub source: HostId,
-    /// Who gets it.
+    /// The receiver.
     pub destination: HostId,
     /// Whether the sender opened the connection.
     pub from_client: bool,
-    /// Octets the sender sent before this segment; SYN and FIN do not count.
+    /// Bytes the sender sent before this segment; SYN and FIN do not count.
     pub sequence: u64,
-    /// Octets the sender had received when it sent this.
+    /// Bytes the sender had received when it sent this.
     pub acknowledged: u64,
     /// SYN bit.
     pub syn: bool,
@@ -112,7 +112,7 @@ pub struct TcpSegment<'a> {
     pub rst: bool,
     /// Whether a SYN carries the SMC option.
     pub smc_option: bool,
-    /// Octets of the stream.
+    /// Bytes of the stream.
     pub payload: &'a [u8],
 }
 
@@ -165,7 +165,7 @@ impl<T: Observer> Observer for Arc<Mutex<T>> {
     }
 }
 
-/// Something that one ISM device wrote to another, or told it.
+/// Something that one ISM device wrote or signalled to another.
 #[derive(Clone, Copy, Debug)]
 pub struct IsmMoved<'a> {
     /// When.
@@ -181,12 +181,12 @@ pub struct IsmMoved<'a> {
 /// What an ISM device wrote.
 #[derive(Clone, Copy, Debug)]
 pub enum IsmContent<'a> {
-    /// Octets, to this offset of a DMB.
+    /// Bytes, to this offset of a DMB.
     Data {
-        /// The first octet.
+        /// The first byte.
         offset: u32,
-        /// The octets.
-        octets: &'a [u8],
+        /// The bytes.
+        bytes: &'a [u8],
     },
     /// A CDC message, signalled.
     Cdc(&'a [u8; CDC_ISM_LENGTH]),
@@ -242,14 +242,14 @@ impl std::fmt::Debug for Observers {
 pub struct Counter {
     /// Segments of TCP, SYNs included.
     pub tcp_segments: u64,
-    /// Octets in TCP segments.
-    pub tcp_octets: u64,
-    /// SENDs, whatever became of them.
+    /// Bytes in TCP segments.
+    pub tcp_bytes: u64,
+    /// SENDs, whatever their outcome.
     pub sends: u64,
-    /// RDMA WRITEs, whatever became of them.
+    /// RDMA WRITEs, whatever their outcome.
     pub writes: u64,
-    /// Octets in RDMA WRITEs.
-    pub write_octets: u64,
+    /// Bytes in RDMA WRITEs.
+    pub write_bytes: u64,
     /// Acknowledgements.
     pub acknowledgements: u64,
     /// Work requests that were not accepted.
@@ -280,7 +280,7 @@ impl Observer for Counter {
     fn on_tcp_segment(&mut self, segment: &TcpSegment<'_>) {
         use std::hash::Hash;
         self.tcp_segments += 1;
-        self.tcp_octets += segment.payload.len() as u64;
+        self.tcp_bytes += segment.payload.len() as u64;
         (
             segment.at,
             segment.tcp,
@@ -298,7 +298,7 @@ impl Observer for Counter {
     fn on_write(&mut self, write: &Arrival<'_>, rkey: RKey, address: u64) {
         use std::hash::Hash;
         self.writes += 1;
-        self.write_octets += write.payload.len() as u64;
+        self.write_bytes += write.payload.len() as u64;
         (rkey, address).hash(&mut self.trace);
         self.arrival(write);
     }

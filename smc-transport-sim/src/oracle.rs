@@ -1,10 +1,10 @@
 //! What must have come of a connection when a run is over.
 //!
 //! If a link to the peer was usable the whole time and nothing on it was lost
-//! behind the sender's back, every octet must have arrived. Otherwise what
+//! behind the sender's back, every byte must have arrived. Otherwise what
 //! arrived must be the beginning of what was sent, and each side must have been
-//! told exactly once that it is over. That what arrived is the beginning is
-//! checked octet by octet while it is read; that each side is told once, by the
+//! notified exactly once that it is over. That what arrived is the beginning is
+//! checked byte by byte while it is read; that each side is notified once, by the
 //! [invariants](crate::invariants). Here the two ends are put together.
 
 mod conduct;
@@ -16,7 +16,7 @@ use std::fmt;
 
 use smc_proto::event::CloseReason;
 
-use crate::sim::{Carrier, SocketState};
+use crate::sim::{SocketState, Transport};
 
 /// What is known of a connection when a run is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,11 +35,11 @@ pub struct Conduct {
 pub struct End {
     /// What is known of its socket.
     pub state: SocketState,
-    /// Octets its application had to write.
+    /// Bytes its application had to write.
     pub planned: u64,
     /// Of these, those handed to the connection.
     pub written: u64,
-    /// Octets its application read.
+    /// Bytes its application read.
     pub read: u64,
     /// Whether it read the end of the stream.
     pub at_end: bool,
@@ -52,27 +52,27 @@ pub enum Fate {
     Crashed,
     /// The connection never reached it.
     Absent,
-    /// It ended as an SMC-R connection.
+    /// The connection ended as an SMC-R connection.
     Closed(CloseReason),
-    /// It ended as a TCP connection, with or without a reset.
+    /// The connection ended as a TCP connection, with or without a reset.
     Tcp {
         /// Whether it was reset.
         reset: bool,
     },
-    /// It still waits: a failure.
+    /// The connection still waits: a failure.
     Waiting,
 }
 
-/// What came of a connection.
+/// Outcome of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome {
-    /// Every octet arrived, over SMC-R.
+    /// Every byte arrived, over SMC-R.
     Complete,
-    /// Every octet arrived, over TCP.
+    /// Every byte arrived, over TCP.
     CompleteOverTcp,
     /// The applications ended it early, and it ended.
     EndedEarly,
-    /// It broke, and each side was told.
+    /// The connection broke, and each side was notified.
     Broken,
 }
 
@@ -95,15 +95,15 @@ impl End {
         if state.crashed {
             return Fate::Crashed;
         }
-        match (state.closed, state.carrier) {
+        match (state.closed, state.transport) {
             (Some(reason), _) => Fate::Closed(reason),
-            (None, Carrier::Tcp) if state.tcp_reset => Fate::Tcp { reset: true },
-            (None, Carrier::Tcp) if self.at_end => Fate::Tcp { reset: false },
+            (None, Transport::Tcp) if state.tcp_reset => Fate::Tcp { reset: true },
+            (None, Transport::Tcp) if self.at_end => Fate::Tcp { reset: false },
             // TCP itself did not come to stand.
-            (None, Carrier::None) if state.conn.is_none() && state.tcp_reset => {
+            (None, Transport::None) if state.conn.is_none() && state.tcp_reset => {
                 Fate::Tcp { reset: true }
             }
-            (None, Carrier::None) if state.conn.is_none() => Fate::Absent,
+            (None, Transport::None) if state.conn.is_none() => Fate::Absent,
             _ => Fate::Waiting,
         }
     }
@@ -123,7 +123,7 @@ impl Conduct {
         one.read == other.planned && other.read == one.planned && in_order(one) && in_order(other)
     }
 
-    /// What came of the connection.
+    /// Outcome of the connection.
     ///
     /// # Errors
     /// Everything that must not have come of it.
@@ -157,15 +157,15 @@ impl Conduct {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        Ok(match (self.is_complete(), client.state.carrier) {
-            (true, Carrier::Tcp) => Outcome::CompleteOverTcp,
+        Ok(match (self.is_complete(), client.state.transport) {
+            (true, Transport::Tcp) => Outcome::CompleteOverTcp,
             (true, _) => Outcome::Complete,
             (false, _) if self.graceful => Outcome::Broken,
             (false, _) => Outcome::EndedEarly,
         })
     }
 
-    /// I12: one end on SMC-R and the other on TCP, and neither was told.
+    /// I12: one end on SMC-R and the other on TCP, and neither was notified.
     fn disagreement(&self) -> Option<String> {
         let [client, server] = &self.ends;
         let silent = |end: &End| {
@@ -174,12 +174,12 @@ impl Conduct {
                 Fate::Closed(CloseReason::Normal) | Fate::Tcp { reset: false } | Fate::Waiting
             )
         };
-        let carriers = [client.state.carrier, server.state.carrier];
+        let transports = [client.state.transport, server.state.transport];
         let differ = matches!(
-            carriers,
-            [Carrier::Smc, Carrier::Tcp] | [Carrier::Tcp, Carrier::Smc]
+            transports,
+            [Transport::Smc, Transport::Tcp] | [Transport::Tcp, Transport::Smc]
         );
         (differ && silent(client) && silent(server))
-            .then(|| format!("I12: one end is on SMC-R, the other on TCP: {carriers:?}"))
+            .then(|| format!("I12: one end is on SMC-R, the other on TCP: {transports:?}"))
     }
 }

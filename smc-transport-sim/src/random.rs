@@ -1,4 +1,4 @@
-//! Numbers that look random and depend on the seed only.
+//! Pseudorandom numbers, which depend on the seed only.
 
 use std::hash::{Hash, Hasher};
 
@@ -50,7 +50,7 @@ impl Hash for Random {
     }
 }
 
-/// Hash of a stream of octets that does not depend on how the stream was cut.
+/// Hash of a stream of bytes that does not depend on how the stream was cut.
 /// Also the [`Hasher`] of fingerprints and trace hashes: unlike the default one
 /// of the standard library it gives the same value in every process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,28 +73,28 @@ impl StreamHash {
         }
     }
 
-    /// Octets so far.
+    /// Bytes so far.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.length
     }
 
-    /// Appends octets.
-    pub fn update(&mut self, mut octets: &[u8]) {
+    /// Appends bytes.
+    pub fn update(&mut self, mut bytes: &[u8]) {
         while !self.length.is_multiple_of(8) {
-            let Some((&first, rest)) = octets.split_first() else {
+            let Some((&first, rest)) = bytes.split_first() else {
                 return;
             };
-            self.octet(first);
-            octets = rest;
+            self.byte(first);
+            bytes = rest;
         }
-        let (words, rest) = octets.as_chunks::<8>();
-        for word in words {
-            self.word(u64::from_le_bytes(*word));
+        let (chunks, rest) = bytes.as_chunks::<8>();
+        for chunk in chunks {
+            self.mix(u64::from_le_bytes(*chunk));
         }
-        self.length += octets.len() as u64 - rest.len() as u64;
-        for &octet in rest {
-            self.octet(octet);
+        self.length += bytes.len() as u64 - rest.len() as u64;
+        for &byte in rest {
+            self.byte(byte);
         }
     }
 
@@ -105,18 +105,18 @@ impl StreamHash {
         end.next_u64()
     }
 
-    fn octet(&mut self, octet: u8) {
-        self.pending |= u64::from(octet) << (self.length % 8 * 8);
+    fn byte(&mut self, byte: u8) {
+        self.pending |= u64::from(byte) << (self.length % 8 * 8);
         self.length += 1;
         if self.length.is_multiple_of(8) {
-            let word = self.pending;
+            let chunk = self.pending;
             self.pending = 0;
-            self.word(word);
+            self.mix(chunk);
         }
     }
 
-    fn word(&mut self, word: u64) {
-        self.state = (self.state.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
+    fn mix(&mut self, chunk: u64) {
+        self.state = (self.state.rotate_left(5) ^ chunk).wrapping_mul(MULTIPLIER);
     }
 }
 
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn a_stream_hash_does_not_depend_on_the_cuts() {
         let mut random = Random::new(7);
-        let octets: Vec<u8> = (0..1000).map(|_| random.next_u64() as u8).collect();
+        let bytes: Vec<u8> = (0..1000).map(|_| random.next_u64() as u8).collect();
         let mut whole = StreamHash::new();
-        whole.update(&octets);
+        whole.update(&bytes);
         for _ in 0..50 {
             let mut cut = StreamHash::new();
-            let mut rest = octets.as_slice();
+            let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 let (head, tail) = rest.split_at(random.below(rest.len() as u64 + 1) as usize);
                 cut.update(head);
@@ -156,7 +156,7 @@ mod tests {
             assert_eq!(cut, whole);
         }
         let mut other = StreamHash::new();
-        other.update(&octets[..999]);
+        other.update(&bytes[..999]);
         assert_ne!(other.value(), whole.value());
     }
 

@@ -17,12 +17,12 @@ use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 /// An observer that writes a capture, with the times of the simulation.
 ///
 /// TCP runs between the addresses of the hosts' first ports. After an error
-/// nothing more is written, and [`Recorder::finish`] tells it.
+/// nothing more is written, and [`Recorder::finish`] returns it.
 pub struct Recorder<W: Write> {
     capture: Option<CaptureWriter<W>>,
     error: Option<CaptureError>,
     addresses: BTreeMap<HostId, (Mac, IpAddr)>,
-    /// Requests each receiving queue pair completed, as its answers tell.
+    /// Requests each receiving queue pair completed, as its answers show.
     completed: BTreeMap<(Gid, Qpn), u32>,
 }
 
@@ -76,7 +76,7 @@ impl<W: Write> Recorder<W> {
 
     fn end(&self, host: HostId, port: u16) -> TcpEnd {
         let (mac, address) = self.addresses.get(&host).copied().unwrap_or_else(|| {
-            // A host without RNICs: addresses nobody else has.
+            // A host without RNICs: addresses that no other host has.
             let [high, low] = host.0.to_be_bytes();
             let mac = Mac([2, 0xff, 0, 0, high, low]);
             (mac, IpAddr::V4(Ipv4Addr::new(198, 18, high, low)))
@@ -120,7 +120,7 @@ const fn remark(outcome: Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Accepted | Outcome::ReceiverNotReady | Outcome::Refused => None,
         Outcome::Duplicate => Some("sent again, had arrived before"),
-        Outcome::Dropped => Some("lost: nobody takes this packet"),
+        Outcome::Dropped => Some("lost: no queue pair takes this packet"),
     }
 }
 

@@ -40,7 +40,7 @@ use crate::tcp::{Side, SmcOption, TcpId};
 use host_clock::HostClock;
 pub use policy::{EventsFull, Policy};
 use socket::Socket;
-pub use socket::{Carrier, Life, SocketId, SocketState};
+pub use socket::{Life, SocketId, SocketState, Transport};
 
 /// Hosts with an engine each, and sockets between them.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Simulation<S = Owned> {
     fabric: Fabric,
     hosts: Vec<Host<S>>,
     sockets: Vec<Socket>,
-    /// Octets on their way, by TCP connection and the side that wrote them.
+    /// Bytes on their way, by TCP connection and the side that wrote them.
     flights: BTreeMap<(TcpId, Side), InFlight>,
     ladder: Arc<Mutex<Ladder>>,
     findings: Vec<Violation>,
@@ -185,7 +185,7 @@ impl<S: Storage> Simulation<S> {
         self.connect_with(client, server, SmcOption::BOTH)
     }
 
-    /// Opens a connection whose SYNs carry the SMC option as told.
+    /// Opens a connection whose SYNs carry the SMC option as given.
     pub fn connect_with(
         &mut self,
         client: HostId,
@@ -205,7 +205,7 @@ impl<S: Storage> Simulation<S> {
     /// Makes the next thing happen and everything that follows from it at once.
     /// False if nothing will ever happen again.
     pub fn step(&mut self) -> bool {
-        self.settle();
+        self.run_until_idle();
         let Some(at) = self.next_time() else {
             return false;
         };
@@ -215,7 +215,7 @@ impl<S: Storage> Simulation<S> {
             self.fabric.run_until(at);
         }
         self.fire_timers();
-        self.settle();
+        self.run_until_idle();
         self.steps += 1;
         if self.invariants.is_some() {
             self.check_idle();
@@ -246,7 +246,7 @@ impl<S: Storage> Simulation<S> {
     /// Steps until a condition holds, nothing happens any more, or `time` passed.
     pub fn drive(&mut self, time: Duration, mut until: impl FnMut(&mut Self) -> bool) -> Driven {
         let deadline = self.now().after(time);
-        self.settle();
+        self.run_until_idle();
         loop {
             if until(self) {
                 return Driven::Met;
@@ -318,7 +318,7 @@ impl<S: Storage> Simulation<S> {
         &mut self.fabric
     }
 
-    /// The world below the engines, to look at.
+    /// Returns the world below the engines, for inspection.
     #[must_use]
     pub const fn wires(&self) -> &Fabric {
         &self.fabric
@@ -346,7 +346,7 @@ impl<S: Storage> Simulation<S> {
     }
 
     /// What went wrong so far: mistakes of the engines towards their RNICs and
-    /// octets that arrived other than they left.
+    /// bytes that arrived other than they left.
     pub fn findings(&self) -> impl Iterator<Item = &Violation> {
         let breaches = self.invariants.iter().flat_map(|i| i.breaches());
         self.findings

@@ -1,8 +1,8 @@
 //! TCP connections between hosts: two byte pipes, ordered and reliable.
 //!
 //! What TCP does to keep its promises (retransmission, windows) is left out: no
-//! user of a socket sees it. What a user does see is here: octets arrive in any
-//! pieces, a FIN and a RST arrive at any octet, and each SYN carries the SMC
+//! user of a socket sees it. What a user does see is here: bytes arrive in any
+//! pieces, a FIN and a RST arrive at any byte, and each SYN carries the SMC
 //! option or not. The verbs are methods of [`Fabric`](crate::fabric::Fabric).
 
 use std::collections::BTreeMap;
@@ -52,19 +52,19 @@ impl SmcOption {
     };
 }
 
-/// How octets are cut into segments.
+/// How bytes are cut into segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TcpSplit {
-    /// As they were sent, up to 32 KiB.
+    /// In segments as they were sent, up to 32 KiB.
     #[default]
     Whole,
-    /// Into pieces of so many octets.
+    /// Into pieces of so many bytes.
     Every(u16),
-    /// Into pieces of 1 to so many octets, as the seed says.
+    /// Into pieces of 1 to so many bytes, drawn from the seed.
     Random(u16),
 }
 
-/// What a side of a TCP connection is told.
+/// An event of TCP for one side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TcpNotice {
     /// The connection.
@@ -83,9 +83,9 @@ pub enum TcpNews {
         /// Whether both had.
         smc: bool,
     },
-    /// Octets arrived.
+    /// Bytes arrived.
     Readable,
-    /// The peer sends no more octets.
+    /// The peer sends no more bytes.
     PeerFin,
     /// The connection was reset.
     Reset,
@@ -109,14 +109,14 @@ pub(crate) enum TcpItem {
     SynAck,
     /// The ACK that ends the handshake.
     Ack,
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Fin,
     Reset,
     /// Not a segment: this side gives up.
     TimeOut,
 }
 
-/// How a host's octets are cut, and because of which fault.
+/// How a host's bytes are cut, and because of which fault.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     split: TcpSplit,
@@ -144,10 +144,10 @@ pub(crate) struct TcpConnection {
 pub(crate) struct TcpEnd {
     pub(crate) host: HostId,
     pub(crate) latency: Duration,
-    /// Octets that arrived and were not read; those before `read` were.
+    /// Bytes that arrived and were not read; those before `read` were.
     pub(crate) incoming: Vec<u8>,
     pub(crate) read: usize,
-    /// Octets sent and received since the beginning.
+    /// Bytes sent and received since the beginning.
     pub(crate) sent: u64,
     pub(crate) received: u64,
     /// When the last segment sent arrives, to keep the order.
@@ -179,8 +179,8 @@ impl TcpEnd {
         self.incoming.get(self.read..).unwrap_or_default()
     }
 
-    pub(crate) fn consume(&mut self, octets: usize) {
-        self.read = (self.read + octets).min(self.incoming.len());
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.read = (self.read + bytes).min(self.incoming.len());
         // Moving the rest pays once half of the vector is read.
         if self.read * 2 >= self.incoming.len() {
             self.incoming.drain(..self.read);
@@ -214,7 +214,7 @@ impl Tcp {
         Some(self.connections.get_mut(tcp.0 as usize)?.end_mut(side))
     }
 
-    /// Cuts the octets of a host because of a fault.
+    /// Cuts the bytes of a host because of a fault.
     pub(crate) fn set_split(&mut self, host: HostId, split: TcpSplit, fault: usize) {
         let noted = false;
         self.splits.insert(
@@ -227,7 +227,7 @@ impl Tcp {
         );
     }
 
-    /// The fault that cuts the octets of a host, when it does so first.
+    /// The fault that cuts the bytes of a host, when it does so first.
     pub(crate) fn split_hit(&mut self, host: HostId) -> Option<usize> {
         let split = self.splits.get_mut(&host)?;
         (!std::mem::replace(&mut split.noted, true)).then_some(split.fault)

@@ -114,7 +114,7 @@ impl Neighbour {
     /// Sends any message.
     ///
     /// # Errors
-    /// As [`Self::offer`].
+    /// Returns the errors of [`Self::offer`].
     pub fn send(&self, message: Fields) -> io::Result<()> {
         send(&self.channel, message, None)
     }
@@ -303,7 +303,8 @@ pub fn send(socket: impl AsFd, message: Fields, fd: Option<BorrowedFd<'_>>) -> i
 /// Takes one message within `patience`.
 ///
 /// # Errors
-/// As [`Neighbour::receive`]; [`io::ErrorKind::InvalidData`] if it is no message.
+/// Returns the errors of [`Neighbour::receive`]; [`io::ErrorKind::InvalidData`] if it is no
+/// message.
 pub fn receive(socket: impl AsFd, patience: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
     let end = Instant::now() + patience;
     let mut polled = [PollFd::new(&socket, PollFlags::IN)];

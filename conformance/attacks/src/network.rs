@@ -28,7 +28,7 @@ impl Network {
     /// Runs `task` on a thread that is inside; sockets and processes it makes are, too.
     ///
     /// # Errors
-    /// Those of the operating system, and of the task.
+    /// Returns the errors of the operating system, and of the task.
     ///
     /// # Panics
     /// If the task panics.

@@ -182,7 +182,7 @@ impl Process {
     /// Whether it runs.
     ///
     /// # Panics
-    /// If the operating system cannot say.
+    /// If the operating system cannot report the state.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("its state").is_none()
     }

@@ -25,7 +25,7 @@ pub struct Limits {
     pub memory: Option<u64>,
 }
 
-/// A network namespace of its own, with users whom no other test has.
+/// A network namespace of its own, with users that no other test has.
 #[derive(Debug)]
 pub struct World {
     network: Network,

@@ -1,20 +1,20 @@
 //! Engine time per CDC message, with one connection and with many. Nothing is
 //! copied: buffers have no memory.
 //!
-//! * in turn: octets of one connection are written, announced, told and read, then those
+//! * in turn: bytes of one connection are written, announced, received and read, then those
 //!   of the next; the order of the connections is that of their slots.
 //! * all at once: a thousand connections write, then all is announced, then all read. Each
 //!   step comes back to connections that have left the first-level cache since the last.
 //! * mixed order: in turn, but the next connection is any of them, and after ten thousand
 //!   messages of others nothing of it is in any cache near by. Each message waits twice for
 //!   the memory itself, for the connection at either end, and no order of the fields helps
-//!   against that: the row tells the latency of the machine's memory.
+//!   against that: the row shows the latency of the machine's memory.
 
 use conformance::direct::Pair;
 
 use super::{Ends, RING, Scale, median, nanos, open, shuffled, timed};
 
-/// Octets each message announces.
+/// Bytes each message announces.
 const STEP: usize = 64;
 /// Messages of a round at least: little enough to be seldom interrupted.
 const MESSAGES: usize = 1_000;
@@ -57,7 +57,7 @@ impl Side {
     }
 }
 
-/// One connection after the other: written, announced, told, read.
+/// One connection after the other: written, announced, received, read.
 fn in_turn(pair: &mut Pair, ends: &[Ends], messages: usize) {
     let data = [0; STEP];
     let mut into = [0; RING];

@@ -8,10 +8,10 @@ use super::{Scale, open};
 
 /// Turns the RNIC takes before the applications do.
 const TURNS: usize = 64;
-/// Octets of a write: less than a ring, so that there is always more to send.
+/// Bytes of a write: less than a ring, so that there is always more to send.
 const WRITE: usize = 4 << 10;
 
-/// The fewest and the most octets a connection carried, of the mean, and that.
+/// The fewest and the most bytes a connection carried, of the mean, and that.
 fn spread(connections: usize) -> [f64; 3] {
     let mut pair = Pair::new(connections);
     for host in &mut pair.hosts {
@@ -27,7 +27,7 @@ fn spread(connections: usize) -> [f64; 3] {
         writers[b.index() as usize] = Some((i, *a));
         while pair.hosts[0].write(pair.now, *a, &data) > 0 {}
     }
-    let mut heard = Vec::new();
+    let mut read_from = Vec::new();
     let mut turns = 0;
     while turns < 50 * connections {
         turns += pair.pump_turns(0, TURNS).max(1);
@@ -38,11 +38,11 @@ fn spread(connections: usize) -> [f64; 3] {
             let read = pair.hosts[1].read(pair.now, conn, &mut into);
             let (i, writer) = writers[conn.index() as usize].expect("one of ours");
             carried[i] += read as u64;
-            heard.push(writer);
+            read_from.push(writer);
         }
         pair.pump_data(1);
         while pair.hosts[0].endpoint.poll_event().is_some() {}
-        for writer in heard.drain(..) {
+        for writer in read_from.drain(..) {
             while pair.hosts[0].write(pair.now, writer, &data) > 0 {}
         }
     }

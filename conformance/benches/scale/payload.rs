@@ -3,15 +3,15 @@
 //!
 //! Each row is a number of connections, a size of their rings, and an order. Rings of
 //! 64 KiB are what a connection has unless it asks for others, here and on Linux; those
-//! of 16 KiB are the smallest there are, where the engine has a quarter of the octets to
+//! of 16 KiB are the smallest there are, where the engine has a quarter of the bytes to
 //! hide behind. "In turn" carries a ring of one connection to its reader before the next
-//! one writes, so that octets are copied within the cache; "all at once" lets all write,
+//! one writes, so that bytes are copied within the cache; "all at once" lets all write,
 //! carries all, and lets all read, as a host does that polls seldom.
 //!
 //! A lap of a ring costs the engine the same whatever its size: two CDC messages, of the
-//! octets and of the room, their completions, and two events. The plain copies have
+//! bytes and of the room, their completions, and two events. The plain copies have
 //! nothing like it. So with few connections and small rings, where the copies never leave
-//! the cache, the ratio tells that cost; with many, what of it the memory's latency hides.
+//! the cache, the ratio shows that cost; with many, what of it the memory's latency hides.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::{Ends, RING, Scale, median, open_one, timed};
 /// Rings filled and emptied in a round at least: with many connections more than once each,
 /// or a round is mostly about what the one before has left in the caches.
 const FILLS: usize = 2048;
-/// Connections, and octets of each ring: the smallest, and those a connection has unless
+/// Connections, and bytes of each ring: the smallest, and those a connection has unless
 /// it asks for others. The largest takes 1.3 GB.
 const SHAPES: [(usize, usize); 6] = [
     (1, RING),
@@ -73,7 +73,7 @@ impl Rings {
         rings
     }
 
-    /// Octets of a round.
+    /// Bytes of a round.
     fn octets(&self) -> usize {
         FILLS.next_multiple_of(self.ends.len()) * self.ring
     }
@@ -160,7 +160,7 @@ impl Rings {
     }
 }
 
-/// What is done with rings of this many octets.
+/// What is done with rings of this many bytes.
 type Way = fn(&mut Rings, usize);
 
 /// The orders, each as plain copies and as the engine has it.

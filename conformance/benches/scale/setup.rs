@@ -1,6 +1,6 @@
 //! Connections closed and opened again while many others exist. Buffers have no
 //! memory, because 100,000 connections would need 3.2 GiB at each end: a buffer
-//! is allocated, registered and cleared by telling so. The time is that of both
+//! is allocated, registered and cleared by its completion alone. The time is that of both
 //! ends, CLC messages of both included.
 
 use conformance::direct::{Host, Pair};

@@ -1,4 +1,4 @@
-//! The least there can be between two cores: a ring of octets with a head and a tail
+//! The least there can be between two cores: a ring of bytes with a head and a tail
 //! and nothing else, and two cache lines. What a transport adds is seen against these.
 
 use std::cell::UnsafeCell;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Pieces, apart};
 
-/// As long as the buffers of sockets that are measured beside it: longer ones are faster,
-/// as less of them is in the other core's caches when it is written again.
+/// Length of the ring: as long as the buffers of sockets that are measured beside it. Longer
+/// ones are faster, as less of them is in the other core's caches when it is written again.
 const RING: usize = 1 << 20;
-/// Octets timed at a time.
+/// Bytes timed at a time.
 const PIECE: u64 = 2 << 20;
 
 /// A counter with cache lines to itself.
@@ -22,28 +22,28 @@ struct Line(AtomicU64);
 struct Ring {
     head: Line,
     tail: Line,
-    octets: Box<[UnsafeCell<u8>]>,
+    bytes: Box<[UnsafeCell<u8>]>,
 }
 
-// SAFETY: the octets between tail and head belong to the consumer, the others to the
+// SAFETY: the bytes between tail and head belong to the consumer, the others to the
 // producer; each moves only its own counter, released after and acquired before the
-// octets are touched.
+// bytes are touched.
 unsafe impl Sync for Ring {}
 
 impl Ring {
     fn new() -> Arc<Self> {
         // Touched, so that no page is made while measuring.
-        let octets = (0..RING).map(|at| UnsafeCell::new(at as u8)).collect();
+        let bytes = (0..RING).map(|at| UnsafeCell::new(at as u8)).collect();
         let line = || Line(AtomicU64::new(0));
         Arc::new(Self {
             head: line(),
             tail: line(),
-            octets,
+            bytes,
         })
     }
 
     fn address(&self) -> *mut u8 {
-        self.octets.as_ptr().cast_mut().cast()
+        self.bytes.as_ptr().cast_mut().cast()
     }
 
     /// Copies `source` in at `head`, in two pieces at the end of the ring.
@@ -74,13 +74,13 @@ impl Ring {
     }
 }
 
-/// Looks until it is so. Where somebody else wants the core, it is given away.
+/// Spins until the condition holds. Where another thread wants the core, it is given away.
 fn until(mut so: impl FnMut() -> bool) {
-    let mut looks = 0u32;
+    let mut spins = 0u32;
     while !so() {
         core::hint::spin_loop();
-        looks += 1;
-        if looks.is_multiple_of(4096) {
+        spins += 1;
+        if spins.is_multiple_of(4096) {
             std::thread::yield_now();
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn stream(total: u64) -> f64 {
     transfer(total, 65536)
 }
 
-/// Gigabytes a second in pieces of 64 octets.
+/// Gigabytes a second in pieces of 64 bytes.
 pub(crate) fn messages(count: u64) -> f64 {
     transfer(count * 64, 64)
 }
@@ -146,7 +146,7 @@ fn transfer(total: u64, size: usize) -> f64 {
                     });
                 }
                 let len = ((head - tail) as usize).min(into.len());
-                // Looked at, or a compiler that sees through all of this leaves it out.
+                // Read, or a compiler that sees through all of this leaves it out.
                 other.copy_out(tail, &mut into[..len]);
                 black_box(&mut into);
                 tail += len as u64;

@@ -1,5 +1,5 @@
-//! What a connection costs until octets may flow: made, accepted and closed by one
-//! thread, so that nobody's waking up is measured.
+//! What a connection costs until bytes may flow: made, accepted and closed by one
+//! thread, so that no wake-up is measured.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
@@ -28,7 +28,7 @@ fn each(count: u32, mut one: impl FnMut()) -> f64 {
     pieces.median() / f64::from(PIECE) / 1000.0
 }
 
-/// Nobody knows of SMC.
+/// Neither end knows SMC.
 pub(crate) fn plain(count: u32) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();

@@ -3,8 +3,8 @@
 //!
 //! Every figure is the median of interleaved rounds: round one of each, then round
 //! two of each, so that a busy moment meets all alike. A round's figure is the median
-//! of its pieces, each well below a millisecond, so that a time slice that somebody
-//! else had is one slow piece and not a slow round; for all alike. Run on an idle
+//! of its pieces, each well below a millisecond, so that a time slice of another process
+//! is one slow piece and not a slow round; for all alike. Run on an idle
 //! machine with two cores at least: `cargo bench -p conformance --bench shared_memory`. The number of
 //! rounds may be given as an argument (odd, 11 by default), then a word that the
 //! title of what is to be measured contains, and one that the name of the figure does.
@@ -32,7 +32,7 @@ fn main() {
             pipelined,
         ),
         ("there and back by one thread, nanoseconds", alone),
-        ("there and back while both look, nanoseconds", ping_pong),
+        ("there and back while both poll, nanoseconds", ping_pong),
         ("there and back while both sleep, microseconds", asleep),
         (
             "connections made, accepted and closed, microseconds",
@@ -70,8 +70,8 @@ enum Demand {
     AtMost(&'static str, f64, &'static str),
 }
 
-/// What the ring of a round has to reach beside copying, or the round is void: somebody
-/// else had the cores.
+/// What the ring of a round has to reach beside copying, or the round is void: another process
+/// had the cores.
 #[cfg(target_os = "linux")]
 const VOID: Demand = Demand::AtLeast("bare ring", 0.2, "copying");
 

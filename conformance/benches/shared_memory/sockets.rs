@@ -29,14 +29,14 @@ pub(crate) fn smc() -> (SmcStream, SmcStream) {
     smc_with(Settings::default())
 }
 
-/// The same, with buffers as Linux has them.
+/// A pair of connected sockets, with buffers as Linux has them.
 pub(crate) fn smc_short() -> (SmcStream, SmcStream) {
     let mut settings = Settings::default();
     settings.buffer = Some(64 << 10);
     smc_with(settings)
 }
 
-/// The same, of threads that sleep at once when they have to wait.
+/// A pair of connected sockets of threads that sleep at once when they have to wait.
 pub(crate) fn smc_asleep() -> (SmcStream, SmcStream) {
     let mut settings = Settings::default();
     settings.spin = Duration::ZERO;
@@ -63,7 +63,7 @@ pub(crate) fn stream<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize)
     transfer(pair, total, 65536)
 }
 
-/// Gigabytes a second in writes of 64 octets, each a system call.
+/// Gigabytes a second in writes of 64 bytes, each a system call.
 pub(crate) fn messages<S: Read + Write + Send>(pair: fn() -> (S, S), count: usize) -> f64 {
     transfer(pair, count * 64, 64)
 }
@@ -94,11 +94,11 @@ fn transfer<S: Read + Write + Send>(pair: fn() -> (S, S), total: usize, size: us
     )
 }
 
-/// Octets timed at a time: more than any of these keeps on the way, or the time of a
-/// piece would tell nothing of the reader's.
+/// Bytes timed at a time: more than any of these keeps on the way, or the time of a
+/// piece would not include the reader's.
 const PIECE: usize = 2 << 20;
 
-/// Nanoseconds for 64 octets there and back where one thread has both ends: what is done
+/// Nanoseconds for 64 bytes there and back where one thread has both ends: what is done
 /// for a message, and nothing of waiting.
 pub(crate) fn alone<S: Read + Write>(pair: fn() -> (S, S), rounds: u32) -> f64 {
     let (mut one, mut two) = pair();
@@ -116,7 +116,7 @@ pub(crate) fn alone<S: Read + Write>(pair: fn() -> (S, S), rounds: u32) -> f64 {
     pieces.median() / 100.0
 }
 
-/// Nanoseconds for 64 octets there and back.
+/// Nanoseconds for 64 bytes there and back.
 pub(crate) fn ping_pong<S: Read + Write + Send>(pair: fn() -> (S, S), rounds: u32) -> f64 {
     let (mut one, mut two) = pair();
     apart(

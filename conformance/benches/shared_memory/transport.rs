@@ -1,5 +1,5 @@
-//! Two devices joined by a channel. What moves octets here is what SMC-D would do: a
-//! move for the octets, a CDC message with the cursor and a signal.
+//! Two devices joined by a channel. What moves bytes here is what SMC-D would do: a
+//! move for the bytes, a CDC message with the cursor and a signal.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Pieces, apart};
 
 const LEN: u32 = 1 << 20;
 const HEAD: u32 = 32;
-/// Octets timed at a time.
+/// Bytes timed at a time.
 const PIECE: u64 = 2 << 20;
 const WINDOW: u64 = (LEN - HEAD) as u64;
 
@@ -59,7 +59,7 @@ fn sides() -> (Side, Side) {
     )
 }
 
-/// A CDC message with a producer and a consumer cursor, as counts of octets.
+/// A CDC message with a producer and a consumer cursor, as counts of bytes.
 fn cdc(produced: u64, consumed: u64) -> Cdc {
     let mut cdc = [0; 32];
     cdc[0] = 0xfe;
@@ -90,14 +90,14 @@ impl Side {
         self.device.move_cdc(self.remote, 0, 0, cdc, true).unwrap();
     }
 
-    /// Where a count of octets is in the ring, and how many follow there.
+    /// Where a count of bytes is in the ring, and how many follow there.
     fn place(count: u64, len: usize) -> (u32, usize) {
         let at = count % WINDOW;
         (at as u32 + HEAD, len.min((WINDOW - at) as usize))
     }
 }
 
-/// Gigabytes a second in writes of `size` octets, signalled once in `every`.
+/// Gigabytes a second in writes of `size` bytes, signalled once in `every`.
 pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
     let total = total / size as u64 * size as u64;
     let (mut one, mut two) = sides();
@@ -135,7 +135,7 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
         },
         move || {
             let mut into = vec![0; 65536];
-            let (mut there, mut taken, mut told) = (0, 0, 0);
+            let (mut there, mut taken, mut announced) = (0, 0, 0);
             while taken < total {
                 while there == taken {
                     there = produced(&two.signalled());
@@ -144,9 +144,9 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
                 two.device.read(two.dmb, at, &mut into[..len]).unwrap();
                 black_box(&mut into);
                 taken += len as u64;
-                // As SMC does: not for every few octets.
-                if taken - told >= WINDOW / 10 || taken == total {
-                    told = taken;
+                // As SMC does: not for every few bytes.
+                if taken - announced >= WINDOW / 10 || taken == total {
+                    announced = taken;
                     two.notify(&cdc(0, taken));
                 }
             }
@@ -154,7 +154,7 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
     )
 }
 
-/// Nanoseconds for a CDC message, behind `size` octets, there and back.
+/// Nanoseconds for a CDC message, behind `size` bytes, there and back.
 pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> f64 {
     let (mut one, mut two) = sides();
     if let Some(time) = looking {
@@ -175,12 +175,12 @@ pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> 
     };
     apart(
         move || {
-            let mut octets = vec![1; size];
+            let mut bytes = vec![1; size];
             let piece = if looking.is_some() { 10 } else { 100 };
             let mut pieces = Pieces::begin();
             for round in 1..=rounds {
-                send(&mut one, round, &octets);
-                receive(&mut one, round, &mut octets);
+                send(&mut one, round, &bytes);
+                receive(&mut one, round, &mut bytes);
                 if round % piece == 0 {
                     pieces.done();
                 }
@@ -188,10 +188,10 @@ pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> 
             pieces.median() / f64::from(piece)
         },
         move || {
-            let mut octets = vec![1; size];
+            let mut bytes = vec![1; size];
             for round in 1..=rounds {
-                receive(&mut two, round, &mut octets);
-                send(&mut two, round, &octets);
+                receive(&mut two, round, &mut bytes);
+                send(&mut two, round, &bytes);
             }
         },
     )

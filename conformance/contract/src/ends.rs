@@ -1,4 +1,4 @@
-//! Two hosts with one link, and what they heard.
+//! Two hosts with one link, and the completions they received.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use smc_proto::wire::types::{Mtu, Psn, Qpn, RToken};
 use crate::handles::Handles;
 use crate::{Adapters, DEVICE, Side};
 
-/// Octets of an element; each RMB has two, each send buffer one.
+/// Bytes of an element; each RMB has two, each send buffer one.
 pub(crate) const LENGTH: u32 = 16_384;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,15 +23,15 @@ pub(crate) struct End {
     pub(crate) rmb: Option<RToken>,
     /// Whether RMB and send buffer are registered.
     pub(crate) registered: [bool; 2],
-    /// Answers to commands, and what nobody asked for.
-    pub(crate) told: Vec<RdmaCompletion<'static>>,
+    /// Answers to commands, and unsolicited completions.
+    pub(crate) answers: Vec<RdmaCompletion<'static>>,
     pub(crate) received: Vec<Vec<u8>>,
     pub(crate) sent: Vec<u32>,
     pub(crate) failed: Option<(LinkFailure, Option<ConnId>)>,
 }
 
 impl End {
-    fn hear(&mut self, completion: RdmaCompletion<'_>) {
+    fn take(&mut self, completion: RdmaCompletion<'_>) {
         use RdmaCompletion as C;
         let answer: RdmaCompletion<'static> = match completion {
             C::Received { link, payload } => {
@@ -43,7 +43,7 @@ impl End {
                 return self.sent.push(wr_id.0);
             }
             C::LinkFailed { cause, conn, .. } => {
-                assert_eq!(self.failed, None, "told twice");
+                assert_eq!(self.failed, None, "reported twice");
                 self.failed = Some((cause, conn));
                 return;
             }
@@ -69,7 +69,7 @@ impl End {
             C::BufferRefused { buffer } => C::BufferRefused { buffer },
             C::EyeCatcherDamaged { conn } => C::EyeCatcherDamaged { conn },
         };
-        self.told.push(answer);
+        self.answers.push(answer);
     }
 }
 
@@ -87,7 +87,7 @@ impl<A: Adapters> Ends<A> {
             qpn: Qpn::default(),
             rmb: None,
             registered: [false; 2],
-            told: Vec::new(),
+            answers: Vec::new(),
             received: Vec::new(),
             sent: Vec::new(),
             failed: None,
@@ -131,7 +131,7 @@ impl<A: Adapters> Ends<A> {
         ends
     }
 
-    /// Ready to send, with receives of so many octets.
+    /// Ready to send, with receives of so many bytes.
     pub(crate) fn up(make: &dyn Fn() -> A, receive_size: u32) -> Self {
         let mut ends = Self::made(make(), [receive_size; 2], false);
         ends.join();
@@ -169,11 +169,11 @@ impl<A: Adapters> Ends<A> {
         }
     }
 
-    /// Hears everything that a host can hear now.
+    /// Takes all completions that are ready at a host.
     pub(crate) fn listen(&mut self, side: Side) {
         let Self { adapters, at } = self;
         let end = &mut at[side];
-        while adapters.hear(side, &mut |completion| end.hear(completion)) {}
+        while adapters.poll(side, &mut |completion| end.take(completion)) {}
     }
 
     /// Waits until something holds; both hosts listen.
@@ -200,13 +200,13 @@ impl<A: Adapters> Ends<A> {
     #[track_caller]
     pub(crate) fn ask(&mut self, side: Side, command: RdmaCommand) -> RdmaCompletion<'static> {
         self.listen(side);
-        let before = self.at[side].told.len();
+        let before = self.at[side].answers.len();
         self.adapters.execute(side, command);
-        self.until(|at| at[side].told.len() > before);
+        self.until(|at| at[side].answers.len() > before);
         self.listen(side);
-        let told = &self.at[side].told[before..];
-        assert_eq!(told.len(), 1, "more than one answer: {told:?}");
-        told[0]
+        let answers = &self.at[side].answers[before..];
+        assert_eq!(answers.len(), 1, "more than one answer: {answers:?}");
+        answers[0]
     }
 
     pub(crate) fn register(&mut self, side: Side, buffer: BufferId) {
@@ -269,16 +269,16 @@ impl<A: Adapters> Ends<A> {
         self.adapters.execute(side, write);
     }
 
-    /// Fills a host's send buffer with octets by which their places are known.
+    /// Fills a host's send buffer with bytes by which their places are known.
     pub(crate) fn fill(&mut self, side: Side) -> Vec<u8> {
-        let octets: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8 + 1).collect();
+        let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8 + 1).collect();
         let spans = BufferSpans {
             buffer: self.at[side].of.send,
             segments: one(0, LENGTH),
             eye_catcher_at: None,
         };
-        self.adapters.fill(side, &spans, &octets);
-        octets
+        self.adapters.fill(side, &spans, &bytes);
+        bytes
     }
 
     /// What stands in a host's RMB.
@@ -286,7 +286,7 @@ impl<A: Adapters> Ends<A> {
         self.marked(side, offset, length, None).expect("no mark")
     }
 
-    /// The same, if the eye catcher stands where it should.
+    /// Reads bytes of an element, if its eye catcher is intact.
     pub(crate) fn marked(
         &mut self,
         side: Side,

@@ -12,7 +12,7 @@ use smc_proto::wire::types::{Eid, Gid, Mac, Mtu, PeerId};
 
 use crate::DEVICE;
 
-/// Those of a host in its first conversation.
+/// Handles of a host in its first conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handles {
     pub(crate) link: LinkId,
@@ -54,11 +54,11 @@ impl Handles {
         let options = ConnOptions::new(Subnets::default());
         let asking = client.connect(NOW, options.clone(), &from);
         asking.expect("room for a connection");
-        let mut octets = [0; MAX_LENGTH];
-        let proposal = client.poll_clc(NOW, &mut octets).expect("room");
+        let mut bytes = [0; MAX_LENGTH];
+        let proposal = client.poll_clc(NOW, &mut bytes).expect("room");
         let (_, length) = proposal.expect("a Proposal");
         let conn = server.listen(NOW, options).expect("room");
-        let proposal = octets.get(..length).expect("its octets");
+        let proposal = bytes.get(..length).expect("its octets");
         let _ = server.handle_clc(NOW, conn, proposal).expect("a Proposal");
         server.accept(NOW, conn, &to).expect("a Proposal to accept");
         let (mut link, mut rmb, mut send) = (None, None, None);

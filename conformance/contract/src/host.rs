@@ -14,7 +14,7 @@ pub struct HostRnic {
     gid: (u16, Gid),
 }
 
-/// Those whose first port is up and has such a GID.
+/// RNICs whose first port is up and has such a GID.
 ///
 /// # Errors
 /// [`Unavailable`], also if there are none of these.

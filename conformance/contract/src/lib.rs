@@ -2,13 +2,13 @@
 //! simulator's fabric, RNICs in software, and RNICs of a host by libibverbs.
 //!
 //! ```text
-//!   rules ── RdmaCommand, octets ──► Adapters ─┬─ simulator: Fabric
+//!   rules ── RdmaCommand, bytes ───► Adapters ─┬─ simulator: Fabric
 //!         ◄─ RdmaCompletion ────────           └─ verbs: Binding over any Rnic
 //! ```
 //!
 //! What an engine may rely on stands in `smc_proto::command` and `smc_proto::completion`.
 //! Each of [`rules`] holds two hosts to a part of it, by commands as an engine gives them,
-//! and knows nothing of who carries them out.
+//! and knows nothing of their executor.
 
 mod ends;
 mod handles;
@@ -45,22 +45,22 @@ pub trait Adapters {
     /// Carries out a command of a host.
     fn execute(&mut self, side: Side, command: RdmaCommand);
 
-    /// Carries out a [`RdmaCommand::SendLarge`], which comes with its octets.
-    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, octets: &[u8]);
+    /// Carries out a [`RdmaCommand::SendLarge`], which comes with its bytes.
+    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, bytes: &[u8]);
 
-    /// Tells the next thing that a host is to hear; false if there is none.
-    fn hear(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool;
+    /// Passes the next completion of a host to `listener`; false if there is none.
+    fn poll(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool;
 
-    /// Waits until there may be something to hear; false if nothing will come.
+    /// Waits until there may be a completion; false if none will come.
     fn wait(&mut self) -> bool;
 
     /// Lets a moment pass in which everything on its way arrives.
     fn pause(&mut self);
 
-    /// Copies octets into a send buffer.
-    fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]);
+    /// Copies bytes into a send buffer.
+    fn fill(&mut self, side: Side, spans: &BufferSpans, bytes: &[u8]);
 
-    /// Copies octets out of an RMB, unless its eye catcher is damaged.
+    /// Copies bytes out of an RMB, unless its eye catcher is damaged.
     fn take(&mut self, side: Side, conn: ConnId, spans: &BufferSpans) -> Option<Vec<u8>>;
 
     /// Queue pairs and buffers of a host.
@@ -71,7 +71,7 @@ pub trait Adapters {
         false
     }
 
-    /// What the hosts did that they must not, if somebody watches.
+    /// Returns what the hosts did that they must not, if the adapters record it.
     fn complaints(&self) -> Vec<String> {
         Vec::new()
     }

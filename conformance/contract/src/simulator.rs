@@ -65,12 +65,11 @@ impl Adapters for Simulated {
         self.fabric.execute(self.hosts[side], command);
     }
 
-    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, octets: &[u8]) {
-        self.fabric
-            .send_large(self.hosts[side], link, wr_id, octets);
+    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, bytes: &[u8]) {
+        self.fabric.send_large(self.hosts[side], link, wr_id, bytes);
     }
 
-    fn hear(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool {
+    fn poll(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool {
         let Some(completion) = self.fabric.next_completion(self.hosts[side]) else {
             return false;
         };
@@ -95,23 +94,23 @@ impl Adapters for Simulated {
         while !self.fabric.run_until(end) && self.fabric.next_event().is_some_and(|at| at <= end) {}
     }
 
-    fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]) {
+    fn fill(&mut self, side: Side, spans: &BufferSpans, bytes: &[u8]) {
         self.fabric
-            .fill_send(self.hosts[side], spans.buffer, spans.segments, octets)
+            .fill_send(self.hosts[side], spans.buffer, spans.segments, bytes)
             .expect("pieces of a send buffer");
     }
 
     fn take(&mut self, side: Side, conn: ConnId, spans: &BufferSpans) -> Option<Vec<u8>> {
-        let (host, mut octets) = (self.hosts[side], Vec::new());
+        let (host, mut bytes) = (self.hosts[side], Vec::new());
         let BufferSpans {
             buffer,
             segments,
             eye_catcher_at,
         } = *spans;
         self.fabric
-            .read_rmb(host, conn, buffer, segments, eye_catcher_at, &mut octets)
+            .read_rmb(host, conn, buffer, segments, eye_catcher_at, &mut bytes)
             .expect("pieces of an RMB")
-            .then_some(octets)
+            .then_some(bytes)
     }
 
     fn possessions(&self, side: Side) -> usize {

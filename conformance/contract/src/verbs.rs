@@ -71,11 +71,11 @@ impl<R: Rnic> Adapters for Bindings<R> {
         self.sides[side].execute(DEVICE, command);
     }
 
-    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, octets: &[u8]) {
-        self.sides[side].send_large(link, wr_id, octets);
+    fn send_large(&mut self, side: Side, link: LinkId, wr_id: WrId, bytes: &[u8]) {
+        self.sides[side].send_large(link, wr_id, bytes);
     }
 
-    fn hear(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool {
+    fn poll(&mut self, side: Side, listener: &mut dyn FnMut(RdmaCompletion<'_>)) -> bool {
         self.sides[side].poll().map(listener).is_some()
     }
 
@@ -102,18 +102,18 @@ impl<R: Rnic> Adapters for Bindings<R> {
         std::thread::sleep(Duration::from_millis(100));
     }
 
-    fn fill(&mut self, side: Side, spans: &BufferSpans, octets: &[u8]) {
-        let filled = self.sides[side].fill(spans, octets);
-        assert_eq!(filled, Ok(octets.len() as u32));
+    fn fill(&mut self, side: Side, spans: &BufferSpans, bytes: &[u8]) {
+        let filled = self.sides[side].fill(spans, bytes);
+        assert_eq!(filled, Ok(bytes.len() as u32));
     }
 
     fn take(&mut self, side: Side, conn: ConnId, spans: &BufferSpans) -> Option<Vec<u8>> {
-        let mut octets = vec![0; spans.len() as usize];
-        let taken = self.sides[side].take(conn, spans, &mut octets);
+        let mut bytes = vec![0; spans.len() as usize];
+        let taken = self.sides[side].take(conn, spans, &mut bytes);
         let taken = taken.expect("pieces of an RMB");
         (taken > 0).then(|| {
             assert_eq!(taken, spans.len());
-            octets
+            bytes
         })
     }
 

@@ -1,8 +1,8 @@
-//! The contract, and everybody who is held to it.
+//! The contract, and all adapters that are held to it.
 
 use smc_contract::{Adapters, rules};
 
-/// Holds what is made to every rule, and tells which one it breaks.
+/// Holds what is made to every rule, and reports which one it breaks.
 fn holds<A: Adapters>(what: &str, make: &dyn Fn() -> A) {
     for (name, rule) in rules() {
         eprintln!("{what}: {name}");

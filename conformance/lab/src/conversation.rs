@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 
 pub use steps::{Outcome, hold};
 
-/// One step. Octets are those of the end's [`Pattern`](crate::pattern::Pattern), and
+/// One step. Bytes are those of the end's [`Pattern`](crate::pattern::Pattern), and
 /// each step goes on where the one before ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// Sends this many octets.
+    /// Sends this many bytes.
     Send(u64),
-    /// Receives this many octets of the peer's.
+    /// Receives this many bytes of the peer's.
     Receive(u64),
     /// Sends as many as it receives, both at once.
     Exchange(u64),
-    /// Sends this many octets and receives them again.
+    /// Sends this many bytes and receives them again.
     Echoed(u64),
     /// Returns what comes, up to the end of the stream.
     Echo,
-    /// Sends one urgent octet.
+    /// Sends one urgent byte.
     SendUrgent,
-    /// Receives the urgent octet, and then the octets before it, as many as given.
+    /// Receives the urgent byte, and then the bytes before it, as many as given.
     ReceiveUrgent(u64),
     /// Ends the own stream.
     Shutdown,
@@ -41,22 +41,22 @@ pub enum Step {
 
 /// A connection that steps are carried out on. Waits are bounded by the implementer.
 pub trait Conversation: Sync {
-    /// Sends some octets.
+    /// Sends some bytes.
     ///
     /// # Errors
     /// Of the connection.
-    fn send(&self, octets: &[u8]) -> io::Result<usize>;
-    /// Receives some octets; none at the end of the stream.
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Receives some bytes; none at the end of the stream.
     ///
     /// # Errors
     /// Of the connection.
-    fn receive(&self, octets: &mut [u8]) -> io::Result<usize>;
-    /// Sends one urgent octet.
+    fn receive(&self, bytes: &mut [u8]) -> io::Result<usize>;
+    /// Sends one urgent byte.
     ///
     /// # Errors
     /// Of the connection.
-    fn send_urgent(&self, octet: u8) -> io::Result<()>;
-    /// Waits for an urgent octet.
+    fn send_urgent(&self, byte: u8) -> io::Result<()>;
+    /// Waits for an urgent byte.
     ///
     /// # Errors
     /// Of the connection.

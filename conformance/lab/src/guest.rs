@@ -1,4 +1,4 @@
-//! The first process of a guest: it boots, and then does what it is told.
+//! The first process of a guest: it boots, and then executes orders.
 
 mod boot;
 mod jobs;
@@ -18,46 +18,46 @@ use crate::orders::{Adjustment, Answer, Order};
 
 /// Where answers go; each is one line.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Channel {
     port: Arc<Mutex<File>>,
     /// Our own SMC, while it runs.
     ours: Arc<Mutex<Option<Pid>>>,
 }
 
-impl Desk {
+impl Channel {
     fn set_ours(&self, pid: Option<Pid>) {
         *self.ours.lock().unwrap_or_else(PoisonError::into_inner) = pid;
     }
 
-    pub(crate) fn say(&self, answer: &Answer) {
+    pub(crate) fn send(&self, answer: &Answer) {
         let line = serde_json::to_string(answer).unwrap_or_default();
         let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody is left to be told of a broken port but the console.
+        // A broken port can only be reported to the console.
         if let Err(error) = writeln!(port, "{line}") {
             eprintln!("smc-lab-guest: answering: {error}");
         }
     }
 }
 
-/// Boots, obeys orders, and switches the machine off.
+/// Boots, executes orders, and switches the machine off.
 ///
 /// # Errors
 /// If the guest did not come up.
 pub fn run() -> io::Result<()> {
     let port = boot::boot()?;
     let orders = BufReader::new(port.try_clone()?);
-    let desk = Desk {
+    let channel = Channel {
         port: Arc::new(Mutex::new(port)),
         ours: Arc::default(),
     };
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    desk.say(&Answer::Ready {
+    channel.send(&Answer::Ready {
         kernel: kernel.trim().to_owned(),
     });
     for line in orders.lines() {
         match serde_json::from_str(&line?) {
             Ok(Order::PowerOff) => break,
-            Ok(order) => obey(&desk, order),
+            Ok(order) => execute(&channel, order),
             Err(error) => eprintln!("smc-lab-guest: an order: {error}"),
         }
     }
@@ -66,34 +66,34 @@ pub fn run() -> io::Result<()> {
     Ok(())
 }
 
-fn obey(desk: &Desk, order: Order) {
+fn execute(channel: &Channel, order: Order) {
     match order {
         Order::Adjust(adjustment) => {
-            desk.say(&Answer::Adjusted(
+            channel.send(&Answer::Adjusted(
                 adjust(&adjustment).map_err(|error| format!("{adjustment:?}: {error}")),
             ));
         }
-        Order::Hold(engagement) => {
-            let desk = desk.clone();
-            thread::spawn(move || jobs::hold(&desk, &engagement));
+        Order::Hold(session) => {
+            let channel = channel.clone();
+            thread::spawn(move || jobs::hold(&channel, &session));
         }
-        Order::HoldOurs(engagement) => {
-            let desk = desk.clone();
-            thread::spawn(move || jobs::hold_ours(&desk, &engagement));
+        Order::HoldOurs(session) => {
+            let channel = channel.clone();
+            thread::spawn(move || jobs::hold_ours(&channel, &session));
         }
         Order::KillOurs => {
-            let ours = desk.ours.lock().unwrap_or_else(PoisonError::into_inner);
+            let ours = channel.ours.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Err(error)) = ours.map(|pid| kill_process(pid, Signal::KILL)) {
                 eprintln!("smc-lab-guest: killing: {error}");
             }
         }
         Order::Run { command, limit } => {
-            let desk = desk.clone();
-            thread::spawn(move || jobs::run(&desk, &command, limit));
+            let channel = channel.clone();
+            thread::spawn(move || jobs::run(&channel, &command, limit));
         }
         Order::Count => {
             let counts = Smc::open().and_then(|smc| smc.counts());
-            desk.say(&Answer::Counted(counts.map_err(|error| error.to_string())));
+            channel.send(&Answer::Counted(counts.map_err(|error| error.to_string())));
         }
         Order::PowerOff => {}
     }

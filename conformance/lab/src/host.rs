@@ -21,7 +21,7 @@ use std::fmt;
 /// Why there is no result.
 #[derive(Debug)]
 pub enum Trouble {
-    /// This machine cannot run the laboratory: what is missing.
+    /// Something that the laboratory needs is missing on this machine.
     Unable(String),
     /// Something failed that should not.
     Failed(String),

@@ -9,7 +9,7 @@
 //!    │                                            │◄─ eth0: frames, all captured
 //!    ├──orders──► guest b: smc-lab-guest as init ─┘
 //!    │
-//!    └─ judges: octets, the kernel's own view, its log, the captures; writes the table
+//!    └─ judges: bytes, the kernel's own view, its log, the captures; writes the table
 //! ```
 //!
 //! [`scenarios`] are data: what either end does, step by step, and what is expected to

@@ -1,4 +1,4 @@
-//! What the laboratory tells a guest, and what the guest answers: one JSON value a line
+//! Orders of the laboratory to a guest, and the guest's answers: one JSON value a line
 //! over a virtio serial port.
 
 use std::io;
@@ -13,9 +13,9 @@ use crate::scenarios::Connections;
 
 /// Where our own SMC is in a guest.
 pub const PEER: &str = "/bin/smc-lab-peer";
-/// What plays scripts of the conformance suite, and serves who does.
+/// Program that plays scripts of the conformance suite, and serves another one that does.
 pub const SCRIPTS: &str = "/bin/smc-lab-scripts";
-/// Said by who serves, when who plays may come.
+/// Line of the serving end when the playing end may connect.
 pub const LISTENING: &str = "listening";
 /// Where these scripts are.
 pub const SCRIPTS_FOLDER: &str = "/scripts";
@@ -23,21 +23,21 @@ pub const SCRIPTS_FOLDER: &str = "/scripts";
 pub const SMCX: &str = "/bin/smcx";
 /// The limit of locked memory by name, as a connection that meets it reports it.
 pub const LOCKED_MEMORY: &str = "RLIMIT_MEMLOCK";
-/// Before each line of a transcript that `smcx why` said.
+/// Prefix of each line of a transcript that `smcx why` printed.
 pub const SMCX_WHY: &str = "smcx why: ";
 /// The name of the serial port that carries both.
 pub const PORT_NAME: &str = "smc-lab";
 
-/// What a guest is told.
+/// An order to a guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Change the guest's network or its SMC; answered by [`Answer::Adjusted`].
     Adjust(Adjustment),
     /// Hold conversations; answered by [`Answer::Listening`] by a server, and by
     /// [`Answer::Held`] at the end.
-    Hold(Engagement),
-    /// The same by our own SMC, a process that is started for it.
-    HoldOurs(Engagement),
+    Hold(Session),
+    /// Hold a session by our own SMC, a process that is started for it.
+    HoldOurs(Session),
     /// Run a program of the share; answered by [`Answer::Printed`] for each line, and
     /// [`Answer::Ended`].
     Run {
@@ -48,7 +48,7 @@ pub enum Order {
     },
     /// Kill our own SMC, if it runs; its conversations are over then.
     KillOurs,
-    /// Tell what SMC counted; answered by [`Answer::Counted`].
+    /// Return what SMC counted; answered by [`Answer::Counted`].
     Count,
     /// Switch the machine off.
     PowerOff,
@@ -61,7 +61,7 @@ pub enum Adjustment {
     Address(String, Ipv4Addr, u8),
     /// An address in a subnet to which another interface has the route.
     SecondAddress(String, Ipv4Addr, u8),
-    /// That address goes, of either kind.
+    /// An address goes, of either kind.
     RemoveAddress(String, Ipv4Addr, u8),
     /// RoCE is dropped when it arrives, or no longer.
     BlockRoce(bool),
@@ -69,7 +69,7 @@ pub enum Adjustment {
     Link(String, bool),
     /// A soft-RoCE device of this name on this interface.
     AddRdma(String, String),
-    /// That device goes.
+    /// An RDMA device goes.
     RemoveRdma(String),
     /// A user-defined EID for SMC version 2.
     AddUeid(String),
@@ -97,9 +97,9 @@ pub enum Family {
     Tcp,
 }
 
-/// What an end of ours says by hand, and sockets never say.
+/// A CLC message that an end of ours sends by hand, and sockets never send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Saying {
+pub enum HandMessage {
     /// A client: a Proposal of SMC-R in version 2 without any EID.
     NoEid,
     /// A server: an Accept of SMC-D, which the client did not offer.
@@ -108,8 +108,8 @@ pub enum Saying {
     Decline(u32),
 }
 
-impl Saying {
-    /// Who says it.
+impl HandMessage {
+    /// Returns the end that sends it.
     #[must_use]
     pub fn role(self) -> Role {
         match self {
@@ -121,12 +121,12 @@ impl Saying {
 
 /// One end's part of a scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Engagement {
+pub struct Session {
     /// Which end.
     pub role: Role,
     /// What socket.
     pub family: Family,
-    /// This end's address.
+    /// Address of this end.
     pub local: Ipv4Addr,
     /// SMC-R version 1; else version 2.
     pub v1: bool,
@@ -141,11 +141,11 @@ pub struct Engagement {
     /// Without any right but to its devices, and with the usual limit of locked memory,
     /// if it is one of ours.
     pub unprivileged: bool,
-    /// What it says in place of a rendezvous, if it is one of ours.
-    pub by_hand: Option<Saying>,
-    /// Octets that the policy permits for buffers, if it is one of ours.
+    /// Message sent in place of a rendezvous, if it is an end of ours.
+    pub by_hand: Option<HandMessage>,
+    /// Bytes that the policy permits for buffers, if it is one of ours.
     pub memory: Option<u64>,
-    /// Send and receive buffers, in octets, or as the kernel likes.
+    /// Send and receive buffers, in bytes, or as the kernel likes.
     pub buffers: Option<u32>,
     /// What is done on each.
     pub steps: Vec<Step>,
@@ -153,10 +153,10 @@ pub struct Engagement {
     pub patience: u64,
 }
 
-/// What a guest says.
+/// An answer of a guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is up.
+    /// The guest is up.
     Ready {
         /// The kernel's release.
         kernel: String,
@@ -184,7 +184,7 @@ pub struct Held {
     pub transcript: Vec<String>,
     /// The first difference from what was expected.
     pub difference: Option<String>,
-    /// Octets sent and received.
+    /// Bytes sent and received.
     pub moved: (u64, u64),
     /// Microseconds from the first step to the last.
     pub micros: u64,

@@ -9,7 +9,7 @@ mod usual;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Step;
-use crate::orders::{Role, Saying};
+use crate::orders::{HandMessage, Role};
 
 pub use usual::{ANSWER, GREETING};
 
@@ -83,7 +83,7 @@ pub enum Setting {
     ServerWithoutUeid,
     /// The server has another UEID than the client.
     OtherUeids,
-    /// Buffers of the client and the server, in octets.
+    /// Buffers of the client and the server, in bytes.
     Buffers(u32, u32),
     /// The client drops RoCE that arrives.
     RoceBlocked,
@@ -96,21 +96,21 @@ pub enum Setting {
     OtherSubnet,
     /// Of this end, which is ours, the policy permits no memory.
     NoMemory(Role),
-    /// This end, which is ours, has no rights, and may lock the usual 8 MiB.
+    /// An end of ours without rights, which may lock the usual 8 MiB.
     Unprivileged(Role),
     /// Both ends have a second RDMA device.
     TwoDevices,
-    /// An end, which is ours, says this in place of a rendezvous.
-    ByHand(Saying),
+    /// An end, which is ours, sends this in place of a rendezvous.
+    ByHand(HandMessage),
 }
 
 /// Something that happens to an end while it holds its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disturbance {
-    /// When so many octets were captured since the client began: all connections are
-    /// there when the first octets are on the wire.
+    /// When so many bytes were captured since the client began: all connections are
+    /// there when the first bytes are on the wire.
     pub after: u64,
-    /// To whom.
+    /// The end with the fault.
     pub role: Role,
     /// The number of a network interface.
     pub interface: u8,
@@ -133,7 +133,7 @@ impl Setting {
             Self::ClientWithoutUeid
                 | Self::ServerWithoutUeid
                 | Self::OtherUeids
-                | Self::ByHand(Saying::NoEid)
+                | Self::ByHand(HandMessage::NoEid)
         )
     }
 }
@@ -145,7 +145,7 @@ pub enum Expected {
     SmcR,
     /// SMC-R up to a limit of this end, and beyond it TCP for this reason of its own.
     Limited(Role, u32),
-    /// TCP: the reasons and those heard from the peer, of the client and the server.
+    /// TCP: the reasons and those received from the peer, of the client and the server.
     /// An end whose socket is one of TCP has none.
     Tcp(Option<(u32, u32)>, Option<(u32, u32)>),
 }
@@ -155,7 +155,7 @@ pub enum Expected {
 pub enum Campaign {
     /// Minutes.
     Quick,
-    /// As long as it takes.
+    /// The part lasts as long as it takes.
     Full,
 }
 
@@ -196,9 +196,9 @@ pub struct Scenario {
     pub dies: Option<(u64, Role)>,
     /// Link groups that come about, at least and at most; not counted if it is none.
     pub groups: (usize, usize),
-    /// It is a stream, whose senders use the window at once.
+    /// Whether the part is a stream, whose senders use the window at once.
     pub windows: bool,
-    /// A reason, and one that says the same: which of both is told depends on version
+    /// A reason, and one that means the same: which of both is reported depends on version
     /// and role with Linux, and does not with ours.
     pub alike: Option<(u32, u32)>,
 }
@@ -221,8 +221,8 @@ impl Scenario {
         blocked || self.dies.is_some() || !self.disturbances.is_empty()
     }
 
-    /// Whether the ends are held to the rules: no packets are lost on purpose, and nobody
-    /// says by hand what breaks them.
+    /// Whether the ends are held to the rules: no packets are lost on purpose, and no
+    /// message by hand breaks them.
     #[must_use]
     pub fn keeps_rules(&self) -> bool {
         !self.is_lossy() && !matches!(self.setting, Setting::ByHand(_))
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(names.len(), all().count());
         let fit = |name: &str| {
             name.bytes()
-                .all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         };
         assert!(names.iter().all(|name| fit(name)));
     }

@@ -11,12 +11,12 @@ use crate::wire::Live;
 
 /// DELETE LINK, and its form of version 2.
 const DELETE_LINK: [u8; 2] = [0x04, 0x24];
-/// Octets of either.
+/// Bytes of either.
 const LENGTH: usize = 44;
 /// "Program action".
 const REASON: u128 = 0x0003_0000;
-/// How long what applications said last may take.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long the last data of applications may take.
+const DRAIN: Duration = Duration::from_millis(200);
 
 fn delete_group(v2: bool) -> Vec<u8> {
     let [v1_kind, v2_kind] = DELETE_LINK;
@@ -43,10 +43,10 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
             return Ok(());
         }
         self.sockets.leave();
-        let until = self.elapsed() + LAST_WORDS;
+        let until = self.elapsed() + DRAIN;
         while self.elapsed() < until {
             self.take_in();
-            std::thread::sleep(LAST_WORDS / 10);
+            std::thread::sleep(DRAIN / 10);
         }
         let message = delete_group(self.v2);
         for link in self.held.links.values_mut() {

@@ -1,13 +1,13 @@
-//! Which scripts no live peer can be asked to follow, by what they say themselves.
+//! Which scripts no live peer can be asked to follow, by their content.
 
 use std::fmt;
 use std::time::Duration;
 
 use conformance::scripts::{
-    Act, AppAct, AppSees, Kind, RnicAct, Said, Setting, Step, Story, Value, names,
+    Act, AppAct, AppSees, Kind, ParsedScript, RnicAct, Setting, Step, Transmission, Value, names,
 };
 
-/// Octets of a message of version 1.
+/// Bytes of a message of version 1.
 const MESSAGE: usize = 44;
 
 /// What the stack under test, and the bench, can be made to do.
@@ -28,24 +28,24 @@ pub struct Abilities {
 /// Why a script is not for a live peer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unfit {
-    /// It speaks SMC-D.
+    /// The script uses SMC-D.
     SharedMemory,
     /// The engine of the script has this setting, which sockets do not have.
     Setting(String),
-    /// It has more RNICs.
+    /// The script needs more RNICs.
     Rnics,
     /// RNICs are made to fail in ways that these cannot be.
     Faults,
     /// The engine gets orders that no application of sockets can give.
     Orders,
-    /// The peer tells of memory that it does not have, and the engine writes there: an RNIC
+    /// The peer announces memory that it does not have, and the engine writes there: an RNIC
     /// would refuse that.
     Nowhere,
-    /// The peer sends more octets than anybody has room for: an RNIC would refuse that.
+    /// The peer sends more bytes than anybody has room for: an RNIC would refuse that.
     TooLong,
     /// The peer has reset TCP and waits for what comes over it.
     AfterReset,
-    /// It waits too long for timers: that needs the simulated clock.
+    /// The script waits too long for timers: that needs the simulated clock.
     Clock,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Unfit {
             Self::Orders => f.write_str("sockets cannot give the engine such orders"),
             Self::Nowhere => f.write_str("an RNIC refuses writes to memory that is not there"),
             Self::TooLong => f.write_str("an RNIC refuses messages that are too long"),
-            Self::AfterReset => f.write_str("nobody hears TCP that he has reset"),
+            Self::AfterReset => f.write_str("nothing arrives over TCP that was reset"),
             Self::Clock => f.write_str("its timers need the simulated clock"),
         }
     }
@@ -67,36 +67,36 @@ impl fmt::Display for Unfit {
 
 /// Why a script is not for such a stack, if it is not.
 #[must_use]
-pub fn unfit(story: &Story, abilities: &Abilities) -> Option<Unfit> {
-    if story.setup.form.is_ism() {
+pub fn unfit(script: &ParsedScript, abilities: &Abilities) -> Option<Unfit> {
+    if script.setup.form.is_ism() {
         return Some(Unfit::SharedMemory);
     }
-    let mut settings = story.setup.settings.iter();
+    let mut settings = script.setup.settings.iter();
     if let Some(setting) = settings.find(|setting| !(abilities.takes)(setting)) {
         return Some(Unfit::Setting(setting.name.clone()));
     }
-    if story.setup.rnics > abilities.rnics {
+    if script.setup.rnics > abilities.rnics {
         return Some(Unfit::Rnics);
     }
     let mut course = Course {
         rnic: abilities.rnic,
         app: abilities.app,
-        v2: story.setup.form.is_v2(),
+        v2: script.setup.form.is_v2(),
         waits: Duration::ZERO,
         nowhere: false,
         reset: Vec::new(),
     };
-    let found = course.steps(&story.steps);
+    let found = course.steps(&script.steps);
     found.or_else(|| (course.waits > abilities.longest).then_some(Unfit::Clock))
 }
 
-/// What has been said so far.
+/// State of the conversation so far.
 struct Course {
     rnic: fn(&RnicAct) -> bool,
     app: fn(&AppAct) -> bool,
     v2: bool,
     waits: Duration,
-    /// The peer has told of memory it does not have.
+    /// The peer has announced memory it does not have.
     nowhere: bool,
     /// TCP connections that it has reset.
     reset: Vec<u8>,
@@ -124,10 +124,12 @@ impl Course {
                 found
             }
             Act::Rnic(act) => (!(self.rnic)(act)).then_some(Unfit::Faults),
-            Act::Peer(of, said) => self.peer(of.conn, said),
-            Act::Engine(of, said) => match said {
-                Said::Write { .. } if self.nowhere => Some(Unfit::Nowhere),
-                Said::Fin | Said::Reset if self.reset.contains(&of.conn) => Some(Unfit::AfterReset),
+            Act::Peer(of, sent) => self.peer(of.conn, sent),
+            Act::Engine(of, sent) => match sent {
+                Transmission::Write { .. } if self.nowhere => Some(Unfit::Nowhere),
+                Transmission::Fin | Transmission::Reset if self.reset.contains(&of.conn) => {
+                    Some(Unfit::AfterReset)
+                }
                 _ => None,
             },
             Act::App(_, act) if !(self.app)(act) => Some(Unfit::Orders),
@@ -137,15 +139,15 @@ impl Course {
         }
     }
 
-    fn peer(&mut self, conn: u8, said: &Said) -> Option<Unfit> {
-        match said {
-            Said::Breaks if !(self.rnic)(&of_peer()) => return Some(Unfit::Faults),
-            Said::Breaks => {}
-            Said::Reset => self.reset.push(conn),
-            Said::Raw { tcp: false, octets } if !self.v2 && octets.len() > MESSAGE => {
+    fn peer(&mut self, conn: u8, sent: &Transmission) -> Option<Unfit> {
+        match sent {
+            Transmission::Breaks if !(self.rnic)(&of_peer()) => return Some(Unfit::Faults),
+            Transmission::Breaks => {}
+            Transmission::Reset => self.reset.push(conn),
+            Transmission::Raw { tcp: false, bytes } if !self.v2 && bytes.len() > MESSAGE => {
                 return Some(Unfit::TooLong);
             }
-            Said::Message(message) => {
+            Transmission::Message(message) => {
                 let names_memory = matches!(message.kind, Kind::Clc(..));
                 let mut fields = message.fields.iter();
                 self.nowhere |= names_memory && fields.any(is_nowhere);
@@ -158,7 +160,7 @@ impl Course {
                     return Some(Unfit::TooLong);
                 }
             }
-            Said::Raw { .. } | Said::Fin | Said::Write { .. } => {}
+            Transmission::Raw { .. } | Transmission::Fin | Transmission::Write { .. } => {}
         }
         None
     }
@@ -184,7 +186,7 @@ fn is_nowhere(setting: &Setting) -> bool {
 
 fn of_act(act: &AppAct) -> Option<Unfit> {
     match act {
-        // What is known of a TCP connection the kernel says, and not the script.
+        // The state of a TCP connection comes from the kernel, and not from the script.
         AppAct::Connect(options) | AppAct::Listen(options) => {
             let mut named = options.iter().map(|setting| setting.name.clone());
             named.next().map(Unfit::Setting)

@@ -1,13 +1,13 @@
 //! The applications at the other end.
 
-use conformance::scripts::{AppAct, AppSees, Failed, Host, RnicAct, Seen, octets};
+use conformance::scripts::{AppAct, AppSees, Failed, Host, RnicAct, Seen, bytes};
 use smc_transport_verbs::rnic::Rnic;
 
 use crate::sockets::{Ending, Sockets};
 use crate::tcp::{Tcp, connected};
 use crate::wire::{Live, Over};
 
-fn told(error: std::io::Error) -> Failed {
+fn describe(error: std::io::Error) -> Failed {
     error.to_string()
 }
 
@@ -33,8 +33,8 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
         let sockets = &mut self.sockets;
         match act {
             AppAct::Connect(_) | AppAct::Listen(_) => self.begin(conn, act),
-            AppAct::Write(data) => sockets.write(conn, &octets(data), false),
-            AppAct::Urgent(data) => sockets.write(conn, &octets(data), true),
+            AppAct::Write(data) => sockets.write(conn, &bytes(data), false),
+            AppAct::Urgent(data) => sockets.write(conn, &bytes(data), true),
             AppAct::Shutdown => sockets.end(conn, Ending::Write),
             AppAct::ShutdownRead => sockets.end(conn, Ending::Read),
             AppAct::Close => sockets.end(conn, Ending::Close),
@@ -43,7 +43,7 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
                 return Err("sockets do no such thing".to_owned());
             }
         }
-        .map_err(told)
+        .map_err(describe)
     }
 
     fn seen(&mut self) -> Option<(u8, Seen)> {
@@ -73,7 +73,7 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
 
     fn read(&mut self, conn: u8, count: u32) -> Result<Vec<u8>, Failed> {
         self.settle();
-        self.sockets.read(conn, count as usize).map_err(told)
+        self.sockets.read(conn, count as usize).map_err(describe)
     }
 
     fn ended(&mut self, conn: u8) -> bool {
@@ -93,15 +93,15 @@ impl<R: Rnic, S: Sockets> Host for Live<R, S> {
     }
 
     fn rnic(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), Failed> {
-        self.saying(Over::Rnic);
+        self.before_sending(Over::Rnic);
         self.sockets.rnic(act, qpn)
     }
 
     fn run_out(&mut self) -> Result<(), Failed> {
         self.take_in();
-        self.farewell().map_err(told)?;
+        self.farewell().map_err(describe)?;
         let left = if self.parts {
-            // Who is answered has an end.
+            // An answered call has an end.
             self.sockets.run_out()
         } else {
             Ok(())

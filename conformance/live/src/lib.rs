@@ -1,7 +1,7 @@
 //! Scripts of the conformance suite against live sockets.
 //!
-//! The peer of the scripts has a TCP socket and queue pairs of its own here, and says over
-//! them what scripts say; the other end are sockets of a stack that is used as it is.
+//! The peer of the scripts has a TCP socket and queue pairs of its own here, and sends over
+//! them what scripts name; the other end are sockets of a stack that is used as it is.
 //!
 //! ```text
 //!   script ─► conformance::scripts::play
@@ -12,10 +12,10 @@
 //!
 //! What scripts call GIDs, queue pairs and memory has other names on this wire, which are
 //! exchanged in every message ([`Live`]). Which scripts no live peer can be asked to follow
-//! is told by what they say themselves ([`unfit`]).
+//! is decided by their content ([`unfit`]).
 #![cfg(target_os = "linux")]
 
-mod courtesy;
+mod auto_reply;
 mod farewell;
 mod fit;
 mod held;
@@ -34,7 +34,7 @@ mod tcp;
 mod wanted;
 mod wire;
 
-pub use courtesy::tells_of_withdrawals;
+pub use auto_reply::names_withdrawals;
 pub use fit::{Abilities, Unfit, unfit};
 pub use remote::{Remote, serve};
 pub use run::{Choice, Tried, run, tried};

@@ -12,11 +12,11 @@ use smc_transport_verbs::rnic::{
     WorkCompletion,
 };
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 const MESSAGE: u32 = 8192;
-/// Messages under way to the engine.
+/// Messages in flight to the engine.
 const SENDS: u32 = 16;
-/// Octets for what is written.
+/// Bytes for what is written.
 const WRITES: u32 = 256 << 10;
 const SENDS_AT: u32 = RECEIVE_DEPTH * MESSAGE;
 const WRITES_AT: u32 = SENDS_AT + SENDS * MESSAGE;
@@ -55,14 +55,14 @@ impl<R: Rnic> Link<R> {
             gid_index: of.gid_index,
             inline: 0,
         };
-        let told = |error: smc_transport_verbs::rnic::RnicError| error.to_string();
-        let (pair, facts) = of.rnic.create_queue_pair(&spec).map_err(told)?;
+        let describe = |error: smc_transport_verbs::rnic::RnicError| error.to_string();
+        let (pair, facts) = of.rnic.create_queue_pair(&spec).map_err(describe)?;
         let memory = Memory::new(LENGTH as usize).map_err(|error| error.to_string())?;
         let memory = Arc::new(memory);
         let region = of.rnic.register(&pair, &memory, Access::Local);
         let link = Self {
             rmbs: BTreeMap::new(),
-            region: region.map_err(told)?,
+            region: region.map_err(describe)?,
             memory,
             pair,
             rnic,
@@ -117,7 +117,7 @@ impl<R: Rnic> Link<R> {
     }
 
     /// A SEND.
-    pub(crate) fn send(&mut self, rnic: &R, octets: &[u8]) -> Result<(), String> {
+    pub(crate) fn send(&mut self, rnic: &R, bytes: &[u8]) -> Result<(), String> {
         let begun = Instant::now();
         while self.sent - self.done >= SENDS.into() && !self.broken {
             self.poll(rnic);
@@ -127,18 +127,15 @@ impl<R: Rnic> Link<R> {
         }
         let slot = (self.sent % u64::from(SENDS)) as u32;
         let offset = SENDS_AT + slot * MESSAGE;
-        if octets.len() > MESSAGE as usize {
-            return Err(format!(
-                "{} octets are too many for a message",
-                octets.len()
-            ));
+        if bytes.len() > MESSAGE as usize {
+            return Err(format!("{} octets are too many for a message", bytes.len()));
         }
-        let copied = self.memory.copy_in(offset.into(), octets);
+        let copied = self.memory.copy_in(offset.into(), bytes);
         copied.map_err(|error| error.to_string())?;
         let request = SendRequest {
             number: FIRST_SEND + self.sent,
             work: Work::Send,
-            source: Source::Fetched(self.piece(offset, octets.len() as u32)),
+            source: Source::Fetched(self.piece(offset, bytes.len() as u32)),
         };
         let posted = rnic.post_send(&self.pair, &[request]);
         posted.map_err(|error| error.to_string())?;
@@ -146,14 +143,14 @@ impl<R: Rnic> Link<R> {
         Ok(())
     }
 
-    /// An RDMA WRITE. Its octets stay where they are until all that room was used.
+    /// An RDMA WRITE. Its bytes stay where they are until all that room was used.
     pub(crate) fn write(
         &mut self,
         rnic: &R,
         (rkey, address): (u32, u64),
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), String> {
-        let length = octets.len() as u32;
+        let length = bytes.len() as u32;
         if length > WRITES {
             return Err(format!("{length} octets are too many to be written"));
         }
@@ -161,7 +158,7 @@ impl<R: Rnic> Link<R> {
             self.written = 0;
         }
         let offset = WRITES_AT + self.written;
-        let copied = self.memory.copy_in(offset.into(), octets);
+        let copied = self.memory.copy_in(offset.into(), bytes);
         copied.map_err(|error| error.to_string())?;
         self.written += length;
         let request = SendRequest {
@@ -194,10 +191,10 @@ impl<R: Rnic> Link<R> {
         if completion.status != Status::Success {
             self.broken = true;
         } else if let Ok(slot @ 0..RECEIVE_DEPTH) = u32::try_from(completion.number) {
-            let mut octets = vec![0; completion.length as usize];
+            let mut bytes = vec![0; completion.length as usize];
             let offset = u64::from(slot * MESSAGE);
-            if self.memory.copy_out(offset, &mut octets).is_ok() {
-                self.received.push_back(octets);
+            if self.memory.copy_out(offset, &mut bytes).is_ok() {
+                self.received.push_back(bytes);
             }
             self.broken |= self.receive(rnic, slot).is_err();
         }

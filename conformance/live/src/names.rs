@@ -5,12 +5,12 @@ use conformance::scripts::names::{
 };
 use conformance::scripts::{Kind, field};
 
-/// Names of GIDs and MACs, and what the engine has told of itself.
+/// Names of GIDs and MACs, and what the engine has announced.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// GID and MAC of each port of the peer.
     pub(crate) peer: Vec<(u128, u128)>,
-    /// Those of the engine, in the order in which they were heard of.
+    /// Ports of the engine, in the order in which they were announced.
     pub(crate) engine: Vec<(u128, u128)>,
     pub(crate) identity: Option<u128>,
     /// The number of the engine's operating system.
@@ -86,7 +86,7 @@ impl Names {
     }
 
     /// A message of the peer gets the names of this wire.
-    pub(crate) fn says(
+    pub(crate) fn name_for_wire(
         &self,
         kind: Kind,
         message: &mut [u8],
@@ -157,7 +157,12 @@ impl Names {
     }
 
     /// A message of the engine gets the names of scripts.
-    pub(crate) fn hears(&mut self, kind: Kind, message: &mut [u8], of: &impl Possessions) {
+    pub(crate) fn name_for_script(
+        &mut self,
+        kind: Kind,
+        message: &mut [u8],
+        of: &impl Possessions,
+    ) {
         if !is_llc_or_smcr(kind) {
             return;
         }
@@ -185,17 +190,17 @@ impl Names {
         {
             put(kind, "length", message, length.into());
         }
-        // (Who offers version 2 alone may leave it out of his Proposal.)
-        if let Some(told) = get(kind, "peer_id", message).filter(|told| *told != 0)
-            && told == *self.identity.get_or_insert(told)
+        // (A client that offers version 2 alone may leave it out of its Proposal.)
+        if let Some(id) = get(kind, "peer_id", message).filter(|id| *id != 0)
+            && id == *self.identity.get_or_insert(id)
         {
             put(kind, "peer_id", message, identity(ENGINE));
         }
         // Which system the engine runs on is its own affair, as long as it is one.
         if matches!(kind, Kind::Clc(_, 2 | 3))
             && get(kind, "first_contact", message) == Some(1)
-            && let Some(told) = get(kind, "os", message)
-            && told == *self.system.get_or_insert(told)
+            && let Some(id) = get(kind, "os", message)
+            && id == *self.system.get_or_insert(id)
         {
             put(kind, "os", message, 0);
         }
@@ -227,7 +232,7 @@ impl Names {
             self.engine.push((gid, 0));
             self.engine.len() - 1
         });
-        // A Proposal of version 2 may tell of the GID alone.
+        // A Proposal of version 2 may contain the GID alone.
         if let Some(port) = self.engine.get_mut(at).filter(|port| port.1 == 0) {
             port.1 = mac.unwrap_or_default();
         }
@@ -241,7 +246,7 @@ impl Names {
     }
 }
 
-/// Queue pair, first packet's number and MTU that a message tells.
+/// Queue pair, first packet's number and MTU in a message.
 pub(crate) fn far_end(kind: Kind, message: &[u8]) -> Option<(u32, u32, u8)> {
     let number = |name| get(kind, name, message);
     Some((

@@ -36,12 +36,12 @@ enum Answer {
     Address(SocketAddr),
     Count(usize),
     Truth(bool),
-    Octets(Vec<u8>),
-    Octet(Option<u8>),
+    Bytes(Vec<u8>),
+    Byte(Option<u8>),
     Saw(Option<(u8, Sight)>),
 }
 
-/// What an application saw, of which sockets tell.
+/// What an application saw, as sockets report it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Sight {
     Established,
@@ -64,7 +64,7 @@ fn sight(seen: Seen) -> Sight {
     }
 }
 
-fn obey(sockets: &mut impl Sockets, call: Call) -> Answer {
+fn execute(sockets: &mut impl Sockets, call: Call) -> Answer {
     let done = |()| Answer::Done;
     match call {
         Call::Listens => answered(sockets.listens(), Answer::Address),
@@ -74,12 +74,12 @@ fn obey(sockets: &mut impl Sockets, call: Call) -> Answer {
         }
         Call::Connect(conn, to) => answered(sockets.connect(conn, to), done),
         Call::Step => Answer::Saw(sockets.step().map(|(conn, seen)| (conn, sight(seen)))),
-        Call::Write(conn, octets, urgent) => answered(sockets.write(conn, &octets, urgent), done),
-        Call::Read(conn, count) => answered(sockets.read(conn, count), Answer::Octets),
+        Call::Write(conn, bytes, urgent) => answered(sockets.write(conn, &bytes, urgent), done),
+        Call::Read(conn, count) => answered(sockets.read(conn, count), Answer::Bytes),
         Call::Readable(conn) => Answer::Count(sockets.readable(conn)),
         Call::Ended(conn) => Answer::Truth(sockets.ended(conn)),
-        Call::Urgent(conn) => Answer::Octet(sockets.urgent(conn)),
-        Call::Plain(conn) => Answer::Octets(sockets.plain(conn)),
+        Call::Urgent(conn) => Answer::Byte(sockets.urgent(conn)),
+        Call::Plain(conn) => Answer::Bytes(sockets.plain(conn)),
         Call::End(conn, how) => answered(sockets.end(conn, how), done),
         Call::HasEnded(conn, in_order) => Answer::Truth(sockets.has_ended(conn, in_order)),
         Call::Leave => {
@@ -93,7 +93,7 @@ fn obey(sockets: &mut impl Sockets, call: Call) -> Answer {
 /// Lets another machine use these sockets, until it has made them run out.
 ///
 /// # Errors
-/// The connection's, or nobody understands what is asked.
+/// Returns the connection's error, or that a call is unknown.
 pub fn serve(
     sockets: &mut impl Sockets,
     calls: &mut impl BufRead,
@@ -107,7 +107,7 @@ pub fn serve(
         }
         let call = serde_json::from_str(&line)?;
         let last = matches!(call, Call::RunOut);
-        let answer = obey(sockets, call);
+        let answer = execute(sockets, call);
         writeln!(answers, "{}", serde_json::to_string(&answer)?)?;
         if last {
             return Ok(());
@@ -124,7 +124,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Those that are served over this connection.
+    /// Returns the sockets that are served over this connection.
     ///
     /// # Errors
     /// The operating system's.
@@ -173,7 +173,7 @@ impl Sockets for Remote {
     }
 
     fn comes(&mut self, conn: u8, from: SocketAddr) {
-        // Who does not hear it is not heard of again either.
+        // A failure here shows in the next call.
         let _ = self.done(&Call::Comes(conn, from));
     }
 
@@ -193,13 +193,13 @@ impl Sockets for Remote {
         Some((conn, seen))
     }
 
-    fn write(&mut self, conn: u8, octets: &[u8], urgent: bool) -> io::Result<()> {
-        self.done(&Call::Write(conn, octets.to_vec(), urgent))
+    fn write(&mut self, conn: u8, bytes: &[u8], urgent: bool) -> io::Result<()> {
+        self.done(&Call::Write(conn, bytes.to_vec(), urgent))
     }
 
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>> {
         match self.ask(&Call::Read(conn, count))? {
-            Answer::Octets(octets) => Ok(octets),
+            Answer::Bytes(bytes) => Ok(bytes),
             other => Err(surprising(&other)),
         }
     }
@@ -217,14 +217,14 @@ impl Sockets for Remote {
 
     fn urgent(&mut self, conn: u8) -> Option<u8> {
         match self.ask(&Call::Urgent(conn)) {
-            Ok(Answer::Octet(octet)) => octet,
+            Ok(Answer::Byte(byte)) => byte,
             _ => None,
         }
     }
 
     fn plain(&mut self, conn: u8) -> Vec<u8> {
         match self.ask(&Call::Plain(conn)) {
-            Ok(Answer::Octets(octets)) => octets,
+            Ok(Answer::Bytes(bytes)) => bytes,
             _ => Vec::new(),
         }
     }
@@ -242,7 +242,7 @@ impl Sockets for Remote {
     }
 
     fn leave(&mut self) {
-        // What is left is told in the end.
+        // A failure shows in the end.
         let _ = self.done(&Call::Leave);
     }
 
@@ -256,7 +256,7 @@ impl Sockets for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Who serves them waits for that.
+        // The serving end waits for that.
         let _ = self.run_out();
     }
 }

@@ -1,14 +1,14 @@
-//! Memory that the engine writes to. No RNIC tells that it was written, so what nobody
-//! wrote yet is known by what stands there.
+//! Memory that the engine writes to. No RNIC reports that it was written, so what is not
+//! written yet is known by its content.
 
 use std::io;
 use std::sync::Arc;
 
 use smc_transport_verbs::memory::Memory;
 
-/// Octets of the memory of a connection: less than names leave room for.
+/// Bytes of the memory of a connection: less than names leave room for.
 pub(crate) const LENGTH: usize = 512 << 10;
-/// Octets that are compared at once.
+/// Bytes that are compared at once.
 const PIECE: usize = 4096;
 
 /// The peer's memory of a connection.
@@ -31,7 +31,7 @@ impl Rmb {
         Ok(rmb)
     }
 
-    /// Puts octets there that nobody says.
+    /// Fills the place with bytes that no side sends.
     fn fill(&mut self, offset: usize, length: usize) {
         let Some(place) = self.before.get_mut(offset..offset + length) else {
             return;
@@ -40,38 +40,38 @@ impl Rmb {
             self.filling ^= self.filling << 13;
             self.filling ^= self.filling >> 7;
             self.filling ^= self.filling << 17;
-            let octets = self.filling.to_ne_bytes();
+            let bytes = self.filling.to_ne_bytes();
             piece
                 .iter_mut()
-                .zip(octets)
+                .zip(bytes)
                 .for_each(|(to, from)| *to = from);
         }
         // It lies within.
         let _ = self.memory.copy_in(offset as u64, place);
     }
 
-    /// Octets that were announced; none, if nobody wrote them.
+    /// Returns bytes that were announced; none, if they were not written.
     pub(crate) fn take(&mut self, offset: u64, length: usize) -> Vec<u8> {
-        let mut octets = vec![0; length];
+        let mut bytes = vec![0; length];
         let at = offset as usize;
         let known = self.before.get(at..at.saturating_add(length));
-        // (A few octets may by chance be those that were there.)
-        let untouched = |octets: &Vec<u8>| length > 4 && known == Some(octets.as_slice());
-        if self.memory.copy_out(offset, &mut octets).is_err() || untouched(&octets) {
+        // (A few bytes may by chance be those that were there.)
+        let untouched = |bytes: &Vec<u8>| length > 4 && known == Some(bytes.as_slice());
+        if self.memory.copy_out(offset, &mut bytes).is_err() || untouched(&bytes) {
             return Vec::new();
         }
         self.fill(at, length);
-        octets
+        bytes
     }
 
-    /// Where somebody wrote what nobody announced, if somebody did.
+    /// Returns where bytes were written without an announcement, if any were.
     pub(crate) fn unannounced(&self) -> Option<usize> {
-        let mut octets = vec![0; PIECE];
+        let mut bytes = vec![0; PIECE];
         let mut places = self.before.chunks(PIECE).zip((0..).step_by(PIECE));
         let written = |(known, at): (&[u8], usize)| {
-            self.memory.copy_out(at as u64, &mut octets).ok()?;
+            self.memory.copy_out(at as u64, &mut bytes).ok()?;
             let differs = |(one, other)| one != other;
-            let first = known.iter().zip(&octets).position(differs)?;
+            let first = known.iter().zip(&bytes).position(differs)?;
             Some(at + first)
         };
         places.find_map(written)
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_told_once_and_what_is_not_announced_is_found() {
+    fn what_is_written_is_taken_once_and_what_is_not_announced_is_found() {
         let mut rmb = Rmb::new().unwrap();
         assert_eq!(rmb.unannounced(), None);
         rmb.memory.copy_in(10_000, b"hello").unwrap();

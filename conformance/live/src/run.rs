@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use conformance::scripts::{Failure, Host, Outcome, Problem, Story, Wire, count, play, script};
+use conformance::scripts::{
+    Failure, Host, Outcome, ParsedScript, Problem, Wire, count, play, script,
+};
 
 use crate::fit::{Abilities, unfit};
 use crate::stack::OurSockets;
@@ -63,8 +65,8 @@ fn one(name: &str, path: &Path, choice: &Choice) -> Outcome {
         longest: choice.longest,
     };
     let replay = format!("cargo run -p smc-live -- {name}");
-    let tried_one = tried(name, path, &abilities, |story, patient| {
-        let bench = OurSockets::live(story)?;
+    let tried_one = tried(name, path, &abilities, |script, patient| {
+        let bench = OurSockets::live(script)?;
         Ok(match patient {
             true => bench.with_pause(PATIENT),
             false => bench,
@@ -78,7 +80,7 @@ fn one(name: &str, path: &Path, choice: &Choice) -> Outcome {
 pub struct Tried(Outcome);
 
 impl Tried {
-    /// The outcome, which says that this command plays it again.
+    /// Returns the outcome, which names the command that plays it again.
     #[must_use]
     pub fn replayed_by(mut self, command: String) -> Outcome {
         if let Some(Problem::Failed(failure)) = &mut self.0.problem {
@@ -94,21 +96,21 @@ pub fn tried<B: Wire + Host>(
     name: &str,
     path: &Path,
     abilities: &Abilities,
-    mut bench: impl FnMut(&Story, bool) -> io::Result<B>,
+    mut bench: impl FnMut(&ParsedScript, bool) -> io::Result<B>,
 ) -> Tried {
     let began = Instant::now();
     let mut outcome = Outcome::of(name);
     match script(name, path) {
         Err(unclear) => outcome.problem = Some(Problem::Unclear(unclear)),
-        Ok(story) => {
-            outcome.skipped = unfit(&story, abilities).map(|why| why.to_string());
+        Ok(script) => {
+            outcome.skipped = unfit(&script, abilities).map(|why| why.to_string());
             if outcome.skipped.is_none() {
-                outcome.messages = count(&story);
-                play_on(bench(&story, false), &story, &mut outcome);
+                outcome.messages = count(&script);
+                play_on(bench(&script, false), &script, &mut outcome);
             }
             if outcome.problem.is_some() {
                 outcome.again = true;
-                play_on(bench(&story, true), &story, &mut outcome);
+                play_on(bench(&script, true), &script, &mut outcome);
             }
         }
     }
@@ -116,15 +118,15 @@ pub fn tried<B: Wire + Host>(
     Tried(outcome)
 }
 
-fn play_on<B: Wire + Host>(bench: io::Result<B>, story: &Story, outcome: &mut Outcome) {
+fn play_on<B: Wire + Host>(bench: io::Result<B>, script: &ParsedScript, outcome: &mut Outcome) {
     let mut bench = match bench {
         Ok(bench) => bench,
         Err(error) => {
-            outcome.problem = Some(Problem::Failed(Failure::of_bench(story, &error)));
+            outcome.problem = Some(Problem::Failed(Failure::of_bench(script, &error)));
             return;
         }
     };
-    let played = play(story, &mut bench);
+    let played = play(script, &mut bench);
     outcome.virtual_time = played.time;
     outcome.record = played.record;
     outcome.left_out = played.left_out;

@@ -43,24 +43,24 @@ pub trait Sockets {
     ///
     /// # Errors
     /// The stack's, or there is no room.
-    fn write(&mut self, conn: u8, octets: &[u8], urgent: bool) -> io::Result<()>;
+    fn write(&mut self, conn: u8, bytes: &[u8], urgent: bool) -> io::Result<()>;
 
-    /// Reads so many octets.
+    /// Reads so many bytes.
     ///
     /// # Errors
     /// The stack's, or there are fewer.
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>>;
 
-    /// Octets that can be read; they stay.
+    /// Bytes that can be read; they stay.
     fn readable(&mut self, conn: u8) -> usize;
 
     /// Whether the stream has ended in order.
     fn ended(&mut self, conn: u8) -> bool;
 
-    /// The urgent octet, which is taken, if there is one.
+    /// The urgent byte, which is taken, if there is one.
     fn urgent(&mut self, conn: u8) -> Option<u8>;
 
-    /// Octets of plain TCP.
+    /// Bytes of plain TCP.
     fn plain(&mut self, conn: u8) -> Vec<u8>;
 
     /// Ends a connection, or a direction of it.

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 
-use conformance::scripts::{Act, Form, RnicAct, Step, Story};
+use conformance::scripts::{Act, Form, ParsedScript, RnicAct, Step};
 use smc_proto::completion::LinkFailure;
 use smc_proto::wire::types::{Gid, Mac, Mtu};
 use smc_sockets::{Rnics, Stack};
@@ -21,7 +21,7 @@ use crate::wire::{Live, Nic};
 
 /// The address of either end.
 const ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Hosts of RNICs, as their GIDs tell.
+/// Hosts of RNICs, as their GIDs show.
 const ENGINE: u8 = 1;
 const PEER: u8 = 2;
 /// RNICs of the peer.
@@ -64,12 +64,12 @@ fn failure(cause: &str) -> Option<LinkFailure> {
 }
 
 /// The last RNIC that gets its carrier in a script.
-fn last_rnic(story: &Story) -> u8 {
+fn last_rnic(script: &ParsedScript) -> u8 {
     let up = |step: &Step| match step.act {
         Act::Rnic(RnicAct::Up(number)) => number,
         _ => 0,
     };
-    story.steps.iter().map(up).max().unwrap_or(0)
+    script.steps.iter().map(up).max().unwrap_or(0)
 }
 
 /// The fabric, in which the engine's RNICs are the first.
@@ -81,7 +81,7 @@ impl Below for Soft {
         match act {
             RnicAct::Up(number) => self.0.set_carrier(at(*number), true),
             RnicAct::Down(number) => self.0.set_carrier(at(*number), false),
-            RnicAct::Removed(number) => self.0.tell(at(*number), DeviceEvent::Removed),
+            RnicAct::Removed(number) => self.0.report(at(*number), DeviceEvent::Removed),
             RnicAct::Breaks(_, cause) => {
                 let (cause, qpn) = failure(cause).zip(qpn).ok_or("no such link")?;
                 self.0.break_queue_pair(qpn, cause);
@@ -115,19 +115,19 @@ impl OurSockets {
     ///
     /// # Errors
     /// The operating system's.
-    pub fn live(story: &Story) -> io::Result<Live<SoftRnic, Self>> {
-        Self::live_by(story, Ok)
+    pub fn live(script: &ParsedScript) -> io::Result<Live<SoftRnic, Self>> {
+        Self::live_by(script, Ok)
     }
 
-    /// The same, with sockets that are reached by something else.
+    /// Builds the bench, with sockets that are reached by something else.
     ///
     /// # Errors
     /// The operating system's.
     pub fn live_by<S: Sockets>(
-        story: &Story,
+        script: &ParsedScript,
         by: impl FnOnce(Self) -> io::Result<S>,
     ) -> io::Result<Live<SoftRnic, S>> {
-        let setup = &story.setup;
+        let setup = &script.setup;
         let fabric = Fabric::default();
         let wanted = Wanted::by(setup);
         let settings = Self::settings(&wanted)?;
@@ -138,7 +138,7 @@ impl OurSockets {
             port.active = host == PEER || number <= active;
             io::Result::Ok((fabric.rnic_with(64, vec![port.clone()]), port))
         };
-        let all = active.max(last_rnic(story));
+        let all = active.max(last_rnic(script));
         let engines = (1..=all).map(|number| rnic(ENGINE, number));
         let (engines, ports): (Vec<_>, Vec<_>) =
             engines.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();

@@ -48,7 +48,7 @@ enum App {
     Coming,
     Connecting(Box<Connecting>),
     Open(SmcStream),
-    /// It was not to be.
+    /// The connection failed.
     Failed,
     Closed,
 }
@@ -164,14 +164,14 @@ impl Sockets for OurSockets {
         }
     }
 
-    fn write(&mut self, conn: u8, octets: &[u8], urgent: bool) -> io::Result<()> {
+    fn write(&mut self, conn: u8, bytes: &[u8], urgent: bool) -> io::Result<()> {
         let stream = self.open(conn)?;
         let written = if urgent {
-            stream.send_urgent(octets)?
+            stream.send_urgent(bytes)?
         } else {
-            stream.write(octets)?
+            stream.write(bytes)?
         };
-        all_taken(written, octets)
+        all_taken(written, bytes)
     }
 
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>> {
@@ -183,10 +183,10 @@ impl Sockets for OurSockets {
     }
 
     fn readable(&mut self, conn: u8) -> usize {
-        let mut octets = vec![0; 1 << 20];
+        let mut bytes = vec![0; 1 << 20];
         let stream = self.open(conn);
         stream
-            .and_then(|stream| stream.peek(&mut octets))
+            .and_then(|stream| stream.peek(&mut bytes))
             .unwrap_or(0)
     }
 
@@ -197,17 +197,17 @@ impl Sockets for OurSockets {
 
     fn urgent(&mut self, conn: u8) -> Option<u8> {
         let before = self.readable(conn);
-        let octet = self.open(conn).ok()?.receive_urgent().ok()?;
-        self.taken.note(conn, before, octet);
-        Some(octet)
+        let byte = self.open(conn).ok()?.receive_urgent().ok()?;
+        self.taken.note(conn, before, byte);
+        Some(byte)
     }
 
     fn plain(&mut self, conn: u8) -> Vec<u8> {
-        let mut octets = vec![0; 65_536];
+        let mut bytes = vec![0; 65_536];
         let stream = self.open(conn);
-        let length = stream.and_then(|stream| stream.read(&mut octets));
-        octets.truncate(length.unwrap_or(0));
-        octets
+        let length = stream.and_then(|stream| stream.read(&mut bytes));
+        bytes.truncate(length.unwrap_or(0));
+        bytes
     }
 
     fn end(&mut self, conn: u8, how: Ending) -> io::Result<()> {
@@ -229,7 +229,7 @@ impl Sockets for OurSockets {
 
     fn has_ended(&mut self, conn: u8, in_order: bool) -> bool {
         match self.apps.get_mut(&conn) {
-            // A server's application has never heard of it.
+            // A server's application was never notified of it.
             None | Some(App::Coming | App::Closed | App::Failed) => true,
             Some(App::Connecting(_)) => false,
             Some(App::Open(stream)) => match stream.peek(&mut [0]) {

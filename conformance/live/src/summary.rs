@@ -10,7 +10,7 @@ use conformance::scripts::Outcome;
 pub struct Summary {
     /// Scripts that passed.
     pub passed: usize,
-    /// Those of them that needed a second attempt with longer pauses.
+    /// Scripts that needed a second attempt with longer pauses.
     pub again: usize,
     /// Scripts that failed.
     pub failed: usize,

@@ -1,19 +1,19 @@
-//! Urgent octets that applications took before they read up to them.
+//! Urgent bytes that applications took before they read up to them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// By connection: how many octets stand before the urgent one, and which it is.
+/// By connection: how many bytes stand before the urgent one, and which it is.
 #[derive(Clone, Debug, Default)]
 pub struct Taken(BTreeMap<u8, (usize, u8)>);
 
 impl Taken {
-    /// An application took the urgent octet behind so many others.
-    pub fn note(&mut self, conn: u8, before: usize, octet: u8) {
-        self.0.insert(conn, (before, octet));
+    /// An application took the urgent byte behind so many others.
+    pub fn note(&mut self, conn: u8, before: usize, byte: u8) {
+        self.0.insert(conn, (before, byte));
     }
 
-    /// Reads so many octets, of a stream with so many that can be read, with the urgent one in
+    /// Reads so many bytes, of a stream with so many that can be read, with the urgent one in
     /// its place: sockets do not read it twice, and stop before its place.
     ///
     /// # Errors
@@ -32,16 +32,16 @@ impl Taken {
             let what = format!("{readable} octets can be read");
             return Err(io::Error::other(what));
         }
-        let mut octets = vec![0; asked];
+        let mut bytes = vec![0; asked];
         let before = taken.map_or(asked, |(before, _)| before);
-        let (front, behind) = octets.split_at_mut(before);
+        let (front, behind) = bytes.split_at_mut(before);
         stream.read_exact(front)?;
         stream.read_exact(behind)?;
-        if let Some((before, octet)) = taken {
-            octets.insert(before, octet);
+        if let Some((before, byte)) = taken {
+            bytes.insert(before, byte);
             self.0.remove(&conn);
         }
-        Ok(octets)
+        Ok(bytes)
     }
 }
 
@@ -49,10 +49,10 @@ impl Taken {
 ///
 /// # Errors
 /// Less has.
-pub fn all_taken(written: usize, octets: &[u8]) -> io::Result<()> {
-    if written == octets.len() {
+pub fn all_taken(written: usize, bytes: &[u8]) -> io::Result<()> {
+    if written == bytes.len() {
         return Ok(());
     }
-    let what = format!("{written} of {} octets were taken", octets.len());
+    let what = format!("{written} of {} octets were taken", bytes.len());
     Err(io::Error::other(what))
 }

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
-/// Octets that are read at once.
+/// Bytes that are read at once.
 const AT_ONCE: usize = 65_536;
 
 /// What is done to each socket of the peer before it connects or listens, such as asking for
-/// the option in its SYN that says SMC.
+/// the SMC option in its SYN.
 pub type Mark = Box<dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send>;
 
 /// Connections that wait to be accepted.
@@ -40,7 +40,7 @@ pub(crate) fn connected(to: SocketAddr, mark: Option<&Mark>) -> io::Result<TcpSt
 
 /// What came.
 pub(crate) enum Came {
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Fin,
     Reset,
 }
@@ -70,12 +70,12 @@ impl Tcp {
         if self.over {
             return None;
         }
-        let mut octets = vec![0; AT_ONCE];
-        let came = match self.stream.read(&mut octets) {
+        let mut bytes = vec![0; AT_ONCE];
+        let came = match self.stream.read(&mut bytes) {
             Ok(0) => Came::Fin,
             Ok(length) => {
-                octets.truncate(length);
-                return Some(Came::Octets(octets));
+                bytes.truncate(length);
+                return Some(Came::Bytes(bytes));
             }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => return None,
@@ -87,8 +87,8 @@ impl Tcp {
     }
 
     /// What does not go out any more is seen by what comes.
-    pub(crate) fn send(&mut self, octets: &[u8]) {
-        let _ = self.stream.write_all(octets);
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
     }
 
     pub(crate) fn fin(&mut self) {

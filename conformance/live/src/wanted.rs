@@ -9,7 +9,7 @@ const EID: &str = "COMMON";
 /// How a script wants the stack under test, of what sockets can be set up with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Octets of receive buffers, if it is about them.
+    /// Bytes of receive buffers, if it is about them.
     pub receive_buffer: Option<u32>,
     /// EIDs, that of all scripts first.
     pub eids: Vec<String>,
@@ -28,8 +28,8 @@ impl Wanted {
         };
         for Setting { name, value, .. } in &setup.settings {
             match (name.as_str(), value) {
-                ("receive_buffer", Value::Number(octets, _)) => {
-                    wanted.receive_buffer = Some(*octets as u32);
+                ("receive_buffer", Value::Number(bytes, _)) => {
+                    wanted.receive_buffer = Some(*bytes as u32);
                 }
                 ("eid", Value::Text(eid)) => wanted.eids.push(eid.clone()),
                 ("ports", Value::Number(count, _)) => {

@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use conformance::scripts::{
-    Announced, End, Failed, Heard, Kind, RnicAct, Seen, Target, Wire, field, names,
+    Announced, End, Failed, Kind, Received, RnicAct, Seen, Target, Wire, field, names,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_proto::command::QpAddress;
 use smc_proto::wire::types::{Gid, Mac, Mtu, Psn, Qpn};
 use smc_transport_verbs::rnic::{Connect, Rnic};
 
-use crate::courtesy;
+use crate::auto_reply;
 use crate::held::Held;
 use crate::names::{Names, begins, far_end};
 use crate::sockets::Sockets;
@@ -22,7 +22,7 @@ use crate::tcp::{Came, Mark, Tcp, listening};
 const GRACE: Duration = Duration::from_secs(3);
 /// How early, and how long what is on its way may take at the end of a script.
 const HASTE: Duration = Duration::from_millis(100);
-/// How long what the peer says has to reach the engine before an application acts.
+/// How long what the peer sends has to reach the engine before an application acts.
 const PAUSE: Duration = Duration::from_millis(30);
 /// So many messages are a flood.
 const FLOOD: u32 = 200;
@@ -54,28 +54,28 @@ pub struct Live<R: Rnic, S> {
     pub(crate) mark: Option<Mark>,
     /// The peer takes leave of its groups before it vanishes.
     pub(crate) parts: bool,
-    /// It answers withdrawals by itself.
-    courteous: bool,
+    /// The peer answers withdrawals by itself.
+    auto_reply: bool,
     pub(crate) v2: bool,
     address: Ipv4Addr,
     subnet: (Ipv4Addr, u8),
-    heard: VecDeque<Heard>,
+    received: VecDeque<Received>,
     pub(crate) seen: VecDeque<(u8, Seen)>,
     begun: Instant,
-    /// How long what the peer said has to reach the engine, before an application acts.
+    /// How long what the peer sent has to reach the engine, before an application acts.
     pub(crate) pause: Duration,
-    /// How often the peer has said something.
-    sayings: u32,
-    /// Over what the peer has said something since.
-    said: Option<Over>,
+    /// How often the peer has sent something.
+    sends: u32,
+    /// Channel over which the peer has sent something since.
+    sent: Option<Over>,
 }
 
-/// Over what the peer says something.
+/// Channel over which the peer sends something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     Tcp(u8),
     Link(Target),
-    /// It is an RNIC of the engine's that something happens to.
+    /// An event of an RNIC of the engine.
     Rnic,
 }
 
@@ -101,16 +101,16 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
             server: None,
             mark: None,
             parts: false,
-            courteous: false,
+            auto_reply: false,
             v2: false,
             address,
             subnet: (Ipv4Addr::from(u32::from(address) & mask), bits),
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
             seen: VecDeque::new(),
             begun: Instant::now(),
             pause: PAUSE,
-            sayings: 0,
-            said: None,
+            sends: 0,
+            sent: None,
         }
     }
 
@@ -122,23 +122,23 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
     }
 
     /// With a peer that ends its link groups, of this version, before it vanishes: an RNIC of
-    /// the other end may repeat for ever what nobody answers.
+    /// the other end may repeat for ever what is not answered.
     #[must_use]
     pub fn with_farewell(mut self, v2: bool) -> Self {
         (self.parts, self.v2) = (true, v2);
         self
     }
 
-    /// With a peer that answers each DELETE RKEY by itself, of which the script hears nothing:
+    /// Adds a peer that answers each DELETE RKEY by itself, which the script does not see:
     /// Linux withdraws an RMB as soon as its connection has ended.
     #[must_use]
-    pub fn with_courtesy(mut self, courteous: bool) -> Self {
-        self.courteous = courteous;
+    pub fn with_auto_reply(mut self, auto_reply: bool) -> Self {
+        self.auto_reply = auto_reply;
         self
     }
 
-    /// With this identity of the peer, in place of that of scripts: who remembers groups from
-    /// script to script takes it for another host.
+    /// With this identity of the peer, in place of that of scripts: an engine that remembers
+    /// groups from script to script takes it for another host.
     #[must_use]
     pub fn with_identity(mut self, identity: u64) -> Self {
         self.names.own = Some(identity.into());
@@ -158,7 +158,7 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
         self.server.as_ref().ok_or_else(|| none.into())
     }
 
-    /// The engine's ports, if they are known before it tells of them.
+    /// The engine's ports, if they are known before it announces them.
     #[must_use]
     pub fn with_engine_ports(mut self, ports: impl IntoIterator<Item = (Gid, Mac)>) -> Self {
         let named = |(gid, mac): (Gid, Mac)| (u128::from_be_bytes(gid.0), mac_number(mac));
@@ -173,24 +173,24 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
         self
     }
 
-    /// The peer says something over this: what it said over anything else comes first, as
+    /// The peer sends something over this: what it sent over anything else comes first, as
     /// nothing but time sees to.
-    pub(crate) fn saying(&mut self, over: Over) {
-        self.sayings += 1;
-        // Who has time lets the engine also finish what its last message belongs to; of a
+    pub(crate) fn before_sending(&mut self, over: Over) {
+        self.sends += 1;
+        // With time to spare the engine may also finish what its last message belongs to; of a
         // flood there is no end otherwise.
-        if self.pause > PAUSE && self.sayings < FLOOD {
-            self.said = Some(over);
+        if self.pause > PAUSE && self.sends < FLOOD {
+            self.sent = Some(over);
             self.settle();
-        } else if self.said.is_some_and(|before| before != over) {
+        } else if self.sent.is_some_and(|before| before != over) {
             self.settle();
         }
-        self.said = Some(over);
+        self.sent = Some(over);
     }
 
-    /// Lets what the peer has said reach the engine: lines of a script stand in order.
+    /// Lets what the peer has sent reach the engine: lines of a script stand in order.
     pub(crate) fn settle(&mut self) {
-        if self.said.take().is_some() {
+        if self.sent.take().is_some() {
             let until = self.begun.elapsed() + self.pause;
             while self.begun.elapsed() < until {
                 self.take_in();
@@ -207,10 +207,10 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
         for (conn, tcp) in &mut self.tcp {
             let conn = *conn;
             while let Some(came) = tcp.next() {
-                self.heard.push_back(match came {
-                    Came::Octets(octets) => Heard::Tcp { conn, octets },
-                    Came::Fin => Heard::Fin { conn },
-                    Came::Reset => Heard::Reset { conn },
+                self.received.push_back(match came {
+                    Came::Bytes(bytes) => Received::Tcp { conn, bytes },
+                    Came::Fin => Received::Fin { conn },
+                    Came::Reset => Received::Reset { conn },
                 });
             }
         }
@@ -221,16 +221,16 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
             let (Some(nic), Some(qpn)) = (self.held.nics.get(link.rnic), link.peer) else {
                 continue;
             };
-            while let Some(octets) = link.next(&nic.rnic) {
-                if self.courteous
-                    && let Some(answer) = courtesy::to_withdrawal(&octets)
+            while let Some(bytes) = link.next(&nic.rnic) {
+                if self.auto_reply
+                    && let Some(answer) = auto_reply::to_withdrawal(&bytes)
                 {
-                    // What does not go out any more nobody misses.
+                    // A reply that does not go out any more is not missed.
                     let _ = link.send(&nic.rnic, &answer);
                     continue;
                 }
                 let end = End::Qp(qpn);
-                self.heard.push_back(Heard::Sent { end, octets });
+                self.received.push_back(Received::Sent { end, bytes });
             }
         }
     }
@@ -273,36 +273,36 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
         loop {
             self.take_in();
             let left = until.saturating_sub(self.now());
-            if !self.heard.is_empty() || !self.seen.is_empty() || left.is_zero() {
+            if !self.received.is_empty() || !self.seen.is_empty() || left.is_zero() {
                 return;
             }
             self.wait(left);
         }
     }
 
-    fn heard(&mut self) -> Option<Heard> {
-        if self.heard.is_empty() {
+    fn receive(&mut self) -> Option<Received> {
+        if self.received.is_empty() {
             self.take_in();
         }
-        self.heard.pop_front()
+        self.received.pop_front()
     }
 
-    fn tcp(&mut self, conn: u8, octets: &[u8]) {
-        self.saying(Over::Tcp(conn));
+    fn tcp(&mut self, conn: u8, bytes: &[u8]) {
+        self.before_sending(Over::Tcp(conn));
         if let Some(tcp) = self.tcp.get_mut(&conn) {
-            tcp.send(octets);
+            tcp.send(bytes);
         }
     }
 
     fn fin(&mut self, conn: u8) {
-        self.saying(Over::Tcp(conn));
+        self.before_sending(Over::Tcp(conn));
         if let Some(tcp) = self.tcp.get_mut(&conn) {
             tcp.fin();
         }
     }
 
     fn reset(&mut self, conn: u8) {
-        self.saying(Over::Tcp(conn));
+        self.before_sending(Over::Tcp(conn));
         if let Some(tcp) = self.tcp.get_mut(&conn) {
             tcp.reset();
         }
@@ -310,8 +310,9 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
 
     fn join(&mut self, link: u8, kind: Kind, message: &[u8]) -> Result<(), Failed> {
         let known = self.names.engine_port(kind, message);
-        let (gid, mac) = known.ok_or("the engine has not told its GID")?;
-        let (qpn, psn, mtu) = far_end(kind, message).ok_or("the engine has told no queue pair")?;
+        let (gid, mac) = known.ok_or("the engine has not announced its GID")?;
+        let (qpn, psn, mtu) =
+            far_end(kind, message).ok_or("the engine has announced no queue pair")?;
         let [_, _, mac @ ..] = (mac as u64).to_be_bytes();
         let peer = QpAddress {
             qpn: Qpn::new(qpn),
@@ -331,7 +332,7 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
         link.join(&nic.rnic, &connect)
     }
 
-    fn says(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
+    fn name_for_wire(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
         if let Some(link) = begins(kind, message) {
             self.held.groups.insert(conn, link);
         }
@@ -343,11 +344,11 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
                 bits.put(message, self.subnet.1.into());
             }
         }
-        self.names.says(kind, message, &mut self.held)
+        self.names.name_for_wire(kind, message, &mut self.held)
     }
 
-    fn hears(&mut self, kind: Kind, message: &mut [u8]) {
-        self.names.hears(kind, message, &self.held);
+    fn name_for_script(&mut self, kind: Kind, message: &mut [u8]) {
+        self.names.name_for_script(kind, message, &self.held);
     }
 
     fn leaves_open(&self, kind: Kind) -> bool {
@@ -355,41 +356,41 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
         matches!(kind, Kind::Clc(_, 1))
     }
 
-    fn announced(&mut self, end: End, places: &[Announced]) -> Vec<Heard> {
+    fn announced(&mut self, end: End, places: &[Announced]) -> Vec<Received> {
         let wrote = |place: &Announced| {
             let (number, conn) = names::rmb_of(place.key.into())?;
             let offset = names::offset_of(number, conn, place.address.into())?;
             let rmb = self.held.rmbs.get_mut(&conn)?;
-            Some(Heard::Wrote {
+            Some(Received::Wrote {
                 end,
                 key: place.key,
                 address: place.address,
-                octets: rmb.take(offset, place.length as usize),
+                bytes: rmb.take(offset, place.length as usize),
             })
         };
         places.iter().filter_map(wrote).collect()
     }
 
-    fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed> {
-        self.saying(Over::Link(over));
+    fn send(&mut self, over: Target, bytes: &[u8]) -> Result<(), Failed> {
+        self.before_sending(Over::Link(over));
         let (link, rnic) = self.held.link_to(over)?;
-        link.send(rnic, octets)
+        link.send(rnic, bytes)
     }
 
-    fn write(&mut self, over: Target, key: u64, address: u64, octets: &[u8]) -> Result<(), Failed> {
-        self.saying(Over::Link(over));
+    fn write(&mut self, over: Target, key: u64, address: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.before_sending(Over::Link(over));
         let (link, rnic) = self.held.link_to(over)?;
-        link.write(rnic, (key as u32, address), octets)
+        link.write(rnic, (key as u32, address), bytes)
     }
 
     fn breaks(&mut self, over: Target) -> Result<(), Failed> {
-        self.saying(Over::Link(over));
+        self.before_sending(Over::Link(over));
         self.settle();
         let Target::Qp(qpn) = over else {
             return Err("no RNIC carries SMC-D".to_owned());
         };
         self.held.links.retain(|_, link| link.peer != Some(qpn));
-        // The engine hears of it at once, and not when something is not answered.
+        // The engine is notified at once, and not when something is not answered.
         let breaks = RnicAct::Breaks(1, "retries".to_owned());
         self.sockets.rnic(&breaks, Some(qpn))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use conformance::scripts::{self, AppAct, Outcome, RnicAct};
 use smc_live::{Abilities, OurSockets, Remote, Sockets, serve, tried};
 
-/// Of both roles: octets and urgent ones, both ends, a fallback, and an end that nobody wanted.
+/// Scripts of both roles: bytes and urgent ones, both ends, a fallback, and an end without a cause.
 const SCRIPTS: [&str; 6] = [
     "cdc/ping_pong",
     "cdc/urgent_received",
@@ -42,8 +42,8 @@ fn remote(mut sockets: OurSockets) -> io::Result<Remote> {
 
 fn play(name: &str) -> Outcome {
     let path = scripts::folder().join(format!("{name}.smc"));
-    let played = tried(name, &path, &ABILITIES, |story, patient| {
-        let bench = OurSockets::live_by(story, remote)?;
+    let played = tried(name, &path, &ABILITIES, |script, patient| {
+        let bench = OurSockets::live_by(script, remote)?;
         Ok(match patient {
             true => bench.with_pause(Duration::from_millis(300)),
             false => bench,
@@ -64,21 +64,21 @@ fn scripts_are_played_on_sockets_of_another_machine() {
 }
 
 #[test]
-fn what_the_other_machine_cannot_do_is_told_and_not_played() {
+fn what_the_other_machine_cannot_do_is_reported_and_not_played() {
     let outcome = play("close/application_aborts");
     let why = outcome.skipped.expect("a reason");
     assert!(why.contains("such orders"), "{why}");
     let path = scripts::folder().join("cdc/ping_pong.smc");
-    let story = scripts::script("cdc/ping_pong", &path).expect("a script");
-    let mut told = None;
-    let bench = OurSockets::live_by(&story, |sockets| {
+    let script = scripts::script("cdc/ping_pong", &path).expect("a script");
+    let mut answers = None;
+    let bench = OurSockets::live_by(&script, |sockets| {
         let mut remote = remote(sockets)?;
         let act = RnicAct::Down(1);
-        told = Some((remote.rnic(&act, None), remote.write(1, b"x", false)));
+        answers = Some((remote.rnic(&act, None), remote.write(1, b"x", false)));
         Ok(remote)
     });
     bench.expect("a bench");
-    let (rnic, write) = told.expect("answers");
+    let (rnic, write) = answers.expect("answers");
     assert!(rnic.is_err());
     let write = write.expect_err("there is no connection");
     assert_eq!(write.to_string(), "the application has no stream");

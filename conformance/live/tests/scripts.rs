@@ -19,26 +19,26 @@ fn captured(outcome: &Outcome) -> std::path::PathBuf {
 fn our_sockets_do_what_scripts_say() {
     let all = scripts::all(&scripts::folder()).expect("the folder of scripts");
     let outcomes = run(&all, &Choice::default());
-    let mut told = String::new();
+    let mut problems = String::new();
     for outcome in &outcomes {
         if let Some(problem) = &outcome.problem {
             let capture = captured(outcome);
-            told += &format!("{problem}\ncapture: {}\n\n", capture.display());
+            problems += &format!("{problem}\ncapture: {}\n\n", capture.display());
         }
     }
     let summary = Summary::of(&outcomes);
-    assert!(told.is_empty(), "{told}{summary}");
+    assert!(problems.is_empty(), "{problems}{summary}");
     assert!(summary.passed >= LEAST, "{summary}");
     assert!(summary.is_well(), "too many with longer pauses: {summary}");
     println!("{summary}");
 }
 
-/// Plays lines behind those that bring a server up, and tells how they fail.
-fn told(name: &str, lines: &str) -> String {
+/// Plays lines behind those that bring a server up, and returns how they fail.
+fn failure_of(name: &str, lines: &str) -> String {
     // Each run of the tests, and each script, has a folder of its own.
     let folder = format!("live-{}-{name}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-    let (lib, chapter) = (folder.join("lib"), folder.join("told"));
+    let (lib, chapter) = (folder.join("lib"), folder.join("failing"));
     for folder in [&lib, &chapter] {
         fs::create_dir_all(folder).expect("a folder");
     }
@@ -47,8 +47,8 @@ fn told(name: &str, lines: &str) -> String {
         fs::copy(from, lib.join(format!("{name}.smc"))).expect("a copy");
     }
     let path = chapter.join(format!("{name}.smc"));
-    fs::write(&path, format!("# A story.\n{lines}")).expect("a file");
-    let outcomes = run(&[(format!("told/{name}"), path)], &Choice::default());
+    fs::write(&path, format!("# A script.\n{lines}")).expect("a file");
+    let outcomes = run(&[(format!("failing/{name}"), path)], &Choice::default());
     fs::remove_dir_all(&folder).expect("the folder");
     let outcome = outcomes.first().expect("as many as scripts");
     match (&outcome.problem, &outcome.skipped) {
@@ -59,11 +59,11 @@ fn told(name: &str, lines: &str) -> String {
 }
 
 #[test]
-fn a_live_script_can_fail_and_says_how() {
+fn a_live_script_can_fail_and_reports_how() {
     let begin = "include server_up\napp > write \"hello\"\nengine > WRITE at=0 ";
-    let story = |name: &str, end: &str| told(name, &format!("{begin}{end}\n"));
+    let played = |name: &str, end: &str| failure_of(name, &format!("{begin}{end}\n"));
     let well = "\"hello\"\nengine > CDC prod=0:5";
-    assert_eq!(story("well", well), "passed");
+    assert_eq!(played("well", well), "passed");
     for (name, end, expected) in [
         ("other_octets", "\"help!\"", "5 octets: hello"),
         (
@@ -82,16 +82,16 @@ fn a_live_script_can_fail_and_says_how() {
             "token=3, not",
         ),
     ] {
-        let found = story(name, end);
+        let found = played(name, end);
         assert!(found.contains(expected), "{name}\n{found}");
-        let again = format!("cargo run -p smc-live -- told/{name}");
+        let again = format!("cargo run -p smc-live -- failing/{name}");
         assert!(found.contains(&again), "{found}");
         assert!(found.contains("engine@1 > WRITE 5 octets"), "{found}");
     }
 }
 
 #[test]
-fn what_is_not_for_live_sockets_is_told_by_the_script_itself() {
+fn scripts_that_live_sockets_cannot_play_are_skipped_by_their_content() {
     let up = "include server_up\n";
     for (name, lines, expected) in [
         (
@@ -139,14 +139,14 @@ fn what_is_not_for_live_sockets_is_told_by_the_script_itself() {
         (
             "reset",
             "include server_up\npeer > TCP rst\nengine > TCP fin",
-            "TCP that he has reset",
+            "TCP that was reset",
         ),
     ] {
-        let found = told(name, &format!("{lines}\n"));
+        let found = failure_of(name, &format!("{lines}\n"));
         assert!(found.contains(expected), "{name}\n{found}");
     }
     assert_eq!(
-        told("reset_and_no_more", &format!("{up}peer > TCP rst\n")),
+        failure_of("reset_and_no_more", &format!("{up}peer > TCP rst\n")),
         "passed"
     );
 }

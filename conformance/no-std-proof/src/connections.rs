@@ -201,13 +201,13 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
                     &mut DataTurn,
                 ) -> Option<Told>,
         );
-        let Some(told) = next_turn(&mut side.connection, now, cfg, 1 << 32, &mut turn) else {
+        let Some(next) = next_turn(&mut side.connection, now, cfg, 1 << 32, &mut turn) else {
             return;
         };
-        sink.value(&told, &told);
+        sink.value(&next, &next);
         if let Ok(cdc) = Cdc::parse(&turn.payload) {
             keep(cdc.is_plain());
-            *free = Some((cdc, told.record));
+            *free = Some((cdc, next.record));
         }
     }
 }

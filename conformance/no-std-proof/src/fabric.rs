@@ -1,4 +1,4 @@
-//! Two endpoints in static memory, joined by nothing but octets.
+//! Two endpoints in static memory, joined by nothing but bytes.
 
 mod host;
 
@@ -24,9 +24,9 @@ use crate::Failure;
 pub const CONNECTIONS: usize = 4;
 const LINKS: usize = 4;
 const BUFFERS: usize = 8;
-/// Octets of the largest buffer.
+/// Bytes of the largest buffer.
 const MEMORY: usize = 1 << 16;
-/// Address of each buffer's first octet, the same for all: the key tells them apart.
+/// Address of each buffer's first byte, the same for all: the key distinguishes them.
 const BASE: u64 = 0x7f00_0000_0000;
 
 /// The tables of an endpoint.
@@ -368,7 +368,7 @@ impl Pair {
         Ok(both)
     }
 
-    /// The same with the usual options.
+    /// Opens a connection with the usual options.
     pub fn open(&mut self) -> Result<(ConnId, ConnId), Failure> {
         self.open_with(ConnOptions::new(Subnets::default()))
     }

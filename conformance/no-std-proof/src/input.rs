@@ -1,9 +1,9 @@
-//! Values the compiler cannot know: octets read from standard input.
+//! Values the compiler cannot know: bytes read from standard input.
 
-/// Most octets read; what follows is left.
+/// Most bytes read; what follows is left.
 pub const CAPACITY: usize = 4096;
 
-/// Octets of standard input, given out one after the other, over and over.
+/// Bytes of standard input, given out one after the other, over and over.
 pub struct Input {
     octets: [u8; CAPACITY],
     length: usize,

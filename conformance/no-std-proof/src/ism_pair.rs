@@ -16,7 +16,7 @@ use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerI
 /// The ISM device of each end.
 pub const DEVICE: DeviceId = DeviceId(0);
 const BUFFERS: usize = 8;
-/// Octets of the smallest DMB.
+/// Bytes of the smallest DMB.
 const MEMORY: usize = 16 << 10;
 
 /// The tables of an endpoint.
@@ -182,16 +182,16 @@ impl IsmPair {
             let committed = conn.commit_urgent(now, taken as u32);
             return committed.ok().map(|()| taken);
         }
-        let mut told = None;
+        let mut signalled = None;
         let written = end.endpoint.write_and_tell(
             now,
             id,
-            &mut told,
+            &mut signalled,
             |_, _| taken as u32,
-            |told, signal| *told = Some(*signal),
+            |signalled, signal| *signalled = Some(*signal),
         )?;
         written.ok()?;
-        if let Some(signal) = told {
+        if let Some(signal) = signalled {
             self.execute(side, &signal.into())?;
         }
         Some(taken)
@@ -203,7 +203,7 @@ impl IsmPair {
         let (end, _) = self.side(side);
         let id = end.conn?;
         if !end.endpoint.is_readable(id) {
-            // What was signalled is known: looking once more changes nothing.
+            // What was signalled is known: polling once more changes nothing.
             let (endpoint, memory) = (&mut end.endpoint, &end.memory);
             let looked = endpoint.look(now, id, |buffer, head| {
                 let octets = memory.get(buffer.index() as usize);
@@ -281,7 +281,7 @@ impl IsmPair {
             let message = octets.get(..length)?;
             match peer.endpoint.handle_clc(now, peer.conn?, message) {
                 Ok(ClcProgress::Consumed { len, .. }) if len == length => {}
-                // Whoever ended before that hears nothing.
+                // An end that was over before that takes nothing.
                 Ok(ClcProgress::NotClc) => {}
                 _ => return None,
             }

@@ -1,9 +1,9 @@
 //! `smc-proto` without std, without an allocator, without a reachable panic.
 //!
-//! This program has no runtime. It starts two endpoints in static memory, lets
+//! The program has no runtime. It starts two endpoints in static memory, lets
 //! them open, use, close, abort and lose connections, and shows every public
 //! function of the crate values that are read from standard input, so that
-//! nothing is decided by the compiler. It exits with 0 only if every octet that
+//! nothing is decided by the compiler. It exits with 0 only if every byte that
 //! arrived was the one that was sent; see [`Failure`] for the other codes.
 //!
 //! The panic handler calls a function that exists nowhere: if the optimised

@@ -205,7 +205,7 @@ fn failure(input: &mut Input) -> LinkFailure {
     ])
 }
 
-/// A completion of a live object that nobody asked for.
+/// An unsolicited completion of a live object.
 pub fn any_completion<'a>(
     input: &mut Input,
     handles: Handles,
@@ -432,7 +432,7 @@ fn storage(input: &mut Input, sink: &mut Sink) {
     keep(input.bit());
 }
 
-/// What an endpoint in use tells of itself.
+/// Reads all that an endpoint in use reports of itself.
 pub fn endpoint<S: Storage + Clone + core::fmt::Debug>(
     endpoint: &mut Endpoint<S>,
     now: Instant,

@@ -1,4 +1,4 @@
-//! Every parser, on the input itself: from each of its octets on, and with each
+//! Every parser, on the input itself: from each of its bytes on, and with each
 //! message the engine could make of it cut off at every length.
 
 use smc_proto::wire::cdc::Cdc;
@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::sink::{Sink, keep};
 use crate::values::Any;
 
-/// Shows octets to all of them.
+/// Shows bytes to all of them.
 fn show(octets: &[u8], sink: &mut Sink) {
     keep(find_in_options(octets));
     match ClcHeader::parse(octets) {
@@ -61,7 +61,7 @@ pub fn all(input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
                 keep(ClcMessage::parse(octets));
             }
         }
-        // One octet that is wrong, wherever it is.
+        // One byte that is wrong, wherever it is.
         let at = input.below(length as u32) as usize;
         if let Some(octet) = buffer.get_mut(at) {
             *octet ^= input.octet();

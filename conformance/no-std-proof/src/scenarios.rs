@@ -19,7 +19,7 @@ use crate::sink::{Sink, keep};
 use crate::values::Any;
 
 const SECOND: u64 = 1_000_000_000;
-/// Octets carried in each direction by the large transfers.
+/// Bytes carried in each direction by the large transfers.
 const MEBIBYTE: u64 = 1 << 20;
 
 type Both = (ConnId, ConnId);
@@ -28,7 +28,7 @@ fn ensure(condition: bool, failure: Failure) -> Result<(), Failure> {
     if condition { Ok(()) } else { Err(failure) }
 }
 
-/// The octet at a position of a stream.
+/// The byte at a position of a stream.
 fn octet_at(key: u64, at: u64) -> u8 {
     let mixed = (at ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 56) as u8 ^ (mixed >> 24) as u8
@@ -241,14 +241,14 @@ fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     let now = pair.now;
     let (_, server) = pair.side(0);
     ensure(server.known(both.1).urgent > 0, Failure::NoUrgent)?;
-    // Reading stops before the urgent octet, which is read out of line, and goes on
+    // Reading stops before the urgent byte, which is read out of line, and goes on
     // behind it.
     let m = server.read(now, both.1, stream(key, 0))?;
     ensure((n, m) == (100, 99), Failure::NoUrgent)?;
     let octet = server.read_urgent(now, both.1)?;
     ensure(octet == Some(octet_at(key, 99)), Failure::NoUrgent)?;
     transfer(pair, input, both, 10_000)?;
-    // A cork holds octets until it is drawn.
+    // A cork holds bytes until it is drawn.
     let now = pair.now;
     let (client, _) = pair.side(0);
     if let Some(mut connection) = client.endpoint.conn(both.0) {
@@ -353,7 +353,7 @@ fn declines(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nobody answers.
+/// The peer does not answer.
 fn silence(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     pair.restart(input.u64(), |_| {});
     pair.clc_lost = true;
@@ -480,7 +480,7 @@ fn lost_tcp(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Anything at any time: what comes of it is not judged, only that it ends.
+/// Anything at any time: the outcome is not judged, only that it ends.
 fn disorder(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
     let (eye_catcher, elements) = (input.bit(), input.octet());
     pair.restart(input.u64(), |config| {
@@ -503,7 +503,7 @@ fn disorder(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), F
         match input.below(13) {
             0 => keep(endpoint.handle_clc(now, conn, cut)),
             1 => {
-                // Octets of a message that begin right.
+                // Bytes of a message that begin right.
                 let mut message = octets;
                 message[..8].copy_from_slice(&[0xe2, 0xd4, 0xc3, 0xd9, 2, 0, 68, 0x18]);
                 keep(endpoint.handle_clc(now, conn, &message));

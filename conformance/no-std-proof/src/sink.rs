@@ -9,7 +9,7 @@ pub fn keep<T>(value: T) {
     black_box(value);
 }
 
-/// A checksum of everything printed, hashed or told.
+/// A checksum of everything printed, hashed or returned.
 pub struct Sink(u64);
 
 impl Sink {
@@ -47,19 +47,19 @@ impl Sink {
         keep(copy == *b);
     }
 
-    /// The same with `Hash`.
+    /// Takes two values with `Hash`.
     pub fn hashed<T: Clone + PartialEq + fmt::Debug + Hash>(&mut self, a: &T, b: &T) {
         self.value(a, b);
         self.hash(a);
     }
 
-    /// The same with `Display`.
+    /// Takes two values with `Display`.
     pub fn shown<T: Clone + PartialEq + fmt::Debug + Hash + fmt::Display>(&mut self, a: &T, b: &T) {
         self.hashed(a, b);
         self.display(a);
     }
 
-    /// The same with an order.
+    /// Takes two values with an order.
     pub fn ordered<T: Ord>(&mut self, a: &T, b: &T) {
         keep(a.partial_cmp(b));
         keep(a.cmp(b));

@@ -98,7 +98,7 @@ fn ends(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
         .iter()
         .all(|end| end.closed.is_some())
         .then_some(())?;
-    // Nobody needs the group any more.
+    // The group is not used any more.
     let idle = pair.now.after(Duration::from_secs(700));
     pair.wait(idle)?;
     pair.ends

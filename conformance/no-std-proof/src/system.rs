@@ -24,7 +24,7 @@ pub fn exit(code: u8) -> ! {
     }
 }
 
-/// Reads from standard input: how many octets, 0 at its end and on errors.
+/// Reads from standard input: how many bytes, 0 at its end and on errors.
 pub fn read(buffer: &mut [u8]) -> usize {
     let result: isize;
     // SAFETY: read writes at most `len` octets to `buffer`, which lives longer than
@@ -47,10 +47,10 @@ pub fn read(buffer: &mut [u8]) -> usize {
 // In assembly, lest the compiler see a loop that copies and call memcpy for it.
 
 /// # Safety
-/// As in C.
+/// The rules of C's function of this name apply.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
-    // SAFETY: the caller gives n readable and n writable octets.
+    // SAFETY: the caller gives n readable and n writable bytes.
     unsafe {
         asm!("rep movsb", inout("rcx") n => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags));
     }
@@ -58,14 +58,14 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As in C.
+/// The rules of C's function of this name apply.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= n {
         // SAFETY: copying upwards reads nothing that it wrote before.
         return unsafe { memcpy(to, from, n) };
     }
-    // SAFETY: the caller gives n readable and n writable octets, at least one here;
+    // SAFETY: the caller gives n readable and n writable bytes, at least one here;
     // the direction flag is clear again at the end.
     unsafe {
         asm!(
@@ -80,10 +80,10 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 
 }
 
 /// # Safety
-/// As in C.
+/// The rules of C's function of this name apply.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, octet: i32, n: usize) -> *mut u8 {
-    // SAFETY: the caller gives n writable octets.
+    // SAFETY: the caller gives n writable bytes.
     unsafe {
         asm!("rep stosb", inout("rcx") n => _, inout("rdi") to => _, in("al") octet as u8, options(nostack, preserves_flags));
     }
@@ -91,12 +91,12 @@ unsafe extern "C" fn memset(to: *mut u8, octet: i32, n: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As in C.
+/// The rules of C's function of this name apply.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     let mut at = 0usize;
     while at < n {
-        // SAFETY: the caller gives n readable octets at both.
+        // SAFETY: the caller gives n readable bytes at both.
         let (x, y) = unsafe { (*a.wrapping_add(at), *b.wrapping_add(at)) };
         if x != y {
             return i32::from(x).wrapping_sub(i32::from(y));
@@ -107,7 +107,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 }
 
 /// # Safety
-/// As in C.
+/// The rules of C's function of this name apply.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     // SAFETY: the same contract.

@@ -242,7 +242,7 @@ fn llc(input: &mut Input, sink: &mut Sink) {
         let Ok(length) = message.emit(&mut buffer) else {
             continue;
         };
-        // One octet that is wrong, and every end.
+        // One byte that is wrong, and every end.
         if let Some(octet) = buffer.get_mut(input.below(length as u32) as usize) {
             *octet ^= input.octet();
         }
@@ -284,7 +284,7 @@ fn borrowed(
     entries!(rtokens, request.gids, delete.rkeys);
 }
 
-/// Octets as an LLC message of version 2, and as the head of a DMB.
+/// Bytes as an LLC message of version 2, and as the head of a DMB.
 pub fn parse(octets: &[u8], sink: &mut Sink) {
     match LlcMessageV2::parse(octets) {
         Ok(message) => sink.display(&message),

@@ -9,7 +9,7 @@
 //!       └─────────────────► Judge: each failure and each stall has its intervention
 //! ```
 //!
-//! Every byte is checked by who reads it. A request without progress for `--stall` is a
+//! Every byte is checked by its reader. A request without progress for `--stall` is a
 //! finding, unless one of its two processes was killed or stopped then, or a process did not
 //! get a CPU. At the end servers have to possess what they had at the beginning.
 //!

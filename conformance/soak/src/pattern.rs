@@ -6,8 +6,8 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     random: Random,
-    word: [u8; 8],
-    /// Bytes of the word that are left, at its end.
+    bytes: [u8; 8],
+    /// Bytes of `bytes` that are left, at its end.
     left: usize,
 }
 
@@ -15,18 +15,18 @@ impl Pattern {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
-            word: [0; 8],
+            bytes: [0; 8],
             left: 0,
         }
     }
 
     fn next(&mut self) -> u8 {
         if self.left == 0 {
-            self.word = self.random.next().to_le_bytes();
-            self.left = self.word.len();
+            self.bytes = self.random.next().to_le_bytes();
+            self.left = self.bytes.len();
         }
         self.left -= 1;
-        self.word[self.word.len() - 1 - self.left]
+        self.bytes[self.bytes.len() - 1 - self.left]
     }
 
     /// Writes the next bytes.

@@ -77,21 +77,21 @@ impl FromStr for Report {
     fn from_str(line: &str) -> Result<Self, String> {
         let parsed = || {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let mut words = rest.splitn(3, ' ');
-            let mut word = || words.next();
-            let moment = |word: Option<&str>| Some(Moment(word?.parse().ok()?));
+            let mut fields = rest.splitn(3, ' ');
+            let mut field = || fields.next();
+            let moment = |field: Option<&str>| Some(Moment(field?.parse().ok()?));
             Some(match name {
                 "listening" => Self::Listening,
                 "connected" => Self::Connected {
-                    smc: word()?.parse().ok()?,
+                    smc: field()?.parse().ok()?,
                 },
                 "answered" => Self::Answered {
-                    bytes: word()?.parse().ok()?,
+                    bytes: field()?.parse().ok()?,
                 },
                 "stalled" => {
-                    let server = word()?.parse().ok()?;
-                    let from = moment(word())?;
-                    let (to, goes_on) = word()?.split_once(' ')?;
+                    let server = field()?.parse().ok()?;
+                    let from = moment(field())?;
+                    let (to, goes_on) = field()?.split_once(' ')?;
                     Self::Stalled {
                         server,
                         from,
@@ -100,9 +100,9 @@ impl FromStr for Report {
                     }
                 }
                 "failed" => Self::Failed {
-                    server: word()?.parse().ok()?,
-                    at: moment(word())?,
-                    why: word()?.to_owned(),
+                    server: field()?.parse().ok()?,
+                    at: moment(field())?,
+                    why: field()?.to_owned(),
                 },
                 "wrong" => {
                     let (server, what) = rest.split_once(' ')?;
@@ -112,11 +112,11 @@ impl FromStr for Report {
                     }
                 }
                 "starved" => Self::Starved {
-                    from: moment(word())?,
-                    to: moment(word())?,
+                    from: moment(field())?,
+                    to: moment(field())?,
                 },
                 "forked" => Self::Forked {
-                    status: word()?.parse().ok()?,
+                    status: field()?.parse().ok()?,
                 },
                 _ => return None,
             })
@@ -126,7 +126,7 @@ impl FromStr for Report {
 }
 
 impl Report {
-    /// Writes the line. Who cannot be read by the supervisor any more has nothing to report.
+    /// Writes the line. A process whose supervisor is gone has nothing to report.
     pub(crate) fn send(&self) {
         use std::io::Write;
         let mut out = std::io::stdout().lock();

@@ -16,7 +16,7 @@ pub struct FileCoverage {
     pub file: String,
     /// Regions of its code.
     pub regions: u64,
-    /// Those that were executed.
+    /// Regions that were executed.
     pub reached: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct FileCoverage {
 pub fn coverage(
     targets: &[&str],
     under: &str,
-    mut tell: impl FnMut(&str),
+    mut report: impl FnMut(&str),
 ) -> Result<Vec<FileCoverage>, Problem> {
     let tools = llvm_tools()?;
     let triple = triple()?;
@@ -38,7 +38,7 @@ pub fn coverage(
     let mut profiles = Vec::new();
     let mut programs = Vec::new();
     for target in targets {
-        tell(target);
+        report(target);
         let grown = directory(target_dir().join("grown").join(target))?;
         let command = &mut cargo_fuzz("coverage", &built);
         output(command.arg(target).arg(corpus(target)).arg(grown))?;
@@ -46,7 +46,7 @@ pub fn coverage(
         profiles.push(directory.join("coverage.profdata"));
         programs.push(built.join(&triple).join("release").join(target));
     }
-    tell("all");
+    report("all");
     let merged = target_dir().join("all.profdata");
     let mut merge = Command::new(tools.join("llvm-profdata"));
     output(merge.arg("merge").args(&profiles).arg("-o").arg(&merged))?;
@@ -56,12 +56,12 @@ pub fn coverage(
     for program in &programs {
         export.arg("-object").arg(program);
     }
-    let said = output(&mut export)?;
+    let export = output(&mut export)?;
     let unexpected = || Problem::Unexpected {
         command: "llvm-cov export".into(),
     };
-    let said: Value = serde_json::from_str(&said).map_err(|_| unexpected())?;
-    let files = said.pointer("/data/0/files").and_then(Value::as_array);
+    let export: Value = serde_json::from_str(&export).map_err(|_| unexpected())?;
+    let files = export.pointer("/data/0/files").and_then(Value::as_array);
     let files = files.ok_or_else(unexpected)?;
     let top = repository();
     Ok(files

@@ -14,9 +14,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Takes a line in, if it tells of progress: `#2048 pulse cov: 31 ft: 45 corp: 7/1Kb`,
+    /// Takes a line in, if it reports progress: `#2048 pulse cov: 31 ft: 45 corp: 7/1Kb`,
     /// or, at the end, `stat::number_of_executed_units: 2048`.
-    pub(super) fn hear(&mut self, line: &str) -> bool {
+    pub(super) fn read(&mut self, line: &str) -> bool {
         if let Some(count) = line.strip_prefix("stat::number_of_executed_units:") {
             let Ok(count) = count.trim().parse() else {
                 return false;
@@ -49,10 +49,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pulse_and_the_end_are_heard() {
+    fn a_pulse_and_the_end_are_read() {
         let mut progress = Progress::default();
         let pulse = "#4194304\tpulse  cov: 312 ft: 1045 corp: 87/4096b lim: 700 exec/s: 190650";
-        assert!(progress.hear(pulse));
+        assert!(progress.read(pulse));
         let expected = Progress {
             executions: 4_194_304,
             edges: 312,
@@ -60,7 +60,7 @@ mod tests {
             inputs: 87,
         };
         assert_eq!(progress, expected);
-        assert!(progress.hear("stat::number_of_executed_units: 5000000"));
+        assert!(progress.read("stat::number_of_executed_units: 5000000"));
         assert_eq!(progress.executions, 5_000_000);
         assert_eq!(progress.edges, 312);
     }
@@ -75,7 +75,7 @@ mod tests {
             "#x cov: 1",
             "stat::new_units_added: 4",
         ] {
-            assert!(!progress.hear(line), "{line}");
+            assert!(!progress.read(line), "{line}");
         }
         assert_eq!(progress, Progress::default());
     }

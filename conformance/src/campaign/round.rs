@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use super::progress::Progress;
 use super::tools::{Problem, corpus, dictionary, directory, program, target_dir};
 use super::workspace;
-use crate::fuzz::{Octets, Target};
+use crate::fuzz::{Bytes, Target};
 
-/// Octets of the longest inputs: all that a message of any kind has, or some hundred
+/// Bytes of the longest inputs: all that a message of any kind has, or some hundred
 /// steps.
 const LONGEST: u32 = 700;
 /// Seconds after which an input counts as one that does not end.
 const PATIENCE: u32 = 20;
-/// Lines of a failure that are told.
-const TOLD: usize = 40;
+/// Lines of a failure that are kept.
+const KEPT: usize = 40;
 
 /// Where a round ends, if nothing is found.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Bound {
     pub executions: Option<u64>,
 }
 
-/// What came of a round.
+/// Outcome of a round.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// The target.
@@ -45,7 +45,7 @@ pub struct Round {
 pub enum Verdict {
     /// No input failed.
     Clean,
-    /// One did: what the target said last.
+    /// A run failed: the last lines of the target.
     Failed(String),
 }
 
@@ -58,14 +58,14 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Runs a target that was built, and tells how it goes on.
+/// Runs a target that was built, and reports its progress.
 ///
 /// # Errors
 /// If the program cannot be run, or a directory not be used.
 pub fn round(
     target: &Target,
     bound: Bound,
-    mut tell: impl FnMut(Progress),
+    mut report: impl FnMut(Progress),
 ) -> Result<Round, Problem> {
     let program = program(target)?;
     let name = target.name;
@@ -81,7 +81,7 @@ pub fn round(
     if let Some(executions) = bound.executions {
         command.arg(format!("-runs={executions}"));
     }
-    if target.octets == Octets::Steps {
+    if target.bytes == Bytes::Steps {
         // Which inputs reach what is rare is counted in lists of all that is rare: in a
         // world there is much, and the search takes half of the time.
         command.arg("-entropic=0");
@@ -99,18 +99,18 @@ pub fn round(
     let child = command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = child.stderr(Stdio::piped()).spawn().map_err(unavailable)?;
     let mut progress = Progress::default();
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     if let Some(errors) = child.stderr.take() {
         for line in BufReader::new(errors).split(b'\n') {
             let line = line.map_err(unavailable)?;
             let line = String::from_utf8_lossy(&line);
-            if progress.hear(&line) {
-                tell(progress);
+            if progress.read(&line) {
+                report(progress);
             } else {
-                said.push(line.into_owned());
+                lines.push(line.into_owned());
                 // Before a failure, libFuzzer lists what it read.
-                let spare = said.len().saturating_sub(TOLD);
-                said.drain(..spare);
+                let spare = lines.len().saturating_sub(KEPT);
+                lines.drain(..spare);
             }
         }
     }
@@ -121,7 +121,7 @@ pub fn round(
         time: begin.elapsed(),
         verdict: match status.success() {
             true => Verdict::Clean,
-            false => Verdict::Failed(said.join("\n")),
+            false => Verdict::Failed(lines.join("\n")),
         },
     })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::workspace;
-use crate::fuzz::{Octets, Target};
+use crate::fuzz::{Bytes, Target};
 
 /// Why there is no round.
 #[derive(Debug)]
@@ -15,17 +15,17 @@ pub enum Problem {
     Unavailable {
         /// Its name.
         program: String,
-        /// What the operating system says.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// A program ended with a failure.
     Failed {
         /// The command.
         command: String,
-        /// What it said last.
-        said: String,
+        /// Its last lines.
+        last_lines: String,
     },
-    /// A program said something that is not understood.
+    /// The output of a program is not understood.
     Unexpected {
         /// The command.
         command: String,
@@ -34,7 +34,7 @@ pub enum Problem {
     File {
         /// Which.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
@@ -43,8 +43,11 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable { program, error } => write!(f, "cannot run {program}: {error}"),
-            Self::Failed { command, said } => write!(f, "{command} failed: {said}"),
-            Self::Unexpected { command } => write!(f, "{command} said something else"),
+            Self::Failed {
+                command,
+                last_lines,
+            } => write!(f, "{command} failed: {last_lines}"),
+            Self::Unexpected { command } => write!(f, "{command} printed something else"),
             Self::File { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }
@@ -60,11 +63,11 @@ pub(super) fn output(command: &mut Command) -> Result<String, Problem> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last: Vec<_> = said.lines().rev().take(5).collect();
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<_> = text.lines().rev().take(5).collect();
     Err(Problem::Failed {
         command: format!("{command:?}"),
-        said: last.into_iter().rev().collect::<Vec<_>>().join("\n"),
+        last_lines: last.into_iter().rev().collect::<Vec<_>>().join("\n"),
     })
 }
 
@@ -90,18 +93,18 @@ pub(super) fn triple() -> Result<String, Problem> {
     command
         .args(["+nightly", "-vV"])
         .env_remove("RUSTUP_TOOLCHAIN");
-    let said = output(&mut command)?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    let version = output(&mut command)?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| Problem::Unexpected {
         command: format!("{command:?}"),
     })
 }
 
-/// Where targets are built whose octets are of a kind.
-fn built(octets: Octets) -> PathBuf {
-    match octets {
-        Octets::Message => target_dir(),
-        Octets::Steps => target_dir().join("steps"),
+/// Where targets are built whose bytes are of a kind.
+fn built(bytes: Bytes) -> PathBuf {
+    match bytes {
+        Bytes::Message => target_dir(),
+        Bytes::Steps => target_dir().join("steps"),
     }
 }
 
@@ -111,10 +114,10 @@ fn built(octets: Octets) -> PathBuf {
 /// If there is no nightly toolchain or no cargo-fuzz, or a target does not build.
 pub fn build(targets: &[&Target]) -> Result<(), Problem> {
     for target in targets {
-        let mut command = cargo_fuzz("build", &built(target.octets));
-        if target.octets == Octets::Steps {
-            // What is compared tells which octets to write into a message. A step is one
-            // octet, and telling of all that a world compares takes half of the time.
+        let mut command = cargo_fuzz("build", &built(target.bytes));
+        if target.bytes == Bytes::Steps {
+            // What is compared shows which bytes to write into a message. A step is one
+            // byte, and reporting all that a world compares takes half of the time.
             command.arg("--no-trace-compares");
         }
         output(command.arg(target.name))?;
@@ -124,7 +127,7 @@ pub fn build(targets: &[&Target]) -> Result<(), Problem> {
 
 /// The program of a target that was built.
 pub(super) fn program(target: &Target) -> Result<PathBuf, Problem> {
-    let release = built(target.octets).join(triple()?).join("release");
+    let release = built(target.bytes).join(triple()?).join("release");
     Ok(release.join(target.name))
 }
 

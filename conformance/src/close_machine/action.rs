@@ -5,15 +5,15 @@ use std::fmt;
 /// Something that may happen. Sides are 0 and 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// An application writes an octet.
+    /// An application writes a byte.
     Write(u8),
-    /// It reads everything.
+    /// The application of a side reads everything.
     Read(u8),
-    /// It shuts its sending direction down.
+    /// The application of a side shuts its sending direction down.
     ShutdownWrite(u8),
-    /// It closes.
+    /// The application of a side closes.
     Close(u8),
-    /// It aborts.
+    /// The application of a side aborts.
     Abort(u8),
     /// A connection has its turn: data and a CDC message leave.
     Turn(u8),
@@ -23,10 +23,10 @@ pub enum Action {
     Complete(u8),
     /// The next deadline of a connection passes.
     Deadline(u8),
-    /// The link fails. Of each side's messages under way this many arrive all the same;
+    /// The link fails. Of each side's messages in flight this many arrive all the same;
     /// and those that had arrived do not complete.
     Fail(u8, u8),
-    /// A side hears of that and moves its connection to another link.
+    /// A side is notified of that and moves its connection to another link.
     Move(u8),
     /// The last link fails.
     FailLast,
@@ -47,7 +47,7 @@ impl fmt::Display for Action {
             }
             Self::Complete(side) => write!(f, "a message of {side} completes"),
             Self::Deadline(side) => write!(f, "the next deadline of {side} passes"),
-            Self::Fail(0, 0) => f.write_str("the link fails, with all that is under way"),
+            Self::Fail(0, 0) => f.write_str("the link fails, with all that is in flight"),
             Self::Fail(first, second) => write!(
                 f,
                 "the link fails; {first} messages of 0 and {second} of 1 arrive all the same"

@@ -13,7 +13,7 @@ use crate::explore::Progress;
 /// What a rule does to the model when it holds alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effect {
-    /// What it says.
+    /// The rule as a sentence.
     pub rule: &'static str,
     /// States of the model that are not reached any more.
     pub gone: usize,
@@ -40,9 +40,9 @@ pub struct Comparison {
 }
 
 /// Compares them within the bounds, following so many states of the engine for each state
-/// of the model; `look` hears how far it is, now and then.
+/// of the model; `progress` gets the number of states, now and then.
 #[must_use]
-pub fn compare(bounds: Bounds, each: u8, look: impl FnMut(Progress)) -> Comparison {
+pub fn compare(bounds: Bounds, each: u8, progress: impl FnMut(Progress)) -> Comparison {
     let model = model::states(&bounds, Rules::NONE);
     let effects = Rules::SINGLE.map(|(rule, rules)| {
         let with = model::states(&bounds, rules);
@@ -53,7 +53,7 @@ pub fn compare(bounds: Bounds, each: u8, look: impl FnMut(Progress)) -> Comparis
         }
     });
     let expected = model::states(&bounds, Rules::ALL);
-    let Projection { states, cells } = projection::project(bounds, each, look);
+    let Projection { states, cells } = projection::project(bounds, each, progress);
     let engine: HashSet<State> = states.into_keys().collect();
     Comparison {
         model: model.len(),
@@ -69,7 +69,7 @@ pub fn compare(bounds: Bounds, each: u8, look: impl FnMut(Progress)) -> Comparis
 }
 
 impl Comparison {
-    /// Whether the engine does what the rules say, all of it and nothing else.
+    /// Whether the engine does what the rules demand, all of it and nothing else.
     #[must_use]
     pub const fn is_explained(&self) -> bool {
         matches!(self.unexplained, [0, 0])

@@ -1,9 +1,9 @@
-//! The abstract machine of closing and aborting: what RFC 7609 4.8 says, with timers, and
+//! The abstract machine of closing and aborting: RFC 7609 4.8, with timers, and
 //! nothing of how an engine does it.
 //!
-//! A peer is its state, what its application did, whether octets wait to be sent or read,
+//! A peer is its state, what its application did, whether bytes wait to be sent or read,
 //! and the flags that it sent and got. A channel holds messages, each the flags of its
-//! sender and whether octets came with it.
+//! sender and whether bytes came with it.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -29,9 +29,9 @@ pub struct Peer {
     pub state: CloseState,
     /// Whether its application has shut its sending direction down (1), or closed (2).
     pub application: u8,
-    /// Octets that are not sent yet.
+    /// Bytes that are not sent yet.
     pub pending: u8,
-    /// Whether octets are not read yet.
+    /// Whether bytes are not read yet.
     pub unread: bool,
     /// Flags it sent.
     pub sent: u8,
@@ -44,7 +44,7 @@ pub struct Peer {
 pub struct State {
     /// The peers.
     pub peers: [Peer; 2],
-    /// Messages of each peer: flags, and whether octets came with it.
+    /// Messages of each peer: flags, and whether bytes came with it.
     pub channels: [Vec<(u8, bool)>; 2],
     /// Links that are left.
     pub links: u8,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// A peer becomes another one, and perhaps says something.
+    /// A peer changes its state, and perhaps sends something.
     fn with(&self, side: usize, peer: Peer, message: Option<(u8, bool)>) -> Self {
         let mut next = self.clone();
         next.peers[side] = peer;
@@ -115,7 +115,7 @@ impl State {
         } = peer;
         let may_write = application == 0 && matches!(state, Active | AppCloseWait1);
         let is_taken = !rules.early || peer.got & CLOSED == 0;
-        if may_write && is_taken && pending < bounds.octets {
+        if may_write && is_taken && pending < bounds.bytes {
             let pending = pending + 1;
             into.push(self.with(side, Peer { pending, ..peer }, None));
         }
@@ -196,7 +196,7 @@ impl State {
         into.push(self.with(side, done, Some((sent, false))));
     }
 
-    /// close(), which is an abort if octets were neither sent nor read.
+    /// close(), which is an abort if bytes were neither sent nor read.
     fn closes(&self, side: usize, rules: Rules, into: &mut Vec<Self>) {
         let peer = self.peers[side];
         if peer.application == 2 {
@@ -217,27 +217,27 @@ impl State {
         if self.links == 0 {
             return;
         }
-        let has_said_last = peer.sent & (CLOSED | ABORTED) != 0;
+        let has_sent_last = peer.sent & (CLOSED | ABORTED) != 0;
         let lives = !matches!(peer.state, Closed | ProcessAbort | PeerAbortWait);
         let aborts = peer.unread || peer.pending > 0;
         let sent = peer.sent | if aborts { ABORTED } else { CLOSED };
-        let (state, says) = match peer.state {
-            _ if aborts && lives && !has_said_last => (PeerAbortWait, true),
+        let (state, sends) = match peer.state {
+            _ if aborts && lives && !has_sent_last => (PeerAbortWait, true),
             Active => (PeerCloseWait1, true),
             AppCloseWait1 | AppCloseWait2 if peer.got & CLOSED != 0 => (Closed, true),
             AppCloseWait1 | AppCloseWait2 => (PeerFinCloseWait, true),
-            PeerCloseWait1 | PeerCloseWait2 if !has_said_last => (peer.state, true),
-            AppFinCloseWait => (Closed, !has_said_last),
+            PeerCloseWait1 | PeerCloseWait2 if !has_sent_last => (peer.state, true),
+            AppFinCloseWait => (Closed, !has_sent_last),
             PeerAbortWait => (PeerAbortWait, false),
             ProcessAbort => (Closed, peer.sent & ABORTED == 0),
             _ => return,
         };
-        let sent = match (peer.state, says) {
+        let sent = match (peer.state, sends) {
             (_, false) => peer.sent,
             (ProcessAbort, true) => peer.sent | ABORTED,
             _ => sent,
         };
-        let message = says.then_some((sent, false));
+        let message = sends.then_some((sent, false));
         into.push(self.with(side, peer.over(state, sent), message));
     }
 
@@ -301,8 +301,8 @@ impl State {
         if self.links == 0 || !waits || peer.application < 2 {
             return;
         }
-        let last_word = rules.last_word && peer.sent & CLOSED != 0;
-        if peer.state != PeerAbortWait && peer.sent & ABORTED == 0 && !last_word {
+        let final_message = rules.final_message && peer.sent & CLOSED != 0;
+        if peer.state != PeerAbortWait && peer.sent & ABORTED == 0 && !final_message {
             let sent = peer.sent | ABORTED;
             into.push(self.with(side, peer.over(PeerAbortWait, sent), Some((sent, false))));
         } else {
@@ -319,16 +319,16 @@ impl State {
         };
         for place in 0..places {
             let mut next = self.clone();
-            let (flags, mut octets) = next.channels[side].remove(place);
+            let (flags, mut bytes) = next.channels[side].remove(place);
             if rules.newest {
                 for overtaken in &mut next.channels[side][..place] {
-                    octets |= std::mem::take(overtaken).1;
+                    bytes |= std::mem::take(overtaken).1;
                 }
             }
             let peer = &mut next.peers[other];
             peer.got |= flags;
-            peer.unread |= octets && peer.application < 2 && peer.state != Closed;
-            let answer = peer.hear(rules);
+            peer.unread |= bytes && peer.application < 2 && peer.state != Closed;
+            let answer = peer.receive(rules);
             if self.links > 0 {
                 next.channels[other].extend(answer.map(|flags| (flags, false)));
             }
@@ -350,7 +350,7 @@ impl Peer {
         }
     }
 
-    /// It has aborted, and says so.
+    /// The peer has aborted, and sends that.
     fn aborted(&self) -> (Self, u8) {
         let sent = self.sent | ABORTED;
         let peer = Self {
@@ -363,16 +363,16 @@ impl Peer {
         (peer, sent)
     }
 
-    /// What the flags it got make of it, and what it answers.
-    fn hear(&mut self, rules: Rules) -> Option<u8> {
+    /// Effect of the flags that the peer got, and its answer.
+    fn receive(&mut self, rules: Rules) -> Option<u8> {
         let mut answer = None;
         if self.state == Closed {
             return None;
         }
         if self.got & ABORTED != 0 {
             let has_aborted = self.state == PeerAbortWait;
-            let last_word = rules.last_word && self.sent & CLOSED != 0;
-            if self.sent & ABORTED == 0 && !has_aborted && !last_word {
+            let final_message = rules.final_message && self.sent & CLOSED != 0;
+            if self.sent & ABORTED == 0 && !has_aborted && !final_message {
                 self.sent |= ABORTED;
                 answer = Some(self.sent);
             }
@@ -383,7 +383,7 @@ impl Peer {
             (self.pending, self.unread) = (0, false);
         } else if self.got != 0 {
             let closed = self.got & CLOSED != 0;
-            let has_said_last = self.sent & (CLOSED | ABORTED) != 0;
+            let has_sent_last = self.sent & (CLOSED | ABORTED) != 0;
             let lives = matches!(self.state, Active | AppCloseWait1);
             if rules.early && closed && lives && self.pending > 0 {
                 let (peer, message) = self.aborted();
@@ -393,7 +393,7 @@ impl Peer {
             self.state = match self.state {
                 Active => AppCloseWait1,
                 PeerCloseWait1 | PeerCloseWait2 if closed => {
-                    match self.application == 2 && has_said_last {
+                    match self.application == 2 && has_sent_last {
                         true => Closed,
                         false => AppFinCloseWait,
                     }

@@ -1,8 +1,8 @@
 //! What the engine does, seen as states of the abstract [model](super::model).
 //!
-//! One step of the model is several of the engine: what is decided is said at once, and
-//! the peer's RNIC acknowledges it at once, so that flags may be said while octets are
-//! under way. What the model does not know is not said: that octets were read. A link that
+//! One step of the model is several of the engine: what is decided is sent at once, and
+//! the peer's RNIC acknowledges it at once, so that flags may be sent while bytes are
+//! in flight. What the model does not know is not sent: that bytes were read. A link that
 //! fails is one that the connection does not use, until the last one does.
 //!
 //! Of each state of the model only so many states of the engine are followed: what is
@@ -24,14 +24,14 @@ use crate::explore::{self, Progress};
 /// A row of the table of the close handshake, and a column.
 pub type Cell = (CloseState, Event);
 
-/// What may happen to a connection that has a say in how it ends.
+/// An event of a connection that affects how it ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
     /// Its application shuts its sending direction down.
     ShutDown,
-    /// It closes.
+    /// The application closes.
     Close,
-    /// It aborts.
+    /// The application aborts.
     Abort,
     /// The peer sends no more.
     PeerDone,
@@ -58,7 +58,7 @@ impl Event {
         Self::LinksLost,
     ];
 
-    /// What flags tell that were not told before.
+    /// Returns the event that new flags announce.
     fn of(news: ConnectionFlags) -> Option<Self> {
         [
             (ConnectionFlags::ABNORMAL_CLOSE, Self::PeerAborted),
@@ -88,12 +88,12 @@ type Next = (Projected, Option<(usize, Event)>);
 struct Projected {
     world: World,
     bounds: Bounds,
-    /// Octets posted.
+    /// Bytes posted.
     posted: [u8; 2],
-    /// Of each message under way, whether it published octets.
-    octets: [VecDeque<bool>; 2],
+    /// Of each message in flight, whether it published bytes.
+    bytes: [VecDeque<bool>; 2],
     got: [ConnectionFlags; 2],
-    /// It heard that the last link is gone, or ended after that.
+    /// Whether a side was notified that the last link is gone, or ended after that.
     lost: [bool; 2],
 }
 
@@ -103,7 +103,7 @@ impl Projected {
             world: World::new(bounds),
             bounds,
             posted: [0; 2],
-            octets: Default::default(),
+            bytes: Default::default(),
             got: [ConnectionFlags::empty(); 2],
             lost: [false; 2],
         }
@@ -115,10 +115,10 @@ impl Projected {
             channels: [0, 1].map(|side| {
                 let messages = self.world.sides[side].under_way.iter();
                 let taken = self.world.sides[1 - side].taken;
-                let messages = messages.zip(&self.octets[side]).map(|(posted, octets)| {
-                    // What was overtaken says nothing any more.
+                let messages = messages.zip(&self.bytes[side]).map(|(posted, bytes)| {
+                    // What was overtaken has no effect any more.
                     match ahead(posted.cdc.sequence, taken) {
-                        true => (bits(posted.cdc.connection_flags), *octets),
+                        true => (bits(posted.cdc.connection_flags), *bytes),
                         false => Default::default(),
                     }
                 });
@@ -133,7 +133,7 @@ impl Projected {
         let state = this.connection.state();
         let is_closed = this.application == Application::Closed;
         let lost = if self.lost[side] { ABORTED } else { 0 };
-        let (sent, got) = (bits(this.last_words) | lost, bits(self.got[side]) | lost);
+        let (sent, got) = (bits(this.final_flags) | lost, bits(self.got[side]) | lost);
         // The engine is done with its echo; the model lets the application close, too.
         let echoed = state == Closed && !is_closed && lost == 0;
         let over = matches!(state, Closed | PeerAbortWait | ProcessAbort);
@@ -154,7 +154,7 @@ impl Projected {
         }
     }
 
-    /// What tells it from others that are seen as the same.
+    /// Hash that distinguishes it from others that are seen as the same.
     fn print(&self) -> u128 {
         explore::fingerprint(|hasher| {
             self.project().hash(hasher);
@@ -167,7 +167,7 @@ impl Projected {
         let mut all = Vec::new();
         for side in [0, 1] {
             self.applications(side, &mut all);
-            self.octets_leave(side, &mut all);
+            self.bytes_leave(side, &mut all);
             for place in 0..self.world.sides[side].under_way.len() {
                 if place == 0 || self.bounds.reorder {
                     let flags = self.world.sides[side].under_way[place].cdc.connection_flags;
@@ -185,7 +185,7 @@ impl Projected {
             let over = self.peer(side).state == Closed;
             if self.world.links == 0 && !over {
                 let happens = Some((side, Event::LinksLost));
-                all.push(self.after(happens, |next| next.hear_of_loss(side)));
+                all.push(self.after(happens, |next| next.report_loss(side)));
             }
         }
         if self.world.links > 0 {
@@ -199,7 +199,7 @@ impl Projected {
         let open = this.application == Application::Open;
         let pending = this.written.wrapping_sub(self.posted[side]);
         let room = !this.connection.send_space().is_empty();
-        if open && pending < self.bounds.octets && room {
+        if open && pending < self.bounds.bytes && room {
             all.push(self.after(None, |next| {
                 let this = &mut next.world.sides[side];
                 this.written = this.written.wrapping_add(1);
@@ -224,14 +224,14 @@ impl Projected {
             next.shut(side, Shutdown::Both, Application::Closed);
         }));
         all.push(self.after(Some((side, Event::Abort)), |next| {
-            next.hear_if_lost(side);
+            next.report_if_lost(side);
             let this = &mut next.world.sides[side];
             this.application = Application::Closed;
             this.connection.abort(NOW, &CONFIG);
         }));
     }
 
-    fn octets_leave(&self, side: usize, all: &mut Vec<Next>) {
+    fn bytes_leave(&self, side: usize, all: &mut Vec<Next>) {
         let this = &self.world.sides[side];
         let pending = this.written.wrapping_sub(self.posted[side]) > 0;
         let room = self.world.links > 0 && this.under_way.len() < self.bounds.queue;
@@ -244,25 +244,25 @@ impl Projected {
         let mut next = self.clone();
         change(&mut next);
         for side in [0, 1] {
-            next.say(side);
+            next.send(side);
         }
         (next, happens)
     }
 
-    /// Says what is decided and was not said.
-    fn say(&mut self, side: usize) {
+    /// Sends what is decided and was not sent.
+    fn send(&mut self, side: usize) {
         let this = &self.world.sides[side];
         if this.connection.wants_work() && self.world.links > 0 {
             let mut peek = self.clone();
             peek.turn(side);
-            if peek.world.sides[side].last_words != this.last_words {
+            if peek.world.sides[side].final_flags != this.final_flags {
                 *self = peek;
             }
         }
     }
 
     fn turn(&mut self, side: usize) {
-        let octets = self.peer(side).pending > 0;
+        let bytes = self.peer(side).pending > 0;
         if self.world.turn(side as u8).is_err() {
             return;
         }
@@ -272,27 +272,27 @@ impl Projected {
             posted.stale = true;
             let record = posted.record;
             this.connection.on_notify_completed(NOW, &CONFIG, record);
-            self.octets[side].push_back(octets);
+            self.bytes[side].push_back(bytes);
             self.posted[side] = this.written;
         }
     }
 
     fn arrive(&mut self, side: usize, place: usize) {
         let cdc = self.world.sides[side].under_way[place].cdc;
-        self.octets[side].remove(place);
+        self.bytes[side].remove(place);
         self.got[1 - side] |= cdc.connection_flags;
         let _ = self.world.arrive(side as u8, place as u8);
     }
 
     fn shut(&mut self, side: usize, how: Shutdown, then: Application) {
-        self.hear_if_lost(side);
+        self.report_if_lost(side);
         self.world.shut(side as u8, how, then);
     }
 
-    /// Who asks for anything hears first that no link is left.
-    fn hear_if_lost(&mut self, side: usize) {
+    /// Notifies a side that asks for anything first that no link is left.
+    fn report_if_lost(&mut self, side: usize) {
         if self.world.links == 0 {
-            self.hear_of_loss(side);
+            self.report_loss(side);
         }
     }
 
@@ -302,11 +302,11 @@ impl Projected {
             for side in &mut self.world.sides {
                 side.under_way.clear();
             }
-            self.octets = Default::default();
+            self.bytes = Default::default();
         }
     }
 
-    fn hear_of_loss(&mut self, side: usize) {
+    fn report_loss(&mut self, side: usize) {
         self.lost[side] = true;
         let connection = &mut self.world.sides[side].connection;
         connection.on_link_changed(NOW, &CONFIG);
@@ -324,7 +324,7 @@ fn bits(flags: ConnectionFlags) -> u8 {
 /// Lets everything happen in every order; of each state of the model so many states of
 /// the engine are followed.
 #[must_use]
-pub fn project(bounds: Bounds, each: u8, mut look: impl FnMut(Progress)) -> Projection {
+pub fn project(bounds: Bounds, each: u8, mut progress: impl FnMut(Progress)) -> Projection {
     let first = Projected::new(bounds);
     let mut found = Projection::default();
     found.states.insert(first.project(), 1);
@@ -346,7 +346,7 @@ pub fn project(bounds: Bounds, each: u8, mut look: impl FnMut(Progress)) -> Proj
         explored += 1;
         if explored % 0x4000 == 0 {
             let found = explored + waiting.len();
-            look(Progress { found, explored });
+            progress(Progress { found, explored });
         }
     }
     found

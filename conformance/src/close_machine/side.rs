@@ -35,23 +35,23 @@ pub(super) struct Side {
     /// Number of the last message it posted, and of the newest it took from its peer.
     pub(super) posted: u16,
     pub(super) taken: u16,
-    /// It posts to a link that has failed.
+    /// The side posts to a link that has failed.
     pub(super) cut_off: bool,
-    /// CLOSED was told.
+    /// CLOSED was reported.
     pub(super) closed: bool,
-    /// C or A was said: these flags are in every later message, and data in none.
-    pub(super) last_words: ConnectionFlags,
+    /// C or A was sent: these flags are in every later message, and data in none.
+    pub(super) final_flags: ConnectionFlags,
 }
 
 impl Side {
-    /// What was said stays said, and nothing is published behind the last word.
-    pub(super) fn check_words(&self, cdc: &Cdc, octets: u32) -> Result<(), String> {
+    /// Flags that were sent stay set, and nothing is published behind the last message.
+    pub(super) fn check_order(&self, cdc: &Cdc, bytes: u32) -> Result<(), String> {
         let last = ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE;
-        if !cdc.connection_flags.contains(self.last_words) {
+        if !cdc.connection_flags.contains(self.final_flags) {
             return Err(format!("{cdc} takes flags back"));
         }
-        if self.last_words.intersects(last) && octets > 0 {
-            return Err(format!("{cdc} publishes data behind the last word"));
+        if self.final_flags.intersects(last) && bytes > 0 {
+            return Err(format!("{cdc} publishes data behind the last message"));
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub struct World {
 }
 
 impl World {
-    /// Both connections ACTIVE, with rings that hold all octets of the bounds.
+    /// Both connections ACTIVE, with rings that hold all bytes of the bounds.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let ring = Ring::new(0, 256).expect("a ring");
@@ -62,7 +62,7 @@ impl World {
             taken: 0,
             cut_off: false,
             closed: false,
-            last_words: ConnectionFlags::empty(),
+            final_flags: ConnectionFlags::empty(),
         };
         Self {
             sides: [side.clone(), side],
@@ -91,18 +91,18 @@ impl World {
         let links = self.links;
         let side = self.side(side);
         let mut turn = DataTurn::EMPTY;
-        let told = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
-        let told = told.ok_or("a connection that wanted a turn says nothing")?;
+        let sent = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
+        let sent = sent.ok_or("a connection that wanted a turn sends nothing")?;
         let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
         let posted = Posted {
             cdc,
-            record: told.record,
+            record: sent.record,
             stale: false,
         };
         // Of a validation nothing but its number counts.
         if !posted.is_validation() {
-            side.check_words(&cdc, told.octets)?;
-            side.last_words |= cdc.connection_flags;
+            side.check_order(&cdc, sent.octets)?;
+            side.final_flags |= cdc.connection_flags;
             side.posted = cdc.sequence;
         }
         // What is posted to a link that has failed goes nowhere.
@@ -145,17 +145,17 @@ impl World {
         }
     }
 
-    /// Takes what the connections have to tell.
-    fn hear(&mut self) -> Result<(), String> {
+    /// Takes the events of the connections.
+    fn drain(&mut self) -> Result<(), String> {
         for side in &mut self.sides {
             let notices = side.connection.take_notices();
             let is_closed = side.connection.state() == CloseState::Closed;
             match (side.closed, notices.contains(Notices::CLOSED), is_closed) {
                 (false, true, true) => side.closed = true,
                 (closed, false, is_closed) if closed == is_closed => {}
-                (_, told, _) => {
+                (_, reported, _) => {
                     let state = side.connection.state();
-                    return Err(format!("{state:?}, CLOSED told just now: {told}"));
+                    return Err(format!("{state:?}, CLOSED reported just now: {reported}"));
                 }
             }
         }
@@ -178,7 +178,7 @@ impl World {
         for (side, peer) in [(0, 1), (1, 0)].map(|(a, b)| (&self.sides[a], &self.sides[b])) {
             side.connection.fingerprint(NOW, hasher);
             (side.application, side.written, side.cut_off).hash(hasher);
-            (side.closed, side.last_words).hash(hasher);
+            (side.closed, side.final_flags).hash(hasher);
             side.posted.wrapping_sub(peer.taken).hash(hasher);
             for posted in [&side.under_way, &side.arrived] {
                 posted.len().hash(hasher);
@@ -205,7 +205,7 @@ impl Machine for World {
         for (name, side) in (0..).zip(&self.sides) {
             let connection = &side.connection;
             let open = side.application == Application::Open;
-            if open && side.written < bounds.octets && !connection.send_space().is_empty() {
+            if open && side.written < bounds.bytes && !connection.send_space().is_empty() {
                 into.push(Action::Write(name));
             }
             if side.application != Application::Closed {
@@ -309,7 +309,7 @@ impl Machine for World {
                 }
             }
         }
-        self.hear()
+        self.drain()
     }
 
     fn is_over(&self) -> bool {

@@ -9,12 +9,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Args)]
 pub(crate) struct CloseMachine {
-    /// CDC messages under way in each direction.
+    /// CDC messages in flight in each direction.
     #[arg(long, default_value_t = 3)]
     queue: usize,
-    /// Octets that each application writes.
+    /// Bytes that each application writes.
     #[arg(long, default_value_t = 1)]
-    octets: u8,
+    bytes: u8,
     /// Links of the group.
     #[arg(long, default_value_t = 2)]
     links: u8,
@@ -37,14 +37,14 @@ impl CloseMachine {
     pub(crate) fn run(&self) -> ExitCode {
         let bounds = Bounds {
             queue: self.queue,
-            octets: self.octets,
+            bytes: self.bytes,
             links: self.links,
             reorder: self.reorder,
             late_completions: self.late_completions,
         };
         let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a template that is right"));
-        let look = |progress: Progress| {
+        let show = |progress: Progress| {
             bar.set_message(format!(
                 "{} states, {} to explore",
                 progress.found,
@@ -53,7 +53,7 @@ impl CloseMachine {
             bar.tick();
         };
         if self.project {
-            let comparison = close_machine::compare(bounds, self.each, look);
+            let comparison = close_machine::compare(bounds, self.each, show);
             bar.finish_and_clear();
             println!("{comparison}");
             return match comparison.is_explained() {
@@ -61,7 +61,7 @@ impl CloseMachine {
                 false => ExitCode::FAILURE,
             };
         }
-        let explored = close_machine::explore(bounds, look);
+        let explored = close_machine::explore(bounds, show);
         bar.finish_and_clear();
         match explored {
             Ok(explored) => {

@@ -7,32 +7,32 @@ use std::thread;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use conformance::exhaustion::{Progress, Resource, Tally, Told, round, stories};
+use conformance::exhaustion::{Progress, Resource, ScenarioOutcome, Tally, round, scenarios};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Failures that are told in full.
-const TOLD: usize = 40;
+/// Failures that are printed in full.
+const SHOWN: usize = 40;
 
 #[derive(Args)]
 pub(crate) struct Exhaustion {
-    /// Stories whose names contain this; all, if it is not given.
-    story: Option<String>,
+    /// Scenarios whose names contain this; all, if it is not given.
+    scenario: Option<String>,
     /// So many requests of each host for each resource, spread evenly; all, if not given.
     #[arg(long, value_name = "N")]
     few: Option<u64>,
-    /// Stories told at a time; as many as there are cores, if not given.
+    /// Scenarios run at a time; as many as there are cores, if not given.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
 }
 
 impl Exhaustion {
     pub(crate) fn run(&self) -> ExitCode {
-        let mut chosen = stories();
-        if let Some(part) = &self.story {
-            chosen.retain(|story| story.name.contains(part));
+        let mut chosen = scenarios();
+        if let Some(part) = &self.scenario {
+            chosen.retain(|scenario| scenario.name.contains(part));
         }
         if chosen.is_empty() {
-            let names: Vec<_> = stories().iter().map(|story| story.name).collect();
+            let names: Vec<_> = scenarios().iter().map(|scenario| scenario.name).collect();
             eprintln!("conformance: there are {}", names.join("; "));
             return ExitCode::from(2);
         }
@@ -40,20 +40,20 @@ impl Exhaustion {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed}");
         let bar = ProgressBar::new(0).with_style(style.expect("a template that is right"));
         let jobs = self.jobs.unwrap_or_else(cores);
-        let told = round(chosen, self.few, jobs, |progress| match progress {
+        let outcomes = round(chosen, self.few, jobs, |progress| match progress {
             Progress::Planned(runs) => bar.inc_length(runs),
             Progress::Ran => bar.inc(1),
         });
         bar.finish_and_clear();
-        println!("{}", table(&told));
+        println!("{}", table(&outcomes));
         let mut all = Tally::default();
-        for one in told {
+        for one in outcomes {
             all.join(one.tally);
         }
         println!("{} runs", all.runs);
         println!("Connections: {}", counted(&all.outcomes));
         println!("Over TCP: {}", counted(&all.codes));
-        for failure in all.failures.iter().take(TOLD) {
+        for failure in all.failures.iter().take(SHOWN) {
             println!("FAILURE {failure}");
         }
         match all.failures.len() {
@@ -71,13 +71,16 @@ fn counted<K: std::fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn table(told: &[Told]) -> Table {
+fn table(outcomes: &[ScenarioOutcome]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let heads = Resource::ALL.iter().map(|resource| resource.short());
-    let heads = ["story"].into_iter().chain(heads).chain(["runs", "failed"]);
+    let heads = ["scenario"]
+        .into_iter()
+        .chain(heads)
+        .chain(["runs", "failed"]);
     table.set_header(heads);
-    for one in told {
+    for one in outcomes {
         let counts = Resource::ALL.iter().map(|r| match one.requests.of(*r) {
             0 => "-".to_owned(),
             count => count.to_string(),

@@ -81,15 +81,15 @@ impl Fuzz {
                     return Ok(());
                 };
                 let bar = bars.add(self.bar(target.name));
-                let told = |progress| tell(&bar, self.executions, progress);
+                let report = |progress| show(&bar, self.executions, progress);
                 let bound = Bound {
                     time: self.time.into(),
                     executions: self.executions,
                 };
-                let round = campaign::round(target, bound, told);
+                let round = campaign::round(target, bound, report);
                 bar.finish_and_clear();
                 let round = round?;
-                // At once: who stops a campaign of hours keeps what it has shown.
+                // At once: a campaign of hours that is stopped keeps what it has shown.
                 if self.json {
                     println!("{}", round_json(&round));
                 }
@@ -101,7 +101,7 @@ impl Fuzz {
             let threads: Vec<_> = (0..self.jobs.unwrap_or(cores).max(1))
                 .map(|_| scope.spawn(work))
                 .collect();
-            // A thread that panicked has said so.
+            // A thread that panicked has printed that.
             let ends = threads.into_iter().filter_map(|thread| thread.join().ok());
             ends.collect::<Result<(), Problem>>()
         })?;
@@ -112,9 +112,9 @@ impl Fuzz {
         }
         let mut failed = false;
         for round in &rounds {
-            if let Verdict::Failed(said) = &round.verdict {
+            if let Verdict::Failed(lines) = &round.verdict {
                 failed = true;
-                eprintln!("{}:\n{said}\n", round.target);
+                eprintln!("{}:\n{lines}\n", round.target);
             }
         }
         Ok(ExitCode::from(u8::from(failed)))
@@ -138,8 +138,8 @@ impl Fuzz {
         let bar = spinner("");
         let targets = self.targets();
         let names: Vec<_> = targets.iter().map(|target| target.name).collect();
-        let tell = |target: &str| bar.set_message(format!("coverage of {target}"));
-        let files = campaign::coverage(&names, under, tell)?;
+        let report = |target: &str| bar.set_message(format!("coverage of {target}"));
+        let files = campaign::coverage(&names, under, report)?;
         bar.finish_and_clear();
         if self.json {
             files
@@ -171,7 +171,7 @@ fn waiting<T>(message: &'static str, what: impl FnOnce() -> T) -> T {
     done
 }
 
-fn tell(bar: &ProgressBar, executions: Option<u64>, progress: Progress) {
+fn show(bar: &ProgressBar, executions: Option<u64>, progress: Progress) {
     if executions.is_some() {
         bar.set_position(progress.executions);
     }
@@ -224,7 +224,7 @@ fn round_table(rounds: &[Round]) -> Table {
 fn round_json(round: &Round) -> Value {
     let failure = match &round.verdict {
         Verdict::Clean => None,
-        Verdict::Failed(said) => Some(said),
+        Verdict::Failed(lines) => Some(lines),
     };
     json!({
         "target": round.target,

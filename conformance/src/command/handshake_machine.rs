@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use conformance::explore::Progress;
-use conformance::handshake_machine::{Bounds, Manner, Scenario, explore_all, explore_working};
+use conformance::handshake_machine::{Bounds, Scenario, Transport, explore_all, explore_working};
 use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Args)]
@@ -37,15 +37,15 @@ impl HandshakeMachine {
         };
         let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a template that is right"));
-        let look = |scenario: &Scenario, progress: Progress| {
+        let show = |scenario: &Scenario, progress: Progress| {
             let Progress { found, explored } = progress;
             let left = found - explored;
             bar.set_message(format!("{scenario}: {found} states, {left} to explore"));
             bar.tick();
         };
         let explored = match self.working {
-            true => explore_working(&Manner::ALL, bounds, look),
-            false => explore_all(bounds, look),
+            true => explore_working(&Transport::ALL, bounds, show),
+            false => explore_all(bounds, show),
         };
         bar.finish_and_clear();
         match explored {

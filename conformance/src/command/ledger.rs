@@ -42,7 +42,7 @@ impl Selection {
         } else {
             ledger::table(&rows)
         };
-        // Whoever reads a pipe may have seen enough.
+        // The reader of a pipe may have closed it.
         let _ = writeln!(io::stdout().lock(), "{text}");
         for fault in &ledger.faults {
             eprintln!("conformance: {fault}");

@@ -29,10 +29,10 @@ pub(crate) struct Mutants {
     /// Begins none after this time: 30m, 8h.
     #[arg(long = "for", value_name = "DURATION")]
     time: Option<humantime::Duration>,
-    /// Only tells which changes would be tried, and which tests must notice.
+    /// Only print which changes would be tried, and which tests must notice.
     #[arg(long)]
     list: bool,
-    /// Where the sources are copied to, and what became of each change is kept: what
+    /// Where the sources are copied to, and the outcome of each change is kept: what
     /// stands there is not tried again.
     #[arg(long, value_name = "FOLDER", default_value = "target/mutants")]
     folder: PathBuf,
@@ -82,18 +82,18 @@ impl Mutants {
             .iter()
             .filter(|each| !known.contains_key(&each.change.name));
         let left: Vec<&Decision> = left.copied().collect();
-        let told = match left.is_empty() {
+        let verdicts = match left.is_empty() {
             true => known,
             false => self.try_each(&root, &left, known, &kept)?,
         };
-        Ok(report(&chosen, &told))
+        Ok(report(&chosen, &verdicts))
     }
 
     fn try_each(
         &self,
         root: &Path,
         left: &[&Decision],
-        mut told: BTreeMap<String, String>,
+        mut verdicts: BTreeMap<String, String>,
         kept: &Path,
     ) -> Result<BTreeMap<String, String>, Problem> {
         let begun = Instant::now();
@@ -117,23 +117,23 @@ impl Mutants {
             .append(true)
             .open(kept)
             .map_err(Problem::new)?;
-        let mut tell = |decision: &Decision, verdict: Verdict| {
+        let mut note = |decision: &Decision, verdict: Verdict| {
             let name = &decision.change.name;
             writeln!(file, "{name}\t{verdict}").map_err(Problem::new)?;
             if verdict == Verdict::Missed {
                 bar.suspend(|| println!("MISSED {name}"));
             }
-            told.insert(name.clone(), verdict.to_string());
+            verdicts.insert(name.clone(), verdict.to_string());
             bar.inc(1);
             Ok(())
         };
         let more = || self.time.is_none_or(|time| begun.elapsed() <= *time);
         bar.set_message("chosen when a test runs");
-        trial.together(more, &mut tell)?;
+        trial.together(more, &mut note)?;
         bar.set_message("one at a time");
-        trial.alone(more, &mut tell)?;
+        trial.alone(more, &mut note)?;
         bar.finish_and_clear();
-        Ok(told)
+        Ok(verdicts)
     }
 }
 
@@ -142,15 +142,15 @@ fn known(kept: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(kept).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
     lines
-        .map(|(name, told)| (name.to_owned(), told.to_owned()))
+        .map(|(name, verdict)| (name.to_owned(), verdict.to_owned()))
         .collect()
 }
 
-fn report(chosen: &[&Decision], told: &BTreeMap<String, String>) -> ExitCode {
+fn report(chosen: &[&Decision], verdicts: &BTreeMap<String, String>) -> ExitCode {
     let (mut caught, mut endless, mut unviable, mut untried) = (0, 0, 0, 0);
     let mut missed = Vec::new();
     for each in chosen {
-        match told.get(&each.change.name).map(String::as_str) {
+        match verdicts.get(&each.change.name).map(String::as_str) {
             Some("MISSED") => missed.push(each),
             Some("without end") => endless += 1,
             Some("cannot be compiled") => unviable += 1,

@@ -49,7 +49,7 @@ impl Scripts {
             let file = io::BufWriter::new(fs::File::create(path)?);
             scripts::junit(&outcomes, file)?.flush()?;
         }
-        // Whoever reads a pipe may have seen enough.
+        // The reader of a pipe may have closed it.
         let _ = writeln!(io::stdout().lock(), "{}", scripts::table(&outcomes));
         let well = failed.count() == 0 && !outcomes.is_empty();
         Ok(ExitCode::from(u8::from(!well)))

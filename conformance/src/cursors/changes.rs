@@ -59,7 +59,7 @@ const PLANTED: [(&str, &str, &str); 15] = [
         "to.wrap.wrapping_sub(from.wrap).cast_signed()",
         "to.wrap != from.wrap",
     ),
-    // Wraps are not looked at.
+    // Wraps are ignored.
     (
         "Ring::distance",
         "to.wrap.wrapping_sub(from.wrap)",

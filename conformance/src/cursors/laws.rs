@@ -345,7 +345,7 @@ pub(super) fn the_later_sequence_number_is_newer(earlier: u16, by: u16) -> Optio
 }
 
 /// Bytes between two totals that are less than 4 GiB apart.
-pub(super) fn totals_tell_the_bytes_between(from: Position, count: u32) -> Option<bool> {
+pub(super) fn totals_give_the_bytes_between(from: Position, count: u32) -> Option<bool> {
     let to = from.total.wrapping_add(count as u64);
     if to < from.total {
         return None;

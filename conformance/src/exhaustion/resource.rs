@@ -16,7 +16,7 @@ pub enum Resource {
     QueuePair,
     /// Whatever it takes to connect a queue pair to its peer.
     Connect,
-    /// The same to let it send.
+    /// Let a queue pair send.
     Activate,
     /// Memory of an RMB or a send buffer.
     Buffer,
@@ -32,7 +32,7 @@ pub enum Resource {
     ClearedDmb,
     /// Room in the send queues after a SEND.
     SendRoom,
-    /// The same after a WRITE, before the SEND that tells of it.
+    /// Room for the SEND that announces a WRITE, after that WRITE.
     WriteRoom,
     /// Room for commands after a command.
     CommandRoom,
@@ -100,7 +100,7 @@ impl Resource {
         Self::EventRoom,
     ];
 
-    /// A word or two for tables.
+    /// Short name for tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl Resource {
         }
     }
 
-    /// The same in at most eight letters, for the heads of columns.
+    /// Name in at most eight letters, for the heads of columns.
     #[must_use]
     pub const fn short(self) -> &'static str {
         match self {
@@ -182,11 +182,11 @@ impl Resource {
         })
     }
 
-    /// What a side says that cannot go on for want of it, if it may not do without.
+    /// Diagnosis codes of a side that cannot go on without it, if it may not do without.
     const fn codes(self) -> &'static [DiagnosisCode] {
         match self {
             Self::Slot(Table::RemoteRmbs) => {
-                // The second one is said by whose CONFIRM RKEY the peer refused.
+                // The second one is sent by the side whose CONFIRM RKEY the peer refused.
                 &[DiagnosisCode::RTOKEN, DiagnosisCode::REGISTER_BUFFER]
             }
             Self::Slot(_) | Self::Buffer | Self::Attachment => &[DiagnosisCode::MEMORY],

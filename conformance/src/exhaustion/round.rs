@@ -1,4 +1,4 @@
-//! All stories, told side by side.
+//! All scenarios, run side by side.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -6,38 +6,38 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::run::{Requests, requests};
-use super::story::Story;
+use super::scenario::Scenario;
 use super::tally::{Tally, tally};
 
-/// A story, and what came of its runs.
+/// A scenario, and the outcome of its runs.
 #[derive(Clone, Debug)]
-pub struct Told {
-    /// What the story is about.
+pub struct ScenarioOutcome {
+    /// Name of the scenario.
     pub name: &'static str,
     /// What it asks for if nothing is refused.
     pub requests: Requests,
-    /// What came of it with requests refused.
+    /// Outcome with requests refused.
     pub tally: Tally,
 }
 
-/// Tells stories with requests refused: all of them, or of each resource the `few` that
-/// [`Requests::refusals`] picks. `tell` hears of runs to come, and of each that is over.
+/// Runs scenarios with requests refused: all of them, or of each resource the `few` that
+/// [`Requests::refusals`] picks. `report` gets the number of runs to come, and each that is over.
 #[must_use]
 pub fn round(
-    stories: Vec<Story>,
+    scenarios: Vec<Scenario>,
     few: Option<u64>,
     jobs: NonZero<usize>,
-    tell: impl Fn(Progress) + Sync,
-) -> Vec<Told> {
-    let left: VecDeque<_> = stories.into_iter().enumerate().collect();
+    report: impl Fn(Progress) + Sync,
+) -> Vec<ScenarioOutcome> {
+    let left: VecDeque<_> = scenarios.into_iter().enumerate().collect();
     let left = Mutex::new(left);
     let done = Mutex::new(Vec::new());
     let work = || {
-        while let Some((place, story)) = pop(&left) {
-            let told = one(&story, few, &tell);
+        while let Some((place, scenario)) = pop(&left) {
+            let outcome = one(&scenario, few, &report);
             done.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push((place, told));
+                .push((place, outcome));
         }
     };
     thread::scope(|scope| {
@@ -47,7 +47,7 @@ pub fn round(
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(place, _)| *place);
-    done.into_iter().map(|(_, told)| told).collect()
+    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// How far a round has come.
@@ -59,26 +59,26 @@ pub enum Progress {
     Ran,
 }
 
-fn pop(left: &Mutex<VecDeque<(usize, Story)>>) -> Option<(usize, Story)> {
+fn pop(left: &Mutex<VecDeque<(usize, Scenario)>>) -> Option<(usize, Scenario)> {
     left.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .pop_front()
 }
 
-fn one(story: &Story, few: Option<u64>, tell: &impl Fn(Progress)) -> Told {
-    let name = story.name;
-    match requests(story) {
+fn one(scenario: &Scenario, few: Option<u64>, report: &impl Fn(Progress)) -> ScenarioOutcome {
+    let name = scenario.name;
+    match requests(scenario) {
         Ok(requests) => {
             let refusals = requests.refusals(few);
-            tell(Progress::Planned(refusals.len() as u64));
-            let tally = tally(story, &refusals, || tell(Progress::Ran));
-            Told {
+            report(Progress::Planned(refusals.len() as u64));
+            let tally = tally(scenario, &refusals, || report(Progress::Ran));
+            ScenarioOutcome {
                 name,
                 requests,
                 tally,
             }
         }
-        Err(failures) => Told {
+        Err(failures) => ScenarioOutcome {
             name,
             requests: Requests::default(),
             tally: Tally {

@@ -1,4 +1,4 @@
-//! Telling a story, with a request refused or not.
+//! Running a scenario, with a request refused or not.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use smc_transport_sim::oracle::Outcome;
 use smc_transport_sim::sim::{Driven, EventsFull, Policy, Simulation, SocketId, SocketState};
 
 use super::resource::{Refusal, Resource};
-use super::story::{Act, Story};
+use super::scenario::{Act, Scenario};
 
 /// Longer than any timer of an engine.
 const QUIET: Duration = Duration::from_secs(1_000);
-/// Until then everything in a story has come to its end, unless it waits for something.
+/// Until then everything in a scenario has come to its end, unless it waits for something.
 const ACTIVE: Duration = Duration::from_millis(60);
 
 /// How often each resource was asked for, by which host; by none, if it is counted for
@@ -64,10 +64,10 @@ fn picked(count: u64, few: u64) -> Vec<u64> {
     (0..few).map(spread).collect()
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What came of each connection; `None` for what must not have come of it.
+    /// Outcome of each connection; `None` for one that must not be.
     pub connections: Vec<Option<Outcome>>,
     /// Why connections are plain TCP.
     pub codes: Vec<DiagnosisCode>,
@@ -75,57 +75,57 @@ pub struct Ended {
     pub failures: Vec<String>,
 }
 
-/// How often a story asks for each resource if nothing is refused.
+/// How often a scenario asks for each resource if nothing is refused.
 ///
 /// # Errors
 /// What goes wrong even so.
-pub fn requests(story: &Story) -> Result<Requests, Vec<String>> {
-    let mut telling = Telling::new(story);
+pub fn requests(scenario: &Scenario) -> Result<Requests, Vec<String>> {
+    let mut playback = Playback::new(scenario);
     let mut counted = Vec::new();
     for resource in Resource::ALL {
         match resource.fault(false) {
             Some((operation, action)) => {
                 let number = u64::MAX;
-                let place = telling.add(Trigger::Nth { operation, number }, action);
+                let place = playback.add(Trigger::Nth { operation, number }, action);
                 counted.push((resource, None, place));
             }
             None => counted.extend([0, 1].map(|host| (resource, Some(host), 0))),
         }
     }
-    telling.tell();
+    playback.play();
     let count = |(resource, host, place)| {
-        let count = telling.count(resource, host, place);
+        let count = playback.count(resource, host, place);
         ((resource, host), count)
     };
     let requests = Requests(counted.into_iter().map(count).collect());
-    let ended = telling.end(None);
+    let ended = playback.end(None);
     match ended.failures.is_empty() {
         true => Ok(requests),
         false => Err(ended.failures),
     }
 }
 
-/// Tells a story with a request refused.
+/// Runs a scenario with a request refused.
 #[must_use]
-pub fn run(story: &Story, refusal: Refusal) -> Ended {
-    let mut telling = Telling::new(story);
-    telling.refuse(refusal);
-    telling.tell();
-    telling.end(Some(refusal))
+pub fn run(scenario: &Scenario, refusal: Refusal) -> Ended {
+    let mut playback = Playback::new(scenario);
+    playback.refuse(refusal);
+    playback.play();
+    playback.end(Some(refusal))
 }
 
-struct Telling<'s> {
-    story: &'s Story,
+struct Playback<'s> {
+    scenario: &'s Scenario,
     simulation: Simulation,
     hosts: [HostId; 2],
     ends: Vec<(SocketId, SocketId)>,
 }
 
-impl<'s> Telling<'s> {
-    fn new(story: &'s Story) -> Self {
-        let (simulation, hosts) = story.begin();
+impl<'s> Playback<'s> {
+    fn new(scenario: &'s Scenario) -> Self {
+        let (simulation, hosts) = scenario.begin();
         Self {
-            story,
+            scenario,
             simulation,
             hosts,
             ends: Vec::new(),
@@ -181,7 +181,7 @@ impl<'s> Telling<'s> {
         }
         let last = if lasting { u64::MAX } else { number };
         let policy = Policy {
-            decline: self.story.decline.filter(|_| side == 1),
+            decline: self.scenario.decline.filter(|_| side == 1),
             full: Some(EventsFull {
                 after: number..=last,
                 time: Resource::EVENTS_FULL,
@@ -205,9 +205,9 @@ impl<'s> Telling<'s> {
         endpoint.map_or(0, |e| e.storage().head(table).requests().into())
     }
 
-    fn tell(&mut self) {
+    fn play(&mut self) {
         let begin = self.simulation.now();
-        let mut lines = self.story.lines.clone();
+        let mut lines = self.scenario.lines.clone();
         lines.sort_by_key(|(at, _)| *at);
         for (at, act) in lines {
             self.run_to(begin.after(at));
@@ -216,7 +216,7 @@ impl<'s> Telling<'s> {
         self.simulation.run_for(ACTIVE);
         self.simulation.end_faults();
         for conn in 0..self.ends.len() {
-            if !self.story.is_graceful(conn) {
+            if !self.scenario.is_graceful(conn) {
                 self.close(conn);
             }
         }
@@ -243,11 +243,11 @@ impl<'s> Telling<'s> {
                 };
                 self.ends.push(self.simulation.connect(one, other));
             }
-            Act::Write(conn, side, octets) => {
+            Act::Write(conn, side, bytes) => {
                 let end = self.end_of(conn, side);
                 if let Some(app) = self.simulation.app_mut(end) {
-                    app.forget_octets();
-                    app.write_pattern((2 * conn + side) as u64, octets);
+                    app.forget_bytes();
+                    app.write_pattern((2 * conn + side) as u64, bytes);
                 }
             }
             Act::Urge(conn, side) => {
@@ -296,7 +296,7 @@ impl<'s> Telling<'s> {
         }
     }
 
-    /// Whoever is left alone by a peer that TCP reset loses patience in the end, as in
+    /// A side whose peer TCP reset gives up in the end, as in
     /// [`chaos`](smc_transport_sim::chaos).
     fn give_up_orphans(&mut self) {
         for (client, server) in self.ends.clone() {
@@ -316,7 +316,7 @@ impl<'s> Telling<'s> {
             let at = self.simulation.now();
             failures.push(format!("{at}: something still happens after {QUIET:?}"));
         }
-        let connections = (0..self.story.connections())
+        let connections = (0..self.scenario.connections())
             .map(|conn| self.judge(conn, &mut failures))
             .collect();
         for host in self.hosts {
@@ -344,7 +344,7 @@ impl<'s> Telling<'s> {
         let resource = refusal.map(|refusal| refusal.resource);
         let codes = self.codes();
         let right = |code: &DiagnosisCode| {
-            self.story.decline == Some(*code) || resource.is_some_and(|r| r.explains(*code))
+            self.scenario.decline == Some(*code) || resource.is_some_and(|r| r.explains(*code))
         };
         for code in codes.iter().filter(|code| !right(code)) {
             failures.push(format!("falls back with {code}"));
@@ -356,21 +356,22 @@ impl<'s> Telling<'s> {
         }
     }
 
-    /// Why connections are plain TCP: what the side says that fell back first.
+    /// Why connections are plain TCP: the codes of the side that fell back first.
     fn codes(&self) -> Vec<DiagnosisCode> {
         let why = |end| self.simulation.state(end)?.fell_back;
         let first = |(client, server): &(SocketId, SocketId)| {
             let [client, server] = [why(*client), why(*server)];
             let own = [client, server].into_iter().flatten().map(|why| why.code);
-            let said = client.or(server).and_then(|why| why.peer_diagnosis);
-            own.chain(said).find(|c| *c != DiagnosisCode::PEER_DECLINED)
+            let received = client.or(server).and_then(|why| why.peer_diagnosis);
+            own.chain(received)
+                .find(|c| *c != DiagnosisCode::PEER_DECLINED)
         };
         self.ends.iter().filter_map(first).collect()
     }
 
     fn judge(&self, conn: usize, failures: &mut Vec<String>) -> Option<Outcome> {
-        let (octets, graceful) = (self.story.octets(conn), self.story.is_graceful(conn));
-        let conduct = self.simulation.conduct(self.ends[conn], octets, graceful)?;
+        let (bytes, graceful) = (self.scenario.octets(conn), self.scenario.is_graceful(conn));
+        let conduct = self.simulation.conduct(self.ends[conn], bytes, graceful)?;
         match conduct.judge() {
             Ok(outcome) => Some(outcome),
             Err(wrong) => {

@@ -1,4 +1,4 @@
-//! What came of runs.
+//! Outcomes of runs.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use smc_transport_sim::oracle::Outcome;
 
 use super::resource::Refusal;
 use super::run::{Ended, run};
-use super::story::Story;
+use super::scenario::Scenario;
 
-/// What came of runs.
+/// Outcomes of runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// How many there were.
     pub runs: u64,
-    /// What came of their connections.
+    /// Outcomes of their connections.
     pub outcomes: BTreeMap<Outcome, u64>,
     /// Why sides of them were plain TCP.
     pub codes: BTreeMap<DiagnosisCode, u64>,
@@ -23,8 +23,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a run of a story.
-    pub fn add(&mut self, story: &Story, refusal: Refusal, ended: &Ended) {
+    /// Adds a run of a scenario.
+    pub fn add(&mut self, scenario: &Scenario, refusal: Refusal, ended: &Ended) {
         self.runs += 1;
         for outcome in ended.connections.iter().flatten() {
             *self.outcomes.entry(*outcome).or_default() += 1;
@@ -33,7 +33,7 @@ impl Tally {
             *self.codes.entry(*code).or_default() += 1;
         }
         let failures = ended.failures.iter();
-        let name = story.name;
+        let name = scenario.name;
         self.failures
             .extend(failures.map(|what| format!("{name}: {refusal}: {what}")));
     }
@@ -51,13 +51,13 @@ impl Tally {
     }
 }
 
-/// Makes all these runs of a story, and tells of each.
+/// Makes all these runs of a scenario, and reports each.
 #[must_use]
-pub fn tally(story: &Story, refusals: &[Refusal], mut tell: impl FnMut()) -> Tally {
+pub fn tally(scenario: &Scenario, refusals: &[Refusal], mut report: impl FnMut()) -> Tally {
     let mut tally = Tally::default();
     for refusal in refusals {
-        tally.add(story, *refusal, &run(story, *refusal));
-        tell();
+        tally.add(scenario, *refusal, &run(scenario, *refusal));
+        report();
     }
     tally
 }

@@ -47,10 +47,10 @@ pub(super) struct Peer {
     next_rkey: u32,
 }
 
-pub(super) fn octets(message: &ClcMessage) -> Vec<u8> {
-    let mut octets = vec![0; message.encoded_len()];
-    message.emit(&mut octets).expect("the right length");
-    octets
+pub(super) fn bytes(message: &ClcMessage) -> Vec<u8> {
+    let mut bytes = vec![0; message.encoded_len()];
+    message.emit(&mut bytes).expect("the right length");
+    bytes
 }
 
 impl Peer {
@@ -87,7 +87,7 @@ impl Peer {
         ClcMessage::Proposal(proposal)
     }
 
-    /// This peer's half of a connection, with an RMB of its own.
+    /// Returns this peer's half of a connection, with an RMB of its own.
     pub(super) fn half(&mut self, first_contact: bool) -> AcceptConfirm {
         if first_contact {
             self.qpn += 1;
@@ -267,9 +267,9 @@ impl Side {
         self.rdma(RdmaCompletion::Received { link, payload });
     }
 
-    /// CLC octets arrive, all at once.
-    pub(super) fn show(&mut self, conn: ConnId, octets: &[u8]) {
-        let _ = super::stream::show(&mut self.endpoint, self.now, conn, octets);
+    /// CLC bytes arrive, all at once.
+    pub(super) fn show(&mut self, conn: ConnId, bytes: &[u8]) {
+        let _ = super::stream::show(&mut self.endpoint, self.now, conn, bytes);
         self.check();
     }
 }

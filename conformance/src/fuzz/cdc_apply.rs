@@ -18,7 +18,7 @@ const MAX_OPS: usize = 300;
 const TARGET: usize = 0;
 const BYSTANDER: usize = 1;
 
-/// What the attacker says next is near what it said last.
+/// A peer whose next message is near its last one.
 struct Attacker {
     /// The attacked host.
     victim: usize,
@@ -92,7 +92,7 @@ pub fn cdc_apply(data: &[u8]) {
     }
 }
 
-/// Reads octets nobody vouches for.
+/// Reads bytes without a check of their content.
 fn consume(net: &mut Net, side: usize, n: u32) {
     let host = &mut net.sides[side];
     let (now, id) = (host.now, host.conns[TARGET].id);
@@ -153,7 +153,7 @@ impl Attacker {
             return;
         }
         let mut payload = cdc.emit();
-        // Reserved octets are ignored.
+        // Reserved bytes are ignored.
         payload[26 + usize::from(value % 18)] = value;
         let host = &mut net.sides[self.victim];
         let link = host.contract.links[0].id;

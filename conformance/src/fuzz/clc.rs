@@ -10,10 +10,10 @@ mod made;
 
 pub use made::clc_message;
 
-/// Any octets as a CLC message.
+/// Any bytes as a CLC message.
 ///
-/// Parsing looks at nothing behind the message, an error points into the input,
-/// and what was parsed is emitted in the length it said, parses to itself and is
+/// Parsing ignores what follows the message, an error points into the input,
+/// and what was parsed is emitted in the length that it stated, parses to itself and is
 /// emitted the same again.
 /// Every so often it is asked what else can be asked of it, which takes longer.
 pub fn clc_any(data: &[u8]) {
@@ -33,10 +33,10 @@ pub fn clc_any(data: &[u8]) {
     }
 }
 
-/// Says yes to one input of thirty-two.
+/// Accepts one input of thirty-two.
 pub(super) fn is_one_of_many(data: &[u8]) -> bool {
-    // By all octets: the last ones of a message are always the same.
-    let sum = data.iter().fold(0u8, |sum, octet| sum.wrapping_add(*octet));
+    // By all bytes: the last ones of a message are always the same.
+    let sum = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     sum.is_multiple_of(32)
 }
 
@@ -51,7 +51,7 @@ fn check_message(data: &[u8], message: &ClcMessage, length: usize) {
     assert_eq!(
         ClcMessage::parse(&data[..length]),
         Ok((message.clone(), length)),
-        "the octets behind the message were looked at"
+        "the octets behind the message were read"
     );
     let have = length - 1;
     assert_eq!(
@@ -61,28 +61,28 @@ fn check_message(data: &[u8], message: &ClcMessage, length: usize) {
             needed: length
         })
     );
-    let octets = emit(message);
-    let (again, used) = ClcMessage::parse(&octets).expect("what was emitted parses");
-    assert_eq!((&again, used), (message, octets.len()));
-    assert_eq!(emit(&again), octets);
+    let bytes = emit(message);
+    let (again, used) = ClcMessage::parse(&bytes).expect("what was emitted parses");
+    assert_eq!((&again, used), (message, bytes.len()));
+    assert_eq!(emit(&again), bytes);
 }
 
 /// Emits into a buffer of just the right size, after one that is too small.
 fn emit(message: &ClcMessage) -> Vec<u8> {
     let needed = message.encoded_len();
     assert!(needed <= MAX_LENGTH);
-    let mut octets = vec![0xa5; needed];
+    let mut bytes = vec![0xa5; needed];
     let error = message
-        .emit(&mut octets[..needed - 1])
+        .emit(&mut bytes[..needed - 1])
         .expect_err("too small");
     print(&error);
     assert_eq!(error.needed, needed);
     assert!(
-        octets.iter().all(|octet| *octet == 0xa5),
+        bytes.iter().all(|byte| *byte == 0xa5),
         "written although too small"
     );
-    assert_eq!(message.emit(&mut octets), Ok(needed));
-    octets
+    assert_eq!(message.emit(&mut bytes), Ok(needed));
+    bytes
 }
 
 fn check_error(data: &[u8], error: ClcParseError) {
@@ -107,12 +107,12 @@ fn check_error(data: &[u8], error: ClcParseError) {
 pub fn clc_roundtrip(data: &[u8]) {
     let mut r = Reader::new(data);
     let message = clc_message(&mut r);
-    let octets = emit(&message);
+    let bytes = emit(&message);
     assert_eq!(
-        ClcMessage::parse(&octets),
-        Ok((message.clone(), octets.len()))
+        ClcMessage::parse(&bytes),
+        Ok((message.clone(), bytes.len()))
     );
-    check_message(&octets, &message, octets.len());
+    check_message(&bytes, &message, bytes.len());
     if is_one_of_many(data) {
         print_in_part(&message);
         asked::ask(&message);

@@ -55,7 +55,7 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// One connection, read and written in any portions over a network that moves
 /// one thing at a time: what is read is a prefix of what was written, and all of
-/// it once everything has moved, unless somebody aborted.
+/// it once everything has moved, unless a side aborted.
 pub fn conn_pair(data: &[u8]) {
     let mut r = Reader::new(data);
     let mut net = establish(r.u8(), 1);
@@ -70,7 +70,7 @@ pub fn conn_pair(data: &[u8]) {
             break;
         }
         if net.sides[0].now.since(moved) >= STANDSTILL {
-            net.settle();
+            net.run_until_idle();
             moved = net.sides[0].now;
         }
         let (op, side) = (r.below(14), r.below(2));
@@ -91,7 +91,7 @@ pub fn conn_pair(data: &[u8]) {
         }
         net.sides[side].check_conns();
     }
-    // Everything arrives, once somebody reads it.
+    // Everything arrives, once the applications read it.
     for _ in 0..200 {
         net.run(Duration::from_millis(500));
         let before = models.map(|m| m.read);
@@ -139,7 +139,7 @@ pub(super) fn traffic(net: &mut Net, op: usize, side: usize, r: &mut Reader<'_>)
             let at = r.below(net.sides[side].sent.len());
             net.sides[side].report(at);
         }
-        11 => net.settle(),
+        11 => net.run_until_idle(),
         _ => net.advance(Duration::from_millis(u64::from(r.u8()))),
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Contract {
     base_qpn: u32,
 }
 
-/// Address of the first octet of a buffer.
+/// Address of the first byte of a buffer.
 pub(super) const BASE: u64 = 0x7f00_0000_0000;
 
 impl Buffer {
@@ -204,7 +204,7 @@ impl Contract {
         assert!(buffer.is_none(), "{:?} was forgotten", buffer.map(|b| b.id));
     }
 
-    /// A control command for a queue pair in this state, with none under way.
+    /// A control command for a queue pair in this state, with none in progress.
     fn control(&mut self, link: LinkId, state: Qp) -> &mut Link {
         let l = self.link(link);
         assert!(!l.busy && l.qp == state, "{l:?}");

@@ -1,4 +1,4 @@
-//! Bodies over LLC messages of version 2, and messages made of octets.
+//! Bodies over LLC messages of version 2, and messages made of bytes.
 
 use core::fmt::Write as _;
 
@@ -19,9 +19,9 @@ use super::Reader;
 use super::clc::is_one_of_many;
 use super::text::{Nowhere, print, print_in_part};
 
-/// Any octets as an LLC message of version 2: an error fits the octets it
+/// Any bytes as an LLC message of version 2: an error fits the bytes it
 /// speaks of, and what was parsed is emitted, no longer than it was, parses to
-/// itself and is emitted the same again. So is a message made of the octets.
+/// itself and is emitted the same again. So is a message made of the bytes.
 pub fn llc_v2(data: &[u8]) {
     match LlcMessageV2::parse(data) {
         Ok(message) => {
@@ -74,11 +74,11 @@ fn check(message: &LlcMessageV2<'_>, data: &[u8]) {
         print_in_part(message);
         ask(message);
     }
-    let octets = emit(message);
-    assert_eq!(LlcMessageV2::parse(&octets).as_ref(), Ok(message));
+    let bytes = emit(message);
+    assert_eq!(LlcMessageV2::parse(&bytes).as_ref(), Ok(message));
 }
 
-/// Asks a list, whatever it is of, for what it gives: as many as it says.
+/// Asks a list, whatever it is of, for its entries: as many as its length.
 macro_rules! ask_list {
     ($list:expr) => {{
         let values: Vec<_> = $list.into_iter().collect();
@@ -87,7 +87,7 @@ macro_rules! ask_list {
     }};
 }
 
-/// Asks what an engine, or who explains a capture, asks.
+/// Asks what an engine, or a decoder of captures, asks.
 fn ask(message: &LlcMessageV2<'_>) {
     write!(Nowhere, "{message:?}").expect("printing cannot fail");
     match message {
@@ -105,12 +105,12 @@ fn ask(message: &LlcMessageV2<'_>) {
 pub fn emit(message: &LlcMessageV2<'_>) -> Vec<u8> {
     let needed = message.encoded_len();
     assert!((LLC_LENGTH..=LLC_V2_MAX_LENGTH).contains(&needed));
-    let mut octets = vec![0xa5; needed];
-    let error = message.emit(&mut octets[..needed - 1]);
+    let mut bytes = vec![0xa5; needed];
+    let error = message.emit(&mut bytes[..needed - 1]);
     assert_eq!(error.expect_err("too small").needed, needed);
-    assert!(octets.iter().all(|octet| *octet == 0xa5));
-    assert_eq!(message.emit(&mut octets), Ok(needed));
-    octets
+    assert!(bytes.iter().all(|byte| *byte == 0xa5));
+    assert_eq!(message.emit(&mut bytes), Ok(needed));
+    bytes
 }
 
 /// What the lists of a message are made of.

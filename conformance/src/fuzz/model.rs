@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::side::Side;
 
-/// Octets of a stream after which it repeats itself.
+/// Bytes of a stream after which it repeats itself.
 const PERIOD: usize = 1 << 16;
 
 /// One direction of a connection as it must be.
@@ -12,24 +12,24 @@ const PERIOD: usize = 1 << 16;
 pub(super) struct Model {
     pub(super) written: usize,
     pub(super) read: usize,
-    /// The octets are told apart by this and their position.
+    /// The bytes are distinguished by this and their position.
     pub(super) name: u8,
 }
 
 impl Model {
-    /// The octets of the stream from a position on, at most [`PERIOD`].
+    /// The bytes of the stream from a position on, at most [`PERIOD`].
     fn octets(self, at: usize, length: usize) -> &'static [u8] {
-        // Made once: octet by octet they would be most of what a target does.
+        // Made once: byte by byte they would be most of what a target does.
         static STREAMS: [OnceLock<Box<[u8]>>; 256] = [const { OnceLock::new() }; 256];
-        let octet = |at: usize| {
+        let byte = |at: usize| {
             (at as u8).wrapping_mul(31) ^ ((at >> 8) as u8).wrapping_mul(17) ^ self.name
         };
         let stream = &STREAMS[usize::from(self.name)];
-        let stream = stream.get_or_init(|| (0..2 * PERIOD).map(octet).collect());
+        let stream = stream.get_or_init(|| (0..2 * PERIOD).map(byte).collect());
         &stream[at % PERIOD..][..length]
     }
 
-    /// Writes up to `n` octets on a side.
+    /// Writes up to `n` bytes on a side.
     pub(super) fn write(&mut self, side: &mut Side, at: usize, n: usize, urgent: bool) {
         let (now, id) = (side.now, side.conns[at].id);
         let Some(mut conn) = side.endpoint.conn(id) else {
@@ -55,7 +55,7 @@ impl Model {
         side.check();
     }
 
-    /// Reads up to `n` octets on the other side and compares them.
+    /// Reads up to `n` bytes on the other side and compares them.
     pub(super) fn read(&mut self, side: &mut Side, at: usize, n: usize) {
         let (now, id) = (side.now, side.conns[at].id);
         let Some(mut conn) = side.endpoint.conn(id) else {

@@ -1,5 +1,5 @@
 //! Two endpoints, and between them TCP streams and queue pairs that move only
-//! when they are told to.
+//! on a call.
 
 mod tcp;
 
@@ -64,12 +64,12 @@ impl Net {
 
     /// Drains a side, and lets its TCP commands take effect: whether there were any.
     pub(super) fn poll(&mut self, side: usize, commands: usize) -> bool {
-        let mut obeyed = false;
+        let mut executed = false;
         self.sides[side].poll(commands);
-        while let Some((id, octets)) = self.sides[side].clc.pop_front() {
+        while let Some((id, bytes)) = self.sides[side].clc.pop_front() {
             let at = self.tcp.iter().rposition(|tcp| tcp.ids[side] == id);
             if let Some(at) = at {
-                self.tcp[at].streams[side].sent.extend(octets);
+                self.tcp[at].streams[side].sent.extend(bytes);
             }
         }
         for at in 0..self.tcp.len() {
@@ -78,11 +78,11 @@ impl Net {
                 let stream = &mut self.tcp[at].streams[side];
                 let first = stream.command.is_none();
                 stream.command = command;
-                self.obey(at, side, command, first);
-                obeyed = true;
+                self.execute(at, side, command, first);
+                executed = true;
             }
         }
-        obeyed
+        executed
     }
 
     /// The state of the queue pair at the other end of a link, and its handle.
@@ -120,11 +120,11 @@ impl Net {
                 ..
             }) => {
                 let memory = &self.sides[side].contract.buffer(buffer).memory;
-                let mut octets = Vec::new();
+                let mut bytes = Vec::new();
                 for Segment { offset, length } in source {
-                    octets.extend(memory.read(offset as usize, length as usize));
+                    bytes.extend(memory.read(offset as usize, length as usize));
                 }
-                self.write(1 - side, target, rkey, address, &octets);
+                self.write(1 - side, target, rkey, address, &bytes);
             }
             Some(RdmaCommand::Send { wr_id, payload, .. }) => {
                 let link = target;
@@ -155,17 +155,17 @@ impl Net {
 
     /// A WRITE arrives: it must lie inside one element of memory that was
     /// granted on this link.
-    fn write(&mut self, to: usize, link: LinkId, rkey: RKey, address: u64, octets: &[u8]) {
+    fn write(&mut self, to: usize, link: LinkId, rkey: RKey, address: u64, bytes: &[u8]) {
         let buffers = &mut self.sides[to].contract.buffers;
         let buffer = buffers.get_mut((rkey.0 as usize).wrapping_sub(1));
         let buffer = buffer.expect("a key that was given out");
         assert!(buffer.links.contains(&link), "a WRITE to {:?}", buffer.id);
         let start = address.checked_sub(BASE).expect("an address given out");
         let start = usize::try_from(start).expect("an address given out");
-        let end = start + octets.len();
+        let end = start + bytes.len();
         let element = buffer.element as usize;
         assert!(end <= buffer.memory.len() && start / element == (end - 1) / element);
-        buffer.memory.write(start, octets);
+        buffer.memory.write(start, bytes);
     }
 
     /// A link of a side breaks.
@@ -199,7 +199,7 @@ impl Net {
     }
 
     /// Everything moves until nothing does, without time passing.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn run_until_idle(&mut self) {
         for _ in 0..1000 {
             let mut moved = false;
             for side in 0..2 {
@@ -216,7 +216,7 @@ impl Net {
                     moved = true;
                 }
                 for at in 0..self.tcp.len() {
-                    moved |= self.move_octets(at, side, usize::MAX);
+                    moved |= self.move_bytes(at, side, usize::MAX);
                 }
             }
             moved |= !self.sides[1].proposed.is_empty();
@@ -243,11 +243,11 @@ impl Net {
     /// Settles, and lets time pass up to `limit`.
     pub(super) fn run(&mut self, limit: Duration) {
         let mut left = limit;
-        self.settle();
+        self.run_until_idle();
         while let Some(by) = self.until_next().filter(|by| *by <= left) {
             left -= by;
             self.advance(by);
-            self.settle();
+            self.run_until_idle();
         }
     }
 
@@ -261,14 +261,14 @@ impl Net {
                 }
             }
         }
-        self.settle();
+        self.run_until_idle();
         for _ in 0..300 {
             if self.sides[0].is_empty() && self.sides[1].is_empty() {
                 break;
             }
             let by = self.until_next().unwrap_or_default();
             self.advance(by);
-            self.settle();
+            self.run_until_idle();
         }
         for side in &mut self.sides {
             let usage = side.endpoint.usage();

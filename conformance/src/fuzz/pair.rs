@@ -16,7 +16,7 @@ const MAX_OPS: usize = 200;
 /// Two endpoints open connections over TCP streams cut anywhere and devices
 /// that answer in any order, or refuse.
 ///
-/// In the end nobody is still in rendezvous; both ends agree whether it is
+/// In the end no side is still in rendezvous; both ends agree whether it is
 /// SMC-R or TCP; after a fallback each application gets exactly what the other
 /// one sent; and nothing is left when everything was closed.
 pub fn handshake_pair(data: &[u8]) {
@@ -56,7 +56,7 @@ fn step(net: &mut Net, options: &ConnOptions, r: &mut Reader<'_>) -> bool {
             let at = r.below(net.tcp.len());
             let n = usize::from(r.u8());
             if at < net.tcp.len() {
-                net.move_octets(at, side, n);
+                net.move_bytes(at, side, n);
             }
         }
         4 | 5 => {
@@ -91,7 +91,7 @@ fn step(net: &mut Net, options: &ConnOptions, r: &mut Reader<'_>) -> bool {
         }
         12 => net.advance(Duration::from_millis(u64::from(r.u8()))),
         13 => net.advance(Duration::from_millis(u64::from(r.u8()) * 32)),
-        14 => net.settle(),
+        14 => net.run_until_idle(),
         _ => {
             let kind = r.below(4);
             let at = r.below(net.tcp.len());

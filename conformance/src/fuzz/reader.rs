@@ -1,6 +1,6 @@
-//! Decisions out of octets.
+//! Decisions out of bytes.
 
-/// Reads values from the front of some octets, and zeros behind their end: a
+/// Reads values from the front of some bytes, and zeros behind their end: a
 /// short input decodes as well as a long one.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
@@ -8,10 +8,10 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the first octet on.
+    /// Reads from the first byte on.
     #[must_use]
-    pub const fn new(octets: &'a [u8]) -> Self {
-        Self { rest: octets }
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
     }
 
     /// Whether only zeros are left.
@@ -20,43 +20,43 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// All octets that are left.
+    /// All bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// At most `n` octets.
+    /// At most `n` bytes.
     pub fn take(&mut self, n: usize) -> &'a [u8] {
         let (head, tail) = self.rest.split_at(n.min(self.rest.len()));
         self.rest = tail;
         head
     }
 
-    /// Exactly `N` octets, zeros if there are fewer.
+    /// Exactly `N` bytes, zeros if there are fewer.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         let mut array = [0; N];
-        let octets = self.take(N);
-        array[..octets.len()].copy_from_slice(octets);
+        let bytes = self.take(N);
+        array[..bytes.len()].copy_from_slice(bytes);
         array
     }
 
-    /// An octet.
+    /// A byte.
     pub fn u8(&mut self) -> u8 {
-        let [octet] = self.array();
-        octet
+        let [byte] = self.array();
+        byte
     }
 
-    /// Two octets.
+    /// Two bytes.
     pub fn u16(&mut self) -> u16 {
         u16::from_be_bytes(self.array())
     }
 
-    /// Four octets.
+    /// Four bytes.
     pub fn u32(&mut self) -> u32 {
         u32::from_be_bytes(self.array())
     }
 
-    /// Eight octets.
+    /// Eight bytes.
     pub fn u64(&mut self) -> u64 {
         u64::from_be_bytes(self.array())
     }
@@ -72,23 +72,23 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Changes, lengthens or shortens octets, up to three times.
-pub(super) fn mutate(r: &mut Reader<'_>, octets: &mut Vec<u8>) {
+/// Changes, lengthens or shortens bytes, up to three times.
+pub(super) fn mutate(r: &mut Reader<'_>, bytes: &mut Vec<u8>) {
     for _ in 0..r.below(4) {
         match r.below(4) {
-            0 => octets.truncate(r.below(256)),
-            1 => octets.extend_from_slice(r.take(4)),
+            0 => bytes.truncate(r.below(256)),
+            1 => bytes.extend_from_slice(r.take(4)),
             2 => {
-                let at = r.below(octets.len().min(256));
-                if let Some(octet) = octets.get_mut(at) {
-                    *octet = r.u8();
+                let at = r.below(bytes.len().min(256));
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = r.u8();
                 }
             }
             _ => {
-                let at = r.below(octets.len().min(256));
+                let at = r.below(bytes.len().min(256));
                 let bit = r.u8() & 7;
-                if let Some(octet) = octets.get_mut(at) {
-                    *octet ^= 1 << bit;
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << bit;
                 }
             }
         }

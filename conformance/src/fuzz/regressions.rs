@@ -41,7 +41,7 @@ fn pending(solo: &Solo, wanted: impl Fn(&RdmaCommand) -> bool) -> usize {
     at.unwrap_or_else(|| panic!("{:?}", solo.side.pending))
 }
 
-/// Polls and answers until a control command is under way.
+/// Polls and answers until a control command is in progress.
 fn until_pending(solo: &mut Solo, wanted: impl Fn(&RdmaCommand) -> bool) -> usize {
     for _ in 0..20 {
         solo.side.poll(usize::MAX);
@@ -223,11 +223,11 @@ fn half_of_a_turn_is_all_there_is_of_a_connection_that_ended_amid_it() {
     //= ABORT-007 test
     let mut net = establish(0, 1);
     let mut stream = Model::default();
-    // The next octets wrap around the end of the ring.
+    // The next bytes wrap around the end of the ring.
     stream.write(&mut net.sides[0], 0, 10_000, false);
-    net.settle();
+    net.run_until_idle();
     stream.read(&mut net.sides[1], 0, 10_000);
-    net.settle();
+    net.run_until_idle();
     stream.write(&mut net.sides[0], 0, 16_000, false);
     let [side, _] = &mut net.sides;
     side.poll(1);
@@ -244,13 +244,13 @@ fn half_of_a_turn_is_all_there_is_of_a_connection_that_ended_amid_it() {
     assert!(side.conns[0].end.is_some());
     side.poll(usize::MAX);
     assert_eq!(writes(side.wire.make_contiguous()), 1, "{:?}", side.wire);
-    // The message behind it tells of octets that were not written, so it tells the peer
+    // The message behind it announces bytes that were not written, so it tells the peer
     // not to read them.
-    let told = side.wire.iter().filter_map(|command| match command {
+    let flags = side.wire.iter().filter_map(|command| match command {
         RdmaCommand::Send { payload, .. } => Cdc::parse(payload).ok(),
         _ => None,
     });
-    let told: Vec<_> = told.map(|cdc| cdc.connection_flags).collect();
-    assert_eq!(told, [ConnectionFlags::ABNORMAL_CLOSE]);
+    let flags: Vec<_> = flags.map(|cdc| cdc.connection_flags).collect();
+    assert_eq!(flags, [ConnectionFlags::ABNORMAL_CLOSE]);
     net.wind_down();
 }

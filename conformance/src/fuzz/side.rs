@@ -1,4 +1,4 @@
-//! One endpoint with an adapter that answers when it is told to, and the
+//! One endpoint with an adapter that answers on a call, and the
 //! invariants that hold after every input.
 
 mod outputs;
@@ -47,7 +47,7 @@ pub(super) struct Conn {
     pub(super) established: bool,
     pub(super) end: Option<End>,
     pub(super) tcp: Option<TcpCommand>,
-    /// It was told that its TCP connection is gone.
+    /// The engine was notified that its TCP connection is gone.
     pub(super) tcp_is_lost: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Side {
     pub(super) pending: Vec<RdmaCommand>,
     /// WRITEs and SENDs that were not executed.
     pub(super) wire: VecDeque<RdmaCommand>,
-    /// What the messages among them say that have more than 44 octets.
+    /// The content of messages among them that have more than 44 bytes.
     pub(super) large: Vec<((LinkId, WrId), Vec<u8>)>,
     /// SENDs that were executed and not reported.
     pub(super) sent: Vec<(LinkId, WrId)>,
@@ -189,7 +189,7 @@ impl Side {
         }
     }
 
-    /// Tells the engine what happened to a TCP connection.
+    /// Notifies the engine of an event of a TCP connection.
     pub(super) fn tcp(&mut self, id: ConnId, event: TcpEvent) {
         trace(format_args!("{:?} {id}: {event:?}", self.now));
         self.conn(id).tcp_is_lost |= event != TcpEvent::PeerFin;
@@ -197,7 +197,7 @@ impl Side {
         self.check();
     }
 
-    /// Gives the engine what an RNIC says.
+    /// Gives the engine a completion of an RNIC.
     pub(super) fn rdma(&mut self, completion: RdmaCompletion<'_>) {
         trace(format_args!("{:?} {completion:?}", self.now));
         self.endpoint.handle_rdma(self.now, completion);

@@ -9,33 +9,33 @@ use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 use smc_proto::wire::types::{Cursor, DmbToken, IsmGid};
 
 use super::Reader;
-use crate::smcd::hand::{DEVICE, Hand, Manner, RING};
+use crate::smcd::hand::{DEVICE, Hand, Mode, RING};
 
 /// Most steps decoded from one input.
 const MAX_OPS: usize = 300;
 
-/// One of two connections of a group has a peer that says anything at any time: cursors
-/// anywhere, heads that are torn or no CDC messages, one word while the last is being
-/// taken in; and a device that tells of others, of failures, and answers what nobody asked.
+/// One of two connections of a group has a peer that sends anything at any time: cursors
+/// anywhere, heads that are torn or no CDC messages, one message while the last is being
+/// taken in; and a device that reports others, failures, and unsolicited answers.
 ///
 /// What can be read is at most the ring, what can be written leaves no DMB, what is moved
 /// stays inside the peer's, the other connection goes on, and nothing is left in the end.
 pub fn smcd_cdc(data: &[u8]) {
     let mut r = Reader::new(data);
-    let manner = Manner::ALL[r.below(Manner::ALL.len())];
-    let (mut hand, victim) = Hand::connected(manner, r.flag());
+    let mode = Mode::ALL[r.below(Mode::ALL.len())];
+    let (mut hand, victim) = Hand::connected(mode, r.flag());
     let target = hand.dmb();
     let other = hand.client(false, 0xb);
     let bystander = hand.dmb();
     let mut peer = Peer::default();
-    let mut said = 0;
+    let mut produced = 0;
     for _ in 0..MAX_OPS {
         if r.is_empty() {
             break;
         }
         match r.below(16) {
             0..=5 => {
-                let cdc = peer.word(&mut r).emit(Endianness::NATIVE);
+                let cdc = peer.message(&mut r).emit(Endianness::NATIVE);
                 signal(&mut hand, target, cdc);
             }
             6 => {
@@ -48,13 +48,13 @@ pub fn smcd_cdc(data: &[u8]) {
             10 => end(&mut hand, victim, &mut r),
             11 => hand.wait(Duration::from_micros(u64::from(r.u16()) << r.below(16))),
             12 => {
-                if said < RING {
-                    said += 1;
-                    let word = CdcIsm {
-                        producer: cursor(0, said),
+                if produced < RING {
+                    produced += 1;
+                    let message = CdcIsm {
+                        producer: cursor(0, produced),
                         ..CdcIsm::default()
                     };
-                    signal(&mut hand, bystander, word.emit(Endianness::NATIVE));
+                    signal(&mut hand, bystander, message.emit(Endianness::NATIVE));
                 }
             }
             13 => lie(&mut hand, &mut r, target, victim),
@@ -70,7 +70,7 @@ pub fn smcd_cdc(data: &[u8]) {
         hand.check();
     }
     assert_eq!(hand.closed(other), None, "the other connection ended");
-    assert_eq!(hand.readable(other).unwrap_or(0), said);
+    assert_eq!(hand.readable(other).unwrap_or(0), produced);
     hand.end();
 }
 
@@ -78,14 +78,14 @@ const fn cursor(wrap: u16, count: u32) -> Cursor {
     Cursor { wrap, count }
 }
 
-/// What the peer said last: what it says next is near that.
+/// The last message of the peer: its next one is near that.
 #[derive(Default)]
 struct Peer {
     last: CdcIsm,
 }
 
 impl Peer {
-    fn word(&mut self, r: &mut Reader<'_>) -> CdcIsm {
+    fn message(&mut self, r: &mut Reader<'_>) -> CdcIsm {
         let mut next = self.last;
         for at in [&mut next.producer, &mut next.consumer] {
             *at = match r.below(8) {
@@ -110,14 +110,14 @@ impl Peer {
     }
 }
 
-/// A part of what was said last, and a part of something else.
+/// A part of the last message, and a part of something else.
 fn torn(r: &mut Reader<'_>, peer: &Peer) -> [u8; CDC_ISM_LENGTH] {
-    let mut octets = peer.last.emit(Endianness::NATIVE);
+    let mut bytes = peer.last.emit(Endianness::NATIVE);
     let (from, length) = (r.below(CDC_ISM_LENGTH), r.below(CDC_ISM_LENGTH));
-    for octet in octets.iter_mut().skip(from).take(length) {
-        *octet = r.u8();
+    for byte in bytes.iter_mut().skip(from).take(length) {
+        *byte = r.u8();
     }
-    octets
+    bytes
 }
 
 fn signal(hand: &mut Hand, buffer: BufferId, cdc: [u8; CDC_ISM_LENGTH]) {
@@ -161,7 +161,7 @@ fn end(hand: &mut Hand, conn: ConnId, r: &mut Reader<'_>) {
     hand.pump();
 }
 
-/// The device reports what concerns nobody, or the attacked connection alone.
+/// The device reports what concerns no connection, or the attacked connection alone.
 fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
     let device = match r.below(4) {
         0 => DEVICE,
@@ -169,10 +169,10 @@ fn lie(hand: &mut Hand, r: &mut Reader<'_>, buffer: BufferId, conn: ConnId) {
     };
     let stranger = IsmGid {
         gid: 3 + u64::from(r.u8()),
-        ..hand.manner.device(2)
+        ..hand.mode.device(2)
     };
     let token = DmbToken(r.u64());
-    // Nothing that was asked is under way, so that this answers nothing.
+    // Nothing that was asked is in progress, so that this answers nothing.
     let idle = hand.commands.is_empty();
     let lie = match r.below(11) {
         0 => IsmCompletion::PeerVanished {

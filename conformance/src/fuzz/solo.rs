@@ -1,4 +1,4 @@
-//! One endpoint between a hostile peer and a device in any mood.
+//! One endpoint between a hostile peer and a device of any behaviour.
 //!
 //! After every step the invariants of `Side` hold; in the end the device
 //! answers everything, the peer nothing, and whatever happened before, all
@@ -18,7 +18,7 @@ use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::types::LinkNumber;
 
 use super::Reader;
-use super::attack::{Peer, octets};
+use super::attack::{Peer, bytes};
 use super::contract::Qp;
 use super::side::Side;
 use crate::versions::eid;
@@ -116,7 +116,7 @@ pub fn linkgroup_ops(data: &[u8]) {
 }
 
 /// A device that answers late, refuses, fails, names what is long gone or
-/// answers what nobody asked.
+/// sends unsolicited answers.
 pub fn transport_completions(data: &[u8]) {
     use Op::*;
     const OPS: &[Op] = &[
@@ -179,7 +179,7 @@ impl Solo {
         thread_local!(static KNOWN: RefCell<Known> = RefCell::default());
         let choices = match choices {
             0xf0.. => choices,
-            // Nobody looks at the other bits.
+            // The other bits are ignored.
             _ => choices & 0xf,
         };
         KNOWN.with_borrow_mut(|known| {
@@ -224,7 +224,7 @@ impl Solo {
             .side
             .open(client, ConnOptions::new(Subnets::default()))?;
         if !client {
-            self.side.show(conn, &octets(&self.peer.proposes()));
+            self.side.show(conn, &bytes(&self.peer.proposes()));
         }
         Some(conn)
     }
@@ -247,8 +247,8 @@ impl Solo {
         while !self.side.pending.is_empty() {
             self.side.complete(0, true);
         }
-        while let Some((conn, octets)) = self.side.clc.pop_front() {
-            self.answer_clc(conn, &octets);
+        while let Some((conn, bytes)) = self.side.clc.pop_front() {
+            self.answer_clc(conn, &bytes);
         }
         while let Some(command) = self.side.wire.pop_front() {
             self.execute(&command, true);
@@ -261,14 +261,14 @@ impl Solo {
     fn answer_clc(&mut self, conn: ConnId, message: &[u8]) {
         let first_contact = self.peer_has_link().is_none();
         if let Some(answer) = self.peer.answer_clc(message, first_contact) {
-            self.side.show(conn, &octets(&answer));
+            self.side.show(conn, &bytes(&answer));
         }
         if let Ok((ClcMessage::Confirm(confirm), _)) = ClcMessage::parse(message)
             && confirm.first_contact
             && let Some(link) = self.peer_has_link()
         {
             let request = self.peer.confirm_link(false, LinkNumber(1));
-            self.side.receive(link, &self.peer.say(&request));
+            self.side.receive(link, &self.peer.encode(&request));
         }
     }
 
@@ -282,8 +282,8 @@ impl Solo {
             RdmaCommand::SendLarge { link, wr_id, .. } => {
                 let mut large = self.side.large.iter();
                 let at = large.position(|(of, _)| *of == (link, wr_id));
-                let said = at.map(|at| self.side.large.swap_remove(at).1);
-                (link, wr_id, said.unwrap_or_default())
+                let bytes = at.map(|at| self.side.large.swap_remove(at).1);
+                (link, wr_id, bytes.unwrap_or_default())
             }
             _ => return,
         };
@@ -293,7 +293,7 @@ impl Solo {
         }
     }
 
-    /// The device answers everything, the peer nothing: all comes to its end.
+    /// Answers everything for the device, and nothing for the peer: all comes to its end.
     pub(super) fn wind_down(&mut self) {
         for id in self.side.conns.iter().map(|c| c.id).collect::<Vec<_>>() {
             if let Some(mut conn) = self.side.endpoint.conn(id) {

@@ -7,35 +7,35 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{ClcHeader, ClcKind, MAX_LENGTH};
 
 use super::Reader;
-use super::attack::{Peer, octets};
+use super::attack::{Peer, bytes};
 use super::clc::clc_message;
 use super::reader::mutate;
 use super::solo::Solo;
 
-/// Shows octets and checks what the answer says of them.
+/// Shows bytes and checks what the answer reports of them.
 pub(super) fn show(
     endpoint: &mut Endpoint<Owned>,
     now: Instant,
     conn: ConnId,
-    octets: &[u8],
+    bytes: &[u8],
 ) -> Result<ClcProgress, ClcError> {
-    let progress = endpoint.handle_clc(now, conn, octets);
-    super::trace(format_args!("{conn}: {octets:02x?} {progress:?}"));
+    let progress = endpoint.handle_clc(now, conn, bytes);
+    super::trace(format_args!("{conn}: {bytes:02x?} {progress:?}"));
     match progress {
         Ok(ClcProgress::NeedMore { total }) => {
-            assert!(octets.len() < total && total <= MAX_LENGTH, "{progress:?}");
+            assert!(bytes.len() < total && total <= MAX_LENGTH, "{progress:?}");
         }
         Ok(ClcProgress::Consumed { len, .. }) => {
-            let header = ClcHeader::parse(octets).expect("only messages are consumed");
+            let header = ClcHeader::parse(bytes).expect("only messages are consumed");
             assert_eq!(len, usize::from(header.length), "{progress:?}");
-            assert!(len <= octets.len(), "{progress:?}");
+            assert!(len <= bytes.len(), "{progress:?}");
         }
         Ok(ClcProgress::NotClc) | Err(_) => {}
     }
     progress
 }
 
-/// A CLC message, right or wrong, and application octets behind it, in pieces.
+/// A CLC message, right or wrong, and application bytes behind it, in pieces.
 ///
 /// Nothing behind the message is consumed, what is needed only grows, and the
 /// answer is the same as if all had come at once.
@@ -55,7 +55,7 @@ pub fn clc_stream(data: &[u8]) {
     // How far the rendezvous gets before.
     let rounds = r.below(5);
     if rounds > 0 && !client {
-        solo.side.show(conn, &octets(&Peer::proposal()));
+        solo.side.show(conn, &bytes(&Peer::proposal()));
     }
     for _ in 1..rounds {
         solo.honest();
@@ -64,13 +64,13 @@ pub fn clc_stream(data: &[u8]) {
     solo.side.poll(usize::MAX);
 
     let mut stream = match r.below(6) {
-        0 => octets(&clc_message(&mut r)),
-        1 => octets(&solo.peer.clc(&mut r)),
-        2 => octets(&Peer::proposal()),
+        0 => bytes(&clc_message(&mut r)),
+        1 => bytes(&solo.peer.clc(&mut r)),
+        2 => bytes(&Peer::proposal()),
         3 => {
-            let said = solo.side.clc.back().cloned();
-            let answer = said.and_then(|(_, said)| solo.peer.answer_clc(&said, true));
-            answer.map_or_else(Vec::new, |answer| octets(&answer))
+            let sent = solo.side.clc.back().cloned();
+            let answer = sent.and_then(|(_, sent)| solo.peer.answer_clc(&sent, true));
+            answer.map_or_else(Vec::new, |answer| bytes(&answer))
         }
         4 => r.take(64).to_vec(),
         _ => {

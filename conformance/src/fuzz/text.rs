@@ -1,4 +1,4 @@
-//! Text that is made and that nobody keeps.
+//! Text that is formatted and discarded.
 
 use core::fmt::{self, Display, Write as _};
 
@@ -37,8 +37,8 @@ pub(super) fn print(value: &impl Display) {
     write!(Nowhere, "{value}").expect("printing cannot fail");
 }
 
-/// Prints for who takes all of the text, or no more than its beginning: he who prints
-/// stops there and says so.
+/// Prints for a writer that takes all of the text, or no more than its beginning: the formatter
+/// stops there with an error.
 pub(super) fn print_in_part(value: &impl Display) {
     let mut room = 0;
     loop {
@@ -63,7 +63,7 @@ pub(super) fn print_in_part(value: &impl Display) {
 mod tests {
     use super::*;
 
-    /// Three pieces of text; may go on where it is told to stop.
+    /// Three pieces of text; may ignore the error that ends it.
     struct Pieces {
         goes_on: bool,
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prints_stops_when_told() {
+    fn printing_stops_at_an_error() {
         print_in_part(&Pieces { goes_on: false });
     }
 

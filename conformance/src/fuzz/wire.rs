@@ -10,8 +10,8 @@ use super::Reader;
 use super::clc::is_one_of_many;
 use super::text::{print, print_in_part};
 
-/// Any octets as an LLC message: 44 octets and no more are looked at, an error
-/// fits the octets it speaks of, and what was parsed is emitted, parses to
+/// Any bytes as an LLC message: 44 bytes and no more are read, an error
+/// fits the bytes it speaks of, and what was parsed is emitted, parses to
 /// itself and is emitted the same again.
 pub fn llc_v1(data: &[u8]) {
     let kind = data.first().copied();
@@ -26,11 +26,11 @@ pub fn llc_v1(data: &[u8]) {
             assert_eq!(
                 LlcMessage::parse(&data[..LLC_LENGTH]),
                 Ok(message.clone()),
-                "the octets behind the message were looked at"
+                "the octets behind the message were read"
             );
-            let octets = message.emit();
-            assert_eq!(octets[..2], data[..2]);
-            assert_eq!(LlcMessage::parse(&octets), Ok(message));
+            let bytes = message.emit();
+            assert_eq!(bytes[..2], data[..2]);
+            assert_eq!(LlcMessage::parse(&bytes), Ok(message));
         }
         Err(error) => {
             print(&error);
@@ -65,7 +65,7 @@ pub fn llc_v1(data: &[u8]) {
     }
 }
 
-/// Any octets as a CDC message, and a CDC message made of the input.
+/// Any bytes as a CDC message, and a CDC message made of the input.
 pub fn cdc_any(data: &[u8]) {
     match Cdc::parse(data) {
         Ok(cdc) => {
@@ -74,9 +74,9 @@ pub fn cdc_any(data: &[u8]) {
                 print_in_part(&cdc);
             }
             assert_eq!(Cdc::parse(&data[..CDC_LENGTH]), Ok(cdc));
-            let octets = cdc.emit();
-            assert_eq!(octets[..8], data[..8], "sequence or token changed");
-            assert_eq!(Cdc::parse(&octets), Ok(cdc));
+            let bytes = cdc.emit();
+            assert_eq!(bytes[..8], data[..8], "sequence or token changed");
+            assert_eq!(Cdc::parse(&bytes), Ok(cdc));
         }
         Err(error) => {
             print(&error);
@@ -114,7 +114,7 @@ fn cdc(r: &mut Reader<'_>) -> Cdc {
     }
 }
 
-/// Any octets as the options of a TCP header: the option is found exactly where
+/// Any bytes as the options of a TCP header: the option is found exactly where
 /// a walk written differently finds it.
 pub fn tcp_option(data: &[u8]) {
     let mut at = 0;
@@ -134,22 +134,22 @@ pub fn tcp_option(data: &[u8]) {
     assert_eq!(find_in_options(data), expected, "{data:02x?}");
 }
 
-/// Any 32 octets as the CDC message at the head of a DMB, in both orders: a
-/// fault is one of the type octet, and what was parsed is emitted and parses to
+/// Any 32 bytes as the CDC message at the head of a DMB, in both orders: a
+/// fault is one of the type byte, and what was parsed is emitted and parses to
 /// itself; read in the other order the numbers are swapped and nothing else.
 pub fn cdc_ism(data: &[u8]) {
-    let octets: [u8; CDC_ISM_LENGTH] = Reader::new(data).array();
-    let read = |order| CdcIsm::parse(&octets, order);
+    let bytes: [u8; CDC_ISM_LENGTH] = Reader::new(data).array();
+    let read = |order| CdcIsm::parse(&bytes, order);
     match (read(Endianness::Big), read(Endianness::Little)) {
         (Ok(big), Ok(little)) => {
             print(&big);
             if is_one_of_many(data) {
                 print_in_part(&big);
             }
-            assert_eq!(octets[0], CDC_TYPE);
+            assert_eq!(bytes[0], CDC_TYPE);
             for (message, order) in [(big, Endianness::Big), (little, Endianness::Little)] {
                 let emitted = message.emit(order);
-                assert_eq!(emitted[PRODUCER.start..PRODUCER.end - 2], octets[8..14]);
+                assert_eq!(emitted[PRODUCER.start..PRODUCER.end - 2], bytes[8..14]);
                 assert_eq!(CdcIsm::parse(&emitted, order), Ok(message));
             }
             let swapped = |cursor: Cursor| Cursor {
@@ -167,9 +167,9 @@ pub fn cdc_ism(data: &[u8]) {
             print(&error);
             assert_eq!(again, Err(error));
             match error {
-                CdcIsmError::NotWritten => assert_eq!(octets[0], 0),
+                CdcIsmError::NotWritten => assert_eq!(bytes[0], 0),
                 CdcIsmError::NotCdc { kind } => {
-                    assert!(kind == octets[0] && kind != CDC_TYPE && kind != 0);
+                    assert!(kind == bytes[0] && kind != CDC_TYPE && kind != 0);
                 }
                 _ => {}
             }

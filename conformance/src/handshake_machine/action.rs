@@ -9,7 +9,7 @@ use smc_proto::endpoint::TcpEvent;
 pub enum Action {
     /// What a side sent first of all that TCP still carries arrives.
     Arrive(u8),
-    /// So many octets of it arrive.
+    /// So many bytes of it arrive.
     ArrivePart(u8, u16),
     /// The oldest message of a side arrives over its link, or its signal over ISM; or it
     /// proves undeliverable.
@@ -18,21 +18,21 @@ pub enum Action {
     Deadline(u8),
     /// The command that a device of a side kept waiting is carried out, or refused.
     Answer(u8, bool),
-    /// The link fails at both ends, with all that is under way.
+    /// The link fails at both ends, with all that is in flight.
     FailLink,
-    /// A side hears of that, because it had work under way.
-    HearFailure(u8),
-    /// It hears of that although it had none: its port is down.
+    /// The device of a side reports that, because it had work in flight.
+    ReportFailure(u8),
+    /// The device of a side reports that although it had no work: its port is down.
     PortDown(u8),
     /// TCP fails, with all that it carries.
     BreakTcp,
-    /// A side hears of that.
-    HearBreak(u8, TcpEvent),
-    /// TCP tells the peer of a side that this sends no more.
+    /// TCP reports that to a side.
+    ReportBreak(u8, TcpEvent),
+    /// TCP reports to the peer of a side that this sends no more.
     Fin(u8),
     /// An application closes.
     Close(u8),
-    /// It aborts.
+    /// The application of a side aborts.
     Abort(u8),
 }
 
@@ -41,19 +41,21 @@ impl fmt::Display for Action {
         let name = |side: &u8| ["the client", "the server"][usize::from(*side)];
         match self {
             Self::Arrive(side) => write!(f, "what {} sent over TCP arrives", name(side)),
-            Self::ArrivePart(side, octets) => {
-                write!(f, "{octets} octets of what {} sent arrive", name(side))
+            Self::ArrivePart(side, bytes) => {
+                write!(f, "{bytes} octets of what {} sent arrive", name(side))
             }
             Self::Receive(side) => write!(f, "a message of {} reaches its peer", name(side)),
             Self::Deadline(side) => write!(f, "the next deadline of {} passes", name(side)),
             Self::Answer(side, true) => write!(f, "the device of {} is done", name(side)),
             Self::Answer(side, false) => write!(f, "the device of {} refuses", name(side)),
             Self::FailLink => f.write_str("the link fails"),
-            Self::HearFailure(side) => write!(f, "{} hears that the link failed", name(side)),
+            Self::ReportFailure(side) => {
+                write!(f, "{} is notified that the link failed", name(side))
+            }
             Self::PortDown(side) => write!(f, "{} sees its link gone", name(side)),
             Self::BreakTcp => f.write_str("TCP fails"),
-            Self::HearBreak(side, event) => write!(f, "{} is told {event:?}", name(side)),
-            Self::Fin(side) => write!(f, "TCP says that {} sends no more", name(side)),
+            Self::ReportBreak(side, event) => write!(f, "{} is notified of {event:?}", name(side)),
+            Self::Fin(side) => write!(f, "TCP reports that {} sends no more", name(side)),
             Self::Close(side) => write!(f, "the application of {} closes", name(side)),
             Self::Abort(side) => write!(f, "the application of {} aborts", name(side)),
         }

@@ -13,11 +13,11 @@ use super::scenario::DEVICE;
 use super::tcp::{Chunk, Origin};
 use super::world::World;
 
-/// What applications say over TCP. The server's begins like a Decline.
-const WORDS: [&[u8]; 2] = [b"GET /\r\n", b"\xe2\xd4\xc3\xd9\x04\x00\x1c\x10 is not one"];
+/// Data that applications send over TCP. The server's begins like a Decline.
+const DATA: [&[u8]; 2] = [b"GET /\r\n", b"\xe2\xd4\xc3\xd9\x04\x00\x1c\x10 is not one"];
 
 impl World {
-    /// Opens the TCP connection that is looked at, on which both sides may speak SMC.
+    /// Opens the TCP connection under test, on which both sides may speak SMC.
     pub(super) fn open(&mut self, side: usize) {
         let (rnics, ism) = (self.rnics(side), self.ism(side));
         let paths = Paths {
@@ -51,13 +51,13 @@ impl World {
 
     /// Does what an engine wants until it wants nothing more.
     pub(super) fn pump(&mut self, side: usize) {
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         loop {
             let host = &mut self.hosts[side];
             let now = host.now;
-            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut octets) {
+            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut bytes) {
                 if Some(conn) == host.conn {
-                    self.wires[side].send_clc(&octets[..length]);
+                    self.wires[side].send_clc(&bytes[..length]);
                 }
             } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
                 if Some(conn) == host.conn {
@@ -91,20 +91,20 @@ impl World {
         }
     }
 
-    /// TCP carries the connection; the application says at once what it has to say.
+    /// TCP carries the connection; the application sends at once what it has to send.
     fn hand_over(&mut self, side: usize, clc: Clc) {
         let first = self.hosts[side].outcome == Outcome::Undecided;
         self.decide(side, Outcome::Tcp);
         let host = &mut self.hosts[side];
         host.clc = clc;
         if first && !self.wires[side].is_closed() {
-            host.written = WORDS[side].len() as u16;
-            self.wires[side].send_application(WORDS[side]);
+            host.written = DATA[side].len() as u16;
+            self.wires[side].send_application(DATA[side]);
         }
         self.read(side);
     }
 
-    /// RST: nothing that is under way to this side matters to anybody.
+    /// RST: what is in flight to this side has no effect any more.
     pub(super) fn reset(&mut self, side: usize) {
         self.wires[side].reset();
         self.wires[1 - side].cut();
@@ -152,8 +152,8 @@ impl World {
     /// Something arrives over TCP at a side.
     pub(super) fn on_chunk(&mut self, side: usize, chunk: Chunk) {
         match chunk {
-            Chunk::Octets(octets) => {
-                self.hosts[side].unread.extend(octets);
+            Chunk::Bytes(bytes) => {
+                self.hosts[side].unread.extend(bytes);
                 self.read(side);
             }
             Chunk::Fin => self.on_tcp(side, TcpEvent::PeerFin),
@@ -178,12 +178,12 @@ impl World {
             host.clc = Clc::Over;
             self.decide(side, Outcome::Over);
         } else if host.clc == Clc::Refusing {
-            // It has nothing to say any more; nor has this side.
+            // It has nothing to send any more; nor has this side.
             self.hand_over(side, Clc::Over);
         }
     }
 
-    /// Octets of TCP go to the engine while they may be CLC messages, and then to the
+    /// Bytes of TCP go to the engine while they may be CLC messages, and then to the
     /// application.
     fn read(&mut self, side: usize) {
         while !self.hosts[side].unread.is_empty() {
@@ -209,8 +209,8 @@ impl World {
         let Some(conn) = host.conn else {
             return false;
         };
-        let octets: Vec<u8> = host.unread.iter().map(|octet| octet.value).collect();
-        let progress = host.endpoint.handle_clc(host.now, conn, &octets);
+        let bytes: Vec<u8> = host.unread.iter().map(|byte| byte.value).collect();
+        let progress = host.endpoint.handle_clc(host.now, conn, &bytes);
         self.check_progress(side, &progress);
         let host = &mut self.hosts[side];
         match progress {
@@ -229,23 +229,23 @@ impl World {
         true
     }
 
-    /// Octets that are no CLC messages: the application's, if it has TCP.
+    /// Bytes that are no CLC messages: the application's, if it has TCP.
     fn give(&mut self, side: usize) {
-        let octets = std::mem::take(&mut self.hosts[side].unread);
+        let bytes = std::mem::take(&mut self.hosts[side].unread);
         if self.hosts[side].outcome != Outcome::Tcp || self.hosts[side].application_is_done {
-            // Nobody reads them.
+            // They are not read.
             return;
         }
-        for octet in octets {
-            self.check_given(side, octet.origin);
+        for byte in bytes {
+            self.check_given(side, byte.origin);
         }
     }
 
     /// Answers a Proposal with Decline, for want of room: whether it was whole.
     fn refuse(&mut self, side: usize) -> bool {
         let unread = &mut self.hosts[side].unread;
-        let octets: Vec<u8> = unread.iter().map(|octet| octet.value).collect();
-        let Ok((message, length)) = ClcMessage::parse(&octets) else {
+        let bytes: Vec<u8> = unread.iter().map(|byte| byte.value).collect();
+        let Ok((message, length)) = ClcMessage::parse(&bytes) else {
             // All of it is a CLC message, as far as it has come.
             return false;
         };
@@ -265,9 +265,9 @@ impl World {
             diagnosis: DiagnosisCode::MEMORY,
             os: PeerOs::UNKNOWN,
         });
-        let mut octets = [0; MAX_LENGTH];
-        let length = decline.emit(&mut octets).expect("the longest fits");
-        self.wires[side].send_clc(&octets[..length]);
+        let mut bytes = [0; MAX_LENGTH];
+        let length = decline.emit(&mut bytes).expect("the longest fits");
+        self.wires[side].send_clc(&bytes[..length]);
     }
 
     /// An application ends its connection: in order, or not.
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Whether an octet that an application gets is the one that is due.
+    /// Whether a byte that an application gets is the one that is due.
     fn check_given(&mut self, side: usize, origin: Origin) {
         let host = &mut self.hosts[side];
         let due = Origin::Application { at: host.got };

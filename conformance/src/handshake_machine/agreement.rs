@@ -1,4 +1,4 @@
-//! What must never be: two answers, and octets in the wrong hands.
+//! What must never be: two answers, and bytes in the wrong hands.
 
 use smc_proto::endpoint::{ClcError, ClcProgress};
 
@@ -7,7 +7,7 @@ use super::tcp::Origin;
 use super::world::World;
 
 impl World {
-    /// An application is told an outcome. It is told SMC or TCP once, and an end once.
+    /// An application is notified of an outcome: of SMC or TCP once, and of an end once.
     pub(super) fn decide(&mut self, side: usize, outcome: Outcome) {
         let before = std::mem::replace(&mut self.hosts[side].outcome, outcome);
         let follows = match before {
@@ -18,35 +18,37 @@ impl World {
             Outcome::Over => outcome == Outcome::Over,
         };
         if !follows {
-            self.find(format!("side {side} was told {before:?}, then {outcome:?}"));
+            self.find(format!(
+                "side {side} was given {before:?}, then {outcome:?}"
+            ));
         }
     }
 
     pub(super) fn check_fell_back(&mut self, side: usize) {
         let outcome = self.hosts[side].outcome;
         if !matches!(outcome, Outcome::Tcp | Outcome::Over) {
-            self.find(format!("side {side} fell back, but was told {outcome:?}"));
+            self.find(format!("side {side} fell back, but was given {outcome:?}"));
         }
     }
 
     /// Whether the engine took what is its own: whole CLC messages, and nothing else.
     pub(super) fn check_progress(&mut self, side: usize, progress: &Result<ClcProgress, ClcError>) {
         let host = &self.hosts[side];
-        let first = host.unread.front().map(|octet| octet.origin);
+        let first = host.unread.front().map(|byte| byte.origin);
         let is_message = |length: usize| {
-            let octets = host.unread.iter().take(length).map(|octet| octet.origin);
+            let bytes = host.unread.iter().take(length).map(|byte| byte.origin);
             let of = length as u16;
-            (0..of).map(|at| Origin::Clc { at, of }).eq(octets)
+            (0..of).map(|at| Origin::Clc { at, of }).eq(bytes)
         };
         let wrong = match (progress, first) {
             (Ok(ClcProgress::Consumed { len, .. }), _) => !is_message(*len),
             // What it waits for is the rest of a message of the peer's, or what an
-            // application says that begins like one.
+            // application sends that begins like one.
             (Ok(ClcProgress::NeedMore { total }), Some(Origin::Clc { at, of })) => {
                 at != 0 || *total > usize::from(of)
             }
             (Ok(ClcProgress::NeedMore { .. }), _) => host.clc != Clc::Watching,
-            // Octets behind the last CLC message of a connection that SMC carries.
+            // Bytes behind the last CLC message of a connection that SMC carries.
             (Ok(ClcProgress::NotClc), Some(Origin::Clc { .. })) => host.outcome == Outcome::Tcp,
             (Ok(ClcProgress::NotClc), _) => false,
             (Err(_), _) => true,
@@ -58,7 +60,7 @@ impl World {
         }
     }
 
-    /// Whether both sides have the same answer, and all that was said has arrived.
+    /// Whether both sides have the same answer, and all that was sent has arrived.
     pub(super) fn agree(&self) -> bool {
         let [a, b] = &self.hosts;
         let has_all = |reader: &Host, writer: &Host| {

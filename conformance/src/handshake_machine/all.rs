@@ -5,7 +5,7 @@ use std::fmt;
 
 use smc_proto::version::SmcVersion;
 
-use super::{Action, Bounds, Condition, Held, Manner, Outcome, Scenario, explore};
+use super::{Action, Bounds, Condition, Held, Outcome, Scenario, Transport, explore};
 use crate::explore::{Fault, Found, Machine, Progress};
 
 /// What was found in all scenarios.
@@ -20,39 +20,40 @@ pub struct Summary {
 }
 
 /// Explores what may happen to hosts of which everything works, first and subsequent
-/// contact, in these manners.
+/// contact, in these transports.
 ///
 /// # Errors
 /// The first thing that must not be, with its scenario and the shortest way there.
 pub fn explore_working(
-    manners: &[Manner],
+    transports: &[Transport],
     bounds: Bounds,
-    mut look: impl FnMut(&Scenario, Progress),
+    mut progress: impl FnMut(&Scenario, Progress),
 ) -> Result<Summary, (Scenario, Fault<Action>)> {
     let mut summary = Summary::default();
-    for base in Scenario::bases().filter(|base| manners.contains(&base.manner)) {
-        summary.explore(&base, bounds, &mut look)?;
+    for base in Scenario::bases().filter(|base| transports.contains(&base.transport)) {
+        summary.explore(&base, bounds, &mut progress)?;
     }
     Ok(summary)
 }
 
-/// Explores every scenario: what works, and each thing that does not; `look` hears which one it is at, and how far, now and then.
+/// Explores every scenario: what works, and each thing that does not; `progress` gets the
+/// scenario and the number of its states, now and then.
 ///
 /// # Errors
 /// The first thing that must not be, with its scenario and the shortest way there.
 pub fn explore_all(
     bounds: Bounds,
-    mut look: impl FnMut(&Scenario, Progress),
+    mut progress: impl FnMut(&Scenario, Progress),
 ) -> Result<Summary, (Scenario, Fault<Action>)> {
     let mut summary = Summary::default();
     for base in Scenario::bases() {
-        summary.explore(&base, bounds, &mut look)?;
+        summary.explore(&base, bounds, &mut progress)?;
         for condition in base.conditions() {
             let scenario = Scenario {
                 condition: Some(condition),
                 ..base
             };
-            summary.explore(&scenario, bounds, &mut look)?;
+            summary.explore(&scenario, bounds, &mut progress)?;
         }
         for side in [0, 1] {
             // Until a side gives its devices no more commands than that.
@@ -61,7 +62,7 @@ pub fn explore_all(
                     held: Some(Held { side, nth }),
                     ..base
                 };
-                if !summary.explore(&scenario, bounds, &mut look)? {
+                if !summary.explore(&scenario, bounds, &mut progress)? {
                     break;
                 }
             }
@@ -76,7 +77,7 @@ impl Summary {
         &mut self,
         scenario: &Scenario,
         bounds: Bounds,
-        look: &mut impl FnMut(&Scenario, Progress),
+        progress: &mut impl FnMut(&Scenario, Progress),
     ) -> Result<bool, (Scenario, Fault<Action>)> {
         let mut has_held = false;
         let ends = &mut self.ends;
@@ -87,7 +88,7 @@ impl Summary {
                 *ends.entry(outcome).or_default() += 1;
             }
         };
-        let found = explore(scenario, bounds, see, |progress| look(scenario, progress));
+        let found = explore(scenario, bounds, see, |states| progress(scenario, states));
         let found = found.map_err(|fault| (*scenario, fault))?;
         self.scenarios += 1;
         self.found.states += found.states;
@@ -99,10 +100,10 @@ impl Summary {
 }
 
 impl Scenario {
-    /// Everything works, in every manner; and no option in the SYNs.
+    /// Everything works, in every transport; and no option in the SYNs.
     fn bases() -> impl Iterator<Item = Self> {
-        Manner::ALL.into_iter().flat_map(|manner| {
-            let first = Self::new(manner);
+        Transport::ALL.into_iter().flat_map(|transport| {
+            let first = Self::new(transport);
             let plain = Self {
                 option: false,
                 ..first
@@ -115,7 +116,7 @@ impl Scenario {
                 elements: 2,
                 ..next
             };
-            let is_smcr = matches!(manner, Manner::SmcR(_));
+            let is_smcr = matches!(transport, Transport::SmcR(_));
             let all = [
                 Some(first),
                 Some(plain),
@@ -128,10 +129,10 @@ impl Scenario {
 
     /// What may not work.
     fn conditions(&self) -> Vec<Condition> {
-        let is_smcr = matches!(self.manner, Manner::SmcR(_));
+        let is_smcr = matches!(self.transport, Transport::SmcR(_));
         let is_v2 = matches!(
-            self.manner,
-            Manner::SmcR(SmcVersion::V2) | Manner::SmcD(SmcVersion::V2)
+            self.transport,
+            Transport::SmcR(SmcVersion::V2) | Transport::SmcD(SmcVersion::V2)
         );
         let mut all = Vec::new();
         for side in [0, 1] {
@@ -151,7 +152,7 @@ impl Scenario {
         }
         match self.option {
             true => all,
-            // Nobody looks at anything else.
+            // Other conditions have no effect.
             false => vec![Condition::NoConnection(0), Condition::NoConnection(1)],
         }
     }

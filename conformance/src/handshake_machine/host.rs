@@ -12,9 +12,9 @@ use smc_proto::time::{Duration, Instant};
 use super::ism::Ism;
 use super::rdma::Rdma;
 use super::scenario::Scenario;
-use super::tcp::Octet;
+use super::tcp::Byte;
 
-/// To whom octets that arrive over TCP belong.
+/// The owner of bytes that arrive over TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Clc {
     /// To the engine.
@@ -24,11 +24,11 @@ pub(super) enum Clc {
     Refusing,
     /// To the engine if they are a Decline, else to the application.
     Watching,
-    /// To the application, or to nobody if TCP does not carry it.
+    /// To the application, or to none if TCP does not carry it.
     Over,
 }
 
-/// What an application was told.
+/// The outcome that an application was given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Outcome {
     /// Nothing.
@@ -37,7 +37,7 @@ pub enum Outcome {
     Smc,
     /// TCP carries it.
     Tcp,
-    /// It is over.
+    /// The connection is over.
     Over,
 }
 
@@ -49,18 +49,18 @@ pub(super) struct Host {
     pub(super) now: Instant,
     /// Its next deadline.
     pub(super) deadline: Option<Instant>,
-    /// The connection that is looked at.
+    /// The connection under test.
     pub(super) conn: Option<ConnId>,
     pub(super) clc: Clc,
     pub(super) outcome: Outcome,
-    /// Arrived over TCP, and nobody has it yet.
-    pub(super) unread: VecDeque<Octet>,
-    /// Octets that the application wrote to TCP, and got from it.
+    /// Arrived over TCP, and was not taken yet.
+    pub(super) unread: VecDeque<Byte>,
+    /// Bytes that the application wrote to TCP, and got from it.
     pub(super) written: u16,
     pub(super) got: u16,
     pub(super) application_is_done: bool,
-    /// TCP broke, and it has not heard of that.
-    pub(super) break_unheard: bool,
+    /// TCP broke, and the side was not notified of that.
+    pub(super) break_unreported: bool,
     pub(super) rdma: Rdma,
     pub(super) ism: Ism,
     /// Commands to come before the one that waits.
@@ -81,7 +81,7 @@ impl Host {
             written: 0,
             got: 0,
             application_is_done: false,
-            break_unheard: false,
+            break_unreported: false,
             rdma: Rdma::default(),
             ism: Ism::default(),
             commands_to_go: None,
@@ -101,7 +101,7 @@ impl Host {
         }
     }
 
-    /// Whether something of this side is under way to the peer's device.
+    /// Whether something of this side is in flight to the peer's device.
     pub(super) fn has_posted(&self) -> bool {
         self.rdma.has_posted() || self.ism.has_posted()
     }
@@ -111,9 +111,9 @@ impl Host {
         self.rdma.holds_command() || self.ism.holds_command()
     }
 
-    /// Whether there is a failure that it is bound to hear of.
+    /// Whether there is a failure that is bound to be reported to it.
     pub(super) fn met_failure(&self) -> bool {
-        self.rdma.has_unheard(true) || self.ism.has_unheard()
+        self.rdma.has_unreported(true) || self.ism.has_unreported()
     }
 
     /// Whether there is anything that can fail.
@@ -163,7 +163,7 @@ impl Host {
         self.endpoint.fingerprint(self.now, hasher);
         (self.conn.is_some(), self.clc, self.outcome, &self.unread).hash(hasher);
         (self.written, self.got, self.application_is_done).hash(hasher);
-        (self.break_unheard, self.commands_to_go).hash(hasher);
+        (self.break_unreported, self.commands_to_go).hash(hasher);
         self.rdma.hash(hasher);
         self.ism.hash(hasher);
     }

@@ -33,8 +33,8 @@ pub(super) struct Ism {
     signals: VecDeque<Signal>,
     held: Option<IsmCommand>,
     made: u64,
-    /// The devices do not reach each other any more, and the engine has not heard of it.
-    unheard: bool,
+    /// The devices do not reach each other any more, and that was not reported to the engine.
+    unreported: bool,
     apart: bool,
 }
 
@@ -51,14 +51,14 @@ impl Ism {
         !self.apart && !self.dmbs.is_empty()
     }
 
-    pub(super) fn has_unheard(&self) -> bool {
-        self.unheard
+    pub(super) fn has_unreported(&self) -> bool {
+        self.unreported
     }
 
     /// The devices do not reach each other any more.
     pub(super) fn fail(&mut self) {
         self.signals.clear();
-        (self.unheard, self.apart) = (true, true);
+        (self.unreported, self.apart) = (true, true);
     }
 
     pub(super) fn hash<H: Hasher>(&self, hasher: &mut H) {
@@ -66,7 +66,7 @@ impl Ism {
             (buffer.index(), token).hash(hasher);
         }
         (self.bound.len(), &self.signals).hash(hasher);
-        (self.unheard, self.apart).hash(hasher);
+        (self.unreported, self.apart).hash(hasher);
         self.held.map(|held| format!("{held:?}")).hash(hasher);
     }
 }
@@ -103,7 +103,7 @@ impl World {
             | IsmCommand::AttachDmb { buffer, .. }
                 if !done =>
             {
-                self.tell_ism(side, IsmCompletion::Refused { buffer });
+                self.complete_ism(side, IsmCompletion::Refused { buffer });
             }
             _ => self.carry_out_ism(side, command),
         }
@@ -163,7 +163,7 @@ impl World {
                 return;
             }
         };
-        self.tell_ism(side, completion);
+        self.complete_ism(side, completion);
     }
 
     /// The oldest signal of a side arrives.
@@ -185,22 +185,22 @@ impl World {
                 IsmCompletion::Signalled { buffer, cdc }
             }
         };
-        self.tell_ism(1 - side, completion);
+        self.complete_ism(1 - side, completion);
     }
 
-    /// A side hears that its device does not reach the peer's any more.
-    pub(super) fn hear_apart(&mut self, side: usize) {
-        self.hosts[side].ism.unheard = false;
+    /// The device of a side reports that it does not reach the peer's any more.
+    pub(super) fn report_apart(&mut self, side: usize) {
+        self.hosts[side].ism.unreported = false;
         let peer = self.gid(1 - side);
         let device = DEVICE;
-        self.tell_ism(side, IsmCompletion::PeerVanished { device, peer });
+        self.complete_ism(side, IsmCompletion::PeerVanished { device, peer });
     }
 
     fn gid(&self, side: usize) -> IsmGid {
         self.scenario.gid(side as u8)
     }
 
-    fn tell_ism(&mut self, side: usize, completion: IsmCompletion) {
+    fn complete_ism(&mut self, side: usize, completion: IsmCompletion) {
         let host = &mut self.hosts[side];
         host.endpoint.handle_ism(host.now, completion);
     }

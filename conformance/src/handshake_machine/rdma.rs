@@ -1,4 +1,4 @@
-//! The RNIC of a side: queue pairs and what they carry. Memory is none: nobody writes data.
+//! The RNIC of a side: queue pairs and what they carry. There is no memory: no data is written.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -28,10 +28,10 @@ struct QueuePair {
     posted: VecDeque<Posted>,
     /// Nothing passes any more.
     broken: bool,
-    /// It was broken under work, or is used since.
+    /// The queue pair was broken under work, or is used since.
     noticed: bool,
-    /// The engine knows.
-    heard: bool,
+    /// The engine was notified.
+    reported: bool,
 }
 
 /// An RNIC.
@@ -48,7 +48,7 @@ impl Rdma {
         self.queue_pairs.iter_mut().find(|qp| qp.link == link)
     }
 
-    /// Whether a message is under way.
+    /// Whether a message is in flight.
     pub(super) fn has_posted(&self) -> bool {
         self.queue_pairs.iter().any(|qp| qp.has_work())
     }
@@ -64,12 +64,12 @@ impl Rdma {
             .any(|qp| !qp.broken && qp.peer.is_some())
     }
 
-    /// Whether there is a failure of which the engine has not heard: one that its work met,
+    /// Whether there is a failure that was not reported to the engine: one that its work met,
     /// or any.
-    pub(super) fn has_unheard(&self, met: bool) -> bool {
+    pub(super) fn has_unreported(&self, met: bool) -> bool {
         self.queue_pairs
             .iter()
-            .any(|qp| qp.broken && !qp.heard && qp.noticed == met)
+            .any(|qp| qp.broken && !qp.reported && qp.noticed == met)
     }
 
     /// All its queue pairs break.
@@ -80,11 +80,11 @@ impl Rdma {
     }
 
     pub(super) fn hash<H: Hasher>(&self, hasher: &mut H) {
-        // A number is only looked at to find the other end.
+        // A number is only used to find the other end.
         let made = self.made;
         for qp in &self.queue_pairs {
             (qp.link.index(), made - (qp.qpn.value() >> 4)).hash(hasher);
-            (qp.peer.is_some(), qp.broken, qp.noticed, qp.heard).hash(hasher);
+            (qp.peer.is_some(), qp.broken, qp.noticed, qp.reported).hash(hasher);
             qp.posted.len().hash(hasher);
             for posted in &qp.posted {
                 posted.payload.hash(hasher);
@@ -160,7 +160,7 @@ impl Host {
                     posted: VecDeque::new(),
                     broken: false,
                     noticed: false,
-                    heard: false,
+                    reported: false,
                 });
                 RdmaCompletion::QpCreated { link, qpn }
             }
@@ -174,7 +174,7 @@ impl Host {
             RdmaCommand::QpToError { link } => {
                 if let Some(qp) = self.rdma.queue_pair(link) {
                     qp.fail();
-                    qp.heard = true;
+                    qp.reported = true;
                 }
                 RdmaCompletion::QpDrained { link }
             }
@@ -218,13 +218,13 @@ impl Host {
         }
     }
 
-    /// The engine hears of a failure: one that its work met, or any.
-    pub(super) fn hear_failure(&mut self, met: bool) {
+    /// Reports a failure to the engine: one that its work met, or any.
+    pub(super) fn report_failure(&mut self, met: bool) {
         let mut all = self.rdma.queue_pairs.iter_mut();
-        let Some(qp) = all.find(|qp| qp.broken && !qp.heard && qp.noticed == met) else {
+        let Some(qp) = all.find(|qp| qp.broken && !qp.reported && qp.noticed == met) else {
             return;
         };
-        qp.heard = true;
+        qp.reported = true;
         let completion = RdmaCompletion::LinkFailed {
             link: qp.link,
             cause: match met {
@@ -238,7 +238,7 @@ impl Host {
 }
 
 impl World {
-    /// The oldest message of a side arrives, and completes; or nobody takes it, and its
+    /// The oldest message of a side arrives, and completes; or it is not received, and its
     /// queue pair breaks.
     pub(super) fn receive_rdma(&mut self, side: usize) {
         let [a, b] = &mut self.hosts;

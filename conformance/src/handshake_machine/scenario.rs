@@ -16,14 +16,14 @@ pub(super) const DEVICE: DeviceId = DeviceId(0);
 
 /// What is to carry the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Manner {
+pub enum Transport {
     /// SMC-R.
     SmcR(SmcVersion),
     /// SMC-D, with DMBs that are moved to.
     SmcD(SmcVersion),
 }
 
-impl Manner {
+impl Transport {
     /// All there are.
     pub const ALL: [Self; 4] = [
         Self::SmcR(SmcVersion::V1),
@@ -71,7 +71,7 @@ pub struct Held {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Scenario {
     /// What is to carry the connection.
-    pub manner: Manner,
+    pub transport: Transport,
     /// Whether another connection of the two hosts is established already.
     pub subsequent: bool,
     /// Elements of each RMB: with more than one both connections share it.
@@ -87,9 +87,9 @@ pub struct Scenario {
 impl Scenario {
     /// Two hosts that can speak SMC.
     #[must_use]
-    pub const fn new(manner: Manner) -> Self {
+    pub const fn new(transport: Transport) -> Self {
         Self {
-            manner,
+            transport,
             subsequent: false,
             elements: 1,
             option: true,
@@ -103,17 +103,17 @@ impl Scenario {
     }
 
     pub(super) fn config(&self, side: u8) -> Config {
-        let other = match self.manner {
-            Manner::SmcR(SmcVersion::V1) => Offers::SMCR_V2,
-            Manner::SmcR(SmcVersion::V2) => Offers::SMCR_V1,
-            Manner::SmcD(SmcVersion::V1) => Offers::SMCD_V2,
-            Manner::SmcD(SmcVersion::V2) => Offers::SMCD_V1,
+        let other = match self.transport {
+            Transport::SmcR(SmcVersion::V1) => Offers::SMCR_V2,
+            Transport::SmcR(SmcVersion::V2) => Offers::SMCR_V1,
+            Transport::SmcD(SmcVersion::V1) => Offers::SMCD_V2,
+            Transport::SmcD(SmcVersion::V2) => Offers::SMCD_V1,
         };
-        let offers = match self.manner {
-            Manner::SmcR(SmcVersion::V1) => Offers::SMCR_V1,
-            Manner::SmcR(SmcVersion::V2) => Offers::SMCR_V2,
-            Manner::SmcD(SmcVersion::V1) => Offers::SMCD_V1,
-            Manner::SmcD(SmcVersion::V2) => Offers::SMCD_V2,
+        let offers = match self.transport {
+            Transport::SmcR(SmcVersion::V1) => Offers::SMCR_V1,
+            Transport::SmcR(SmcVersion::V2) => Offers::SMCR_V2,
+            Transport::SmcD(SmcVersion::V1) => Offers::SMCD_V1,
+            Transport::SmcD(SmcVersion::V2) => Offers::SMCD_V2,
         };
         let mut config = Config::new(PeerId::new(side.into(), mac(side)));
         config.offers = match side == 1 && self.is(Condition::OtherVersion) {
@@ -159,7 +159,7 @@ impl Scenario {
     }
 
     pub(super) fn rnics(&self, side: u8) -> Vec<LocalPath> {
-        let Manner::SmcR(version) = self.manner else {
+        let Transport::SmcR(version) = self.transport else {
             return Vec::new();
         };
         let path = LocalPath {
@@ -184,7 +184,7 @@ impl Scenario {
     }
 
     pub(super) fn ism(&self, side: u8) -> Vec<IsmPath> {
-        let Manner::SmcD(version) = self.manner else {
+        let Transport::SmcD(version) = self.transport else {
             return Vec::new();
         };
         let v1 = version == SmcVersion::V1;
@@ -203,8 +203,8 @@ impl Scenario {
 
     /// The ISM device of a side.
     pub(super) fn gid(&self, side: u8) -> IsmGid {
-        let (gid_ext, chid) = match self.manner {
-            Manner::SmcD(SmcVersion::V2) => (9, Chid::LOOPBACK),
+        let (gid_ext, chid) = match self.transport {
+            Transport::SmcD(SmcVersion::V2) => (9, Chid::LOOPBACK),
             _ => (0, Chid(0x07c1)),
         };
         IsmGid {
@@ -221,9 +221,9 @@ const fn mac(side: u8) -> Mac {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.manner {
-            Manner::SmcR(version) => write!(f, "SMC-R {version:?}")?,
-            Manner::SmcD(version) => write!(f, "SMC-D {version:?}")?,
+        match self.transport {
+            Transport::SmcR(version) => write!(f, "SMC-R {version:?}")?,
+            Transport::SmcD(version) => write!(f, "SMC-D {version:?}")?,
         }
         f.write_str(match self.subsequent {
             true => ", subsequent contact",

@@ -1,20 +1,20 @@
-//! One direction of a TCP connection, in which each octet knows who wrote it.
+//! One direction of a TCP connection, in which each byte carries its writer.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-/// Who wrote an octet.
+/// Writer of a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Origin {
-    /// An engine: place in its message, and octets of that.
+    /// An engine: place in its message, and bytes of that.
     Clc { at: u16, of: u16 },
     /// An application: place in all that it wrote.
     Application { at: u16 },
 }
 
-/// An octet and who wrote it.
+/// A byte and its writer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Octet {
+pub(super) struct Byte {
     pub(super) value: u8,
     pub(super) origin: Origin,
 }
@@ -22,23 +22,23 @@ pub(super) struct Octet {
 /// What TCP carries in one go.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Chunk {
-    Octets(Vec<Octet>),
+    Bytes(Vec<Byte>),
     Fin,
     Reset,
 }
 
-/// Octets on their way to one side.
+/// Bytes on their way to one side.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wire {
     chunks: VecDeque<Chunk>,
-    /// No further octet gets through.
+    /// No further byte gets through.
     closed: bool,
     /// Nothing at all does, not even a reset.
     cut: bool,
 }
 
 impl Wire {
-    /// Nothing more gets through, not even what is under way.
+    /// Nothing more gets through, not even what is in flight.
     pub(super) fn cut(&mut self) {
         self.chunks.clear();
         (self.closed, self.cut) = (true, true);
@@ -52,27 +52,27 @@ impl Wire {
         self.closed
     }
 
-    pub(super) fn send_clc(&mut self, octets: &[u8]) {
-        let of = octets.len() as u16;
-        self.send(octets, |at| Origin::Clc { at, of });
+    pub(super) fn send_clc(&mut self, bytes: &[u8]) {
+        let of = bytes.len() as u16;
+        self.send(bytes, |at| Origin::Clc { at, of });
     }
 
-    pub(super) fn send_application(&mut self, octets: &[u8]) {
-        self.send(octets, |at| Origin::Application { at });
+    pub(super) fn send_application(&mut self, bytes: &[u8]) {
+        self.send(bytes, |at| Origin::Application { at });
     }
 
-    fn send(&mut self, octets: &[u8], origin: impl Fn(u16) -> Origin) {
-        let octet = |(at, value): (u16, &u8)| Octet {
+    fn send(&mut self, bytes: &[u8], origin: impl Fn(u16) -> Origin) {
+        let byte = |(at, value): (u16, &u8)| Byte {
             value: *value,
             origin: origin(at),
         };
         if !self.closed {
-            let octets = (0..).zip(octets).map(octet).collect();
-            self.chunks.push_back(Chunk::Octets(octets));
+            let bytes = (0..).zip(bytes).map(byte).collect();
+            self.chunks.push_back(Chunk::Bytes(bytes));
         }
     }
 
-    /// The sender has nothing more to say.
+    /// The sender has nothing more to send.
     pub(super) fn finish(&mut self) {
         if !self.closed {
             self.chunks.push_back(Chunk::Fin);
@@ -93,20 +93,20 @@ impl Wire {
         self.chunks.pop_front()
     }
 
-    /// Only so many octets of that, which must be fewer than all.
-    pub(super) fn take_part(&mut self, octets: u16) -> Option<Chunk> {
-        let Some(Chunk::Octets(first)) = self.chunks.front_mut() else {
+    /// Only so many bytes of that, which must be fewer than all.
+    pub(super) fn take_part(&mut self, bytes: u16) -> Option<Chunk> {
+        let Some(Chunk::Bytes(first)) = self.chunks.front_mut() else {
             return None;
         };
-        let rest = first.split_off(octets.into());
-        Some(Chunk::Octets(std::mem::replace(first, rest)))
+        let rest = first.split_off(bytes.into());
+        Some(Chunk::Bytes(std::mem::replace(first, rest)))
     }
 
-    /// Where what arrives next may be cut: behind its first octet, behind the header of a
-    /// CLC message, before its last octet.
+    /// Where what arrives next may be cut: behind its first byte, behind the header of a
+    /// CLC message, before its last byte.
     pub(super) fn cuts(&self) -> impl Iterator<Item = u16> {
         let length = match self.chunks.front() {
-            Some(Chunk::Octets(octets)) => octets.len() as u16,
+            Some(Chunk::Bytes(bytes)) => bytes.len() as u16,
             _ => 0,
         };
         let cuts = [Some(1), Some(8), length.checked_sub(1)].into_iter();

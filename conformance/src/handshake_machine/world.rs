@@ -27,7 +27,7 @@ pub struct World {
 }
 
 impl World {
-    /// Two hosts with a TCP connection, of which neither has said anything.
+    /// Two hosts with a TCP connection, of which neither has sent anything.
     ///
     /// # Panics
     /// If the connection before that does not come about.
@@ -77,7 +77,7 @@ impl World {
         actions.into_iter().min_by_key(wait)
     }
 
-    /// What each application was told.
+    /// Returns the outcome of each application.
     #[must_use]
     pub fn outcomes(&self) -> [Outcome; 2] {
         self.hosts.each_ref().map(|host| host.outcome)
@@ -107,7 +107,7 @@ impl World {
             || self.hosts.iter().any(|host| {
                 host.has_posted()
                     || host.holds_command()
-                    || host.break_unheard
+                    || host.break_unreported
                     || host.met_failure()
             })
     }
@@ -130,14 +130,14 @@ impl World {
             into.push(Action::Answer(name, false));
         }
         if host.met_failure() {
-            into.push(Action::HearFailure(name));
+            into.push(Action::ReportFailure(name));
         }
-        if host.rdma.has_unheard(false) {
+        if host.rdma.has_unreported(false) {
             into.push(Action::PortDown(name));
         }
-        if host.break_unheard {
-            into.push(Action::HearBreak(name, TcpEvent::PeerReset));
-            into.push(Action::HearBreak(name, TcpEvent::Failed));
+        if host.break_unreported {
+            into.push(Action::ReportBreak(name, TcpEvent::PeerReset));
+            into.push(Action::ReportBreak(name, TcpEvent::Failed));
         }
         if self.left.endings > 0 && !host.application_is_done && host.outcome != Outcome::Over {
             into.push(Action::Close(name));
@@ -194,9 +194,9 @@ impl Machine for World {
                 let chunk = self.wires[usize::from(side)].take();
                 self.on_chunk(usize::from(1 - side), chunk.ok_or("nothing arrives")?);
             }
-            Action::ArrivePart(side, octets) => {
+            Action::ArrivePart(side, bytes) => {
                 self.left.cuts -= 1;
-                let chunk = self.wires[usize::from(side)].take_part(octets);
+                let chunk = self.wires[usize::from(side)].take_part(bytes);
                 self.on_chunk(usize::from(1 - side), chunk.ok_or("nothing arrives")?);
             }
             Action::Receive(side) => {
@@ -222,20 +222,20 @@ impl Machine for World {
                     }
                 }
             }
-            Action::HearFailure(side) if self.hosts[usize::from(side)].ism.has_unheard() => {
-                self.hear_apart(side.into());
+            Action::ReportFailure(side) if self.hosts[usize::from(side)].ism.has_unreported() => {
+                self.report_apart(side.into());
             }
-            Action::HearFailure(side) => self.hosts[usize::from(side)].hear_failure(true),
-            Action::PortDown(side) => self.hosts[usize::from(side)].hear_failure(false),
+            Action::ReportFailure(side) => self.hosts[usize::from(side)].report_failure(true),
+            Action::PortDown(side) => self.hosts[usize::from(side)].report_failure(false),
             Action::BreakTcp => {
                 self.left.breaks -= 1;
                 for (host, wire) in self.hosts.iter_mut().zip(&mut self.wires) {
                     wire.cut();
-                    host.break_unheard = host.outcome != Outcome::Over;
+                    host.break_unreported = host.outcome != Outcome::Over;
                 }
             }
-            Action::HearBreak(side, event) => {
-                self.hosts[usize::from(side)].break_unheard = false;
+            Action::ReportBreak(side, event) => {
+                self.hosts[usize::from(side)].break_unreported = false;
                 self.on_tcp(side.into(), event);
             }
             Action::Fin(side) => {
@@ -271,8 +271,8 @@ impl Machine for World {
             Action::Arrive(_)
             | Action::Receive(_)
             | Action::Answer(_, true)
-            | Action::HearFailure(_)
-            | Action::HearBreak(..) => true,
+            | Action::ReportFailure(_)
+            | Action::ReportBreak(..) => true,
             Action::Deadline(_) => !self.moves(),
             Action::ArrivePart(..)
             | Action::Answer(_, false)

@@ -1,13 +1,13 @@
 //! Where the fields of each message stand: tables of offsets, and nothing else.
 //!
-//! Written from the formats alone, without a look at `smc_proto::wire`, so that a mistake
-//! in one of them is seen by the other. The second decoder reads by these tables, and
+//! The tables are written from the formats alone, without use of `smc_proto::wire`, so that a
+//! mistake in one of them is seen by the other. The second decoder reads by these tables, and
 //! scripts name fields by them.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A field: its first bit, counted from the most significant one of octet 0, and how
+/// A field: its first bit, counted from the most significant one of byte 0, and how
 /// many it has.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -23,16 +23,16 @@ pub struct Field {
 /// Fields that are there several times.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// Octets in front of the first entry.
+    /// Bytes in front of the first entry.
     at: usize,
-    /// Octets of an entry.
+    /// Bytes of an entry.
     each: usize,
     /// Entries whose fields can be named.
     most: usize,
     entry: &'static [Field],
 }
 
-/// Fields and lists, and where the octet is that they are counted from.
+/// Fields and lists, and where the byte is that they are counted from.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     base: usize,
@@ -40,7 +40,7 @@ pub struct Table {
     lists: &'static [List],
 }
 
-const fn octets(stem: &'static str, at: usize, length: usize) -> Field {
+const fn bytes(stem: &'static str, at: usize, length: usize) -> Field {
     Field {
         stem,
         entry: 0,
@@ -49,7 +49,7 @@ const fn octets(stem: &'static str, at: usize, length: usize) -> Field {
     }
 }
 
-/// `bits` bits of an octet, `low` bits above its least significant one.
+/// `bits` bits of a byte, `low` bits above its least significant one.
 const fn bits(stem: &'static str, at: usize, low: usize, bits: usize) -> Field {
     Field {
         stem,
@@ -78,102 +78,102 @@ const fn fields(fields: &'static [Field]) -> Table {
 
 /// Of every CLC message.
 pub const CLC_HEADER: Table = fields(&[
-    octets("eyecatcher", 0, 4),
-    octets("type", 4, 1),
-    octets("length", 5, 2),
+    bytes("eyecatcher", 0, 4),
+    bytes("type", 4, 1),
+    bytes("length", 5, 2),
     bits("version", 7, 4, 4),
 ]);
 /// Of every CLC message of SMC-R.
-pub const PEER_ID: Table = fields(&[octets("peer_id", 8, 8)]);
+pub const PEER_ID: Table = fields(&[bytes("peer_id", 8, 8)]);
 /// Of Accept and Confirm.
 pub const CONTACT: Table = fields(&[bits("first_contact", 7, 3, 1), bits("path", 7, 0, 2)]);
 
-/// What a Proposal offers, and the octets in front of its subnets.
+/// What a Proposal offers, and the bytes in front of its subnets.
 pub const PROPOSED: Table = fields(&[
     bits("path", 7, 0, 2),
     bits("path2", 7, 2, 2),
-    octets("skip", 38, 2),
+    bytes("skip", 38, 2),
 ]);
 /// Of every Proposal.
-pub const PROPOSAL: Table = fields(&[octets("gid", 16, 16), octets("mac", 32, 6)]);
-/// Behind the area that `skip` tells the length of.
+pub const PROPOSAL: Table = fields(&[bytes("gid", 16, 16), bytes("mac", 32, 6)]);
+/// Fields behind the area whose length is `skip`.
 pub const SUBNETS: Table = fields(&[
-    octets("subnet", 0, 4),
-    octets("prefix_length", 4, 1),
-    octets("prefixes", 7, 1),
+    bytes("subnet", 0, 4),
+    bytes("prefix_length", 4, 1),
+    bytes("prefixes", 7, 1),
 ]);
 /// IPv6 prefixes, behind the subnet.
 pub const PREFIXES: List = list(
     8,
     17,
     8,
-    &[octets("prefix", 0, 16), octets("prefix_bits", 16, 1)],
+    &[bytes("prefix", 0, 16), bytes("prefix_bits", 16, 1)],
 );
 /// Of a Proposal that offers SMC-D.
-pub const PROPOSED_ISM: Table = fields(&[octets("ism_gid", 40, 8), octets("ism_chid", 48, 2)]);
+pub const PROPOSED_ISM: Table = fields(&[bytes("ism_gid", 40, 8), bytes("ism_chid", 48, 2)]);
 /// Of a Proposal of version 2.
-pub const PROPOSED_V2: Table = fields(&[octets("v2_offset", 50, 2)]);
+pub const PROPOSED_V2: Table = fields(&[bytes("v2_offset", 50, 2)]);
 
 /// What follows counts from the extension of version 2 on.
 pub const V2_COUNTS: Table = fields(&[
-    octets("eids", 0, 1),
-    octets("ism_gids", 1, 1),
+    bytes("eids", 0, 1),
+    bytes("ism_gids", 1, 1),
     bits("has_seid", 3, 0, 1),
-    octets("smcd_offset", 6, 2),
+    bytes("smcd_offset", 6, 2),
 ]);
 /// What version 2 offers.
-pub const V2_OFFER: Table = fields(&[bits("release", 3, 4, 4), octets("roce_gid", 8, 16)]);
+pub const V2_OFFER: Table = fields(&[bits("release", 3, 4, 4), bytes("roce_gid", 8, 16)]);
 /// From release 1 on.
 pub const V2_LIMITS: Table = fields(&[
-    octets("max_connections", 24, 1),
-    octets("max_links", 25, 1),
-    octets("features", 26, 2),
+    bytes("max_connections", 24, 1),
+    bytes("max_links", 25, 1),
+    bytes("features", 26, 2),
 ]);
 /// UEIDs, behind that.
-pub const EIDS: List = list(40, 32, 1, &[octets("eid", 0, 32)]);
+pub const EIDS: List = list(40, 32, 1, &[bytes("eid", 0, 32)]);
 /// What follows counts from the extension of SMC-D on.
-pub const SEID: Table = fields(&[octets("seid", 0, 32)]);
+pub const SEID: Table = fields(&[bytes("seid", 0, 32)]);
 /// ISM devices beside the first.
-pub const ISM_DEVICES: List = list(48, 10, 2, &[octets("gid", 0, 8), octets("chid", 8, 2)]);
+pub const ISM_DEVICES: List = list(48, 10, 2, &[bytes("gid", 0, 8), bytes("chid", 8, 2)]);
 
 /// Accept and Confirm of SMC-R up to where versions differ.
 pub const ACCEPT_R: Table = fields(&[
-    octets("gid", 16, 16),
-    octets("mac", 32, 6),
-    octets("qpn", 38, 3),
-    octets("rkey", 41, 4),
-    octets("index", 45, 1),
-    octets("token", 46, 4),
+    bytes("gid", 16, 16),
+    bytes("mac", 32, 6),
+    bytes("qpn", 38, 3),
+    bytes("rkey", 41, 4),
+    bytes("index", 45, 1),
+    bytes("token", 46, 4),
     bits("size", 50, 4, 4),
     bits("mtu", 50, 0, 4),
-    octets("address", 52, 8),
-    octets("psn", 61, 3),
+    bytes("address", 52, 8),
+    bytes("psn", 61, 3),
 ]);
 /// Of version 2, behind [`ACCEPT_R`].
-pub const ACCEPT_R2: Table = fields(&[octets("eid", 64, 32)]);
+pub const ACCEPT_R2: Table = fields(&[bytes("eid", 64, 32)]);
 /// First contact extension of [`ACCEPT_R2`].
 pub const EXTENSION_R: usize = 104;
 /// GIDs of a client, behind that extension.
 pub const CLIENT_GIDS: Table = Table {
     base: 156,
-    fields: &[octets("gids", 0, 1)],
+    fields: &[bytes("gids", 0, 1)],
     lists: &[CLIENT_GID],
 };
 /// Each of them.
-pub const CLIENT_GID: List = list(4, 16, 1, &[octets("gid", 0, 16)]);
+pub const CLIENT_GID: List = list(4, 16, 1, &[bytes("gid", 0, 16)]);
 /// Accept and Confirm of SMC-D.
 pub const ACCEPT_D: Table = fields(&[
-    octets("gid", 8, 8),
-    octets("dmb", 16, 8),
-    octets("index", 24, 1),
+    bytes("gid", 8, 8),
+    bytes("dmb", 16, 8),
+    bytes("index", 24, 1),
     bits("size", 25, 4, 4),
-    octets("link_id", 28, 4),
+    bytes("link_id", 28, 4),
 ]);
 /// Of version 2, behind [`ACCEPT_D`].
 pub const ACCEPT_D2: Table = fields(&[
-    octets("chid", 32, 2),
-    octets("eid", 34, 32),
-    octets("gid_ext", 66, 8),
+    bytes("chid", 32, 2),
+    bytes("eid", 34, 32),
+    bytes("gid_ext", 66, 8),
 ]);
 /// First contact extension of [`ACCEPT_D2`].
 pub const EXTENSION_D: usize = 74;
@@ -182,143 +182,143 @@ pub const EXTENSION_D: usize = 74;
 pub const EXTENSION: Table = fields(&[
     bits("os", 1, 4, 4),
     bits("release", 1, 0, 4),
-    octets("hostname", 4, 32),
+    bytes("hostname", 4, 32),
 ]);
 /// Of SMC-R.
 pub const DIRECT: Table = fields(&[bits("direct", 0, 7, 1)]);
 /// From release 1 on.
-pub const LIMITS: Table = fields(&[octets("max_connections", 36, 1), octets("max_links", 37, 1)]);
+pub const LIMITS: Table = fields(&[bytes("max_connections", 36, 1), bytes("max_links", 37, 1)]);
 /// From release 1 on.
-pub const FEATURES: Table = fields(&[octets("features", 38, 2)]);
+pub const FEATURES: Table = fields(&[bytes("features", 38, 2)]);
 
 /// Of a Decline.
 pub const DECLINE: Table = fields(&[
     bits("out_of_sync", 7, 3, 1),
-    octets("code", 16, 4),
+    bytes("code", 16, 4),
     bits("os", 20, 4, 4),
 ]);
 
 /// Of every LLC message.
-pub const LLC_HEADER: Table = fields(&[octets("type", 0, 1), bits("reply", 3, 7, 1)]);
+pub const LLC_HEADER: Table = fields(&[bytes("type", 0, 1), bits("reply", 3, 7, 1)]);
 /// Of those of version 1.
-pub const LENGTH_V1: Table = fields(&[octets("length", 1, 1)]);
+pub const LENGTH_V1: Table = fields(&[bytes("length", 1, 1)]);
 /// Of those of version 2.
-pub const LENGTH_V2: Table = fields(&[octets("length", 1, 2)]);
+pub const LENGTH_V2: Table = fields(&[bytes("length", 1, 2)]);
 /// Of ADD LINK and REQUEST ADD LINK.
 pub const REJECTED: Table = fields(&[bits("rejected", 3, 6, 1)]);
 /// CONFIRM LINK.
 pub const CONFIRM_LINK: Table = fields(&[
     bits("no_eye_catcher", 3, 0, 2),
-    octets("mac", 4, 6),
-    octets("gid", 10, 16),
-    octets("qpn", 26, 3),
-    octets("link", 29, 1),
-    octets("user_id", 30, 4),
-    octets("max_links", 34, 1),
-    octets("max_connections", 35, 1),
+    bytes("mac", 4, 6),
+    bytes("gid", 10, 16),
+    bytes("qpn", 26, 3),
+    bytes("link", 29, 1),
+    bytes("user_id", 30, 4),
+    bytes("max_links", 34, 1),
+    bytes("max_connections", 35, 1),
 ]);
 /// Why an ADD LINK of version 1 is rejected.
 pub const REASON: Table = fields(&[bits("reason", 2, 0, 4)]);
 /// ADD LINK.
 pub const ADD_LINK: Table = fields(&[
-    octets("mac", 4, 6),
-    octets("gid", 12, 16),
-    octets("qpn", 28, 3),
-    octets("link", 31, 1),
+    bytes("mac", 4, 6),
+    bytes("gid", 12, 16),
+    bytes("qpn", 28, 3),
+    bytes("link", 31, 1),
     bits("mtu", 32, 0, 4),
-    octets("psn", 33, 3),
+    bytes("psn", 33, 3),
 ]);
-/// Behind it in version 2, if it is longer than 44 octets.
+/// Behind it in version 2, if it is longer than 44 bytes.
 pub const ADD_LINK_EXTENSION: Table = Table {
     base: 44,
-    fields: &[bits("direct", 0, 7, 1), octets("target_gid", 2, 16)],
+    fields: &[bits("direct", 0, 7, 1), bytes("target_gid", 2, 16)],
     lists: &[NEW_RTOKENS],
 };
-/// How many of them there are, in either order of octets: what senders mean, the length of
-/// the message tells.
+/// How many of them there are, in either order of bytes: what senders mean, the length of
+/// the message decides.
 pub const NEW_RTOKEN_COUNT: Table = Table {
     base: 44,
-    fields: &[octets("count", 27, 1), octets("count_high", 26, 1)],
+    fields: &[bytes("count", 27, 1), bytes("count_high", 26, 1)],
     lists: &[],
 };
 /// RMBs and what they are on the new link.
 pub const NEW_RTOKENS: List = list(28, 16, 2, NEW_RTOKEN);
 const NEW_RTOKEN: &[Field] = &[
-    octets("ref", 0, 4),
-    octets("new", 4, 4),
-    octets("address", 8, 8),
+    bytes("ref", 0, 4),
+    bytes("new", 4, 4),
+    bytes("address", 8, 8),
 ];
 /// ADD LINK CONTINUATION.
 pub const ADD_LINK_CONTINUATION: Table = Table {
     base: 0,
-    fields: &[octets("link", 4, 1), octets("remaining", 5, 1)],
+    fields: &[bytes("link", 4, 1), bytes("remaining", 5, 1)],
     lists: &[list(8, 16, 2, NEW_RTOKEN)],
 };
 /// DELETE LINK.
 pub const DELETE_LINK: Table = fields(&[
     bits("all", 3, 6, 1),
     bits("orderly", 3, 5, 1),
-    octets("link", 4, 1),
-    octets("reason", 5, 4),
+    bytes("link", 4, 1),
+    bytes("reason", 5, 4),
 ]);
 /// REQUEST ADD LINK.
 pub const REQUEST_ADD_LINK: Table = Table {
     base: 0,
-    fields: &[octets("count", 24, 1)],
+    fields: &[bytes("count", 24, 1)],
     lists: &[REQUESTING_GIDS],
 };
 /// GIDs that links could be added to.
-pub const REQUESTING_GIDS: List = list(28, 16, 1, &[octets("gid", 0, 16)]);
+pub const REQUESTING_GIDS: List = list(28, 16, 1, &[bytes("gid", 0, 16)]);
 /// Of messages about RMBs.
 pub const RKEY_FLAGS: Table = fields(&[bits("negative", 3, 5, 1), bits("retry", 3, 4, 1)]);
 /// CONFIRM RKEY.
 pub const CONFIRM_RKEY: Table = Table {
     base: 0,
     fields: &[
-        octets("others", 4, 1),
-        octets("rkey", 5, 4),
-        octets("address", 9, 8),
+        bytes("others", 4, 1),
+        bytes("rkey", 5, 4),
+        bytes("address", 9, 8),
     ],
     lists: &[OTHER_LINKS],
 };
 /// What an RMB is on other links.
 pub const OTHER_LINKS: List = list(17, 13, 2, OTHER_LINK);
 const OTHER_LINK: &[Field] = &[
-    octets("link", 0, 1),
-    octets("rkey", 1, 4),
-    octets("address", 5, 8),
+    bytes("link", 0, 1),
+    bytes("rkey", 1, 4),
+    bytes("address", 5, 8),
 ];
 /// CONFIRM RKEY CONTINUATION.
 pub const CONFIRM_RKEY_CONTINUATION: Table = Table {
     base: 0,
-    fields: &[octets("remaining", 4, 1)],
+    fields: &[bytes("remaining", 4, 1)],
     lists: &[list(5, 13, 3, OTHER_LINK)],
 };
 /// TEST LINK.
-pub const TEST_LINK: Table = fields(&[octets("data", 4, 16)]);
+pub const TEST_LINK: Table = fields(&[bytes("data", 4, 16)]);
 /// DELETE RKEY.
 pub const DELETE_RKEY: Table = Table {
     base: 0,
-    fields: &[octets("count", 4, 1), octets("mask", 5, 1)],
+    fields: &[bytes("count", 4, 1), bytes("mask", 5, 1)],
     lists: &[DELETED_RKEYS],
 };
 /// Keys of the RMBs.
-pub const DELETED_RKEYS: List = list(8, 4, 8, &[octets("rkey", 0, 4)]);
+pub const DELETED_RKEYS: List = list(8, 4, 8, &[bytes("rkey", 0, 4)]);
 
 /// Of CDC messages of SMC-R.
 pub const CDC: Table = fields(&[
-    octets("length", 1, 1),
-    octets("seq", 2, 2),
-    octets("token", 4, 4),
+    bytes("length", 1, 1),
+    bytes("seq", 2, 2),
+    bytes("token", 4, 4),
 ]);
 /// Of every CDC message.
-pub const CDC_TYPE: Table = fields(&[octets("type", 0, 1)]);
-/// What follows counts from the producer cursor's reserved octets on.
+pub const CDC_TYPE: Table = fields(&[bytes("type", 0, 1)]);
+/// What follows counts from the producer cursor's reserved bytes on.
 pub const CURSORS: Table = fields(&[PRODUCER, CONSUMER]);
 /// Wrap and count of the producer cursor.
-pub const PRODUCER: Field = octets("prod", 0, 6);
+pub const PRODUCER: Field = bytes("prod", 0, 6);
 /// Wrap and count of the consumer cursor.
-pub const CONSUMER: Field = octets("cons", 8, 6);
+pub const CONSUMER: Field = bytes("cons", 8, 6);
 /// Behind the cursors.
 pub const CDC_FLAGS: Table = fields(&[
     bits("B", 14, 7, 1),
@@ -336,13 +336,13 @@ pub const CURSORS_R: usize = 10;
 pub const CURSORS_D: usize = 8;
 
 impl Table {
-    /// The same fields, and of these lists entries, counted from another octet.
+    /// Returns the table with its fields, and of these lists entries, counted from another byte.
     #[must_use]
     pub const fn at(self, base: usize) -> Self {
         Self { base, ..self }
     }
 
-    /// The same fields, and a list.
+    /// Returns the table with a list added.
     #[must_use]
     pub const fn with(self, lists: &'static [List]) -> Self {
         Self { lists, ..self }
@@ -375,19 +375,19 @@ impl List {
 }
 
 impl Field {
-    /// The same field in front of which there are more octets.
+    /// Returns the field with more bytes in front of it.
     #[must_use]
-    pub const fn moved(self, octets: usize) -> Self {
+    pub const fn moved(self, bytes: usize) -> Self {
         Self {
-            bit: self.bit + octets * 8,
+            bit: self.bit + bytes * 8,
             ..self
         }
     }
 
-    /// An octet of which nothing is known but where it is.
+    /// A byte of which nothing is known but where it is.
     #[must_use]
-    pub const fn octet(at: usize) -> Self {
-        octets("octet", at, 1)
+    pub const fn byte(at: usize) -> Self {
+        bytes("octet", at, 1)
     }
 
     /// Whether it is called that: the first entry of a list may go without its number.
@@ -400,26 +400,26 @@ impl Field {
         }
     }
 
-    /// Whether it has whole octets.
+    /// Whether it has whole bytes.
     #[must_use]
-    pub const fn is_octets(self) -> bool {
+    pub const fn is_bytes(self) -> bool {
         self.bits.is_multiple_of(8)
     }
 
-    /// Octets it lies in.
+    /// Bytes it lies in.
     #[must_use]
     pub const fn range(self) -> Range<usize> {
         self.bit / 8..(self.bit + self.bits).div_ceil(8)
     }
 
-    /// Reads the field; of one longer than 16 octets the first 16. Octets that are not
+    /// Reads the field; of one longer than 16 bytes the first 16. Bytes that are not
     /// there count as 0.
     #[must_use]
     pub fn get(self, message: &[u8]) -> u128 {
         let bits = self.bits.min(128);
         let bit = |at: usize| {
-            let octet = message.get(at / 8).copied().unwrap_or(0);
-            u128::from(octet >> (7 - at % 8) & 1)
+            let byte = message.get(at / 8).copied().unwrap_or(0);
+            u128::from(byte >> (7 - at % 8) & 1)
         };
         (self.bit..self.bit + bits).fold(0, |value, at| value << 1 | bit(at))
     }
@@ -429,11 +429,11 @@ impl Field {
         for index in 0..self.bits.min(128) {
             let at = self.bit + self.bits.min(128) - 1 - index;
             let mask = 1_u8 << (7 - at % 8);
-            if let Some(octet) = message.get_mut(at / 8) {
+            if let Some(byte) = message.get_mut(at / 8) {
                 if value >> index & 1 == 1 {
-                    *octet |= mask;
+                    *byte |= mask;
                 } else {
-                    *octet &= !mask;
+                    *byte &= !mask;
                 }
             }
         }
@@ -441,7 +441,7 @@ impl Field {
 
     /// Writes zeros into all of it, however long it is.
     pub fn clear(self, message: &mut [u8]) {
-        if self.is_octets() {
+        if self.is_bytes() {
             if let Some(place) = message.get_mut(self.range()) {
                 place.fill(0);
             }

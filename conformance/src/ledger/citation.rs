@@ -19,7 +19,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// As a word.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -154,18 +154,18 @@ fn is_no_code(name: &str) -> bool {
 fn of_file(name: &str, text: &str, suite: &str, found: &mut Found) {
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
-        let Some(said) = line.trim_start().strip_prefix("//= ") else {
+        let Some(citation) = line.trim_start().strip_prefix("//= ") else {
             continue;
         };
-        let (id, purpose) = match said.strip_suffix(" test") {
+        let (id, purpose) = match citation.strip_suffix(" test") {
             Some(id) => (id, Purpose::Test),
-            None => (said, Purpose::Code),
+            None => (citation, Purpose::Code),
         };
         let at = index + 1;
         if !is_id(id) {
             found
                 .faults
-                .push(format!("{name}:{at}: \"{said}\" is no citation"));
+                .push(format!("{name}:{at}: \"{citation}\" is no citation"));
             continue;
         }
         let place = match purpose {
@@ -254,11 +254,11 @@ mod tests {
         let mut found = Found::default();
         // A citation at the margin of this file would be taken for one of this file.
         of_file(name, &text.replace("//~", "//="), "", &mut found);
-        let told = found.citations.iter().map(|each| {
+        let all = found.citations.iter().map(|each| {
             let test = each.place.test.as_deref().unwrap_or("-");
             format!("{} {} {test}", each.id, each.place)
         });
-        (told.collect(), found.faults)
+        (all.collect(), found.faults)
     }
 
     #[test]
@@ -303,7 +303,7 @@ fn no_test() {
     }
 
     #[test]
-    fn a_citation_that_is_none_or_in_the_wrong_place_is_told() {
+    fn a_citation_that_is_none_or_in_the_wrong_place_is_reported() {
         let (_, faults) = of("smc-proto/src/a.rs", "//~ CLC 14\nf();\n");
         assert_eq!(faults, ["smc-proto/src/a.rs:1: \"CLC 14\" is no citation"]);
         for name in ["conformance/src/a.rs", "smc-proto/src/a/tests.rs"] {
@@ -319,13 +319,13 @@ fn no_test() {
         let mut found = Found::default();
         of_scripts(&root, &mut found).unwrap();
         assert!(found.faults.is_empty(), "{:?}", found.faults);
-        let told = found.citations.iter().map(|each| {
+        let all = found.citations.iter().map(|each| {
             let test = each.place.test.as_deref().unwrap_or("-");
             format!("{} {} {test}", each.id, each.place.file)
         });
         let wanted = "CLC-050 conformance/scripts/clc/decline_gets_no_answer.smc \
                       clc/decline_gets_no_answer";
-        assert!(told.into_iter().any(|each| each == wanted));
+        assert!(all.into_iter().any(|each| each == wanted));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Ground {
     Host,
     /// The RFC can be read in two ways, and this is the other one.
     Reading(String),
-    /// A row of the deviations says what is done instead.
+    /// A row of the deviations names what is done instead.
     Deviation,
 }
 

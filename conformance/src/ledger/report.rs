@@ -68,7 +68,7 @@ fn of_chapter(rows: &[&Row]) -> Table {
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(160);
-    // Nobody asks for the line that withstands something.
+    // The line that withstands something needs no citation.
     let needs_code = rows.iter().any(|row| row.needs.contains(&Purpose::Code));
     let code = needs_code.then_some("code");
     table.set_header(["ID", "what"].into_iter().chain(code).chain(["tests"]));
@@ -106,7 +106,7 @@ fn shown(places: &[Place]) -> String {
     lines.join("\n")
 }
 
-/// As much of a long statement as tells which it is.
+/// Beginning of a long statement, enough to recognise it.
 fn beginning(title: &str) -> String {
     match title.char_indices().nth(TITLE) {
         Some((end, _)) => format!("{}…", title.get(..end).unwrap_or(title)),

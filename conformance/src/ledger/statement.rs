@@ -19,15 +19,15 @@ pub enum Who {
 /// A numbered statement.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What citations say.
+    /// The ID that citations name.
     pub id: String,
     /// The document, from the root of the repository.
     pub document: &'static str,
     /// The heading it stands under.
     pub chapter: String,
-    /// What it says, or the beginning of that.
+    /// The statement, or its beginning.
     pub title: String,
-    /// Whose it is.
+    /// Its owner.
     pub who: Who,
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_id_looks_like() {
+    fn ids_have_a_chapter_and_a_number() {
         for id in ["CLC-014", "V2-210", "D-001", "SHM-031", "CASE-A01"] {
             assert!(is_id(id), "{id}");
         }

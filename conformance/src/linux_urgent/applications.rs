@@ -121,7 +121,7 @@ impl World {
         Ok(())
     }
 
-    /// The engine's application looks for an urgent byte.
+    /// The engine's application checks for an urgent byte.
     fn engine_finds_urgent(&mut self) -> Result<(), String> {
         let app = &mut self.engine_app;
         app.read += u64::from(app.taken.take_if(|taken| *taken == app.read).is_some());
@@ -207,7 +207,7 @@ impl World {
         Ok(true)
     }
 
-    /// The kernel's process reads up to `most` bytes; true if anything came of it.
+    /// The kernel's process reads up to `most` bytes; true if it read any.
     pub(super) fn kernel_reads(&mut self, most: u64) -> Result<bool, String> {
         let before = self.kernel.inbound.consumed;
         for (position, value) in self.kernel.read(most as usize) {

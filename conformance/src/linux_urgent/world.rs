@@ -84,7 +84,7 @@ pub(super) struct World {
     pub(super) element: Vec<u8>,
     link: VecDeque<Item<NotifyRecord>>,
     done: VecDeque<NotifyRecord>,
-    /// The CDC message in the kernel's memory that it has not looked at.
+    /// The CDC message in the kernel's memory that it has not read.
     head: Option<Cdc>,
     pub(super) kernel: Kernel,
     pub(super) engine_app: EngineApp,
@@ -202,8 +202,8 @@ impl World {
     /// The engine's connection sends what it wants to; false if that is nothing.
     fn transmit(&mut self) -> Result<bool, String> {
         let mut turn = DataTurn::EMPTY;
-        let told = self.engine.next_turn(self.now, &self.config, 0, &mut turn);
-        let Some(told) = told else {
+        let sent = self.engine.next_turn(self.now, &self.config, 0, &mut turn);
+        let Some(sent) = sent else {
             return Ok(false);
         };
         for write in turn.writes.iter().filter(|write| !write.is_empty()) {
@@ -220,14 +220,14 @@ impl World {
             .published
             .max(self.engine.stats().octets_sent);
         match self.case.medium {
-            Medium::Rdma => self.link.push_back(Item::Message(cdc, told.record)),
+            Medium::Rdma => self.link.push_back(Item::Message(cdc, sent.record)),
             Medium::SharedMemory => {
                 for item in std::mem::take(&mut self.link) {
                     self.place(&item);
                 }
                 self.head = Some(cdc);
                 self.engine
-                    .on_signalled(self.now, &self.config, told.record);
+                    .on_signalled(self.now, &self.config, sent.record);
             }
         }
         Ok(true)

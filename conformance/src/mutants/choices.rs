@@ -13,14 +13,14 @@ use super::{Change, Problem};
 pub(super) struct Choices {
     /// The file.
     pub(super) text: String,
-    /// The changes of functions that were constant: who asks for a constant cannot call
+    /// The changes of functions that were constant: code that needs a constant cannot call
     /// them any more.
     pub(super) constant: Vec<usize>,
     /// Where each change is, and what is shared by several.
     places: Vec<Place>,
 }
 
-/// The number of a change, the change, and the octets that something else stands for.
+/// The number of a change, the change, and the bytes that something else stands for.
 type Changed<'a> = (usize, &'a Change, Range<usize>);
 
 /// Lines of the file, from 1, and the changes that are to blame if they cannot be compiled:
@@ -54,7 +54,7 @@ impl Choices {
             constant: Vec::new(),
             places: Vec::new(),
         };
-        let mut told = 0;
+        let mut copied = 0;
         for (at, changes) in changed {
             let Function { constant, body } = &functions.0[at];
             let numbers = changes.iter().map(|(number, ..)| *number);
@@ -62,16 +62,16 @@ impl Choices {
                 .constant
                 .extend(numbers.filter(|_| constant.is_some()));
             let head = constant.clone().unwrap_or(body.start..body.start);
-            choices.text += &text[told..head.start];
+            choices.text += &text[copied..head.start];
             choices.text += &text[head.end..body.start];
             choices.choice(text, body, &changes);
-            told = body.end;
+            copied = body.end;
         }
-        choices.text += &text[told..];
+        choices.text += &text[copied..];
         Ok(choices)
     }
 
-    /// A body, and what became of it with each change.
+    /// A body, and its form with each change.
     fn choice(&mut self, text: &str, body: &Range<usize>, changes: &[Changed]) {
         let first = self.line();
         self.text += " match crate::chosen::change() {\n";

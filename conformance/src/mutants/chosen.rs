@@ -19,8 +19,8 @@ const MOST: usize = 4096;
 pub(crate) fn change() -> usize {
     static CHANGE: OnceLock<usize> = OnceLock::new();
     *CHANGE.get_or_init(|| {
-        let said = env::var("SMC_CHANGE").ok();
-        said.and_then(|said| said.parse().ok()).unwrap_or(0)
+        let change = env::var("SMC_CHANGE").ok();
+        change.and_then(|number| number.parse().ok()).unwrap_or(0)
     })
 }
 

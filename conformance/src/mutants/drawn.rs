@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::draw::{Area, Drawn, OF_AREA, ranked};
-use super::programs::{Programs, Told};
+use super::programs::{Programs, TestOutcome};
 use super::suites::{programs, some};
 use super::survey::{Surveyed, survey};
 use super::switches::Switches;
@@ -177,15 +177,15 @@ impl Campaign {
             let limits = (limit(CLOCK, each.clock), limit(PROCESSOR, each.processor));
             let ended = |change| self.programs.probe(&each.test, change, limits);
             let first = ended(number)?;
-            if first == Told::Held {
+            if first == TestOutcome::Held {
                 continue;
             }
             // A test that fails now and then, or is slow now and then, proves nothing.
-            let again = first == Told::Nothing || ended(number)? != Told::Held;
-            if again && ended(0)? == Told::Held {
+            let again = first == TestOutcome::Nothing || ended(number)? != TestOutcome::Held;
+            if again && ended(0)? == TestOutcome::Held {
                 let test = each.test.clone();
                 return Ok(match first {
-                    Told::Nothing => Outcome::Endless(test),
+                    TestOutcome::Nothing => Outcome::Endless(test),
                     _ => Outcome::Noticed(test),
                 });
             }

@@ -11,7 +11,7 @@ use super::Problem;
 pub(super) struct Errors {
     /// The file and the line of each error.
     pub(super) places: Vec<(String, usize)>,
-    /// What the compiler said.
+    /// Error text of the compiler.
     pub(super) text: String,
 }
 
@@ -29,7 +29,7 @@ impl Errors {
         Ok(errors)
     }
 
-    /// What cargo says of the compiler, if it is an error.
+    /// Takes a message of cargo about the compiler, if it is an error.
     fn add(&mut self, message: &Value) {
         let message = &message["message"];
         if message["level"] != "error" {
@@ -78,16 +78,16 @@ mod tests {
             span("a/src/c.rs", 1, false),
             inside,
         ];
-        let told = |level: &str| {
+        let errors_of = |level: &str| {
             let message = json!({ "level": level, "rendered": "why", "spans": spans });
             let mut errors = Errors::default();
             errors.add(&json!({ "reason": "compiler-message", "message": message }));
             errors
         };
-        let errors = told("error");
+        let errors = errors_of("error");
         let places = [("a/src/c.rs".to_owned(), 3), ("a/src/b.rs".to_owned(), 7)];
         assert_eq!(errors.places, places);
         assert_eq!(errors.text, "why");
-        assert!(told("warning").places.is_empty());
+        assert!(errors_of("warning").places.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Change;
 
-/// Words that begin what cannot be left out.
+/// Keywords that begin what cannot be left out.
 const NEEDED: [&str; 14] = [
     "let ", "const ", "static ", "type ", "use ", "pub ", "mod ", "return", "break", "continue",
     "}", ")", "]", ".",
@@ -17,14 +17,14 @@ pub(super) fn changes(
 ) -> Vec<Change> {
     let all: Vec<&str> = text.lines().collect();
     let of_line = |line: usize| {
-        let said = all.get(line.checked_sub(1)?)?;
-        let indented = said.len() - said.trim_start().len();
+        let text = all.get(line.checked_sub(1)?)?;
+        let indented = text.len() - text.trim_start().len();
         let begins = all.get(..line - 1).is_some_and(begins);
         let (end, with, what) = match begins {
             true => left_out(&all, line)
                 .map(|(last, width)| ((last, width), ";".to_owned(), "leave the statement out"))
-                .or_else(|| turned(said, line))?,
-            false => turned(said, line)?,
+                .or_else(|| turned(text, line))?,
+            false => turned(text, line)?,
         };
         Some(Change {
             file: file.to_owned(),
@@ -50,9 +50,9 @@ fn begins(above: &[&str]) -> bool {
 /// and the column behind it.
 fn left_out(lines: &[&str], line: usize) -> Option<(usize, usize)> {
     let first = lines.get(line - 1)?;
-    let said = first.trim_start();
-    let indented = first.len() - said.len();
-    if NEEDED.iter().any(|word| said.starts_with(word)) || said.ends_with(['{', ',']) {
+    let text = first.trim_start();
+    let indented = first.len() - text.len();
+    if NEEDED.iter().any(|keyword| text.starts_with(keyword)) || text.ends_with(['{', ',']) {
         return None;
     }
     for (at, text) in lines.iter().enumerate().skip(line - 1) {
@@ -75,12 +75,12 @@ fn left_out(lines: &[&str], line: usize) -> Option<(usize, usize)> {
 }
 
 /// A condition on one line, the other way round.
-fn turned(said: &str, line: usize) -> Option<((usize, usize), String, &'static str)> {
-    let condition = said.trim_start().strip_prefix("if ")?.strip_suffix(" {")?;
+fn turned(text: &str, line: usize) -> Option<((usize, usize), String, &'static str)> {
+    let condition = text.trim_start().strip_prefix("if ")?.strip_suffix(" {")?;
     if condition.contains("let ") {
         return None;
     }
-    let end = (line, said.chars().count() + 1);
+    let end = (line, text.chars().count() + 1);
     Some((
         end,
         format!("if !({condition}) {{"),

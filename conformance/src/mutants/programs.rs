@@ -14,7 +14,7 @@ use super::{Problem, Program, Test, Tree};
 
 /// KiB of memory that a test may have: a loop without an end must not take it all.
 const MEMORY: u32 = 6 << 20;
-/// Octets of stack that a thread of a test has: little optimised, and with all its changes, a
+/// Bytes of stack that a thread of a test has: little optimised, and with all its changes, a
 /// function needs more of it.
 const STACK: u32 = 64 << 20;
 /// Compiling takes as long as running: little is optimised.
@@ -38,12 +38,12 @@ struct Built {
     names: Vec<String>,
 }
 
-/// What a test told.
+/// Outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum TestOutcome {
     Held,
     Failed,
-    /// It did not end, or took all memory.
+    /// The test did not end, or took all memory.
     Nothing,
 }
 
@@ -55,11 +55,11 @@ impl Programs {
     ) -> Result<Result<Self, Errors>, Problem> {
         let mut built = BTreeMap::new();
         for arguments in commands(wanted) {
-            let said = cargo(tree.root(), &arguments)?;
-            if !said.status.success() {
-                return Errors::of(&said).map(Err);
+            let output = cargo(tree.root(), &arguments)?;
+            if !output.status.success() {
+                return Errors::of(&output).map(Err);
             }
-            for message in &messages(&said) {
+            for message in &messages(&output) {
                 if let Some((program, path)) = artifact(tree.root(), message)
                     && wanted.contains(&program)
                 {
@@ -140,7 +140,7 @@ impl Programs {
         test: &Test,
         change: usize,
         patience: Duration,
-    ) -> Result<Told, Problem> {
+    ) -> Result<TestOutcome, Problem> {
         self.start(test, change, (patience, None), None)
     }
 
@@ -150,7 +150,7 @@ impl Programs {
         test: &Test,
         change: usize,
         (time, processor): (Duration, Duration),
-    ) -> Result<Told, Problem> {
+    ) -> Result<TestOutcome, Problem> {
         self.start(test, change, (time, Some(processor)), None)
     }
 
@@ -161,7 +161,7 @@ impl Programs {
         test: &Test,
         (time, processor): (Duration, Duration),
         reached: &Path,
-    ) -> Result<Told, Problem> {
+    ) -> Result<TestOutcome, Problem> {
         self.start(test, 0, (time, Some(processor)), Some(reached))
     }
 
@@ -171,7 +171,7 @@ impl Programs {
         change: usize,
         (time, processor): (Duration, Option<Duration>),
         reached: Option<&Path>,
-    ) -> Result<Told, Problem> {
+    ) -> Result<TestOutcome, Problem> {
         let unknown = || Problem::new(format_args!("{test:?} is not there"));
         let built = self.0.get(&test.program).ok_or_else(unknown)?;
         let mut arguments = vec!["--exact"];
@@ -196,7 +196,7 @@ impl Programs {
         if let Some(reached) = reached {
             command.env("SMC_REACHED", reached);
         }
-        let said = command
+        let output = command
             .args(["-c", &script, "sh", &time.as_secs().to_string()])
             .arg(&built.path)
             .args(arguments)
@@ -209,26 +209,26 @@ impl Programs {
             .stdin(Stdio::null())
             .output()
             .map_err(Problem::new)?;
-        Ok(told(&said, test))
+        Ok(outcome(&output, test))
     }
 }
 
 /// How a test ended.
-fn told(said: &Output, test: &Test) -> Told {
-    match said.status.code() {
-        Some(0) => Told::Held,
+fn outcome(output: &Output, test: &Test) -> TestOutcome {
+    match output.status.code() {
+        Some(0) => TestOutcome::Held,
         // Its name may be the beginning of another one's.
         Some(1) if test.program == Program::Scripts => {
             let failed = format!("FAILED {}", test.name);
-            let text = String::from_utf8_lossy(&said.stdout);
+            let text = String::from_utf8_lossy(&output.stdout);
             match text.lines().any(|line| line == failed) {
-                true => Told::Failed,
-                false => Told::Held,
+                true => TestOutcome::Failed,
+                false => TestOutcome::Held,
             }
         }
         // A panic.
-        Some(101) => Told::Failed,
-        _ => Told::Nothing,
+        Some(101) => TestOutcome::Failed,
+        _ => TestOutcome::Nothing,
     }
 }
 
@@ -240,11 +240,11 @@ impl Built {
         };
         let mut names = Vec::new();
         if *program != Program::Scripts {
-            let said = Command::new(&path)
+            let output = Command::new(&path)
                 .args(["--list", "--format", "terse"])
                 .output()
                 .map_err(Problem::new)?;
-            let text = String::from_utf8_lossy(&said.stdout);
+            let text = String::from_utf8_lossy(&output.stdout);
             let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
             names = tests.map(str::to_owned).collect();
         }
@@ -256,7 +256,7 @@ impl Built {
     }
 }
 
-/// The program that cargo says it has built.
+/// Returns the program that cargo reports as built.
 fn artifact(root: &Path, message: &Value) -> Option<(Program, PathBuf)> {
     let path = PathBuf::from(message["executable"].as_str()?);
     let manifest = Path::new(message["manifest_path"].as_str()?);
@@ -342,25 +342,25 @@ mod tests {
     }
 
     #[test]
-    fn a_test_tells_by_its_status_and_a_script_by_its_name() {
-        let said = |program: Program, status: i32, stdout: &str| {
+    fn a_test_is_judged_by_its_status_and_a_script_by_its_name() {
+        let ended = |program: Program, status: i32, stdout: &str| {
             let name = "close/aborts".to_owned();
             let output = Output {
                 status: ExitStatus::from_raw(status),
                 stdout: stdout.as_bytes().to_vec(),
                 stderr: Vec::new(),
             };
-            told(&output, &Test { program, name })
+            outcome(&output, &Test { program, name })
         };
         let exit = |code: i32| code << 8;
-        assert_eq!(said(suite("llc"), exit(0), ""), Told::Held);
-        assert_eq!(said(suite("llc"), exit(101), ""), Told::Failed);
+        assert_eq!(ended(suite("llc"), exit(0), ""), TestOutcome::Held);
+        assert_eq!(ended(suite("llc"), exit(101), ""), TestOutcome::Failed);
         let (own, other) = ("FAILED close/aborts\nwhy\n", "FAILED close/aborts_late\n");
-        assert_eq!(said(Program::Scripts, exit(1), own), Told::Failed);
-        assert_eq!(said(Program::Scripts, exit(1), other), Told::Held);
+        assert_eq!(ended(Program::Scripts, exit(1), own), TestOutcome::Failed);
+        assert_eq!(ended(Program::Scripts, exit(1), other), TestOutcome::Held);
         // Time is over, and a signal for want of memory.
-        assert_eq!(said(suite("llc"), exit(124), ""), Told::Nothing);
-        assert_eq!(said(suite("llc"), 6, ""), Told::Nothing);
+        assert_eq!(ended(suite("llc"), exit(124), ""), TestOutcome::Nothing);
+        assert_eq!(ended(suite("llc"), 6, ""), TestOutcome::Nothing);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) enum Form {
     Expression(String),
     /// The statement does not run.
     Statement,
-    /// This statement runs first.
+    /// A statement that runs first.
     Inserted(String),
     /// The arm never matches.
     Arm,

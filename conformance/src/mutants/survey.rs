@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::programs::{Programs, Told};
+use super::programs::{Programs, TestOutcome};
 use super::{Problem, Program, Test};
 
 /// How long a test may take by the clock, for a second that it may take of the processor: the
@@ -81,7 +81,7 @@ fn one(
         test,
         clock,
         processor,
-        reached: (ended == Told::Held).then_some(reached),
+        reached: (ended == TestOutcome::Held).then_some(reached),
     })
 }
 

@@ -46,11 +46,11 @@ impl Tree {
         let files = files(from)?;
         for name in &files {
             let (source, target) = (from.join(name), to.join(name));
-            let Ok(octets) = fs::read(&source) else {
-                continue; // Removed, but git has not been told.
+            let Ok(bytes) = fs::read(&source) else {
+                continue; // Removed, but still in git's index.
             };
             // What is there already stays as old as it is, and needs no building.
-            if fs::read(&target).is_ok_and(|there| there == octets) {
+            if fs::read(&target).is_ok_and(|there| there == bytes) {
                 continue;
             }
             if let Some(folder) = target.parent() {
@@ -58,7 +58,7 @@ impl Tree {
             }
             fs::copy(&source, &target).map_err(Problem::new)?;
         }
-        // As cargo tells of it.
+        // The path as cargo reports it.
         let root = to.canonicalize().map_err(Problem::new)?;
         Ok(Self { root, files })
     }

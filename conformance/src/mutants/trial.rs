@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::choices::Choices;
 use super::errors::Errors;
-use super::programs::{Programs, Told};
+use super::programs::{Programs, TestOutcome};
 use super::{Decision, Problem, Program, Test, Tree};
 
 /// How long a test may take without a change.
@@ -22,7 +22,7 @@ const ABREAST: usize = 2;
 /// What chooses a change, in the copy of a package.
 pub(super) const CHOSEN: &str = include_str!("chosen.rs");
 
-/// What became of a change.
+/// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// A test that cites the requirement failed.
@@ -31,7 +31,7 @@ pub enum Verdict {
     Endless,
     /// No test that cites it failed.
     Missed,
-    /// It cannot be compiled.
+    /// The change cannot be compiled.
     Unviable,
 }
 
@@ -52,7 +52,7 @@ pub struct Trial<'a> {
     tree: &'a Tree,
     /// The first one has number 1.
     decisions: &'a [&'a Decision],
-    /// Those that the programs can choose.
+    /// Decisions that the programs can choose.
     together: BTreeSet<usize>,
     programs: Programs,
     /// How long each test takes without a change.
@@ -111,12 +111,12 @@ impl<'a> Trial<'a> {
         let mut failed = Vec::new();
         let run = |test: &&Test| {
             let begun = Instant::now();
-            let told = self.programs.run(test, 0, PATIENCE);
-            (told, begun.elapsed())
+            let outcome = self.programs.run(test, 0, PATIENCE);
+            (outcome, begun.elapsed())
         };
         let mut times = BTreeMap::new();
-        abreast(ABREAST, &tests, &|| true, &run, |test, (told, time)| {
-            if told? != Told::Held {
+        abreast(ABREAST, &tests, &|| true, &run, |test, (outcome, time)| {
+            if outcome? != TestOutcome::Held {
                 failed.push(*test);
             }
             times.insert(*test, time);
@@ -127,14 +127,14 @@ impl<'a> Trial<'a> {
     }
 
     /// Tries those changes that the programs can choose, as long as another one may begin,
-    /// and tells what became of each.
+    /// and reports the verdict on each.
     ///
     /// # Errors
-    /// A program that cannot be run, or what the listener says.
+    /// A program that cannot be run, or the error of `report`.
     pub fn together(
         &self,
         more: impl Fn() -> bool + Sync,
-        mut told: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
+        mut report: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let numbers: Vec<usize> = self.together.iter().copied().collect();
         let run = |number: &usize| {
@@ -142,18 +142,18 @@ impl<'a> Trial<'a> {
             self.verdict(&self.programs, decision, *number)
         };
         abreast(ABREAST, &numbers, &more, &run, |number, verdict| {
-            told(self.decisions[number - 1], verdict?)
+            report(self.decisions[number - 1], verdict?)
         })
     }
 
     /// Tries the others one at a time, each with programs of its own.
     ///
     /// # Errors
-    /// As above.
+    /// A program that cannot be run, or the error of `report`.
     pub fn alone(
         &self,
         more: impl Fn() -> bool,
-        mut told: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
+        mut report: impl FnMut(&Decision, Verdict) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         for (at, decision) in self.decisions.iter().enumerate() {
             if self.together.contains(&(at + 1)) {
@@ -170,12 +170,12 @@ impl<'a> Trial<'a> {
                     Err(_) => Ok(Verdict::Unviable),
                 }
             })?;
-            told(decision, verdict)?;
+            report(decision, verdict)?;
         }
         Ok(())
     }
 
-    /// What the tests of a change say, beginning with those that take least time.
+    /// The verdict of the tests of a change, beginning with those that take least time.
     fn verdict(
         &self,
         programs: &Programs,
@@ -188,9 +188,9 @@ impl<'a> Trial<'a> {
         for test in tests {
             let (more, times) = MORE;
             match programs.run(test, number, more + time(test) * times)? {
-                Told::Held => {}
-                Told::Failed => return Ok(Verdict::Caught(test.clone())),
-                Told::Nothing => return Ok(Verdict::Endless),
+                TestOutcome::Held => {}
+                TestOutcome::Failed => return Ok(Verdict::Caught(test.clone())),
+                TestOutcome::Nothing => return Ok(Verdict::Endless),
             }
         }
         Ok(Verdict::Missed)
@@ -244,12 +244,12 @@ fn choose(
 }
 
 /// Which changes cannot be compiled, or chosen. A change that is blamed wrongly is tried
-/// alone, which takes longer and comes to the same.
+/// alone, which takes longer and has the same result.
 fn blamed(choices: &BTreeMap<String, Choices>, errors: &Errors) -> BTreeSet<usize> {
     let of = |(file, line): &(String, usize)| {
         let of_line = choices.get(file).map_or(&[][..], |of| of.blame(*line));
         match of_line {
-            // Who asks for a constant.
+            // Code that needs a constant.
             [] => choices
                 .values()
                 .flat_map(|of| &of.constant)
@@ -261,14 +261,14 @@ fn blamed(choices: &BTreeMap<String, Choices>, errors: &Errors) -> BTreeSet<usiz
     errors.places.iter().flat_map(of).collect()
 }
 
-/// Does something with each, several at the same time, as long as more may begin, and tells
-/// what came of it.
+/// Does something with each, several at the same time, as long as more may begin, and reports
+/// the outcome.
 pub(super) fn abreast<T: Sync, R: Send>(
     most: usize,
     jobs: &[T],
     more: &(impl Fn() -> bool + Sync),
     work: &(impl Fn(&T) -> R + Sync),
-    mut told: impl FnMut(&T, R) -> Result<(), Problem>,
+    mut report: impl FnMut(&T, R) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let next = AtomicUsize::new(0);
     let next = || jobs.get(next.fetch_add(1, Ordering::Relaxed));
@@ -279,7 +279,7 @@ pub(super) fn abreast<T: Sync, R: Send>(
             scope.spawn(move || {
                 while let Some(job) = more().then(next).flatten() {
                     if done.send((job, work(job))).is_err() {
-                        break; // Nobody listens any more.
+                        break; // The receiver is gone.
                     }
                 }
             });
@@ -287,7 +287,7 @@ pub(super) fn abreast<T: Sync, R: Send>(
         drop(done);
         results
             .into_iter()
-            .try_for_each(|(job, result)| told(job, result))
+            .try_for_each(|(job, result)| report(job, result))
     })
 }
 
@@ -326,17 +326,17 @@ mod tests {
     }
 
     #[test]
-    fn each_is_done_once_and_told() {
-        let mut told = Vec::new();
+    fn each_is_done_once_and_reported() {
+        let mut done_jobs = Vec::new();
         let jobs: Vec<u32> = (0..50).collect();
         let done = abreast(ABREAST, &jobs, &|| true, &|job| job * 2, |job, twice| {
-            told.push((*job, twice));
+            done_jobs.push((*job, twice));
             Ok(())
         });
         done.unwrap();
-        told.sort_unstable();
+        done_jobs.sort_unstable();
         assert_eq!(
-            told,
+            done_jobs,
             jobs.iter().map(|job| (*job, job * 2)).collect::<Vec<_>>()
         );
     }

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     pub(super) tcp: Vec<TcpCommand>,
     /// The stream of the captured application, as far as it was written.
     pub(super) sent: Vec<u8>,
-    /// Octets of it that our application sent, and that our endpoint wrote.
+    /// Bytes of it that our application sent, and that our endpoint wrote.
     pub(super) committed: usize,
     written: usize,
     /// The stream of the other end, as far as it was written.
@@ -80,14 +80,14 @@ impl Connection {
         }
     }
 
-    /// The first octet of the client names the application.
+    /// The first byte of the client names the application.
     pub(super) fn application(&self, as_client: bool) -> char {
         let stream = if as_client {
             &self.sent
         } else {
             &self.received
         };
-        stream.first().map_or('?', |octet| char::from(*octet))
+        stream.first().map_or('?', |byte| char::from(*byte))
     }
 
     /// The captured end wrote.
@@ -105,24 +105,24 @@ impl Connection {
         Ok(())
     }
 
-    /// Our endpoint wrote: the same octets to the same place?
+    /// Our endpoint wrote: the same bytes to the same place?
     pub(super) fn own_write(
         &mut self,
         link: LinkNumber,
         rkey: RKey,
         address: u64,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), String> {
         self.check_link(link)?;
         let at = address.wrapping_sub(element(&self.peer));
         if rkey != self.peer.rtoken.rkey || at != ring(self.written, self.peer.buffer_size) {
             return Err(format!("our write to {rkey}, {at} of the element"));
         }
-        let end = self.written + octets.len();
-        if at + octets.len() as u64 > u64::from(self.peer.buffer_size.octets()) {
+        let end = self.written + bytes.len();
+        if at + bytes.len() as u64 > u64::from(self.peer.buffer_size.octets()) {
             return Err("our write runs over the element's end".into());
         }
-        if self.sent.get(self.written..end) != Some(octets) {
+        if self.sent.get(self.written..end) != Some(bytes) {
             return Err(format!("our write has other octets, {} on", self.written));
         }
         self.written = end;
@@ -162,15 +162,15 @@ impl Connection {
         }
     }
 
-    /// How many octets a CDC message of this end tells the other to be consumed.
-    pub(super) fn told(&self, cdc: &Cdc) -> usize {
+    /// How many bytes a CDC message of this end announces as consumed.
+    pub(super) fn announced(&self, cdc: &Cdc) -> usize {
         total(cdc.consumer, self.own.buffer_size)
     }
 
-    /// Whether our message says what the captured one did. A prompt reader may
+    /// Whether our message equals the captured one. A prompt reader may
     /// have consumed more.
     pub(super) fn compare(&self, ours: &Cdc, captured: &Cdc, prompt: bool) -> Result<(), String> {
-        let consumed = (self.told(ours), self.told(captured));
+        let consumed = (self.announced(ours), self.announced(captured));
         let pairs = [
             ("producer cursor", ours.producer == captured.producer),
             (
@@ -217,16 +217,16 @@ impl Connection {
     }
 }
 
-/// The payload of a write; octets that the capture cut off are 0.
+/// The payload of a write; bytes that the capture cut off are 0.
 pub(super) fn payload(write: &RdmaWrite) -> Vec<u8> {
-    let mut octets = vec![0; write.length as usize];
+    let mut bytes = vec![0; write.length as usize];
     for piece in &write.pieces {
         let start = piece.offset as usize;
-        if let Some(place) = octets.get_mut(start..start + piece.octets.len()) {
-            place.copy_from_slice(&piece.octets);
+        if let Some(place) = bytes.get_mut(start..start + piece.bytes.len()) {
+            place.copy_from_slice(&piece.bytes);
         }
     }
-    octets
+    bytes
 }
 
 /// Address of the RMB element that a half describes.
@@ -237,12 +237,12 @@ pub(super) fn element(half: &Half) -> u64 {
         .wrapping_add(index * u64::from(half.buffer_size.octets()))
 }
 
-/// Place of a stream's octet in its ring.
+/// Place of a stream's byte in its ring.
 fn ring(total: usize, size: BufferSize) -> u64 {
     total as u64 % u64::from(size.octets())
 }
 
-/// Octets of a stream before a cursor: rings without eye catcher, from 0.
+/// Bytes of a stream before a cursor: rings without eye catcher, from 0.
 fn total(cursor: Cursor, size: BufferSize) -> usize {
     usize::from(cursor.wrap) * size.octets() as usize + cursor.count as usize
 }

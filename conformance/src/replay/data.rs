@@ -21,13 +21,13 @@ impl Session<'_> {
             .rmb(link, write.rkey)
             .ok_or_else(|| format!("no RMB of ours stands for {}", write.rkey))?;
         let offset = write.address.wrapping_sub(captured.address);
-        let octets = payload(write);
+        let bytes = payload(write);
         let carrier = self
             .host
             .carrier(link)
             .ok_or("our end of the link is gone")?;
-        self.host.write(carrier, ours, offset, &octets)?;
-        self.connection(stream)?.received.extend(octets);
+        self.host.write(carrier, ours, offset, &bytes)?;
+        self.connection(stream)?.received.extend(bytes);
         self.counts.writes_fed += 1;
         Ok(())
     }
@@ -74,10 +74,10 @@ impl Session<'_> {
             return Ok(());
         }
         let id = self.connection(stream)?.id;
-        let octets = self.host.consume(id, count)?;
+        let bytes = self.host.consume(id, count)?;
         let connection = self.connection(stream)?;
         let end = connection.consumed + count;
-        if connection.received.get(connection.consumed..end) != Some(&octets[..]) {
+        if connection.received.get(connection.consumed..end) != Some(&bytes[..]) {
             return Err("our application reads other octets than were written".into());
         }
         connection.consumed = end;
@@ -85,7 +85,7 @@ impl Session<'_> {
     }
 
     /// The captured end sent a CDC message: our application does what it shows,
-    /// and then our endpoint has to have said the same.
+    /// and then our endpoint has to have sent the same.
     pub(super) fn own_cdc(
         &mut self,
         link: LinkNumber,
@@ -117,7 +117,7 @@ impl Session<'_> {
             if !acts.write.is_empty() || !acts.flags.is_empty() {
                 return Err("our end sends no CDC message here".into());
             }
-            // It told of these octets already, or will.
+            // It announced these bytes already, or will.
             self.counts.cdc_without += 1;
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl Session<'_> {
             .connections
             .values_mut()
             .find(|connection| connection.peer.alert_token == cdc.alert_token)
-            .ok_or_else(|| format!("nobody has the token of our {cdc}"))?;
+            .ok_or_else(|| format!("no connection has the token of our {cdc}"))?;
         connection.check_link(link)?;
         connection.last = Some(cdc);
         let answers = connection.peer_aborted

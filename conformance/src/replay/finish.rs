@@ -90,11 +90,11 @@ fn finish(connection: &Connection, as_client: bool, prompt: bool) -> Result<Repl
     let (Some(ours), Some(captured)) = (connection.last, connection.captured) else {
         return Err("no CDC message".into());
     };
-    // An abort of the other end cuts off what was under way.
+    // An abort of the other end cuts off what was in flight.
     let whole = reason != CloseReason::PeerAbort;
     if whole {
         let same = ours.consumer == captured.consumer
-            || prompt && connection.told(&ours) > connection.told(&captured);
+            || prompt && connection.announced(&ours) > connection.announced(&captured);
         if ours.producer != captured.producer || !same {
             return Err(format!("the last message is {ours}, captured {captured}"));
         }

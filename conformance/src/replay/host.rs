@@ -1,5 +1,5 @@
 //! Our end: an endpoint, its memory and an RNIC that does at once what it is
-//! asked, with everything the endpoint says kept in order.
+//! asked, with everything the endpoint sends kept in order.
 
 mod checks;
 mod links;
@@ -26,7 +26,7 @@ pub(super) use links::QueuePair;
 use links::QueuePairs;
 use memory::Registration;
 
-/// What the endpoint says to the world.
+/// Output of the endpoint.
 #[derive(Clone, Debug)]
 pub(super) enum Output {
     Clc(ConnId, Box<ClcMessage>),
@@ -37,7 +37,7 @@ pub(super) enum Output {
         conn: ConnId,
         rkey: RKey,
         address: u64,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
     Event(Event),
     Tcp(ConnId, TcpCommand),
@@ -122,8 +122,8 @@ impl Host {
                 .poll_clc(self.now, &mut buffer)
                 .map_err(|e| format!("{e:?}"))?
             {
-                let octets = buffer.get(..length).unwrap_or_default();
-                let (message, _) = ClcMessage::parse(octets).map_err(|e| e.to_string())?;
+                let bytes = buffer.get(..length).unwrap_or_default();
+                let (message, _) = ClcMessage::parse(bytes).map_err(|e| e.to_string())?;
                 self.outputs.push(Output::Clc(conn, Box::new(message)));
             }
             for index in 0..self.paths.len() {
@@ -140,7 +140,7 @@ impl Host {
                 return Ok(());
             }
         }
-        Err("the endpoint never comes to rest".into())
+        Err("the endpoint never becomes idle".into())
     }
 
     /// The posted SEND completes, now or later.
@@ -219,14 +219,14 @@ impl Host {
                 rkey,
                 address,
             } => {
-                let octets = self.gather(buffer, source)?;
+                let bytes = self.gather(buffer, source)?;
                 let link = self.sender(link)?;
                 self.outputs.push(Output::Write {
                     link,
                     conn,
                     rkey,
                     address,
-                    octets,
+                    bytes,
                 });
                 return Ok(());
             }
@@ -251,12 +251,12 @@ impl Host {
                 length,
             } => {
                 let number = self.sender(link)?;
-                let mut octets = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut octets);
-                if written != Ok(octets.len()) {
+                let mut bytes = vec![0; length as usize];
+                let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
+                if written != Ok(bytes.len()) {
                     return Err(format!("{length} octets announced, {written:?} written"));
                 }
-                self.outputs.push(Output::Llc(number, Llc::parse(&octets)?));
+                self.outputs.push(Output::Llc(number, Llc::parse(&bytes)?));
                 self.complete_or_keep(link, wr_id);
                 return Ok(());
             }

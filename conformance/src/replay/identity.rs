@@ -49,8 +49,8 @@ impl Identities {
     }
 
     /// Pairs CLC messages; `link` is the one that the captured message names. The
-    /// octets of ours, with the captured identities in it: to be compared with the
-    /// captured octets.
+    /// bytes of ours, with the captured identities in it: to be compared with the
+    /// captured bytes.
     pub(super) fn pair_clc(
         &mut self,
         link: Option<LinkNumber>,

@@ -25,7 +25,7 @@ impl Session<'_> {
         self.host.check_llc(link, &ours)?;
         let paired = self.identities.pair_llc(link, captured, &ours);
         let expected = match captured.v2 {
-            false => step.octets.clone(),
+            false => step.bytes.clone(),
             true => captured.emit(),
         };
         if paired.emit() != expected {
@@ -133,11 +133,11 @@ impl Session<'_> {
             return Ok(());
         }
         let rewritten = self.identities.rewrite_reply(link, message);
-        let octets = match rewritten == *message {
-            true => step.octets.clone(),
+        let bytes = match rewritten == *message {
+            true => step.bytes.clone(),
             false => rewritten.emit(),
         };
-        if self.host.receive(link, &octets)? {
+        if self.host.receive(link, &bytes)? {
             self.counts.llc_fed += 1;
         } else if self.host.is_cut_off() {
             self.deviate(Deviation::AfterEnd);
@@ -148,7 +148,7 @@ impl Session<'_> {
     }
 
     /// Whether a message answers a request that our end did not make.
-    /// In version 2 a Linux answer to DELETE RKEY does not tell the key (V2-166).
+    /// In version 2 a Linux answer to DELETE RKEY does not contain the key (V2-166).
     fn is_unasked(&mut self, link: LinkNumber, reply: &Llc, rkey: RKey) -> bool {
         let kind = reply.message.kind();
         let asked = |(k, l, r): &&(u8, LinkNumber, RKey)| {

@@ -48,17 +48,17 @@ impl Llc {
     }
 
     /// Reads a message of ours.
-    pub(super) fn parse(octets: &[u8]) -> Result<Self, String> {
-        if octets.first().is_some_and(|kind| kind >> 5 == 1) {
-            return Self::v2(&LlcMessageV2::parse(octets).map_err(|e| e.to_string())?);
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.first().is_some_and(|kind| kind >> 5 == 1) {
+            return Self::v2(&LlcMessageV2::parse(bytes).map_err(|e| e.to_string())?);
         }
-        LlcMessage::parse(octets)
+        LlcMessage::parse(bytes)
             .map(Self::v1)
             .map_err(|e| e.to_string())
     }
 
-    /// The octets in the form that we send: the length is big-endian and the number of
-    /// RTokens stands in both octets, so that captured messages compare with ours.
+    /// The bytes in the form that we send: the length is big-endian and the number of
+    /// RTokens stands in both bytes, so that captured messages compare with ours.
     pub(super) fn emit(&self) -> Vec<u8> {
         if !self.v2 {
             return self.message.emit().to_vec();
@@ -74,10 +74,10 @@ impl Llc {
                 rtokens: pairs.as_slice().into(),
             });
         }
-        let mut octets = vec![0; LLC_V2_MAX_LENGTH];
-        let length = message.emit(&mut octets).expect("the longest fits");
-        octets.truncate(length);
-        octets
+        let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
+        let length = message.emit(&mut bytes).expect("the longest fits");
+        bytes.truncate(length);
+        bytes
     }
 }
 

@@ -8,7 +8,7 @@ use super::script::{End, Step, What};
 use super::session::Session;
 
 impl Session<'_> {
-    /// SYN-ACK: the TCP connection is as good as established.
+    /// SYN-ACK: the TCP connection is taken as established.
     pub(super) fn open(&mut self, stream: u64, by: End) -> Result<(), String> {
         if by == End::Client {
             return Ok(());
@@ -67,8 +67,8 @@ impl Session<'_> {
             }
             _ => None,
         };
-        let octets = self.identities.pair_clc(link, message, &ours)?;
-        if octets != step.octets {
+        let bytes = self.identities.pair_clc(link, message, &ours)?;
+        if bytes != step.bytes {
             return Err(format!("ours is {ours}"));
         }
         self.counts.clc_equal += 1;
@@ -78,12 +78,12 @@ impl Session<'_> {
     pub(super) fn feed_clc(&mut self, stream: u64, step: &Step) -> Result<(), String> {
         let id = self.connection(stream)?.id;
         let now = self.host.now;
-        match self.host.endpoint.handle_clc(now, id, &step.octets) {
-            Ok(ClcProgress::Consumed { len, .. }) if len == step.octets.len() => {
+        match self.host.endpoint.handle_clc(now, id, &step.bytes) {
+            Ok(ClcProgress::Consumed { len, .. }) if len == step.bytes.len() => {
                 self.counts.clc_fed += 1;
                 Ok(())
             }
-            other => Err(format!("the endpoint says {other:?}")),
+            other => Err(format!("the endpoint sends {other:?}")),
         }
     }
 

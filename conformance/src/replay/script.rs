@@ -1,4 +1,4 @@
-//! A capture as a script: who sent what, in order, and for which connection.
+//! A capture as a script: sender and content of each message, in order, and its connection.
 
 mod builder;
 mod links;
@@ -58,8 +58,8 @@ pub(super) struct Step {
     /// The link that carried it, if it is not of a TCP connection.
     pub(super) link: Option<LinkNumber>,
     pub(super) what: What,
-    /// Octets of the message, empty for others.
-    pub(super) octets: Vec<u8>,
+    /// Bytes of the message, empty for others.
+    pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub(super) enum What {
     },
 }
 
-/// What one end said of itself in Accept or Confirm.
+/// Description of one end in its Accept or Confirm.
 pub(super) type Half = AcceptConfirm;
 
 /// A capture in order.
@@ -114,7 +114,7 @@ impl Script {
         let mut ends = Vec::new();
         for frame in reader {
             let frame = frame.map_err(|e| e.to_string())?;
-            if let Frame::Tcp(segment) = parse_frame(frame.link, &frame.octets)
+            if let Frame::Tcp(segment) = parse_frame(frame.link, &frame.bytes)
                 && (segment.flags.fin || segment.flags.reset)
             {
                 ends.push(TcpEnd::of(frame.number, frame.time, &segment));

@@ -188,8 +188,8 @@ impl<'a> Session<'a> {
             .push(format!("{:>6} deviates {why:?}", self.frame));
     }
 
-    pub(super) fn say(&mut self, words: &str) {
-        self.transcript.push(format!("       ours     {words}"));
+    pub(super) fn record(&mut self, text: &str) {
+        self.transcript.push(format!("       ours     {text}"));
     }
 
     pub(super) fn delete_group(&mut self) -> Result<(), String> {
@@ -201,20 +201,20 @@ impl<'a> Session<'a> {
 
     // ---- our end -----------------------------------------------------------
 
-    /// Sorts what our end said.
+    /// Sorts the output of our end.
     pub(super) fn collect(&mut self) -> Result<(), String> {
         for output in core::mem::take(&mut self.host.outputs) {
             match output {
                 Output::Clc(id, message) => {
-                    self.say(&message.to_string());
+                    self.record(&message.to_string());
                     self.connection_of(id)?.clc.push_back(*message);
                 }
                 Output::Llc(link, message) => {
-                    self.say(&format!("on link {link}: {message}"));
+                    self.record(&format!("on link {link}: {message}"));
                     self.llc.push_back((link, message));
                 }
                 Output::Cdc(link, cdc) => {
-                    self.say(&format!("on link {link}: {cdc}"));
+                    self.record(&format!("on link {link}: {cdc}"));
                     self.on_own_cdc(link, cdc)?;
                 }
                 Output::Write {
@@ -222,22 +222,22 @@ impl<'a> Session<'a> {
                     conn,
                     rkey,
                     address,
-                    octets,
+                    bytes,
                 } => {
-                    let length = octets.len();
-                    self.say(&format!(
+                    let length = bytes.len();
+                    self.record(&format!(
                         "on link {link}: write {rkey} at 0x{address:x}, {length} octets"
                     ));
                     self.counts.writes += 1;
                     self.connection_of(conn)?
-                        .own_write(link, rkey, address, &octets)?;
+                        .own_write(link, rkey, address, &bytes)?;
                 }
                 Output::Event(event) => {
-                    self.say(&format!("{event:?}"));
+                    self.record(&format!("{event:?}"));
                     self.on_event(event)?;
                 }
                 Output::Tcp(id, command) => {
-                    self.say(&format!("TCP {command:?}"));
+                    self.record(&format!("TCP {command:?}"));
                     self.connection_of(id)?.tcp.push(command);
                 }
             }
@@ -302,7 +302,7 @@ fn ports(script: &Script, end: End, mtu: Mtu, roce: RoceVersion) -> Vec<LocalPat
 /// Whether decoding and encoding a message leaves it as it is: then rewriting it
 /// changes what is rewritten, and nothing else.
 fn unaltered(emitted: &[u8], step: &Step) -> Result<(), String> {
-    if emitted == step.octets {
+    if emitted == step.bytes {
         Ok(())
     } else {
         Err("the captured message is encoded as other octets".into())

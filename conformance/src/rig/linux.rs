@@ -1,4 +1,4 @@
-//! What a Linux peer with one soft-RoCE port says, and how to get to where it says it.
+//! The messages of a Linux peer with one soft-RoCE port, and how to get to where it sends them.
 
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
@@ -124,10 +124,10 @@ pub const fn add_link(reply: bool, link: LinkNumber, rnic: u8) -> AddLink {
     }
 }
 
-/// ADD LINK with its extension, as octets of a little-endian machine.
+/// ADD LINK with its extension, as bytes of a little-endian machine.
 #[must_use]
 pub fn extended(link: AddLink, rtokens: &[RTokenPair]) -> Vec<u8> {
-    octets(&LlcMessageV2::AddLink(AddLinkV2 {
+    bytes(&LlcMessageV2::AddLink(AddLinkV2 {
         link,
         extension: Some(AddLinkExtension {
             direct: true,
@@ -143,22 +143,22 @@ pub fn rejection(mut link: AddLink) -> Vec<u8> {
     link.reply = true;
     link.rejection = Some(AddLinkRejectReason::NO_ALTERNATE_PATH);
     let extension = None;
-    octets(&LlcMessageV2::AddLink(AddLinkV2 { link, extension }))
+    bytes(&LlcMessageV2::AddLink(AddLinkV2 { link, extension }))
 }
 
 /// A message as a little-endian machine writes it: its length, and the number of RTokens.
 #[must_use]
-pub fn octets(message: &LlcMessageV2<'_>) -> Vec<u8> {
-    let mut octets = vec![0; LLC_V2_MAX_LENGTH];
-    let length = message.emit(&mut octets).expect("the longest fits");
-    octets.truncate(length);
-    octets.swap(1, 2);
+pub fn bytes(message: &LlcMessageV2<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
+    let length = message.emit(&mut bytes).expect("the longest fits");
+    bytes.truncate(length);
+    bytes.swap(1, 2);
     if let LlcMessageV2::AddLink(_) = message
         && length > LLC_LENGTH
     {
-        octets[71] = 0;
+        bytes[71] = 0;
     }
-    octets
+    bytes
 }
 
 impl Rig {
@@ -167,15 +167,15 @@ impl Rig {
     pub fn server_accepts(&mut self, proposal: &Proposal) -> (ConnId, AcceptConfirm) {
         let conn = self.listen();
         let proposal = ClcMessage::Proposal(proposal.clone());
-        self.hear(conn, &proposal);
+        self.receive_clc(conn, &proposal);
         // On a group that is there the RMB is announced first.
         while self.clc.is_empty()
-            && let Some((link, mut told)) = self.llc.pop_front()
+            && let Some((link, mut sent)) = self.llc.pop_front()
         {
-            told[3] |= 0x80;
-            self.receive(link, &told);
+            sent[3] |= 0x80;
+            self.receive(link, &sent);
         }
-        match self.said() {
+        match self.sent_clc() {
             ClcMessage::Accept(accept) => (conn, accept),
             other => panic!("{other}"),
         }
@@ -185,23 +185,23 @@ impl Rig {
     #[track_caller]
     pub fn server_asks(&mut self) -> (ConnId, LinkId, ConfirmLink) {
         let (conn, _) = self.server_accepts(&proposal());
-        self.hear(conn, &ClcMessage::Confirm(half()));
+        self.receive_clc(conn, &ClcMessage::Confirm(half()));
         self.wait(Duration::from_millis(10));
         let link = self.link(0);
-        let told = self.told(link);
-        match LlcMessageV2::parse(&told) {
+        let sent = self.sent_llc(link);
+        match LlcMessageV2::parse(&sent) {
             Ok(LlcMessageV2::ConfirmLink(request)) => (conn, link, request),
             other => panic!("{other:?}"),
         }
     }
 
-    /// Our server with a link, when ADD LINK is out, which is given as octets.
+    /// Our server with a link, when ADD LINK is out, which is given as bytes.
     #[track_caller]
     pub fn server_offers(&mut self) -> (ConnId, LinkId, Vec<u8>) {
         let (conn, link, request) = self.server_asks();
         let reply = confirm_link(true, request.link);
-        self.receive(link, &octets(&LlcMessageV2::ConfirmLink(reply)));
-        let offer = self.told(link);
+        self.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+        let offer = self.sent_llc(link);
         (conn, link, offer)
     }
 
@@ -221,9 +221,9 @@ impl Rig {
     #[track_caller]
     pub fn client_confirms(&mut self, accept: AcceptConfirm) -> (ConnId, LinkId, AcceptConfirm) {
         let conn = self.connect();
-        let _ = self.said();
-        self.hear(conn, &ClcMessage::Accept(accept));
-        match self.said() {
+        let _ = self.sent_clc();
+        self.receive_clc(conn, &ClcMessage::Accept(accept));
+        match self.sent_clc() {
             ClcMessage::Confirm(confirm) => (conn, self.link(0), confirm),
             other => panic!("{other}"),
         }
@@ -234,9 +234,9 @@ impl Rig {
     pub fn client_answers(&mut self) -> (ConnId, LinkId) {
         let (conn, link, _) = self.client_confirms(half());
         let request = confirm_link(false, LinkNumber(1));
-        self.receive(link, &octets(&LlcMessageV2::ConfirmLink(request)));
-        let told = self.told(link);
-        assert!(matches!(LlcMessageV2::parse(&told), Ok(LlcMessageV2::ConfirmLink(m)) if m.reply));
+        self.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+        let sent = self.sent_llc(link);
+        assert!(matches!(LlcMessageV2::parse(&sent), Ok(LlcMessageV2::ConfirmLink(m)) if m.reply));
         (conn, link)
     }
 
@@ -245,7 +245,7 @@ impl Rig {
     pub fn client_up(&mut self) -> (ConnId, LinkId) {
         let (conn, link) = self.client_answers();
         self.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
-        let _ = self.told(link);
+        let _ = self.sent_llc(link);
         assert!(self.happened(|event| matches!(event, Event::Established { .. })));
         (conn, link)
     }

@@ -1,4 +1,4 @@
-//! An adapter of memory nobody has and queue pairs to nowhere. It knows which
+//! An adapter of memory that does not exist and queue pairs to nowhere. It knows which
 //! command is allowed when, so that an engine that breaks the contract is found out.
 
 use core::fmt;
@@ -76,11 +76,11 @@ enum Qp {
     Error,
 }
 
-/// What an adapter holds and how it was told to behave.
+/// What an adapter holds and how it is to behave.
 #[derive(Clone, Debug, Default)]
 pub struct Adapter {
     qps: BTreeMap<LinkId, Qp>,
-    /// Queue pairs that were connected: to whom, and with which MTU.
+    /// Queue pairs that were connected: the peer's address, and the MTU.
     pub connected: Vec<(QpAddress, Mtu)>,
     buffers: BTreeMap<BufferId, Vec<LinkId>>,
     refuse: Vec<(Kind, u32)>,

@@ -1,4 +1,4 @@
-//! Whether what an endpoint tells of its tables fits together.
+//! Whether the tables of an endpoint agree with each other.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::Script;
 
 impl Script {
     /// Links name groups that live, connections are counted where they are, and
-    /// nothing that is gone is told of: after any step.
+    /// nothing that is gone is named: after any step.
     ///
     /// # Panics
     /// With the conversation, if it is otherwise.

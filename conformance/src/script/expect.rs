@@ -1,4 +1,4 @@
-//! What a test expects the engine to say.
+//! What a test expects the engine to send.
 
 use core::fmt::Debug;
 
@@ -44,15 +44,15 @@ impl Script {
     }
 
     /// Takes the next CLC message if it is of this kind: whether it was.
-    pub fn has_said(&mut self, kind: ClcKind) -> bool {
-        let said = self
+    pub fn has_sent(&mut self, kind: ClcKind) -> bool {
+        let sent = self
             .clc
             .front()
             .is_some_and(|(_, message)| message.kind() == kind);
-        if said {
+        if sent {
             self.clc.pop_front();
         }
-        said
+        sent
     }
 
     #[track_caller]
@@ -132,7 +132,7 @@ impl Script {
         self.expect_closed(conn, reason);
     }
 
-    /// The connection ended for this reason; what else it had to tell is skipped.
+    /// Takes the end of the connection for this reason; other events are skipped.
     #[track_caller]
     pub fn expect_closed(&mut self, conn: ConnId, reason: CloseReason) {
         loop {
@@ -265,21 +265,21 @@ impl Script {
         }
     }
 
-    /// Nothing was said over TCP or RDMA, and nothing happened.
+    /// Nothing was sent over TCP or RDMA, and nothing happened.
     #[track_caller]
     pub fn expect_silence(&mut self) {
-        let said = (&self.clc, &self.llc, &self.cdc, &self.tcp, &self.events);
-        if !(said.0.is_empty()
-            && said.1.is_empty()
-            && said.2.is_empty()
-            && said.3.is_empty()
-            && said.4.is_empty())
+        let sent = (&self.clc, &self.llc, &self.cdc, &self.tcp, &self.events);
+        if !(sent.0.is_empty()
+            && sent.1.is_empty()
+            && sent.2.is_empty()
+            && sent.3.is_empty()
+            && sent.4.is_empty())
         {
-            self.fail(format_args!("silence was expected, not {said:?}"));
+            self.fail(format_args!("silence was expected, not {sent:?}"));
         }
     }
 
-    /// Forgets what was said and not looked at.
+    /// Discards what was sent and not expected.
     pub fn skip(&mut self) {
         self.clc.clear();
         self.llc.clear();
@@ -288,7 +288,7 @@ impl Script {
         self.events.clear();
     }
 
-    /// Events nobody looked at, taken.
+    /// Takes the events that were not expected.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.drain(..).collect()
     }
@@ -301,13 +301,15 @@ impl Script {
         }
     }
 
-    /// These lines stand in the conversation in this order, others between them.
+    /// Expects these lines in the transcript in this order, others between them.
     #[track_caller]
-    pub fn expect_story(&self, lines: &[&str]) {
-        let mut story = self.story.iter();
+    pub fn expect_transcript(&self, lines: &[&str]) {
+        let mut transcript = self.transcript.iter();
         for line in lines {
-            if !story.any(|told| told.contains(line)) {
-                self.fail(format_args!("not told, or not in this order: {line}"));
+            if !transcript.any(|noted| noted.contains(line)) {
+                self.fail(format_args!(
+                    "not in the transcript, or not in this order: {line}"
+                ));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Stories with several links: RNICs that come and go, links by number, and what
-//! is said over which link.
+//! Scripts with several links: RNICs that come and go, links by number, and what
+//! is sent over which link.
 
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::Event;
@@ -16,7 +16,7 @@ use smc_proto::wire::types::Qpn;
 use super::{Script, path};
 
 /// The port of the endpoint's RNIC of this number; number 1 is the one that
-/// stories with one link use.
+/// scripts with one link use.
 #[must_use]
 pub fn rnic(number: u8) -> LocalPath {
     LocalPath {
@@ -26,7 +26,7 @@ pub fn rnic(number: u8) -> LocalPath {
     }
 }
 
-/// What is said over one link.
+/// Messages over one link.
 #[derive(Debug)]
 pub struct Over<'s> {
     script: &'s mut Script,
@@ -59,9 +59,9 @@ impl Over<'_> {
     fn check(&self) {
         let next = self.script.llc.front().map(|(link, _)| *link);
         if next != Some(self.link) {
-            let (said, link) = (&self.script.llc, self.link);
+            let (sent, link) = (&self.script.llc, self.link);
             self.script
-                .fail(format_args!("a message on {link} expected, not {said:?}"));
+                .fail(format_args!("a message on {link} expected, not {sent:?}"));
         }
     }
 
@@ -97,7 +97,7 @@ impl Over<'_> {
 
 impl Script {
     /// Gives this side RNICs 1 to `count`, each with one port. Connections name
-    /// the first four; of the others the endpoint hears as they come up.
+    /// the first four; the others are reported to the endpoint as they come up.
     #[must_use]
     pub fn rnics(mut self, count: u8) -> Self {
         self.paths = (1..=count.min(4)).map(rnic).collect();
@@ -139,7 +139,7 @@ impl Script {
         self.adapter.link_of(qpn)
     }
 
-    /// What is said over the link with this number.
+    /// Returns the messages over the link with this number.
     #[track_caller]
     pub fn over(&mut self, number: u8) -> Over<'_> {
         let link = self.link_no(number);
@@ -157,7 +157,7 @@ impl Script {
         });
     }
 
-    /// The application hears of a new link.
+    /// The application is notified of a new link.
     #[track_caller]
     pub fn expect_link_up(&mut self, number: u8) {
         let wanted = self.link_no(number);
@@ -167,7 +167,7 @@ impl Script {
         }
     }
 
-    /// The application hears that a link is gone.
+    /// The application is notified that a link is gone.
     #[track_caller]
     pub fn expect_link_down(&mut self, number: u8) {
         let wanted = self.link_no(number);
@@ -177,7 +177,7 @@ impl Script {
         }
     }
 
-    /// The application hears nothing of links.
+    /// The application is not notified of links.
     #[track_caller]
     pub fn expect_no_link_event(&self) {
         if !self.link_events.is_empty() {
@@ -185,7 +185,7 @@ impl Script {
         }
     }
 
-    /// Notes which link has which number, as the engine's messages tell.
+    /// Notes which link has which number, as the engine's messages show.
     pub(super) fn note_number(&mut self, message: &LlcMessage) {
         let (number, qpn) = match message {
             LlcMessage::ConfirmLink(m) => (m.link, m.qpn),
@@ -199,7 +199,7 @@ impl Script {
 }
 
 impl Script {
-    /// Forgets what this side said of single links to be deleted.
+    /// Discards requests of this side to delete single links.
     pub fn skip_delete_requests(&mut self) {
         let single = |m: &DeleteLink| !m.reply && !m.flags.contains(DeleteLinkFlags::ALL);
         self.llc
@@ -280,8 +280,8 @@ impl Script {
         }
     }
 
-    /// Lets time pass in which the peer is heard on these links, so that nobody
-    /// tests them.
+    /// Lets time pass in which the peer sends on these links, so that they are not
+    /// tested.
     #[track_caller]
     pub fn pass(&mut self, time: core::time::Duration, links: &[u8]) {
         let step = core::time::Duration::from_secs(10);

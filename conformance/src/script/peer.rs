@@ -1,4 +1,4 @@
-//! What the peer of a script says by default. Change a field, or a message.
+//! What the peer of a script sends by default. Change a field, or a message.
 
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{
@@ -40,13 +40,13 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Octets of a CLC message.
+    /// Bytes of a CLC message.
     #[must_use]
     pub fn octets(message: &ClcMessage) -> Vec<u8> {
-        let mut octets = vec![0; MAX_LENGTH];
-        let length = message.emit(&mut octets).expect("room for any message");
-        octets.truncate(length);
-        octets
+        let mut bytes = vec![0; MAX_LENGTH];
+        let length = message.emit(&mut bytes).expect("room for any message");
+        bytes.truncate(length);
+        bytes
     }
 
     /// A Proposal of RFC 7609's form.
@@ -84,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// The same for a connection on an existing group.
+    /// Returns the message for a connection on an existing group.
     #[must_use]
     pub fn subsequent(&self, rmb: u32) -> AcceptConfirm {
         AcceptConfirm {
@@ -261,15 +261,15 @@ impl Peer {
         })
     }
 
-    /// The same message as an answer.
+    /// Returns the message as an answer.
     #[must_use]
     pub fn reply_to(message: &LlcMessage) -> LlcMessage {
-        let mut octets = message.emit();
-        octets[3] |= 0x80;
-        LlcMessage::parse(&octets).expect("a message of the same kind")
+        let mut bytes = message.emit();
+        bytes[3] |= 0x80;
+        LlcMessage::parse(&bytes).expect("a message of the same kind")
     }
 
-    /// The same CONFIRM RKEY as an answer with these flags.
+    /// Returns the CONFIRM RKEY as an answer with these flags.
     #[must_use]
     pub fn rkey_reply(message: &LlcMessage, flags: RkeyFlags) -> LlcMessage {
         match message {
@@ -290,15 +290,15 @@ impl Peer {
 
     /// TEST LINK.
     #[must_use]
-    pub fn test_link(octet: u8, reply: bool) -> LlcMessage {
+    pub fn test_link(byte: u8, reply: bool) -> LlcMessage {
         LlcMessage::TestLink(TestLink {
             reply,
-            user_data: [octet; 16],
+            user_data: [byte; 16],
         })
     }
 
     /// A CDC message to the connection with this token that publishes `produced`
-    /// octets and has read `consumed`; rings start at 0.
+    /// bytes and has read `consumed`; rings start at 0.
     #[must_use]
     pub fn cdc(token: AlertToken, sequence: u16, produced: u32, consumed: u32) -> Cdc {
         let cursor = |count| Cursor { wrap: 0, count };

@@ -1,4 +1,4 @@
-//! What the peer says of further links: its port `n` has the number `n`, and its
+//! What the peer sends of further links: its port `n` has the number `n`, and its
 //! queue pairs and keys follow from the number of the link.
 
 use smc_proto::wire::llc::{
@@ -50,13 +50,13 @@ impl Peer {
         }
     }
 
-    /// As server: ADD LINK.
+    /// Server: ADD LINK.
     #[must_use]
     pub fn offer(link: u8, port: u8) -> LlcMessage {
         LlcMessage::AddLink(Self::end_of(link, port, false))
     }
 
-    /// As server: ADD LINK, with a change.
+    /// Server: ADD LINK, with a change.
     #[must_use]
     pub fn offer_with(link: u8, port: u8, change: impl FnOnce(&mut AddLink)) -> LlcMessage {
         let mut message = Self::end_of(link, port, false);
@@ -64,13 +64,13 @@ impl Peer {
         LlcMessage::AddLink(message)
     }
 
-    /// As client: takes the offer of a link.
+    /// Client: takes the offer of a link.
     #[must_use]
     pub fn takes(link: u8, port: u8) -> LlcMessage {
         LlcMessage::AddLink(Self::end_of(link, port, true))
     }
 
-    /// As client: takes the offer of a link, with a change.
+    /// Client: takes the offer of a link, with a change.
     #[must_use]
     pub fn takes_with(link: u8, port: u8, change: impl FnOnce(&mut AddLink)) -> LlcMessage {
         let mut message = Self::end_of(link, port, true);
@@ -78,14 +78,14 @@ impl Peer {
         LlcMessage::AddLink(message)
     }
 
-    /// As client: rejects the offer of a link.
+    /// Client: rejects the offer of a link.
     #[must_use]
     pub fn rejects(link: u8) -> LlcMessage {
         let rejection = Some(AddLinkRejectReason::NO_ALTERNATE_PATH);
         Self::takes_with(link, 1, |m| m.rejection = rejection)
     }
 
-    /// As client: ADD LINK, which only tells that a port is there.
+    /// Client: ADD LINK, which only announces that a port is there.
     #[must_use]
     pub fn hint(port: u8) -> LlcMessage {
         LlcMessage::AddLink(AddLink {
@@ -110,13 +110,13 @@ impl Peer {
         }
     }
 
-    /// As server: CONFIRM LINK.
+    /// Server: CONFIRM LINK.
     #[must_use]
     pub fn asks(link: u8, port: u8) -> LlcMessage {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, false))
     }
 
-    /// As server: CONFIRM LINK, with a change.
+    /// Server: CONFIRM LINK, with a change.
     #[must_use]
     pub fn asks_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
         let mut message = Self::confirmation(link, port, false);
@@ -124,13 +124,13 @@ impl Peer {
         LlcMessage::ConfirmLink(message)
     }
 
-    /// As client: the answer to CONFIRM LINK.
+    /// Client: the answer to CONFIRM LINK.
     #[must_use]
     pub fn confirms(link: u8, port: u8) -> LlcMessage {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, true))
     }
 
-    /// As client: the answer to CONFIRM LINK, with a change.
+    /// Client: the answer to CONFIRM LINK, with a change.
     #[must_use]
     pub fn confirms_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
         let mut message = Self::confirmation(link, port, true);
@@ -138,8 +138,8 @@ impl Peer {
         LlcMessage::ConfirmLink(message)
     }
 
-    /// ADD LINK CONTINUATION for a link, said over another one: of the RMBs still
-    /// to tell of the first two.
+    /// ADD LINK CONTINUATION for a link, sent over another one: of the first two RMBs still
+    /// to announce.
     #[must_use]
     pub fn continuation(over: u8, link: u8, left: &[u32], reply: bool) -> LlcMessage {
         let pair = |rmb: &u32| RTokenPair {
@@ -173,7 +173,7 @@ impl Peer {
         links.iter().take(room).map(entry).collect()
     }
 
-    /// CONFIRM RKEY of an RMB, said over one link, for others as well.
+    /// CONFIRM RKEY of an RMB, sent over one link, for others as well.
     #[must_use]
     pub fn confirm_rkey_on(over: u8, rmb: u32, others: &[u8]) -> LlcMessage {
         LlcMessage::ConfirmRkey(ConfirmRkey {
@@ -199,7 +199,7 @@ impl Peer {
         })
     }
 
-    /// CONFIRM RKEY CONTINUATION for the links still to tell of.
+    /// CONFIRM RKEY CONTINUATION for the links still to announce.
     #[must_use]
     pub fn rkey_continuation(rmb: u32, left: &[u8]) -> LlcMessage {
         LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {

@@ -8,23 +8,23 @@ use super::Script;
 /// What the endpoint waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiting {
-    /// As client, without a group.
+    /// Client, without a group.
     Accept,
-    /// As client, with a group.
+    /// Client, with a group.
     SubsequentAccept,
-    /// As client.
+    /// Client.
     ConfirmLink,
-    /// As client.
+    /// Client.
     AddLink,
-    /// As server.
+    /// Server.
     Proposal,
-    /// As server, founding a group.
+    /// Server, founding a group.
     Confirm,
-    /// As server, with a group.
+    /// Server, with a group.
     SubsequentConfirm,
-    /// As server.
+    /// Server.
     ConfirmLinkReply,
-    /// As server.
+    /// Server.
     AddLinkReply,
 }
 
@@ -41,7 +41,7 @@ impl Waiting {
         Self::ConfirmLinkReply,
         Self::AddLinkReply,
     ];
-    /// Those in which a CLC message is due.
+    /// States in which a CLC message is due.
     pub const FOR_CLC: [Self; 5] = [
         Self::Accept,
         Self::SubsequentAccept,
@@ -49,7 +49,7 @@ impl Waiting {
         Self::Confirm,
         Self::SubsequentConfirm,
     ];
-    /// Those of the LLC phase of a first contact.
+    /// States of the LLC phase of a first contact.
     pub const FOR_LLC: [Self; 4] = [
         Self::ConfirmLink,
         Self::AddLink,

@@ -25,53 +25,53 @@ pub enum Recorded {
     Open {
         /// The connection.
         conn: u8,
-        /// Who opened it.
+        /// The end that opened it.
         engine_is_client: bool,
     },
-    /// Octets over TCP.
+    /// Bytes over TCP.
     Tcp {
         /// The connection.
         conn: u8,
-        /// Who sent them.
+        /// Their sender.
         by_engine: bool,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// TCP FIN.
     Fin {
         /// The connection.
         conn: u8,
-        /// Who sent it.
+        /// The sender.
         by_engine: bool,
     },
     /// TCP RST.
     Reset {
         /// The connection.
         conn: u8,
-        /// Who sent it.
+        /// The sender.
         by_engine: bool,
     },
     /// A SEND.
     Send {
         /// The link.
         link: u8,
-        /// Who sent it.
+        /// The sender.
         by_engine: bool,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// An RDMA WRITE.
     Write {
         /// The link.
         link: u8,
-        /// Who sent it.
+        /// The sender.
         by_engine: bool,
         /// The key.
         key: u64,
         /// The address.
         address: u64,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
 }
 
@@ -148,10 +148,10 @@ pub fn write<W: Write>(record: &[Record], into: W) -> Result<W, CaptureError> {
             Recorded::Tcp {
                 conn,
                 by_engine,
-                octets,
+                bytes,
             } => {
                 let (flow, direction) = tcp(&clients, *conn, *by_engine);
-                capture.tcp_data(time, &flow, direction, octets)?;
+                capture.tcp_data(time, &flow, direction, bytes)?;
             }
             Recorded::Fin { conn, by_engine } => {
                 let (flow, direction) = tcp(&clients, *conn, *by_engine);
@@ -164,23 +164,23 @@ pub fn write<W: Write>(record: &[Record], into: W) -> Result<W, CaptureError> {
             Recorded::Send {
                 link,
                 by_engine,
-                octets,
-            } if octets.len() != 32 => {
+                bytes,
+            } if bytes.len() != 32 => {
                 let psn = next(*link, *by_engine, 1);
                 let path = path(*link, *by_engine);
-                capture.rdma_send(time, &path, psn, octets, true)?;
+                capture.rdma_send(time, &path, psn, bytes, true)?;
             }
             Recorded::Write {
                 link,
                 by_engine,
                 key,
                 address,
-                octets,
+                bytes,
             } => {
-                let packets = octets.len().div_ceil(usize::from(MTU)).max(1) as u32;
+                let packets = bytes.len().div_ceil(usize::from(MTU)).max(1) as u32;
                 let psn = next(*link, *by_engine, packets);
                 let (path, key) = (path(*link, *by_engine), RKey(*key as u32));
-                capture.rdma_write(time, &path, psn, key, *address, octets, MTU)?;
+                capture.rdma_write(time, &path, psn, key, *address, bytes, MTU)?;
             }
             Recorded::Send { .. } => {}
         }

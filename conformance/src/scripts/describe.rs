@@ -5,32 +5,32 @@ use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::llc::v2::LlcMessageV2;
 
-/// Octets that are shown of what nobody understands.
+/// Bytes that are shown of what is not understood.
 const SHOWN: usize = 48;
 
-/// A message in one line; octets if it is none.
-pub(super) fn describe(octets: &[u8]) -> String {
-    if let Ok((message, length)) = ClcMessage::parse(octets) {
-        let rest = octets.len() - length;
+/// A message in one line; bytes if it is none.
+pub(super) fn describe(bytes: &[u8]) -> String {
+    if let Ok((message, length)) = ClcMessage::parse(bytes) {
+        let rest = bytes.len() - length;
         return match rest {
             0 => message.to_string(),
             rest => format!("{message} and {rest} octets"),
         };
     }
-    if let Ok(message) = LlcMessage::parse(octets) {
+    if let Ok(message) = LlcMessage::parse(bytes) {
         return message.to_string();
     }
-    if let Ok(message) = LlcMessageV2::parse(octets) {
+    if let Ok(message) = LlcMessageV2::parse(bytes) {
         return message.to_string();
     }
-    if let Ok(message) = Cdc::parse(octets) {
+    if let Ok(message) = Cdc::parse(bytes) {
         return message.to_string();
     }
-    let shown: Vec<String> = octets
+    let shown: Vec<String> = bytes
         .iter()
         .take(SHOWN)
-        .map(|octet| format!("{octet:02x}"))
+        .map(|byte| format!("{byte:02x}"))
         .collect();
-    let more = if octets.len() > SHOWN { " .." } else { "" };
-    format!("{} octets {}{more}", octets.len(), shown.join(" "))
+    let more = if bytes.len() > SHOWN { " .." } else { "" };
+    format!("{} octets {}{more}", bytes.len(), shown.join(" "))
 }

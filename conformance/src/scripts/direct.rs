@@ -1,6 +1,6 @@
 //! One engine, an adapter of plain memory, and virtual time.
 
-pub use app::octets;
+pub use app::bytes;
 
 mod app;
 mod ism;
@@ -22,16 +22,16 @@ use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
 
-use super::story::Setup;
+use super::parsed::Setup;
 use super::text::Unclear;
-use super::wire::{End, Failed, Heard, Seen};
+use super::wire::{End, Failed, Received, Seen};
 use crate::script::{Adapter, Kind};
 use memory::Memory;
 
 /// A TCP connection as the engine's host sees it.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Octets of the peer that nobody has taken yet.
+    /// Bytes of the peer that were not taken yet.
     pending: Vec<u8>,
     /// They are the application's.
     plain: bool,
@@ -59,10 +59,10 @@ pub struct Direct {
     streams: BTreeMap<u8, Stream>,
     qpns: BTreeMap<LinkId, u32>,
     groups: Vec<GroupId>,
-    heard: VecDeque<Heard>,
+    received: VecDeque<Received>,
     seen: VecDeque<(u8, Seen)>,
     fault: Option<String>,
-    /// What happened inside, in words, for those who look for the cause.
+    /// Internal events, as text, for finding a cause.
     inside: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Direct {
             streams: BTreeMap::new(),
             qpns: BTreeMap::new(),
             groups: Vec::new(),
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
             seen: VecDeque::new(),
             fault: None,
             inside: Vec::new(),
@@ -95,7 +95,7 @@ impl Direct {
     }
 
     fn note(&mut self, line: String) {
-        // A flood needs no story of its own.
+        // A flood needs no transcript of its own.
         if self.inside.len() < 2_000 {
             let at = format!("{:?}", self.now);
             self.inside.push(format!("{at:>12}  {line}"));
@@ -127,8 +127,8 @@ impl Direct {
         loop {
             if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
                 let conn = self.number_of(conn);
-                let octets = buffer[..length].to_vec();
-                self.heard.push_back(Heard::Tcp { conn, octets });
+                let bytes = buffer[..length].to_vec();
+                self.received.push_back(Received::Tcp { conn, bytes });
             } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
                 self.tcp_command(conn, command);
             } else if let Some(command) = self.next_rdma() {
@@ -162,10 +162,10 @@ impl Direct {
                     self.show(number);
                 }
             }
-            TcpCommand::Close => self.heard.push_back(Heard::Fin { conn: number }),
+            TcpCommand::Close => self.received.push_back(Received::Fin { conn: number }),
             TcpCommand::Reset => {
                 stream.over = true;
-                self.heard.push_back(Heard::Reset { conn: number });
+                self.received.push_back(Received::Reset { conn: number });
             }
         }
     }
@@ -230,7 +230,7 @@ impl Direct {
             return;
         }
         let held = self.adapter.holds(command);
-        // What was posted arrives whether or not its completion is told.
+        // What was posted arrives whether or not its completion is reported.
         self.arrive(command);
         if held {
             self.adapter.held.push(*command);
@@ -245,15 +245,15 @@ impl Direct {
         };
         match command {
             RdmaCommand::Send { link, payload, .. } => {
-                let (end, octets) = (end(&self.qpns, link), payload.to_vec());
-                self.heard.push_back(Heard::Sent { end, octets });
+                let (end, bytes) = (end(&self.qpns, link), payload.to_vec());
+                self.received.push_back(Received::Sent { end, bytes });
             }
             RdmaCommand::SendLarge { link, wr_id, .. } => {
-                let mut octets = vec![0; LLC_V2_MAX_LENGTH];
-                let length = self.endpoint.emit_llc(*link, *wr_id, &mut octets);
-                octets.truncate(length.unwrap_or(0));
+                let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
+                let length = self.endpoint.emit_llc(*link, *wr_id, &mut bytes);
+                bytes.truncate(length.unwrap_or(0));
                 let end = end(&self.qpns, link);
-                self.heard.push_back(Heard::Sent { end, octets });
+                self.received.push_back(Received::Sent { end, bytes });
             }
             RdmaCommand::Write {
                 link,
@@ -263,12 +263,12 @@ impl Direct {
                 address,
                 ..
             } => {
-                let octets = self.memory.read(*buffer, source);
-                self.heard.push_back(Heard::Wrote {
+                let bytes = self.memory.read(*buffer, source);
+                self.received.push_back(Received::Wrote {
                     end: end(&self.qpns, link),
                     key: rkey.0.into(),
                     address: *address,
-                    octets,
+                    bytes,
                 });
             }
             _ => {}
@@ -347,11 +347,11 @@ impl Direct {
             ism: &self.ism_paths,
         };
         if self.endpoint.accept(self.now, conn, paths).is_err() {
-            self.fail("a Proposal was told that does not wait");
+            self.fail("a Proposal was reported that does not wait");
         }
     }
 
-    fn tell_tcp(&mut self, conn: u8, event: TcpEvent) {
+    fn report_tcp(&mut self, conn: u8, event: TcpEvent) {
         if let Some(conn) = self.conns.get(&conn).copied() {
             self.endpoint.handle_tcp(self.now, conn, event);
         }

@@ -1,6 +1,6 @@
 //! Which fields a message of a script has.
 
-use super::story::{Form, Kind};
+use super::parsed::{Form, Kind};
 pub(super) use crate::layout::fields::Field;
 use crate::layout::fields::{
     ACCEPT_D, ACCEPT_D2, ACCEPT_R, ACCEPT_R2, ADD_LINK, ADD_LINK_CONTINUATION, ADD_LINK_EXTENSION,
@@ -120,9 +120,9 @@ pub(super) fn fields(kind: Kind) -> impl Iterator<Item = Field> {
 /// The field of this name.
 #[must_use]
 pub fn field(kind: Kind, name: &str) -> Option<Field> {
-    let octet = name.strip_prefix("octet").and_then(|at| at.parse().ok());
-    if let Some(at) = octet {
-        return Some(Field::octet(at));
+    let byte = name.strip_prefix("octet").and_then(|at| at.parse().ok());
+    if let Some(at) = byte {
+        return Some(Field::byte(at));
     }
     fields(kind).find(|field| field.is_called(name))
 }
@@ -153,7 +153,7 @@ mod tests {
                 let ones = u128::MAX >> (128 - field.bits.min(128));
                 field.put(&mut message, ones);
                 assert_eq!(field.get(&message), ones, "{field}");
-                let set: u32 = message.iter().map(|octet| octet.count_ones()).sum();
+                let set: u32 = message.iter().map(|byte| byte.count_ones()).sum();
                 assert_eq!(set as usize, field.bits.min(128));
                 let inside: u32 = message[field.range()].iter().map(|o| o.count_ones()).sum();
                 assert_eq!(inside, set);

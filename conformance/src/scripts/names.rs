@@ -1,14 +1,14 @@
 //! What scripts call GIDs, MACs, queue pairs and memory, and back.
 //!
 //! On a wire of its own the names are what they are called; elsewhere that wire gives them
-//! other ones ([`Wire::says`](super::Wire::says)).
+//! other ones ([`Wire::name_for_wire`](super::Wire::name_for_wire)).
 
-/// The engine's host, as addresses tell.
+/// Number of the engine's host in addresses.
 pub const ENGINE: u8 = 0;
 /// The peer's.
 pub const PEER: u8 = 1;
 
-/// Octets of memory between two connections of the peer on a link.
+/// Bytes of memory between two connections of the peer on a link.
 const APART: u128 = 0x10_0000;
 
 /// GID and MAC of a port of a host follow from its number.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_they_name() {
+    fn names_show_what_they_name() {
         assert_eq!(port_of(port(PEER, 2).0), Some((PEER, 2)));
         assert_eq!(port_of(port(ENGINE, 1).0 + 7), Some((ENGINE, 8)));
         assert_eq!(port_of(port(2, 1).0), None);

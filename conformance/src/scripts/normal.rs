@@ -3,34 +3,34 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::story::{Act, Said, Setting, Step, Story, Value};
+use super::parsed::{Act, ParsedScript, Setting, Step, Transmission, Value};
 
 /// The messages of a script in order: kinds, fields and values. Times, comments, what
 /// applications and RNICs do and the names of variables do not count.
 #[must_use]
-pub fn messages(story: &Story) -> String {
-    of(story, true)
+pub fn messages(script: &ParsedScript) -> String {
+    of(script, true)
 }
 
-/// The same without values and addressees: the shape of the conversation.
+/// Returns the script without values and addressees: the shape of the conversation.
 #[must_use]
-pub fn shape(story: &Story) -> String {
-    of(story, false)
+pub fn shape(script: &ParsedScript) -> String {
+    of(script, false)
 }
 
 /// How many messages a script has; what happens several times counts once.
 #[must_use]
-pub fn count(story: &Story) -> usize {
-    messages(story).lines().count()
+pub fn count(script: &ParsedScript) -> usize {
+    messages(script).lines().count()
 }
 
-fn of(story: &Story, values: bool) -> String {
+fn of(script: &ParsedScript, values: bool) -> String {
     let mut normal = Normal {
         text: String::new(),
         values,
         names: HashMap::new(),
     };
-    normal.steps(&story.steps);
+    normal.steps(&script.steps);
     normal.text
 }
 
@@ -44,9 +44,11 @@ impl Normal {
     fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             match &step.act {
-                Act::Peer(of, said) => self.said(&format!("peer {}@{}", of.conn, of.link), said),
-                Act::Engine(of, said) => {
-                    self.said(&format!("engine {}@{}", of.conn, of.link), said);
+                Act::Peer(of, sent) => {
+                    self.transmission(&format!("peer {}@{}", of.conn, of.link), sent)
+                }
+                Act::Engine(of, sent) => {
+                    self.transmission(&format!("engine {}@{}", of.conn, of.link), sent);
                 }
                 Act::Repeat(count, steps) => {
                     self.line(&format!("repeat {count}"));
@@ -63,14 +65,14 @@ impl Normal {
         let _ = writeln!(self.text, "{line}");
     }
 
-    fn said(&mut self, who: &str, said: &Said) {
+    fn transmission(&mut self, who: &str, sent: &Transmission) {
         let who = if self.values {
             who
         } else {
             who.split(' ').next().unwrap_or(who)
         };
-        let what = match said {
-            Said::Message(message) => {
+        let what = match sent {
+            Transmission::Message(message) => {
                 let mut fields: Vec<String> = message
                     .fields
                     .iter()
@@ -80,11 +82,11 @@ impl Normal {
                 let reply = if message.reply { " reply" } else { "" };
                 format!("{:?}{reply} {}", message.kind, fields.join(" "))
             }
-            Said::Raw { tcp, octets } if self.values => format!("raw {tcp} {octets:?}"),
-            Said::Raw { tcp, .. } => format!("raw {tcp}"),
-            Said::Fin => "fin".to_owned(),
-            Said::Reset => "rst".to_owned(),
-            Said::Write { settings, data } => {
+            Transmission::Raw { tcp, bytes } if self.values => format!("raw {tcp} {bytes:?}"),
+            Transmission::Raw { tcp, .. } => format!("raw {tcp}"),
+            Transmission::Fin => "fin".to_owned(),
+            Transmission::Reset => "rst".to_owned(),
+            Transmission::Write { settings, data } => {
                 let fields: Vec<String> = settings
                     .iter()
                     .map(|setting| self.setting(setting))
@@ -96,7 +98,7 @@ impl Normal {
                 };
                 format!("WRITE {} {data}", fields.join(" "))
             }
-            Said::Breaks => "breaks".to_owned(),
+            Transmission::Breaks => "breaks".to_owned(),
         };
         self.line(&format!("{who} {what}"));
     }
@@ -107,7 +109,7 @@ impl Normal {
             return name.clone();
         }
         match &setting.value {
-            Value::Number(0, octets) => format!("{name}={octets:x?}"),
+            Value::Number(0, bytes) => format!("{name}={bytes:x?}"),
             Value::Number(number, _) => format!("{name}={number:#x}"),
             Value::Variable(variable, added) => {
                 let next = self.names.len();

@@ -1,5 +1,5 @@
-//! The peer of a script: what it says where the script names no value, and what it
-//! knows of the engine from what that said.
+//! The peer of a script: what it sends where the script names no value, and what it
+//! knows of the engine from the engine's messages.
 
 mod clc;
 mod llc;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::layout;
 use super::names::{peer_address, peer_dmb, peer_rkey};
-use super::story::{Form, Kind, Setup, Value};
+use super::parsed::{Form, Kind, Setup, Value};
 use super::wire::{Announced, End, Target};
 
 /// A connection as the peer knows it.
@@ -21,14 +21,14 @@ struct Conn {
     /// CDC of the peer: number and cursors of the last one.
     sent: Levels,
     /// CDC of the engine.
-    heard: Levels,
-    /// Octets over TCP that are no whole message yet.
+    engine_cdc: Levels,
+    /// Bytes over TCP that are no whole message yet.
     pending: Vec<u8>,
     /// Producer cursor of the last CDC of the engine that arrived.
     arrived: u128,
 }
 
-/// Octets of an eye catcher.
+/// Bytes of an eye catcher.
 const EYE_CATCHER: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,56 +62,56 @@ pub(super) struct Peer {
     eye_catchers: bool,
 }
 
-/// A message as the script would have it if it named nothing: octets, and the fields
-/// whose value nobody can know.
+/// A message as the script would have it if it named nothing: bytes, and the fields
+/// whose value cannot be known.
 pub(super) struct Template {
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     pub(super) free: Vec<&'static str>,
 }
 
 /// Puts values into a message.
 struct Writer {
     kind: Kind,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Writer {
     fn new(kind: Kind, length: usize) -> Self {
         Self {
             kind,
-            octets: vec![0; length],
+            bytes: vec![0; length],
         }
     }
 
     fn put(&mut self, name: &str, value: u128) -> &mut Self {
         if let Some(field) = layout::field(self.kind, name) {
-            field.put(&mut self.octets, value);
+            field.put(&mut self.bytes, value);
         }
         self
     }
 
     fn text(&mut self, name: &str, text: &str) -> &mut Self {
         if let Some(field) = layout::field(self.kind, name) {
-            put_text(&mut self.octets, field, text);
+            put_text(&mut self.bytes, field, text);
         }
         self
     }
 
     fn done(&mut self, free: &[&'static str]) -> Template {
         Template {
-            octets: std::mem::take(&mut self.octets),
+            bytes: std::mem::take(&mut self.bytes),
             free: free.to_vec(),
         }
     }
 }
 
 /// Writes a text into a field, filled up with blanks.
-pub(super) fn put_text(octets: &mut [u8], field: layout::Field, text: &str) {
+pub(super) fn put_text(bytes: &mut [u8], field: layout::Field, text: &str) {
     let blanks = text.bytes().chain(std::iter::repeat(b' '));
     let range = field.range();
-    if let Some(place) = octets.get_mut(range) {
-        for (octet, each) in place.iter_mut().zip(blanks) {
-            *octet = each;
+    if let Some(place) = bytes.get_mut(range) {
+        for (byte, each) in place.iter_mut().zip(blanks) {
+            *byte = each;
         }
     }
 }
@@ -156,13 +156,13 @@ impl Peer {
     }
 
     fn agreed(&self, conn: u8, name: &str) -> Option<u128> {
-        let (kind, octets) = self.conns.get(&conn)?.agreed.as_ref()?;
-        Some(layout::field(*kind, name)?.get(octets))
+        let (kind, bytes) = self.conns.get(&conn)?.agreed.as_ref()?;
+        Some(layout::field(*kind, name)?.get(bytes))
     }
 
     fn offered(&self, conn: u8, name: &str) -> Option<u128> {
-        let (kind, octets) = self.conns.get(&conn)?.offered.as_ref()?;
-        Some(layout::field(*kind, name)?.get(octets))
+        let (kind, bytes) = self.conns.get(&conn)?.offered.as_ref()?;
+        Some(layout::field(*kind, name)?.get(bytes))
     }
 
     /// The engine's queue pair of a link.
@@ -185,7 +185,7 @@ impl Peer {
             return Ok(Target::Dmb(dmb as u64));
         }
         let qpn = self.qpn(link);
-        let qpn = qpn.ok_or_else(|| format!("the engine has told of no link {link} yet"))?;
+        let qpn = qpn.ok_or_else(|| format!("the engine has announced no link {link} yet"))?;
         Ok(Target::Qp(qpn))
     }
 
@@ -197,9 +197,9 @@ impl Peer {
         }
     }
 
-    /// Key and address of an octet of the engine's element for a connection.
+    /// Key and address of a byte of the engine's element for a connection.
     pub(super) fn memory(&self, conn: u8, link: u8, at: u64) -> Result<(u64, u64), String> {
-        let none = || format!("the engine has told of no memory for connection {conn} yet");
+        let none = || format!("the engine has announced no memory for connection {conn} yet");
         if self.form.is_ism() {
             let dmb = self.agreed(conn, "dmb").ok_or_else(none)?;
             return Ok((dmb as u64, at + 32));
@@ -220,7 +220,7 @@ impl Peer {
         ))
     }
 
-    /// Key and address of an octet of the peer's element for a connection.
+    /// Key and address of a byte of the peer's element for a connection.
     pub(super) fn own_memory(&self, conn: u8, link: u8, at: u64) -> (u64, u64) {
         if self.form.is_ism() {
             let dmb = self.offered(conn, "dmb").unwrap_or(peer_dmb(conn));
@@ -244,10 +244,10 @@ impl Peer {
         )
     }
 
-    /// Where octets are that a CDC message of the engine announces, and none before did.
-    pub(super) fn announced(&mut self, link: u8, octets: &[u8]) -> Vec<Announced> {
+    /// Where bytes are that a CDC message of the engine announces, and none before did.
+    pub(super) fn announced(&mut self, link: u8, bytes: &[u8]) -> Vec<Announced> {
         let kind = Kind::Cdc(false);
-        let get = |name| layout::field(kind, name).map_or(0, |field| field.get(octets));
+        let get = |name| layout::field(kind, name).map_or(0, |field| field.get(bytes));
         let token = |conn: u8| self.offered(conn, "token").unwrap_or_default();
         let mut conns = self.conns.keys().copied();
         let Some(conn) = conns.find(|conn| token(*conn) == get("token")) else {
@@ -276,11 +276,11 @@ impl Peer {
         filled.map(place).collect()
     }
 
-    /// What the peer says by default.
-    pub(super) fn says(&self, kind: Kind, conn: u8, link: u8, reply: bool) -> Template {
+    /// Returns what the peer sends by default.
+    pub(super) fn default_of(&self, kind: Kind, conn: u8, link: u8, reply: bool) -> Template {
         match kind {
-            Kind::Clc(form, kind) => self.says_clc(form, kind, conn),
-            Kind::Llc(kind) => self.says_llc(kind, conn, link, reply),
+            Kind::Clc(form, kind) => self.default_clc(form, kind, conn),
+            Kind::Llc(kind) => self.default_llc(kind, conn, link, reply),
             Kind::Cdc(ism) => {
                 let sent = self.conns.get(&conn).map(|known| known.sent);
                 let sent = sent.unwrap_or_default();
@@ -290,52 +290,52 @@ impl Peer {
         }
     }
 
-    /// What the engine is expected to say if the script names nothing.
+    /// Returns what the engine is expected to send if the script names nothing.
     pub(super) fn expects(&self, kind: Kind, conn: u8, link: u8, reply: bool) -> Template {
         match kind {
             Kind::Clc(form, kind) => self.expects_clc(form, kind, conn),
             Kind::Llc(kind) => self.expects_llc(kind, link, reply),
             Kind::Cdc(ism) => {
-                let heard = self.conns.get(&conn).map(|known| known.heard);
-                let heard = heard.unwrap_or_default();
+                let sent = self.conns.get(&conn).map(|known| known.engine_cdc);
+                let sent = sent.unwrap_or_default();
                 let token = self.offered(conn, "token");
-                cdc(ism, heard, token.unwrap_or(0xa000_0000 | u128::from(conn)))
+                cdc(ism, sent, token.unwrap_or(0xa000_0000 | u128::from(conn)))
             }
         }
     }
 
-    /// Notes what the peer said.
-    pub(super) fn said(&mut self, kind: Kind, conn: u8, link: u8, octets: &[u8]) {
+    /// Notes what the peer sent.
+    pub(super) fn note_sent(&mut self, kind: Kind, conn: u8, link: u8, bytes: &[u8]) {
         let known = self.conns.entry(conn).or_default();
         match kind {
-            Kind::Clc(_, 1..=3) => known.offered = Some((kind, octets.to_vec())),
+            Kind::Clc(_, 1..=3) => known.offered = Some((kind, bytes.to_vec())),
             Kind::Clc(..) => {}
             Kind::Llc(kind) => {
-                self.notes_eye_catchers(kind, octets);
-                if octets.get(3).is_some_and(|flags| flags & 0x80 == 0) {
-                    self.requested.insert((link, kind), octets.to_vec());
+                self.notes_eye_catchers(kind, bytes);
+                if bytes.get(3).is_some_and(|flags| flags & 0x80 == 0) {
+                    self.requested.insert((link, kind), bytes.to_vec());
                 }
             }
-            Kind::Cdc(_) => known.sent = levels(kind, octets),
+            Kind::Cdc(_) => known.sent = levels(kind, bytes),
         }
     }
 
-    fn notes_eye_catchers(&mut self, kind: u8, octets: &[u8]) {
+    fn notes_eye_catchers(&mut self, kind: u8, bytes: &[u8]) {
         let none = layout::field(Kind::Llc(kind), "no_eye_catcher");
-        let none = none.map_or(3, |field| field.get(octets));
+        let none = none.map_or(3, |field| field.get(bytes));
         self.eye_catchers |= kind & 0x1f == 1 && none != 3;
     }
 
-    /// Notes what the engine said, once a line of the script took it.
-    pub(super) fn took(&mut self, kind: Kind, conn: u8, link: u8, octets: &[u8]) {
+    /// Notes what the engine sent, once a line of the script took it.
+    pub(super) fn took(&mut self, kind: Kind, conn: u8, link: u8, bytes: &[u8]) {
         match kind {
-            Kind::Llc(kind) if octets.get(3).is_some_and(|flags| flags & 0x80 == 0) => {
-                self.asked.insert((link, kind), octets.to_vec());
+            Kind::Llc(kind) if bytes.get(3).is_some_and(|flags| flags & 0x80 == 0) => {
+                self.asked.insert((link, kind), bytes.to_vec());
             }
             Kind::Cdc(_) => {
-                self.conns.entry(conn).or_default().heard = levels(kind, octets);
+                self.conns.entry(conn).or_default().engine_cdc = levels(kind, bytes);
             }
-            Kind::Clc(_, 2 | 3) if octets.get(7).is_some_and(|flags| flags & 8 != 0) => {
+            Kind::Clc(_, 2 | 3) if bytes.get(7).is_some_and(|flags| flags & 8 != 0) => {
                 self.met = self.met.saturating_add(1);
             }
             _ => {}
@@ -343,8 +343,8 @@ impl Peer {
     }
 }
 
-fn levels(kind: Kind, octets: &[u8]) -> Levels {
-    let get = |name| layout::field(kind, name).map_or(0, |field| field.get(octets));
+fn levels(kind: Kind, bytes: &[u8]) -> Levels {
+    let get = |name| layout::field(kind, name).map_or(0, |field| field.get(bytes));
     Levels {
         seq: get("seq"),
         prod: get("prod"),

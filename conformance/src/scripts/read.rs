@@ -1,4 +1,4 @@
-//! Reads scripts. What stands where is told in `conformance/scripts/README.md`.
+//! Reads scripts. The format is described in `conformance/scripts/README.md`.
 
 mod line;
 mod value;
@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::story::{Act, Form, Place, Setup, Step, Story};
-use super::text::{Unclear, Word, words};
+use super::parsed::{Act, Form, ParsedScript, Place, Setup, Step};
+use super::text::{Token, Unclear, words};
 use line::{Line, Read};
 
 /// How deep files may include files.
@@ -53,7 +53,7 @@ pub fn all(folder: &Path) -> std::io::Result<Vec<(String, PathBuf)>> {
 ///
 /// # Errors
 /// [`Unclear`]: where it is not understood, and what was expected there.
-pub fn script(name: &str, path: &Path) -> Result<Story, Unclear> {
+pub fn script(name: &str, path: &Path) -> Result<ParsedScript, Unclear> {
     let mut reader = Reader {
         library: path
             .parent()
@@ -73,10 +73,10 @@ pub fn script(name: &str, path: &Path) -> Result<Story, Unclear> {
             file: shown(path),
             line: 1,
             column: 1,
-            what: "a comment with the story in one sentence was expected".to_owned(),
+            what: "a comment with the subject in one sentence was expected".to_owned(),
         });
     };
-    Ok(Story {
+    Ok(ParsedScript {
         name: name.to_owned(),
         path: path.to_owned(),
         sentence,
@@ -143,7 +143,7 @@ impl Reader {
                 Read::Setup => {}
                 Read::Step(when, act) => into.push(Step {
                     at,
-                    text: spelt(&words),
+                    text: text_of(&words),
                     when,
                     act,
                 }),
@@ -157,7 +157,7 @@ impl Reader {
                 }
                 Read::Repeat(count) => open.push(Open {
                     at,
-                    text: spelt(&words),
+                    text: text_of(&words),
                     count,
                     steps: Vec::new(),
                 }),
@@ -213,7 +213,7 @@ impl Reader {
     }
 }
 
-fn spelt(words: &[Word]) -> String {
+fn text_of(words: &[Token]) -> String {
     let words = words.iter().map(|word| match &word.quoted {
         Some(quoted) => format!("{}\"{quoted}\"", word.plain),
         None => word.plain.clone(),
@@ -223,7 +223,7 @@ fn spelt(words: &[Word]) -> String {
 
 /// The IDs of a comment that has nothing else.
 pub fn citations(comment: &str) -> Option<impl Iterator<Item = &str>> {
-    let looks_like_one = |word: &str| {
+    let is_citation = |word: &str| {
         word.split_once('-').is_some_and(|(chapter, number)| {
             let capital = |each: char| each.is_ascii_uppercase() || each.is_ascii_digit();
             !chapter.is_empty()
@@ -233,7 +233,7 @@ pub fn citations(comment: &str) -> Option<impl Iterator<Item = &str>> {
         })
     };
     let words = comment.split_whitespace();
-    let all = !comment.is_empty() && words.clone().all(looks_like_one);
+    let all = !comment.is_empty() && words.clone().all(is_citation);
     all.then_some(words)
 }
 
@@ -253,14 +253,14 @@ impl Form {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn result_of(text: &str) -> String {
         let folder = std::env::temp_dir().join(format!("smc-read-{}", std::process::id()));
         let chapter = folder.join("clc");
         fs::create_dir_all(&chapter).unwrap();
         let path = chapter.join(format!("{}.smc", text.len()));
         fs::write(&path, text).unwrap();
-        let told = match script("clc/x", &path) {
-            Ok(story) => format!("{} steps, {:?}", story.steps.len(), story.cites),
+        let result_of = match script("clc/x", &path) {
+            Ok(script) => format!("{} steps, {:?}", script.steps.len(), script.cites),
             Err(unclear) => {
                 let Unclear {
                     line, column, what, ..
@@ -269,19 +269,19 @@ mod tests {
             }
         };
         fs::remove_file(path).unwrap();
-        told
+        result_of
     }
 
     #[test]
     fn a_script_has_a_sentence_citations_and_steps() {
         let text = "# It works.\n# CLC-014 CASE-C2\n\napp > connect\nrepeat 3 {\n  wait 1s\n}\n";
-        assert_eq!(told(text), "2 steps, [\"CLC-014\", \"CASE-C2\"]");
+        assert_eq!(result_of(text), "2 steps, [\"CLC-014\", \"CASE-C2\"]");
     }
 
     #[test]
-    fn what_is_not_understood_is_told_with_its_place() {
+    fn what_is_not_understood_is_reported_with_its_place() {
         for (text, expected) in [
-            ("app > connect\n", "1:1: a comment with the story"),
+            ("app > connect\n", "1:1: a comment with the subject"),
             ("# A.\nape > connect\n", "2:1: one of peer, engine, app, "),
             ("# A.\napp > conect\n", "2:7: one of connect, listen, "),
             (
@@ -314,7 +314,7 @@ mod tests {
             ("# A.\napp < read \"x\n", "2:12: a closing \" was expected"),
             ("# A.\napp > close now\n", "2:13: nothing more was expected"),
         ] {
-            let found = told(text);
+            let found = result_of(text);
             assert!(found.starts_with(expected), "{text}{found}");
         }
     }

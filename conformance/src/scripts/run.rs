@@ -2,7 +2,7 @@
 
 mod compare;
 mod expect;
-mod hear;
+mod receive;
 mod send;
 
 use core::time::Duration;
@@ -11,8 +11,8 @@ use std::fmt;
 
 use super::capture::{Record, Recorded};
 use super::describe::describe;
+use super::parsed::{Act, Kind, ParsedScript, Pattern, RnicAct, Step, Transmission, When, Where};
 use super::peer::Peer;
-use super::story::{Act, Kind, Pattern, RnicAct, Said, Step, Story, When, Where};
 use super::wire::{Host, Seen, Target, Wire};
 
 /// Why a script failed.
@@ -26,7 +26,7 @@ pub struct Failure {
     pub expected: String,
     /// What came.
     pub came: String,
-    /// What was said until then.
+    /// Transcript until then.
     pub transcript: String,
     /// What went on in the engine's host.
     pub inside: String,
@@ -37,9 +37,9 @@ pub struct Failure {
 impl Failure {
     /// A script that there is no bench for.
     #[must_use]
-    pub fn of_bench(story: &Story, why: &impl fmt::Display) -> Self {
+    pub fn of_bench(script: &ParsedScript, why: &impl fmt::Display) -> Self {
         Self {
-            place: story.name.clone(),
+            place: script.name.clone(),
             line: String::new(),
             expected: "a bench".to_owned(),
             came: why.to_string(),
@@ -90,28 +90,28 @@ struct Item {
 #[derive(Clone, Debug)]
 enum Came {
     Message(Kind, Vec<u8>),
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Fin,
     Reset,
     Write {
         key: u64,
         address: u64,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
 }
 
 impl fmt::Display for Came {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Message(_, octets) => f.write_str(&describe(octets)),
-            Self::Octets(octets) => write!(f, "octets {octets:02x?}"),
+            Self::Message(_, bytes) => f.write_str(&describe(bytes)),
+            Self::Bytes(bytes) => write!(f, "octets {bytes:02x?}"),
             Self::Fin => f.write_str("TCP fin"),
             Self::Reset => f.write_str("TCP rst"),
             Self::Write {
                 key,
                 address,
-                octets,
-            } => write!(f, "WRITE {} octets to {key:#x}@{address:#x}", octets.len()),
+                bytes,
+            } => write!(f, "WRITE {} octets to {key:#x}@{address:#x}", bytes.len()),
         }
     }
 }
@@ -157,10 +157,10 @@ struct Run<'b, B> {
 }
 
 /// Plays a script on a bench that was set up for it.
-pub fn play<B: Wire + Host>(story: &Story, bench: &mut B) -> Played {
+pub fn play<B: Wire + Host>(script: &ParsedScript, bench: &mut B) -> Played {
     let mut run = Run {
         bench,
-        peer: Peer::new(&story.setup),
+        peer: Peer::new(&script.setup),
         mark: Duration::ZERO,
         queues: BTreeMap::new(),
         seen: BTreeMap::new(),
@@ -172,7 +172,7 @@ pub fn play<B: Wire + Host>(story: &Story, bench: &mut B) -> Played {
         left_out: 0,
         broken: None,
     };
-    let failed = match run.steps(&story.steps) {
+    let failed = match run.steps(&script.steps) {
         Ok(()) => run.end().err().map(|wrong| (None, wrong)),
         Err(failed) => {
             let (step, wrong) = *failed;
@@ -182,14 +182,14 @@ pub fn play<B: Wire + Host>(story: &Story, bench: &mut B) -> Played {
     let failure = failed.map(|(step, wrong)| Failure {
         place: match &step {
             Some(step) => format!("{}:{}", step.at.file, step.at.line),
-            None => format!("{} (the end)", story.name),
+            None => format!("{} (the end)", script.name),
         },
         line: step.map_or_else(|| "the script is over".to_owned(), |step| step.text),
         expected: wrong.expected,
         came: wrong.came,
         transcript: run.transcript.join("\n"),
         inside: run.bench.inside().join("\n"),
-        replay: format!("cargo run -p conformance -- scripts {}", story.name),
+        replay: format!("cargo run -p conformance -- scripts {}", script.name),
     });
     Played {
         failure,
@@ -226,7 +226,7 @@ impl<B: Wire + Host> Run<'_, B> {
 
     fn step(&mut self, step: &Step) -> Result<(), Wrong> {
         match &step.act {
-            Act::Engine(of, said) => self.expect(*of, step.when, said),
+            Act::Engine(of, transmission) => self.expect(*of, step.when, transmission),
             Act::Seen(of, sees) => self.expect_seen(*of, step.when, sees),
             act => {
                 if let Some(when) = step.when {
@@ -239,15 +239,15 @@ impl<B: Wire + Host> Run<'_, B> {
 
     fn act(&mut self, act: &Act) -> Result<(), Wrong> {
         match act {
-            Act::Peer(of, said) => self.say(*of, said)?,
+            Act::Peer(of, transmission) => self.send(*of, transmission)?,
             Act::App(of, act) => {
                 let begins = match act {
-                    super::story::AppAct::Connect(_) => Some(true),
-                    super::story::AppAct::Listen(_) => Some(false),
+                    super::parsed::AppAct::Connect(_) => Some(true),
+                    super::parsed::AppAct::Listen(_) => Some(false),
                     _ => None,
                 };
                 let qpn = match act {
-                    super::story::AppAct::DeleteLink(number) => self.peer.qpn(*number),
+                    super::parsed::AppAct::DeleteLink(number) => self.peer.qpn(*number),
                     _ => None,
                 };
                 if let Some(engine_is_client) = begins {
@@ -279,7 +279,7 @@ impl<B: Wire + Host> Run<'_, B> {
     }
 
     fn note(&mut self, line: impl fmt::Display) {
-        // A flood needs no story of its own.
+        // A flood needs no transcript of its own.
         if self.transcript.len() < 2_000 {
             let at = format!("{:?}", self.bench.now());
             self.transcript.push(format!("{at:>12}  {line}"));
@@ -323,12 +323,12 @@ impl<B: Wire + Host> Run<'_, B> {
         Ok(self.peer.target(of.conn, of.link)?)
     }
 
-    fn channel(&self, of: Where, said: &Said) -> Channel {
-        let tcp = match said {
-            Said::Message(message) => matches!(message.kind, Kind::Clc(..)),
-            Said::Raw { tcp, .. } => *tcp,
-            Said::Fin | Said::Reset => true,
-            Said::Write { .. } | Said::Breaks => false,
+    fn channel(&self, of: Where, transmission: &Transmission) -> Channel {
+        let tcp = match transmission {
+            Transmission::Message(message) => matches!(message.kind, Kind::Clc(..)),
+            Transmission::Raw { tcp, .. } => *tcp,
+            Transmission::Fin | Transmission::Reset => true,
+            Transmission::Write { .. } | Transmission::Breaks => false,
         };
         if tcp {
             Channel::Tcp(of.conn)

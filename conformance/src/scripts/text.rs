@@ -36,9 +36,9 @@ impl fmt::Display for Unclear {
 
 impl std::error::Error for Unclear {}
 
-/// A word: what stands between blanks, and a text in quotes at its end.
+/// A token: what stands between blanks, and a text in quotes at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Token {
     /// What stands before the quotes.
     pub(super) plain: String,
     /// What stands in quotes.
@@ -55,7 +55,7 @@ fn quoted(line: &str) -> IResult<&str, &str> {
     delimited(char('"'), take_while(|each| each != '"'), tag("\"")).parse(line)
 }
 
-fn word(line: &str) -> IResult<&str, (&str, Option<&str>, usize)> {
+fn token(line: &str) -> IResult<&str, (&str, Option<&str>, usize)> {
     let (rest, _) = space0(line)?;
     let left = rest.len();
     let (rest, (plain, quoted)) = (plain, opt(quoted)).parse(rest)?;
@@ -67,9 +67,9 @@ fn word(line: &str) -> IResult<&str, (&str, Option<&str>, usize)> {
 }
 
 /// The words of a line up to a comment; or the column that makes no sense, and why.
-pub(super) fn words(line: &str) -> Result<Vec<Word>, (u32, String)> {
+pub(super) fn words(line: &str) -> Result<Vec<Token>, (u32, String)> {
     let column = |left: usize| (line.len() - left) as u32 + 1;
-    let (rest, found) = match many0(word).parse(line) {
+    let (rest, found) = match many0(token).parse(line) {
         Ok(found) => found,
         Err(_) => return Err((1, "words were expected".to_owned())),
     };
@@ -81,7 +81,7 @@ pub(super) fn words(line: &str) -> Result<Vec<Word>, (u32, String)> {
     }
     Ok(found
         .into_iter()
-        .map(|(plain, quoted, left)| Word {
+        .map(|(plain, quoted, left)| Token {
             plain: plain.to_owned(),
             quoted: quoted.map(str::to_owned),
             column: column(left),
@@ -97,15 +97,15 @@ fn comment(line: &str) -> IResult<&str, &str> {
 mod tests {
     use super::*;
 
-    fn plain_words(line: &str) -> Vec<String> {
+    fn plain_text(line: &str) -> Vec<String> {
         let words = words(line).unwrap();
-        words.into_iter().map(|word| word.plain).collect()
+        words.into_iter().map(|token| token.plain).collect()
     }
 
     #[test]
     fn words_stand_between_blanks_and_know_their_columns() {
-        assert_eq!(plain_words("peer > CDC # why"), ["peer", ">", "CDC"]);
-        assert_eq!(plain_words("  # nothing"), Vec::<String>::new());
+        assert_eq!(plain_text("peer > CDC # why"), ["peer", ">", "CDC"]);
+        assert_eq!(plain_text("  # nothing"), Vec::<String>::new());
         let found = words("app < read \"a b\" eid=\"X\"").unwrap();
         assert_eq!(found[3].quoted.as_deref(), Some("a b"));
         assert_eq!(found[4].plain, "eid=");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_does_not_end_is_told() {
+    fn a_text_that_does_not_end_is_reported() {
         let (column, what) = words("app < read \"abc").unwrap_err();
         assert_eq!((column, what.as_str()), (12, "a closing \" was expected"));
     }

@@ -7,17 +7,17 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::story::{AppAct, AppSees, Kind, RnicAct};
+use super::parsed::{AppAct, AppSees, Kind, RnicAct};
 
 /// Something of the engine that arrived at the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Octets over TCP.
+pub enum Received {
+    /// Bytes over TCP.
     Tcp {
         /// The connection.
         conn: u8,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// TCP FIN.
     Fin {
@@ -33,10 +33,10 @@ pub enum Heard {
     Sent {
         /// The queue pair; of SMC-D the connection.
         end: End,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
-    /// Octets in the peer's memory.
+    /// Bytes in the peer's memory.
     Wrote {
         /// The queue pair; of SMC-D the connection.
         end: End,
@@ -44,8 +44,8 @@ pub enum Heard {
         key: u64,
         /// Where: address, or offset in the DMB.
         address: u64,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
 }
 
@@ -67,7 +67,7 @@ pub enum Seen {
     Established,
     /// TCP carries it: the engine's code, and the peer's.
     FellBack(u32, Option<u32>),
-    /// The end, in the word of the engine.
+    /// The end, by the name of the engine's reason.
     Closed(String),
     /// A link came up, by the number of the engine's queue pair.
     LinkUp(u32),
@@ -111,15 +111,15 @@ pub trait Wire {
         Duration::ZERO
     }
 
-    /// Lets time pass, to `until` at most, and returns early if something was heard or
+    /// Lets time pass, to `until` at most, and returns early if something was received or
     /// seen.
     fn pass(&mut self, until: Duration);
 
-    /// What was heard next.
-    fn heard(&mut self) -> Option<Heard>;
+    /// Returns what was received next.
+    fn receive(&mut self) -> Option<Received>;
 
-    /// Sends octets over TCP.
-    fn tcp(&mut self, conn: u8, octets: &[u8]);
+    /// Sends bytes over TCP.
+    fn tcp(&mut self, conn: u8, bytes: &[u8]);
 
     /// Ends the peer's direction of TCP.
     fn fin(&mut self, conn: u8);
@@ -128,7 +128,7 @@ pub trait Wire {
     fn reset(&mut self, conn: u8);
 
     /// Connects the peer's queue pair of a link to the engine's, before anything goes over
-    /// it. The message has told where that is: Accept, Confirm or ADD LINK.
+    /// it. The message has announced where that is: Accept, Confirm or ADD LINK.
     ///
     /// # Errors
     /// There is no such queue pair.
@@ -139,41 +139,41 @@ pub trait Wire {
     ///
     /// # Errors
     /// The peer has no more of them.
-    fn says(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
+    fn name_for_wire(&mut self, conn: u8, kind: Kind, message: &mut [u8]) -> Result<(), Failed> {
         let _ = (conn, kind, message);
         Ok(())
     }
 
     /// A message of the engine, in the names of this wire: gives them those of scripts.
-    fn hears(&mut self, kind: Kind, message: &mut [u8]) {
+    fn name_for_script(&mut self, kind: Kind, message: &mut [u8]) {
         let _ = (kind, message);
     }
 
     /// Whether the engine has a choice of its own in messages of this kind, on this wire: only
-    /// fields that a script names have to be as it says.
+    /// fields that a script names have to be as it names them.
     fn leaves_open(&self, kind: Kind) -> bool {
         let _ = kind;
         false
     }
 
-    /// What the engine wrote to the peer's memory, on a wire that does not tell when it does:
-    /// a message has announced octets at these places.
-    fn announced(&mut self, over: End, places: &[Announced]) -> Vec<Heard> {
+    /// What the engine wrote to the peer's memory, on a wire that does not report when it does:
+    /// a message has announced bytes at these places.
+    fn announced(&mut self, over: End, places: &[Announced]) -> Vec<Received> {
         let _ = (over, places);
         Vec::new()
     }
 
-    /// A SEND; of SMC-D, octets for the head of the engine's DMB, which is signalled.
+    /// A SEND; of SMC-D, bytes for the head of the engine's DMB, which is signalled.
     ///
     /// # Errors
     /// There is no such queue pair or DMB any more.
-    fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed>;
+    fn send(&mut self, over: Target, bytes: &[u8]) -> Result<(), Failed>;
 
-    /// Octets into the engine's memory.
+    /// Bytes into the engine's memory.
     ///
     /// # Errors
     /// The engine's RNIC refuses them.
-    fn write(&mut self, over: Target, key: u64, address: u64, octets: &[u8]) -> Result<(), Failed>;
+    fn write(&mut self, over: Target, key: u64, address: u64, bytes: &[u8]) -> Result<(), Failed>;
 
     /// The peer's queue pair breaks: nothing is acknowledged any more. Of SMC-D, the
     /// peer's device vanishes.
@@ -183,7 +183,7 @@ pub trait Wire {
     fn breaks(&mut self, over: Target) -> Result<(), Failed>;
 }
 
-/// Octets that a cursor announces.
+/// Bytes that a cursor announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// Key of the memory, as scripts name it.
@@ -222,19 +222,19 @@ pub trait Host {
     }
 
     /// Whether a connection has ended as applications see it that ended for this reason, on a
-    /// host without an event that tells it.
+    /// host without an event that reports it.
     fn has_ended(&mut self, conn: u8, reason: &str) -> Option<bool> {
         let _ = (conn, reason);
         None
     }
 
-    /// Octets that can be read; they stay.
+    /// Bytes that can be read; they stay.
     fn readable(&mut self, conn: u8) -> u32;
 
-    /// Octets that can be written.
+    /// Bytes that can be written.
     fn room(&mut self, conn: u8) -> u32;
 
-    /// Reads so many octets.
+    /// Reads so many bytes.
     ///
     /// # Errors
     /// There are fewer.
@@ -243,7 +243,7 @@ pub trait Host {
     /// Whether the stream ended.
     fn ended(&mut self, conn: u8) -> bool;
 
-    /// The urgent octet, and how many stand before it; it is taken.
+    /// The urgent byte, and how many stand before it; it is taken.
     fn urgent(&mut self, conn: u8) -> Option<(u32, u8)>;
 
     /// What the application got over plain TCP since it was last asked.
@@ -265,7 +265,7 @@ pub trait Host {
     /// What the engine did wrong towards its host, if it did.
     fn fault(&self) -> Option<&str>;
 
-    /// What went on inside the host, in words, oldest first; as far as it can be told.
+    /// Internal events of the host, as text, oldest first; as far as they are known.
     fn inside(&self) -> &[String] {
         &[]
     }

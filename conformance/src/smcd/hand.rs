@@ -1,7 +1,7 @@
 //! One engine of SMC-D against a peer and an ISM device that a test plays by hand.
 //!
-//! What the engine says is kept until the test asks; its device does what it is told at
-//! once and checks that it may be told so, unless the test [holds](Hand::hold) it.
+//! What the engine sends is kept until the test asks; its device executes commands at
+//! once and checks that each is allowed, unless the test [holds](Hand::hold) it.
 
 mod device;
 mod peer;
@@ -24,21 +24,21 @@ use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerI
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
-/// Octets of the ring of every DMB here.
+/// Bytes of the ring of every DMB here.
 pub const RING: u32 = 16_384 - HEAD;
-/// Octets in front of the ring, where the CDC message lies.
+/// Bytes in front of the ring, where the CDC message lies.
 pub const HEAD: u32 = CDC_ISM_LENGTH as u32;
 
 /// How the two sides speak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Manner {
+pub struct Mode {
     /// Version of SMC-D.
     pub version: SmcVersion,
     /// Whether the peer's DMBs are mapped, and not moved to.
     pub maps: bool,
 }
 
-impl Manner {
+impl Mode {
     /// All there are.
     pub const ALL: [Self; 4] = [
         Self::new(SmcVersion::V1, false),
@@ -47,7 +47,7 @@ impl Manner {
         Self::new(SmcVersion::V2, true),
     ];
 
-    /// That manner.
+    /// Creates a mode.
     #[must_use]
     pub const fn new(version: SmcVersion, maps: bool) -> Self {
         Self { version, maps }
@@ -72,18 +72,18 @@ pub struct Hand {
     /// Virtual time.
     pub now: Instant,
     /// How the two sides speak.
-    pub manner: Manner,
+    pub mode: Mode,
     /// Whether control commands wait until the test has them executed.
     pub hold: bool,
     /// Control commands that wait, in order.
     pub commands: VecDeque<IsmCommand>,
     /// Moves, signals and events that the device executed.
     pub moved: Vec<IsmCommand>,
-    /// What the engine said.
-    pub said: VecDeque<(ConnId, ClcMessage)>,
-    /// What it did to TCP connections.
+    /// CLC messages that the engine sent.
+    pub sent_clc: VecDeque<(ConnId, ClcMessage)>,
+    /// Commands for TCP connections.
     pub tcp: Vec<(ConnId, TcpCommand)>,
-    /// What it told.
+    /// Events of the engine.
     pub events: Vec<Event>,
     /// DMBs in the order of their registration, and the memory to move from.
     dmbs: BTreeMap<BufferId, DmbToken>,
@@ -99,21 +99,21 @@ fn eid() -> Eid {
 impl Hand {
     /// An engine with the smallest buffers there are.
     #[must_use]
-    pub fn new(manner: Manner) -> Self {
-        Self::with(manner, |_| {})
+    pub fn new(mode: Mode) -> Self {
+        Self::with(mode, |_| {})
     }
 
     /// One with other settings.
     #[must_use]
-    pub fn with(manner: Manner, configure: impl FnOnce(&mut Config)) -> Self {
-        Self::limited(manner, Limits::for_connections(8), configure)
+    pub fn with(mode: Mode, configure: impl FnOnce(&mut Config)) -> Self {
+        Self::limited(mode, Limits::for_connections(8), configure)
     }
 
     /// One with other settings and tables.
     #[must_use]
-    pub fn limited(manner: Manner, limits: Limits, configure: impl FnOnce(&mut Config)) -> Self {
+    pub fn limited(mode: Mode, limits: Limits, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::new(PeerId::new(1, Mac([2; 6])));
-        config.offers = match manner.version {
+        config.offers = match mode.version {
             SmcVersion::V1 => Offers::SMCD_V1,
             SmcVersion::V2 => Offers::SMCD_V2,
         };
@@ -124,11 +124,11 @@ impl Hand {
         Self {
             endpoint: Endpoint::new(config, 1, Owned::new(limits)),
             now: Instant::from_nanos(1),
-            manner,
+            mode,
             hold: false,
             commands: VecDeque::new(),
             moved: Vec::new(),
-            said: VecDeque::new(),
+            sent_clc: VecDeque::new(),
             tcp: Vec::new(),
             events: Vec::new(),
             dmbs: BTreeMap::new(),
@@ -141,14 +141,14 @@ impl Hand {
     // ---- what the engine's host does -------------------------------------------------
 
     fn path(&self) -> IsmPath {
-        let v1 = self.manner.version == SmcVersion::V1;
+        let v1 = self.mode.version == SmcVersion::V1;
         IsmPath {
             pnet_match: v1,
             reaches_v1: v1,
             v2: !v1,
-            reaches: (!v1).then_some(self.manner.device(2)),
-            attaches: self.manner.maps,
-            ..IsmPath::new(DEVICE, self.manner.device(1))
+            reaches: (!v1).then_some(self.mode.device(2)),
+            attaches: self.mode.maps,
+            ..IsmPath::new(DEVICE, self.mode.device(1))
         }
     }
 
@@ -196,13 +196,13 @@ impl Hand {
         self.pump();
     }
 
-    // ---- what came of it ----------------------------------------------------------
+    // ---- the outcome --------------------------------------------------------------
 
     /// Whether data flows on a connection.
     #[must_use]
     pub fn is_established(&self, conn: ConnId) -> bool {
-        let told = |e: &Event| matches!(e, Event::Established { conn: c, .. } if *c == conn);
-        self.events.iter().any(told)
+        let established = |e: &Event| matches!(e, Event::Established { conn: c, .. } if *c == conn);
+        self.events.iter().any(established)
     }
 
     /// Why a connection ended.
@@ -227,21 +227,21 @@ impl Hand {
         self.dmbs.keys().chain(self.sources.keys()).copied()
     }
 
-    /// Octets that can be read, if the connection is there.
+    /// Bytes that can be read, if the connection is there.
     pub fn readable(&mut self, conn: ConnId) -> Option<u32> {
         Some(self.endpoint.conn(conn)?.readable()?.len())
     }
 
-    /// Octets that can be written, if the connection is there.
+    /// Bytes that can be written, if the connection is there.
     pub fn space(&mut self, conn: ConnId) -> Option<u32> {
         Some(self.endpoint.conn(conn)?.send_space()?.len())
     }
 
-    /// What every connection keeps to, whatever its peer says: nothing can be read but
+    /// Invariants of every connection, whatever its peer sends: nothing can be read but
     /// what is in its ring, and nothing written but what is in the peer's.
     #[track_caller]
     pub fn check(&mut self) {
-        let maps = self.manner.maps;
+        let maps = self.mode.maps;
         for conn in self.conns.clone() {
             let Some(conn) = self.endpoint.conn(conn) else {
                 continue;

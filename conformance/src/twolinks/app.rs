@@ -8,9 +8,9 @@ use smc_proto::id::ConnId;
 use super::World;
 use super::world::name;
 
-/// Octet `n` of the stream that a side sends on a connection; no two places
-/// within a few rings look alike.
-pub(super) fn octet(side: usize, app: usize, n: u64) -> u8 {
+/// Byte `n` of the stream that a side sends on a connection; no two places
+/// within a few rings have equal surroundings.
+pub(super) fn byte(side: usize, app: usize, n: u64) -> u8 {
     let salt = (side as u64) << 40 | (app as u64) << 44;
     ((n | salt)
         .wrapping_add(1)
@@ -21,9 +21,9 @@ pub(super) fn octet(side: usize, app: usize, n: u64) -> u8 {
 /// One thing an application does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Commits so many octets, as soon as there is room for all of them.
+    /// Commits so many bytes, as soon as there is room for all of them.
     Write(u32),
-    /// The same; the last one is urgent.
+    /// Write so many bytes; the last one is urgent.
     Urgent(u32),
     /// Shuts down sending.
     ShutdownWrite,
@@ -41,7 +41,7 @@ pub enum Reading {
     Eager,
     /// Only once nothing else moves.
     Late,
-    /// Takes an urgent octet out of line as soon as it is there.
+    /// Takes an urgent byte out of line as soon as it is there.
     TakeUrgent,
 }
 
@@ -50,15 +50,15 @@ pub enum Reading {
 pub struct App {
     /// Its connection.
     pub conn: ConnId,
-    /// Octets committed.
+    /// Bytes committed.
     pub committed: u64,
-    /// Octets read, in stream order.
+    /// Bytes read, in stream order.
     pub read: u64,
-    /// Where urgent octets were committed.
+    /// Where urgent bytes were committed.
     pub urgent: Vec<u64>,
     /// Urgent marks of the peer that were seen.
     pub seen: Vec<u64>,
-    /// The urgent octet taken out of line last.
+    /// The urgent byte taken out of line last.
     pub taken: Option<u64>,
     /// What is still to be done.
     pub script: Vec<Action>,
@@ -66,7 +66,7 @@ pub struct App {
     pub done: usize,
     /// When it reads.
     pub reading: Reading,
-    /// It closed, shut down sending or aborted.
+    /// How the application closed, shut down sending or aborted.
     pub closing: Option<Action>,
     /// How the connection ended.
     pub end: Option<Event>,
@@ -101,7 +101,7 @@ impl App {
         }
     }
 
-    /// Takes note of an event; tells what is wrong with it.
+    /// Takes note of an event; returns what is wrong with it.
     pub(super) fn on_event(&mut self, event: &Event) -> Option<String> {
         let (conn, last) = match *event {
             Event::Established { conn, .. } => (conn, false),
@@ -174,10 +174,10 @@ impl World {
         true
     }
 
-    /// Reads what is there, at most `most` octets, and compares it with what was
-    /// sent; takes an urgent octet if the application is of that kind.
+    /// Reads what is there, at most `most` bytes, and compares it with what was
+    /// sent; takes an urgent byte if the application is of that kind.
     pub fn read(&mut self, side: usize, app: usize, most: u32) -> bool {
-        let mut any = self.look_at_urgent(side, app);
+        let mut any = self.check_urgent(side, app);
         let (now, conn) = (self.now, self.hosts[side].apps[app].conn);
         let Some(spans) = self.hosts[side]
             .endpoint
@@ -191,13 +191,13 @@ impl World {
             return any;
         }
         any = true;
-        let mut octets = self.hosts[side].octets(spans.buffer, &spans.segments);
-        octets.truncate(len as usize);
+        let mut bytes = self.hosts[side].octets(spans.buffer, &spans.segments);
+        bytes.truncate(len as usize);
         let from = self.hosts[side].apps[app].read;
         self.note(|| format!("{} reads {len}, from {from}", name(side)));
         if let Some(at) = (from..)
-            .zip(&octets)
-            .position(|(n, &o)| o != octet(1 - side, app, n))
+            .zip(&bytes)
+            .position(|(n, &o)| o != byte(1 - side, app, n))
         {
             self.error(format!(
                 "{} reads octet {} wrongly (of {from}..{})",
@@ -223,7 +223,7 @@ impl World {
         any
     }
 
-    fn look_at_urgent(&mut self, side: usize, app: usize) -> bool {
+    fn check_urgent(&mut self, side: usize, app: usize) -> bool {
         let a = &self.hosts[side].apps[app];
         let (conn, from, take) = (a.conn, a.read, a.reading == Reading::TakeUrgent);
         let now = self.now;
@@ -246,7 +246,7 @@ impl World {
         if take {
             let [piece, _] = spans.segments;
             let value = self.hosts[side].octets(spans.buffer, &[piece, Segment::default()]);
-            if value != [octet(1 - side, app, at)] {
+            if value != [byte(1 - side, app, at)] {
                 self.error(format!("{} takes a wrong urgent octet, {at}", name(side)));
             }
             self.note(|| format!("{} takes the urgent octet {at}", name(side)));
@@ -268,7 +268,7 @@ impl World {
         take || new
     }
 
-    /// An urgent octet must have been announced before it is read, unless a later
+    /// An urgent byte must have been announced before it is read, unless a later
     /// one was sent.
     fn check_urgent_passed(&mut self, side: usize, app: usize, range: core::ops::Range<u64>) {
         let last = self.hosts[1 - side].apps[app].urgent.last().copied();
@@ -276,7 +276,10 @@ impl World {
             && range.contains(&at)
             && !self.hosts[side].apps[app].seen.contains(&at)
         {
-            self.error(format!("{} was not told that {at} is urgent", name(side)));
+            self.error(format!(
+                "{} was not notified that {at} is urgent",
+                name(side)
+            ));
         }
     }
 
@@ -288,7 +291,7 @@ impl World {
 }
 
 impl App {
-    /// The engine steps over an urgent octet that was taken out of line.
+    /// The engine steps over an urgent byte that was taken out of line.
     fn step_over(&mut self) {
         if self.taken == Some(self.read) {
             self.read += 1;

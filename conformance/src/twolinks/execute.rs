@@ -5,7 +5,7 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::LinkId;
 
 use super::World;
-use super::app::octet;
+use super::app::byte;
 use super::host::{BASE, Item};
 use super::world::name;
 
@@ -104,7 +104,7 @@ impl World {
         false
     }
 
-    /// The same on one link.
+    /// Delivers the oldest message on one link.
     pub fn deliver_on(&mut self, side: usize, link: LinkId) -> bool {
         if self.cut.contains(&(side, link)) {
             return false;
@@ -158,7 +158,7 @@ impl World {
         else {
             return;
         };
-        let octets = self.hosts[side].octets(buffer, &source);
+        let bytes = self.hosts[side].octets(buffer, &source);
         let found = self.hosts[1 - side]
             .registrations
             .iter()
@@ -173,29 +173,29 @@ impl World {
             format!(
                 "{} has {} octets placed at {at}",
                 name(1 - side),
-                octets.len()
+                bytes.len()
             )
         });
         let memory = &mut self.hosts[1 - side].buffers[target.buffer.index() as usize];
         let Some(place) = at
-            .checked_add(octets.len())
+            .checked_add(bytes.len())
             .and_then(|end| memory.get_mut(at..end))
         else {
             self.error("a WRITE outside the buffer");
             return;
         };
-        place.copy_from_slice(&octets);
+        place.copy_from_slice(&bytes);
         let size = memory.len();
         let apps = &self.hosts[side].apps;
         let app = apps.iter().position(|a| a.conn == conn);
         if let Some(app) = app.filter(|_| self.checking) {
-            self.check_window(side, app, at, &octets, size);
+            self.check_window(side, app, at, &bytes, size);
         }
     }
 
-    /// The octets must be a piece of the stream that fits behind what the peer
+    /// The bytes must be a piece of the stream that fits behind what the peer
     /// has read.
-    fn check_window(&mut self, side: usize, app: usize, at: usize, octets: &[u8], size: usize) {
+    fn check_window(&mut self, side: usize, app: usize, at: usize, bytes: &[u8], size: usize) {
         let config = self.hosts[side].endpoint.config();
         let reader = &self.hosts[1 - side].apps[app];
         // After close() the engine itself takes what arrives.
@@ -206,18 +206,18 @@ impl World {
         let ring = (size - base) as u64;
         let read = self.hosts[1 - side].apps[app].read;
         let place = (at - base) as u64;
-        // Candidates for the first octet's place in the stream: this lap and the last.
+        // Candidates for the first byte's place in the stream: this lap and the last.
         let lap = read / ring * ring;
         let fits = [lap.checked_sub(ring), Some(lap), Some(lap + ring)]
             .into_iter()
             .flatten()
             .map(|lap| lap + place)
-            .filter(|from| from + octets.len() as u64 <= read + ring)
-            .any(|from| (from..).zip(octets).all(|(n, &o)| o == octet(side, app, n)));
+            .filter(|from| from + bytes.len() as u64 <= read + ring)
+            .any(|from| (from..).zip(bytes).all(|(n, &o)| o == byte(side, app, n)));
         if !fits {
             self.error(format!(
                 "a WRITE of {} to {place} outside the window (peer has read {read})",
-                octets.len()
+                bytes.len()
             ));
         }
     }
@@ -234,7 +234,7 @@ impl World {
         false
     }
 
-    /// The same on one link.
+    /// Completes the oldest work on one link.
     pub fn complete_on(&mut self, side: usize, link: LinkId) -> bool {
         let Some(qp) = self.hosts[side].qp(link) else {
             return false;

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub name: String,
     /// The hosts.
     pub shape: Shape,
-    /// Octets that went each way before.
+    /// Bytes that went each way before.
     pub offsets: [u64; 2],
     /// What each side does.
     pub scripts: [Vec<Action>; 2],
@@ -33,7 +33,7 @@ pub struct Scenario {
     pub slow_drain: bool,
 }
 
-/// How much was looked at.
+/// How much was explored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// Distinct states before the failure.
@@ -77,7 +77,7 @@ impl Scenario {
         self.explore_cases(failures, |_, _, _| {})
     }
 
-    /// The same; `more` sees every state with its path and adds cases of its own.
+    /// Explores; `more` sees every state with its path and adds cases of its own.
     ///
     /// # Panics
     /// When a case fails, with its trace.

@@ -25,9 +25,9 @@ pub enum Late {
 /// How a link fails, and how its ends learn of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Failure {
-    /// It does not fail.
+    /// The link does not fail.
     No,
-    /// The queue pair of one side breaks; the other side is told by DELETE LINK.
+    /// The queue pair of one side breaks; the other side is notified by DELETE LINK.
     Broken(usize, Late),
     /// Both queue pairs break; this side learns first, the other before any
     /// message about it.
@@ -162,7 +162,7 @@ impl World {
         false
     }
 
-    /// Breaks the queue pair of a side without telling its engine.
+    /// Breaks the queue pair of a side without notifying its engine.
     pub fn sever(&mut self, side: usize, link: LinkId) {
         self.note(|| format!("  {link} of {} breaks", name(side)));
         if let Some(qp) = self.hosts[side].qp(link) {
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Tells a side's engine that a queue pair broke.
+    /// Notifies a side's engine that a queue pair broke.
     pub fn report(&mut self, side: usize, link: LinkId) {
         self.note(|| format!("{} LinkFailed {link}", name(side)));
         self.hosts[side].endpoint.handle_rdma(

@@ -14,13 +14,13 @@ use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId, RKey};
 use super::{App, Shape};
 use smc_proto::command::{Segment, TcpCommand};
 
-/// Address of each buffer's first octet; the key tells the buffers apart.
+/// Address of each buffer's first byte; the key distinguishes the buffers.
 pub(super) const BASE: u64 = 0x7f00_0000_0000;
 
 /// A work request on a queue pair.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// RDMA WRITE; the octets are read from the send buffer when it is placed.
+    /// RDMA WRITE; the bytes are read from the send buffer when it is placed.
     Write {
         /// The send buffer.
         buffer: BufferId,
@@ -37,7 +37,7 @@ pub enum Item {
     Send {
         /// Its number.
         wr_id: WrId,
-        /// Its octets.
+        /// Its bytes.
         payload: [u8; 44],
     },
 }
@@ -139,7 +139,7 @@ impl Host {
         }
     }
 
-    /// Tells the engine that a port is up.
+    /// Notifies the engine that a port is up.
     pub fn port_up(&mut self, now: Instant, port: usize) {
         let path = self.paths[port];
         self.endpoint.handle_path(now, PathEvent::PortUp(path));
@@ -174,9 +174,9 @@ impl Host {
             .collect()
     }
 
-    pub(super) fn put(&mut self, buffer: BufferId, pieces: &[Segment; 2], octets: &[u8]) {
+    pub(super) fn put(&mut self, buffer: BufferId, pieces: &[Segment; 2], bytes: &[u8]) {
         let memory = &mut self.buffers[buffer.index() as usize];
-        let mut rest = octets;
+        let mut rest = bytes;
         for piece in pieces {
             let n = rest.len().min(piece.length as usize);
             let start = piece.offset as usize;

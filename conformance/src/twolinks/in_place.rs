@@ -1,9 +1,9 @@
-//! For benchmarks: octets sent and freed without looking at them.
+//! For benchmarks: bytes sent and freed without reading them.
 
 use super::World;
 
 impl World {
-    /// Commits octets that are in the send buffer already.
+    /// Commits bytes that are in the send buffer already.
     pub fn commit_in_place(&mut self, side: usize, app: usize, len: u32) -> u32 {
         let (now, host) = (self.now, &mut self.hosts[side]);
         let Some(mut conn) = host.endpoint.conn(host.apps[app].conn) else {

@@ -19,13 +19,13 @@ const ABORT: Duration = Duration::from_secs(6);
 /// How a connection must end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Expect {
-    /// In order, with all octets delivered.
+    /// In order, with all bytes delivered.
     Clean,
-    /// Somehow, but at both ends; no wrong octet.
+    /// Somehow, but at both ends; no wrong byte.
     Ended,
-    /// The same; the group may be lost with its last link.
+    /// As planned, or the group was lost with its last link.
     GroupLost,
-    /// By the loss of data that this side had been told was delivered.
+    /// By the loss of data that was reported to this side as delivered.
     DataLost(usize),
 }
 
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Runs until all connections ended, or nothing moves until this time.
-    pub fn settle_until(&mut self, end: Instant) {
+    pub fn run_idle_until(&mut self, end: Instant) {
         for _ in 0..100_000 {
             if !self.round() && (self.is_over() || !self.advance(end.since(self.now))) {
                 return;
@@ -112,11 +112,11 @@ impl World {
             // One that sent C does not answer an abort, which waits (ABORT-014).
             _ => ABORT,
         };
-        self.settle_until(start.after(patience));
+        self.run_idle_until(start.after(patience));
         let start = self.now;
         for _ in 0..3 {
             if self.close_what_is_read(matches!(expect, Expect::Ended | Expect::GroupLost)) {
-                self.settle_until(start.after(patience));
+                self.run_idle_until(start.after(patience));
             }
         }
         self.check_ends(expect);
@@ -180,9 +180,9 @@ impl World {
             if down {
                 self.error(format!("{} lost the group", name(side)));
             }
-            // With silence nobody may have noticed before the connection was over.
+            // With silence no side may have noticed before the connection was over.
             if !matches!(failure, Failure::No | Failure::Silence) && lost == 0 {
-                self.error(format!("{} was not told of the link's end", name(side)));
+                self.error(format!("{} was not notified of the link's end", name(side)));
             }
         }
     }

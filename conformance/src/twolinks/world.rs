@@ -8,7 +8,7 @@ use smc_proto::id::{ConnId, LinkId};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::Subnets;
 
-use super::app::octet;
+use super::app::byte;
 use super::failure::Late;
 use super::{App, Host};
 
@@ -19,9 +19,9 @@ pub struct Shape {
     pub ports: [u8; 2],
     /// Most links of the group.
     pub links: u8,
-    /// Receive buffer of each side, in octets.
+    /// Receive buffer of each side, in bytes.
     pub receive: [u32; 2],
-    /// Send buffer of each side, in octets.
+    /// Send buffer of each side, in bytes.
     pub send: [u32; 2],
     /// Most connections.
     pub connections: usize,
@@ -29,7 +29,7 @@ pub struct Shape {
     pub elements: u8,
     /// Whether RMB elements have eye catchers.
     pub eye_catcher: bool,
-    /// Whether urgent octets are read in their place.
+    /// Whether urgent bytes are read in their place.
     pub urgent_inline: bool,
     /// Whether writes are never held back.
     pub nodelay: bool,
@@ -74,7 +74,7 @@ pub struct World {
     pub patient: bool,
     /// What was wrong.
     pub errors: Vec<String>,
-    /// What happened, if somebody wants to know.
+    /// Events, if they are recorded.
     pub log: Option<Vec<String>>,
     /// Commands and messages since the world began.
     pub steps: u64,
@@ -107,14 +107,14 @@ impl World {
     }
 
     /// Two hosts with a group of as many links as the shape allows and one
-    /// connection, over which `offsets` octets have gone each way.
+    /// connection, over which `offsets` bytes have gone each way.
     #[must_use]
     pub fn connected(shape: &Shape, offsets: [u64; 2]) -> Self {
         let mut world = Self::new(shape);
         world.open(shape);
         world.form();
-        for (side, octets) in offsets.into_iter().enumerate() {
-            world.carry(side, octets);
+        for (side, bytes) in offsets.into_iter().enumerate() {
+            world.carry(side, bytes);
         }
         world
     }
@@ -162,9 +162,9 @@ impl World {
         panic!("the group does not come up: {:?}", self.hosts[0].events);
     }
 
-    /// Sends octets of connection 0 from one side to the other.
-    fn carry(&mut self, from: usize, octets: u64) {
-        let mut left = octets;
+    /// Sends bytes of connection 0 from one side to the other.
+    fn carry(&mut self, from: usize, bytes: u64) {
+        let mut left = bytes;
         while left > 0 {
             let n = self.commit(
                 from,
@@ -223,7 +223,7 @@ impl World {
         true
     }
 
-    /// Commits up to `len` octets of a connection's stream.
+    /// Commits up to `len` bytes of a connection's stream.
     pub fn commit(&mut self, side: usize, app: usize, len: u32, urgent: bool) -> u32 {
         let now = self.now;
         let host = &mut self.hosts[side];
@@ -236,10 +236,10 @@ impl World {
             return 0;
         }
         let from = host.apps[app].committed;
-        let octets: Vec<u8> = (from..from + u64::from(len))
-            .map(|n| octet(side, app, n))
+        let bytes: Vec<u8> = (from..from + u64::from(len))
+            .map(|n| byte(side, app, n))
             .collect();
-        host.put(space.buffer, &space.segments, &octets);
+        host.put(space.buffer, &space.segments, &bytes);
         let mut connection = host.endpoint.conn(conn).expect("just seen");
         let result = if urgent {
             connection.commit_urgent(now, len)

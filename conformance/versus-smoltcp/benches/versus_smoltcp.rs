@@ -1,6 +1,6 @@
 //! The engine against the in-process TCP stack a user would pick instead.
 //!
-//! "In process" means two endpoints, encoded octets between them, separate
+//! "In process" means two endpoints, encoded bytes between them, separate
 //! memories, all in one thread. Every figure is a ratio of times measured in
 //! the same round; rounds of both alternate, so that a busy machine slows both,
 //! and what counts is the median of the ratios. Each side may choose for each
@@ -55,7 +55,7 @@ const OPPONENTS: [(Joined, Acks, &str); 5] = [
     ),
 ];
 
-/// How octets get into the send buffer.
+/// How bytes get into the send buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Produce {
     /// Copied from memory of the application.
@@ -64,12 +64,12 @@ pub(crate) enum Produce {
     InPlace,
 }
 
-/// Two connected ends in one process, SMC-R's or smoltcp's. Each method tells
+/// Two connected ends in one process, SMC-R's or smoltcp's. Each method returns
 /// how long it took.
 pub(crate) trait Measured {
-    /// Octets there and back, so many times.
+    /// Bytes there and back, so many times.
     fn ping_pong(&mut self, size: usize, rounds: usize) -> Duration;
-    /// `total` octets from the client to the server.
+    /// `total` bytes from the client to the server.
     fn stream(&mut self, write: usize, total: usize, produce: Produce) -> Duration;
     /// A connection opened and closed at both ends, so many times.
     fn connect_and_close(&mut self, rounds: usize) -> Duration;

@@ -17,9 +17,9 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// What the octets at hand are.
+/// What the bytes at hand are.
 pub(super) enum Step {
-    /// The message takes `total` octets, as far as known.
+    /// The message takes `total` bytes, as far as known.
     NeedMore { total: usize },
     /// A message.
     Message {
@@ -33,34 +33,34 @@ pub(super) enum Step {
     NotClc,
 }
 
-/// Judges the octets at the front of a stream. `certain`: they have to be CLC,
+/// Judges the bytes at the front of a stream. `certain`: they have to be CLC,
 /// both sides having agreed to speak it.
-pub(super) fn step(phase: Phase, octets: &[u8], certain: bool) -> Step {
-    if octets.is_empty() {
+pub(super) fn step(phase: Phase, bytes: &[u8], certain: bool) -> Step {
+    if bytes.is_empty() {
         return Step::NeedMore {
             total: HEADER_LENGTH,
         };
     }
     match phase {
         Phase::Ended => Step::NotClc,
-        Phase::MaybeDecline => decline(octets),
-        Phase::Clc => message(octets, certain),
+        Phase::MaybeDecline => decline(bytes),
+        Phase::Clc => message(bytes, certain),
     }
 }
 
-fn begins_like_clc(octets: &[u8]) -> bool {
+fn begins_like_clc(bytes: &[u8]) -> bool {
     [EYE_CATCHER, EYE_CATCHER_SMCD].iter().any(|eye_catcher| {
-        let mut pairs = octets.iter().zip(eye_catcher);
-        pairs.all(|(octet, expected)| octet == expected)
+        let mut pairs = bytes.iter().zip(eye_catcher);
+        pairs.all(|(byte, expected)| byte == expected)
     })
 }
 
-/// Octets that are not a whole, sound Decline belong to the application.
-fn decline(octets: &[u8]) -> Step {
-    if !begins_like_clc(octets) || octets.get(4).is_some_and(|kind| *kind != 4) {
+/// Bytes that are not a whole, sound Decline belong to the application.
+fn decline(bytes: &[u8]) -> Step {
+    if !begins_like_clc(bytes) || bytes.get(4).is_some_and(|kind| *kind != 4) {
         return Step::NotClc;
     }
-    match ClcMessage::parse(octets) {
+    match ClcMessage::parse(bytes) {
         Ok((message, length)) => Step::Message {
             content: Box::new(Content::Clc(message)),
             length,
@@ -71,17 +71,17 @@ fn decline(octets: &[u8]) -> Step {
     }
 }
 
-fn message(octets: &[u8], certain: bool) -> Step {
-    if !certain && !begins_like_clc(octets) {
+fn message(bytes: &[u8], certain: bool) -> Step {
+    if !certain && !begins_like_clc(bytes) {
         return Step::NotClc;
     }
-    if !begins_like_clc(octets) {
+    if !begins_like_clc(bytes) {
         return Step::Malformed {
             offset: 0,
             reason: "no CLC eye catcher although both SYNs carry the SMC option".to_owned(),
         };
     }
-    match ClcMessage::parse(octets) {
+    match ClcMessage::parse(bytes) {
         Ok((message, length)) => {
             let next = match message.kind() {
                 ClcKind::Proposal => Phase::Clc,
@@ -102,7 +102,7 @@ fn message(octets: &[u8], certain: bool) -> Step {
     }
 }
 
-/// The octet of the message at which the fault stands.
+/// The byte of the message at which the fault stands.
 fn offset(error: &ClcParseError) -> usize {
     match error {
         ClcParseError::EyeCatcher { offset, .. } => *offset,

@@ -13,28 +13,28 @@ const MAX_MESSAGES: usize = 8;
 /// A CLC message, or why there is none.
 pub(super) struct Found {
     pub(super) content: Content,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     pub(super) retransmission: bool,
 }
 
-/// A message that was found, to tell when it is sent again.
+/// A message that was emitted, to recognise it when it is sent again.
 struct Emitted {
     start: u32,
     content: Content,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 pub(super) struct Direction {
     limit: usize,
     pub(super) phase: Phase,
-    /// Sequence number behind the octets in `buffer`, once known.
+    /// Sequence number behind the bytes in `buffer`, once known.
     next: Option<u32>,
-    /// Octets in order that are not yet a whole message.
+    /// Bytes in order that are not yet a whole message.
     buffer: Vec<u8>,
-    /// Octets behind a gap.
+    /// Bytes behind a gap.
     pending: Vec<(u32, Vec<u8>)>,
     emitted: Vec<Emitted>,
-    /// Octets behind the last message that were not told yet.
+    /// Bytes behind the last message that were not reported yet.
     data: u64,
 }
 
@@ -56,29 +56,29 @@ impl Direction {
         }
     }
 
-    /// Octets that are none of CLC and were not taken before.
+    /// Bytes that are none of CLC and were not taken before.
     pub(super) fn take_data(&mut self) -> u64 {
         core::mem::take(&mut self.data)
     }
 
-    /// Counts octets behind the last message, those that are seen again left out.
-    fn count(&mut self, sequence: u32, octets: usize) {
+    /// Counts bytes behind the last message, those that are seen again left out.
+    fn count(&mut self, sequence: u32, bytes: usize) {
         let next = *self.next.get_or_insert(sequence);
-        let end = sequence.wrapping_add(octets as u32);
+        let end = sequence.wrapping_add(bytes as u32);
         let fresh = u64::try_from(distance(next, end)).unwrap_or(0);
-        self.data += fresh.min(octets as u64);
+        self.data += fresh.min(bytes as u64);
         if fresh > 0 {
             self.next = Some(end);
         }
     }
 
-    /// Sets the sequence number of the first octet.
+    /// Sets the sequence number of the first byte.
     pub(super) fn start(&mut self, sequence: u32) {
         self.next = Some(sequence);
     }
 
-    /// Takes a segment. `missing` octets follow its payload that the capture
-    /// does not hold; `certain` tells that there must be CLC.
+    /// Takes a segment. `missing` bytes follow its payload that the capture
+    /// does not hold; `certain` means that there must be CLC.
     pub(super) fn push(
         &mut self,
         sequence: u32,
@@ -98,31 +98,31 @@ impl Direction {
             self.wait(ahead, sequence, payload);
             return;
         }
-        // Octets before `next` were seen: skip them.
+        // Bytes before `next` were seen: skip them.
         let seen = usize::try_from(-ahead).unwrap_or(usize::MAX);
         let Some(fresh) = payload.get(seen..) else {
             return;
         };
         self.append(fresh, certain, found);
         if missing > 0 && !fresh.is_empty() {
-            if let Some((have, need, octets)) = self.unfinished() {
+            if let Some((have, need, bytes)) = self.unfinished() {
                 found.push(Found {
                     content: Content::Cut {
                         protocol: Protocol::Clc,
                         have,
                         need,
                     },
-                    octets,
+                    bytes,
                     retransmission: false,
                 });
             }
             self.end();
             return;
         }
-        while let Some((sequence, octets)) = self.take_pending() {
+        while let Some((sequence, bytes)) = self.take_pending() {
             let next = self.next.unwrap_or(sequence);
             let seen = usize::try_from(-distance(next, sequence)).unwrap_or(usize::MAX);
-            if let Some(fresh) = octets.get(seen..) {
+            if let Some(fresh) = bytes.get(seen..) {
                 self.append(fresh, certain, found);
             }
         }
@@ -130,7 +130,7 @@ impl Direction {
 
     /// Keeps a segment that came before its turn.
     fn wait(&mut self, ahead: i64, sequence: u32, payload: &[u8]) {
-        let held: usize = self.pending.iter().map(|(_, octets)| octets.len()).sum();
+        let held: usize = self.pending.iter().map(|(_, bytes)| bytes.len()).sum();
         let reach = usize::try_from(ahead).unwrap_or(usize::MAX);
         if self.pending.len() < MAX_PENDING
             && reach <= self.limit
@@ -150,20 +150,20 @@ impl Direction {
         Some(self.pending.swap_remove(index))
     }
 
-    fn append(&mut self, octets: &[u8], certain: bool, found: &mut Vec<Found>) {
+    fn append(&mut self, bytes: &[u8], certain: bool, found: &mut Vec<Found>) {
         let Some(next) = self.next else {
             return;
         };
         if self.phase == Phase::Ended {
-            self.count(next, octets.len());
+            self.count(next, bytes.len());
             return;
         }
         // More than the limit is never needed to judge what is there.
         let room = self.limit.saturating_sub(self.buffer.len());
-        let kept = octets.get(..room.min(octets.len())).unwrap_or_default();
+        let kept = bytes.get(..room.min(bytes.len())).unwrap_or_default();
         self.buffer.extend(kept);
         let mut start = next.wrapping_sub((self.buffer.len() - kept.len()) as u32);
-        self.next = Some(next.wrapping_add(octets.len() as u32));
+        self.next = Some(next.wrapping_add(bytes.len() as u32));
         loop {
             match step(self.phase, &self.buffer, certain) {
                 Step::NeedMore { .. } => break,
@@ -172,18 +172,18 @@ impl Direction {
                     length,
                     next,
                 } => {
-                    let octets: Vec<u8> = self.buffer.drain(..length).collect();
+                    let bytes: Vec<u8> = self.buffer.drain(..length).collect();
                     let content = *content;
                     self.phase = next;
                     self.emitted.push(Emitted {
                         start,
                         content: content.clone(),
-                        octets: octets.clone(),
+                        bytes: bytes.clone(),
                     });
                     start = start.wrapping_add(length as u32);
                     found.push(Found {
                         content,
-                        octets,
+                        bytes,
                         retransmission: false,
                     });
                     if self.emitted.len() == MAX_MESSAGES {
@@ -197,7 +197,7 @@ impl Direction {
                             offset,
                             reason,
                         },
-                        octets: core::mem::take(&mut self.buffer),
+                        bytes: core::mem::take(&mut self.buffer),
                         retransmission: false,
                     });
                     self.end();
@@ -216,7 +216,7 @@ impl Direction {
                     offset: 5,
                     reason: format!("CLC message of more than {} octets", self.limit),
                 },
-                octets: core::mem::take(&mut self.buffer),
+                bytes: core::mem::take(&mut self.buffer),
                 retransmission: false,
             });
             self.end();
@@ -229,11 +229,11 @@ impl Direction {
             let offset = usize::try_from(distance(sequence, message.start)).ok();
             let again = offset
                 .and_then(|offset| payload.get(offset..))
-                .is_some_and(|rest| rest.starts_with(&message.octets));
+                .is_some_and(|rest| rest.starts_with(&message.bytes));
             if again {
                 found.push(Found {
                     content: message.content.clone(),
-                    octets: message.octets.clone(),
+                    bytes: message.bytes.clone(),
                     retransmission: true,
                 });
             }
@@ -247,7 +247,7 @@ impl Direction {
         self.pending = Vec::new();
     }
 
-    /// The message that has begun and not ended: octets there are, octets it
+    /// The message that has begun and not ended: bytes there are, bytes it
     /// takes, and what there is.
     pub(super) fn unfinished(&self) -> Option<(usize, usize, Vec<u8>)> {
         if self.phase != Phase::Clc || self.buffer.is_empty() {

@@ -24,9 +24,9 @@ pub struct Item {
     pub retransmission: bool,
     /// What it is.
     pub content: Content,
-    /// The octets of the CLC, LLC or CDC message, as far as the capture holds
+    /// The bytes of the CLC, LLC or CDC message, as far as the capture holds
     /// them; empty for others.
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// From where to where an item went.
@@ -54,7 +54,7 @@ pub struct TcpPath {
     pub source: SocketAddr,
     /// The receiver.
     pub destination: SocketAddr,
-    /// Whether the sender is the one who connected.
+    /// Whether the sender is the end that connected.
     pub to_server: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct RocePath {
     pub source: Gid,
     /// GID of the receiver.
     pub destination: Gid,
-    /// Queue pair of the sender. The packet does not tell; it is known once
+    /// Queue pair of the sender. The packet does not contain it; it is known once
     /// Accept and Confirm or a CONFIRM LINK were seen.
     pub source_qpn: Option<Qpn>,
     /// Queue pair of the receiver.
@@ -114,40 +114,40 @@ pub enum Content {
     Cut {
         /// What carries it.
         protocol: Protocol,
-        /// Octets that there are.
+        /// Bytes that there are.
         have: usize,
-        /// Octets that it takes.
+        /// Bytes that it takes.
         need: usize,
     },
-    /// Octets that are no message.
+    /// Bytes that are no message.
     Malformed {
         /// What should have been there.
         protocol: Protocol,
-        /// Offset of the fault in the message, in octets.
+        /// Offset of the fault in the message, in bytes.
         offset: usize,
         /// What is wrong.
         reason: String,
     },
 }
 
-/// An LLC message of version 2. As it borrows its lists, it is kept as octets.
+/// An LLC message of version 2. As it borrows its lists, it is kept as bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LlcV2(Vec<u8>);
 
 impl LlcV2 {
-    /// Takes the octets of a message.
+    /// Takes the bytes of a message.
     ///
     /// # Errors
-    /// Those of [`LlcMessageV2::parse`].
-    pub fn new(octets: Vec<u8>) -> Result<Self, LlcParseError> {
-        LlcMessageV2::parse(&octets)?;
-        Ok(Self(octets))
+    /// Returns the errors of [`LlcMessageV2::parse`].
+    pub fn new(bytes: Vec<u8>) -> Result<Self, LlcParseError> {
+        LlcMessageV2::parse(&bytes)?;
+        Ok(Self(bytes))
     }
 
     /// The message.
     ///
     /// # Panics
-    /// Never: the octets were read before.
+    /// Never: the bytes were read before.
     #[must_use]
     #[allow(clippy::expect_used, reason = "the octets were read before")]
     pub fn message(&self) -> LlcMessageV2<'_> {
@@ -184,10 +184,10 @@ pub struct TcpOption {
 /// What happens on a TCP connection besides CLC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpSign {
-    /// Octets that are no CLC: those of an application.
+    /// Bytes that are no CLC: those of an application.
     Data {
         /// At least so many of them.
-        octets: u64,
+        bytes: u64,
     },
     /// The sender will send no more.
     Fin,
@@ -200,9 +200,9 @@ pub enum TcpSign {
 pub struct RdmaWrite {
     /// Key of the receiver's memory region.
     pub rkey: RKey,
-    /// Virtual address of the first octet.
+    /// Virtual address of the first byte.
     pub address: u64,
-    /// Octets written, as the first packet announces.
+    /// Bytes written, as the first packet announces.
     pub length: u32,
     /// Frame of the first packet.
     pub first_frame: u64,
@@ -210,24 +210,24 @@ pub struct RdmaWrite {
     pub packets: u32,
     /// Whether all packets were seen. Their payload may still be cut.
     pub complete: bool,
-    /// The payload octets that the capture holds, in the order of the frames.
+    /// The payload bytes that the capture holds, in the order of the frames.
     pub pieces: Vec<WritePiece>,
 }
 
-/// Consecutive octets of an RDMA WRITE.
+/// Consecutive bytes of an RDMA WRITE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WritePiece {
-    /// Offset of the first octet in the write.
+    /// Offset of the first byte in the write.
     pub offset: u32,
-    /// The octets.
-    pub octets: Vec<u8>,
+    /// The bytes.
+    pub bytes: Vec<u8>,
 }
 
 impl RdmaWrite {
-    /// Octets of payload that the capture holds.
+    /// Bytes of payload that the capture holds.
     #[must_use]
     pub fn present(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.octets.len()).sum()
+        self.pieces.iter().map(|piece| piece.bytes.len()).sum()
     }
 }
 
@@ -248,7 +248,7 @@ impl Content {
         }
     }
 
-    /// Whether the octets are wrong, rather than unknown or cut.
+    /// Whether the bytes are wrong, rather than unknown or cut.
     #[must_use]
     pub const fn is_malformed(&self) -> bool {
         matches!(self, Self::Malformed { .. })
@@ -309,7 +309,7 @@ impl fmt::Display for Content {
         match self {
             Self::TcpOption(option) if option.syn_ack => f.write_str("SMC option in SYN-ACK"),
             Self::TcpOption(_) => f.write_str("SMC option in SYN"),
-            Self::Tcp(TcpSign::Data { octets }) => write!(f, "{octets} octets of data"),
+            Self::Tcp(TcpSign::Data { bytes }) => write!(f, "{bytes} octets of data"),
             Self::Tcp(TcpSign::Fin) => f.write_str("FIN"),
             Self::Tcp(TcpSign::Reset) => f.write_str("RST"),
             Self::Clc(message) => message.fmt(f),

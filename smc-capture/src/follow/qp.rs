@@ -1,10 +1,10 @@
-//! What is known of a queue pair: who its peer is and which packets it got.
+//! What is known of a queue pair: its peer and the packets it got.
 
 use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn};
 
 use super::write::WriteInProgress;
 
-/// Packets back from the newest one that are told apart.
+/// Packets back from the newest one that are distinguished from repeats.
 const WINDOW: u32 = 16_384;
 const PSN_MASK: u32 = 0x00ff_ffff;
 const HALF: u32 = 0x0080_0000;
@@ -15,12 +15,12 @@ pub(super) type QpAddress = (Gid, Qpn);
 /// Whether a queue pair speaks SMC.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Use {
-    /// Nothing tells.
+    /// Not known yet.
     #[default]
     Unknown,
     /// CLC or LLC named it, or it got an SMC message.
     Smc,
-    /// It got SENDs that are not SMC.
+    /// The queue pair received SENDs that are not SMC.
     Other,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct PacketWindow {
 }
 
 impl PacketWindow {
-    /// Notes a packet and tells whether it is new.
+    /// Notes a packet and returns whether it is new.
     ///
     /// A number from before the window begins a new window: the queue pair was
     /// set up again.
@@ -96,19 +96,19 @@ impl PacketWindow {
     }
 
     fn set(&mut self, psn: u32, value: bool) {
-        let (word, bit) = Self::place(psn);
-        if let Some(word) = self.seen.get_mut(word) {
+        let (slot, bit) = Self::place(psn);
+        if let Some(slot) = self.seen.get_mut(slot) {
             if value {
-                *word |= bit;
+                *slot |= bit;
             } else {
-                *word &= !bit;
+                *slot &= !bit;
             }
         }
     }
 
     fn is_set(&self, psn: u32) -> bool {
-        let (word, bit) = Self::place(psn);
-        self.seen.get(word).is_some_and(|word| word & bit != 0)
+        let (slot, bit) = Self::place(psn);
+        self.seen.get(slot).is_some_and(|slot| slot & bit != 0)
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeats_are_told_from_late_and_new_packets() {
+    fn repeats_are_distinguished_from_late_and_new_packets() {
         let mut window = PacketWindow::default();
         assert!(window.observe(Psn::new(0xff_fffe)));
         assert!(window.observe(Psn::new(0xff_ffff)));

@@ -48,18 +48,18 @@ pub(super) fn bad_packet(at: Moment, source: Gid, destination: Gid, error: RoceE
             offset: 0,
             reason: error.to_string(),
         },
-        octets: Vec::new(),
+        bytes: Vec::new(),
     }
 }
 
-fn item(at: Moment, path: RocePath, retransmission: bool, content: Content, octets: &[u8]) -> Item {
+fn item(at: Moment, path: RocePath, retransmission: bool, content: Content, bytes: &[u8]) -> Item {
     Item {
         frame: at.frame,
         time: at.time,
         path: Path::Roce(path),
         retransmission,
         content,
-        octets: octets.to_vec(),
+        bytes: bytes.to_vec(),
     }
 }
 
@@ -70,7 +70,7 @@ impl RdmaFollower {
             queue_pairs: HashMap::new(),
             order: VecDeque::new(),
             budget: Budget {
-                left: limits.write_octets,
+                left: limits.write_bytes,
             },
             accepted: HashMap::new(),
         }
@@ -98,19 +98,19 @@ impl RdmaFollower {
             write(at, frame, path, fresh, queue_pair, budget, items);
             return;
         }
-        let Some((octets, missing)) = assemble(frame, fresh, queue_pair) else {
+        let Some((bytes, missing)) = assemble(frame, fresh, queue_pair) else {
             return;
         };
         let smc = match queue_pair.usage {
             Use::Smc => true,
             Use::Other => false,
-            Use::Unknown => looks_like_smc(&octets, octets.len() + missing),
+            Use::Unknown => looks_like_smc(&bytes, bytes.len() + missing),
         };
         if !smc {
             queue_pair.usage = Use::Other;
             return;
         }
-        let content = interpret(&octets, missing);
+        let content = interpret(&bytes, missing);
         if !content.is_malformed() {
             queue_pair.usage = Use::Smc;
         }
@@ -120,7 +120,7 @@ impl RdmaFollower {
             path.source_qpn = queue_pair.peer;
             path.link = queue_pair.link;
         }
-        items.push(item(at, path, !fresh, content, &octets));
+        items.push(item(at, path, !fresh, content, &bytes));
     }
 
     /// Takes the queue pairs that an Accept and a Confirm name.
@@ -251,7 +251,7 @@ fn write(
     }
     let opcode = frame.packet.bth.opcode;
     if !fresh {
-        // A packet that repeats the beginning of a write tells of the whole.
+        // A packet that repeats the beginning of a write has the length of the whole.
         if let Some(reth) = frame.packet.reth {
             let again = WriteInProgress::begin(at, path.clone(), frame, reth, budget);
             let content = again.end(opcode.ends_message(), budget);

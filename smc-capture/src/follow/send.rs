@@ -1,4 +1,4 @@
-//! What a SEND holds: an LLC message or a CDC message, told by its first octet.
+//! What a SEND holds: an LLC message or a CDC message, by its first byte.
 
 use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError};
 use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
@@ -15,8 +15,8 @@ const MAX_SEND: usize = LLC_V2_MAX_LENGTH;
 /// Whether a SEND to a queue pair nothing is known of looks like SMC: the
 /// length of a version-1 message, or a version-2 type with a length of 44 or
 /// more in either byte order (Linux sends it in its own).
-pub(super) fn looks_like_smc(octets: &[u8], length: usize) -> bool {
-    match *octets {
+pub(super) fn looks_like_smc(bytes: &[u8], length: usize) -> bool {
+    match *bytes {
         [0x20..=0x2f, l0, l1, ..] => {
             let announced = [u16::from_be_bytes([l0, l1]), u16::from_le_bytes([l0, l1])];
             length >= CDC_LENGTH
@@ -29,10 +29,10 @@ pub(super) fn looks_like_smc(octets: &[u8], length: usize) -> bool {
     }
 }
 
-/// Reads a SEND of `octets` and `missing` more that the capture does not hold.
-pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
-    let length = octets.len() + missing;
-    let Some(&kind) = octets.first() else {
+/// Reads a SEND of `bytes` and `missing` more that the capture does not hold.
+pub(super) fn interpret(bytes: &[u8], missing: usize) -> Content {
+    let length = bytes.len() + missing;
+    let Some(&kind) = bytes.first() else {
         return Content::Malformed {
             protocol: Protocol::Roce,
             offset: 0,
@@ -55,12 +55,12 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
     if missing > 0 {
         return Content::Cut {
             protocol,
-            have: octets.len(),
+            have: bytes.len(),
             need: length,
         };
     }
     if protocol == Protocol::Cdc {
-        return match Cdc::parse(octets) {
+        return match Cdc::parse(bytes) {
             Ok(cdc) => Content::Cdc(cdc),
             Err(error) => Content::Malformed {
                 protocol,
@@ -73,9 +73,9 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
         };
     }
     let read = if version_2 {
-        LlcV2::new(octets.to_vec()).map(Content::LlcV2)
+        LlcV2::new(bytes.to_vec()).map(Content::LlcV2)
     } else {
-        LlcMessage::parse(octets).map(Content::Llc)
+        LlcMessage::parse(bytes).map(Content::Llc)
     };
     match read {
         Ok(content) => content,
@@ -97,7 +97,7 @@ pub(super) fn interpret(octets: &[u8], missing: usize) -> Content {
 }
 
 /// The whole payload of a SEND once its last packet is there, and how many
-/// octets of it the capture does not hold.
+/// bytes of it the capture does not hold.
 pub(super) fn assemble(
     frame: &RoceFrame<'_>,
     fresh: bool,
@@ -115,15 +115,15 @@ pub(super) fn assemble(
     if opcode == Opcode::SEND_FIRST {
         queue_pair.send = Some((Vec::new(), 0));
     }
-    let (octets, lacking) = queue_pair.send.as_mut()?;
-    let room = MAX_SEND.saturating_sub(octets.len());
-    // Behind the first octets that are missing the rest would be misplaced.
+    let (bytes, lacking) = queue_pair.send.as_mut()?;
+    let room = MAX_SEND.saturating_sub(bytes.len());
+    // Behind the first bytes that are missing the rest would be misplaced.
     let kept = if *lacking > 0 {
         0
     } else {
         room.min(payload.len())
     };
-    octets.extend(payload.get(..kept)?);
+    bytes.extend(payload.get(..kept)?);
     *lacking += payload.len() - kept + missing;
     if opcode.ends_message() {
         return queue_pair.send.take();

@@ -36,7 +36,7 @@ pub(super) struct TcpFollower {
     /// Their order of appearance, the oldest first.
     order: VecDeque<(Ends, u64)>,
     next_number: u64,
-    /// Whether data, FIN and RST are told as well.
+    /// Whether data, FIN and RST are reported as well.
     all: bool,
 }
 
@@ -48,8 +48,8 @@ impl TcpFollower {
         }
     }
 
-    /// Tells of data, FIN and RST from now on.
-    pub(super) fn tell_all(&mut self) {
+    /// Reports data, FIN and RST from now on.
+    pub(super) fn report_all(&mut self) {
         self.all = true;
     }
 
@@ -73,7 +73,7 @@ impl TcpFollower {
         if !segment.payload.is_empty() || segment.missing > 0 {
             let data = stream.data(at, segment, up, ends, items);
             if self.all && data > 0 {
-                items.push(stream.sign(at, ends, up, TcpSign::Data { octets: data }));
+                items.push(stream.sign(at, ends, up, TcpSign::Data { bytes: data }));
             }
         }
         if self.all && segment.flags.reset {
@@ -147,7 +147,7 @@ impl TcpFollower {
                 path: stream.path(ends, !syn_ack),
                 retransmission: known.is_some(),
                 content: Content::TcpOption(TcpOption { syn_ack }),
-                octets: Vec::new(),
+                bytes: Vec::new(),
             });
         }
     }
@@ -176,8 +176,8 @@ impl TcpFollower {
                 number,
                 client_start: None,
                 server_start: None,
-                to_server: Direction::new(self.limits.stream_octets),
-                to_client: Direction::new(self.limits.stream_octets),
+                to_server: Direction::new(self.limits.stream_bytes),
+                to_client: Direction::new(self.limits.stream_bytes),
                 reset: false,
                 last: at,
             },
@@ -191,7 +191,7 @@ impl TcpFollower {
         self.order.clear();
         for (ends, stream) in open {
             for (to_server, direction) in [(true, &stream.to_server), (false, &stream.to_client)] {
-                if let Some((have, need, octets)) = direction.unfinished() {
+                if let Some((have, need, bytes)) = direction.unfinished() {
                     items.push(Item {
                         frame: stream.last.frame,
                         time: stream.last.time,
@@ -202,7 +202,7 @@ impl TcpFollower {
                             have,
                             need,
                         },
-                        octets,
+                        bytes,
                     });
                 }
             }
@@ -232,11 +232,11 @@ impl Stream {
             path: self.path(ends, to_server),
             retransmission: false,
             content: Content::Tcp(sign),
-            octets: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
-    /// Takes a segment with octets, and returns how many new ones of them are none
+    /// Takes a segment with bytes, and returns how many new ones of them are none
     /// of CLC.
     fn data(
         &mut self,
@@ -271,7 +271,7 @@ impl Stream {
         let data = own.take_data();
         for Found {
             content,
-            octets,
+            bytes,
             retransmission,
         } in found
         {
@@ -289,7 +289,7 @@ impl Stream {
                 path: path.clone(),
                 retransmission,
                 content,
-                octets,
+                bytes,
             });
         }
         data

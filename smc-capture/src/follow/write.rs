@@ -17,13 +17,13 @@ pub(super) struct WriteInProgress {
     pub(super) last: Moment,
     /// Payload of the first packet on the wire, which is the path MTU.
     mtu: u32,
-    /// Payload octets on the wire so far.
+    /// Payload bytes on the wire so far.
     carried: u64,
     next_psn: Psn,
     gap: bool,
 }
 
-/// Octets of payload that may still be kept, for all writes together.
+/// Bytes of payload that may still be kept, for all writes together.
 pub(super) struct Budget {
     pub(super) left: usize,
 }
@@ -76,12 +76,12 @@ impl WriteInProgress {
         }
         budget.left -= packet.payload.len();
         match self.write.pieces.last_mut() {
-            Some(piece) if piece.offset.wrapping_add(piece.octets.len() as u32) == offset => {
-                piece.octets.extend(packet.payload);
+            Some(piece) if piece.offset.wrapping_add(piece.bytes.len() as u32) == offset => {
+                piece.bytes.extend(packet.payload);
             }
             _ => self.write.pieces.push(WritePiece {
                 offset,
-                octets: packet.payload.to_vec(),
+                bytes: packet.payload.to_vec(),
             }),
         }
     }

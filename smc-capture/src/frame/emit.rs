@@ -1,4 +1,4 @@
-//! Frames to octets.
+//! Frames to bytes.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -45,14 +45,14 @@ fn ip_ethertype(address: IpAddr) -> u16 {
     }
 }
 
-/// The IP header for `length` octets of payload.
+/// The IP header for `length` bytes of payload.
 fn ip_header(
     source: IpAddr,
     destination: IpAddr,
     protocol: IpNumber,
     length: usize,
 ) -> Result<Vec<u8>, CaptureError> {
-    let too_long = CaptureError::TooLong { octets: length };
+    let too_long = CaptureError::TooLong { bytes: length };
     let Ok(length) = u16::try_from(length) else {
         return Err(too_long);
     };
@@ -86,8 +86,8 @@ fn ip_header(
     }
 }
 
-/// The octets of a TCP segment in an Ethernet frame, without check sequence.
-/// [`TcpSegment::missing`] is not looked at.
+/// The bytes of a TCP segment in an Ethernet frame, without check sequence.
+/// [`TcpSegment::missing`] is ignored.
 ///
 /// # Errors
 /// [`CaptureError::TooLong`] and [`CaptureError::MixedFamilies`].
@@ -100,7 +100,7 @@ pub fn emit_tcp(path: EthernetPath, segment: &TcpSegment<'_>) -> Result<Vec<u8>,
     tcp.psh = segment.flags.push;
     tcp.fin = segment.flags.fin;
     tcp.rst = segment.flags.reset;
-    let too_long = |octets| CaptureError::TooLong { octets };
+    let too_long = |bytes| CaptureError::TooLong { bytes };
     tcp.set_options_raw(segment.options)
         .map_err(|_| too_long(segment.options.len()))?;
     let length = tcp.header_len() + segment.payload.len();
@@ -123,7 +123,7 @@ pub fn emit_tcp(path: EthernetPath, segment: &TcpSegment<'_>) -> Result<Vec<u8>,
     Ok(out)
 }
 
-/// The octets of a RoCE packet in an Ethernet frame, with invariant CRC and
+/// The bytes of a RoCE packet in an Ethernet frame, with invariant CRC and
 /// without check sequence. RoCEv2 goes in IPv4 if both GIDs are IPv4-mapped.
 ///
 /// # Errors
@@ -142,7 +142,7 @@ pub fn emit_roce(
     let crc = match version {
         RoceVersion::V1 => {
             let Ok(grh_length) = u16::try_from(length) else {
-                return Err(CaptureError::TooLong { octets: length });
+                return Err(CaptureError::TooLong { bytes: length });
             };
             // A global route header has the layout of an IPv6 header.
             let grh = Ipv6Header {
@@ -163,7 +163,7 @@ pub fn emit_roce(
             let ip = ip_header(from, to, IpNumber::UDP, UDP_LENGTH + length)?;
             let Ok(mut udp) = UdpHeader::without_ipv4_checksum(source_port, ROCE_V2_PORT, length)
             else {
-                return Err(CaptureError::TooLong { octets: length });
+                return Err(CaptureError::TooLong { bytes: length });
             };
             let blank = udp.to_bytes();
             ethernet(path, ip_ethertype(from), &mut out);
@@ -179,7 +179,7 @@ pub fn emit_roce(
                     let covered = [&transport[..], &crc].concat();
                     udp.checksum = udp
                         .calc_checksum_ipv6_raw(from.octets(), to.octets(), &covered)
-                        .map_err(|_| CaptureError::TooLong { octets: length })?;
+                        .map_err(|_| CaptureError::TooLong { bytes: length })?;
                     crc
                 }
                 // In IPv4 RNICs leave it out: the CRC covers more.

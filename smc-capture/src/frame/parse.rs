@@ -1,5 +1,5 @@
-//! Octets to frames. Frames that are neither TCP nor RoCE, or too damaged to
-//! tell, are [`Frame::Other`].
+//! Bytes to frames. Frames that are neither TCP nor RoCE, or too damaged to
+//! classify, are [`Frame::Other`].
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -18,23 +18,23 @@ const ICRC_LENGTH: usize = 4;
 
 /// Reads one captured frame.
 #[must_use]
-pub fn parse_frame(link: LinkType, octets: &[u8]) -> Frame<'_> {
-    parse_link(link, octets).unwrap_or(Frame::Other)
+pub fn parse_frame(link: LinkType, bytes: &[u8]) -> Frame<'_> {
+    parse_link(link, bytes).unwrap_or(Frame::Other)
 }
 
-fn u16_at(octets: &[u8], offset: usize) -> Option<u16> {
-    let pair = octets.get(offset..)?.first_chunk::<2>()?;
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    let pair = bytes.get(offset..)?.first_chunk::<2>()?;
     Some(u16::from_be_bytes(*pair))
 }
 
-fn parse_link(link: LinkType, octets: &[u8]) -> Option<Frame<'_>> {
+fn parse_link(link: LinkType, bytes: &[u8]) -> Option<Frame<'_>> {
     let (mut ethertype, mut rest) = match link {
-        LinkType::Ethernet => (u16_at(octets, 12)?, octets.get(14..)?),
-        LinkType::LinuxCooked => (u16_at(octets, 14)?, octets.get(16..)?),
-        LinkType::LinuxCooked2 => (u16_at(octets, 0)?, octets.get(20..)?),
-        LinkType::Ip => match octets.first()? >> 4 {
-            4 => (IPV4, octets),
-            _ => (IPV6, octets),
+        LinkType::Ethernet => (u16_at(bytes, 12)?, bytes.get(14..)?),
+        LinkType::LinuxCooked => (u16_at(bytes, 14)?, bytes.get(16..)?),
+        LinkType::LinuxCooked2 => (u16_at(bytes, 0)?, bytes.get(20..)?),
+        LinkType::Ip => match bytes.first()? >> 4 {
+            4 => (IPV4, bytes),
+            _ => (IPV6, bytes),
         },
     };
     // VLAN tags: service and customer ones, and the old tag of stacked VLANs.
@@ -49,20 +49,20 @@ fn parse_link(link: LinkType, octets: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
-fn parse_ip(octets: &[u8]) -> Option<Frame<'_>> {
-    let (ip, _) = LaxIpSlice::from_slice(octets).ok()?;
+fn parse_ip(bytes: &[u8]) -> Option<Frame<'_>> {
+    let (ip, _) = LaxIpSlice::from_slice(bytes).ok()?;
     let payload = ip.payload();
     if payload.fragmented {
         return None;
     }
     // A length of 0 is left by adapters that segment after the capture point.
-    let declared = match (ip.source_addr(), u16_at(octets, 2)?, u16_at(octets, 4)?) {
-        (IpAddr::V4(_), 0, _) | (IpAddr::V6(_), _, 0) => octets.len(),
+    let declared = match (ip.source_addr(), u16_at(bytes, 2)?, u16_at(bytes, 4)?) {
+        (IpAddr::V4(_), 0, _) | (IpAddr::V6(_), _, 0) => bytes.len(),
         (IpAddr::V4(_), total, _) => usize::from(total),
         (IpAddr::V6(_), _, length) => usize::from(length) + 40,
     };
-    let header_length = payload.payload.as_ptr().addr() - octets.as_ptr().addr();
-    let header = octets.get(..header_length)?;
+    let header_length = payload.payload.as_ptr().addr() - bytes.as_ptr().addr();
+    let header = bytes.get(..header_length)?;
     let missing = declared.saturating_sub(header_length + payload.payload.len());
     let (source, destination) = (ip.source_addr(), ip.destination_addr());
     match payload.ip_number {
@@ -75,10 +75,10 @@ fn parse_ip(octets: &[u8]) -> Option<Frame<'_>> {
 fn parse_tcp(
     source: IpAddr,
     destination: IpAddr,
-    octets: &[u8],
+    bytes: &[u8],
     missing: usize,
 ) -> Option<Frame<'_>> {
-    let tcp = TcpSlice::from_slice(octets).ok()?;
+    let tcp = TcpSlice::from_slice(bytes).ok()?;
     Some(Frame::Tcp(TcpSegment {
         source: SocketAddr::new(source, tcp.source_port()),
         destination: SocketAddr::new(destination, tcp.destination_port()),
@@ -91,7 +91,7 @@ fn parse_tcp(
             fin: tcp.fin(),
             reset: tcp.rst(),
         },
-        options: octets.get(20..tcp.header_slice().len())?,
+        options: bytes.get(20..tcp.header_slice().len())?,
         payload: tcp.payload(),
         missing,
     }))
@@ -101,26 +101,26 @@ fn parse_roce_v2<'a>(
     source: IpAddr,
     destination: IpAddr,
     ip: &'a [u8],
-    octets: &'a [u8],
+    bytes: &'a [u8],
     missing: usize,
 ) -> Option<Frame<'a>> {
-    if u16_at(octets, 2)? != ROCE_V2_PORT {
+    if u16_at(bytes, 2)? != ROCE_V2_PORT {
         return None;
     }
-    let (udp, transport) = octets.split_at_checked(UDP_LENGTH)?;
+    let (udp, transport) = bytes.split_at_checked(UDP_LENGTH)?;
     let network = match source {
         IpAddr::V4(_) => NetworkHeader::Ipv4Udp { ip, udp },
         IpAddr::V6(_) => NetworkHeader::Ipv6Udp { ip, udp },
     };
     let version = RoceVersion::V2 {
-        source_port: u16_at(octets, 0)?,
+        source_port: u16_at(bytes, 0)?,
     };
     let ends = (address_gid(source), address_gid(destination));
     Some(roce(version, ends, network, transport, missing))
 }
 
-fn parse_roce_v1(octets: &[u8]) -> Option<Frame<'_>> {
-    let (grh, rest) = octets.split_at_checked(GRH_LENGTH)?;
+fn parse_roce_v1(bytes: &[u8]) -> Option<Frame<'_>> {
+    let (grh, rest) = bytes.split_at_checked(GRH_LENGTH)?;
     // Next header 27 is the BTH; 1 is raw, 59 none.
     if *grh.get(6)? != 27 {
         return None;

@@ -71,14 +71,14 @@ impl<'a> PcapNg<'a> {
             None if interface.snaplen == 0 => original_length as usize,
             None => original_length.min(interface.snaplen) as usize,
         };
-        let Some(octets) = body.get(..length) else {
+        let Some(bytes) = body.get(..length) else {
             return Err(damaged(number, "packet longer than its block"));
         };
         Ok(Record {
             time: nanoseconds(interface, ticks),
             link: link_type(interface.linktype.into())?,
             original_length,
-            octets: octets.to_vec(),
+            bytes: bytes.to_vec(),
         })
     }
 }

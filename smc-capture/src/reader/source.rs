@@ -1,4 +1,4 @@
-//! Where the octets of a capture come from, decompressed if need be.
+//! Where the bytes of a capture come from, decompressed if need be.
 
 use std::io::{self, Cursor, Read};
 
@@ -6,14 +6,14 @@ use flate2::read::MultiGzDecoder;
 
 const MAGIC_LENGTH: u64 = 4;
 
-/// The octets of a capture file.
+/// The bytes of a capture file.
 pub(super) struct Source<'a>(Box<dyn Read + 'a>);
 
 impl<'a> Source<'a> {
-    /// Looks at the first octets, undoes gzip, and returns the (up to) four
-    /// octets that tell the format, which are still to be read.
-    pub(super) fn open(octets: impl Read + 'a) -> io::Result<(Vec<u8>, Self)> {
-        let (magic, source) = Self(Box::new(octets)).peek()?;
+    /// Reads the first bytes, undoes gzip, and returns the (up to) four
+    /// bytes that identify the format, which are still to be read.
+    pub(super) fn open(bytes: impl Read + 'a) -> io::Result<(Vec<u8>, Self)> {
+        let (magic, source) = Self(Box::new(bytes)).peek()?;
         if magic.starts_with(&[0x1f, 0x8b]) {
             Self(Box::new(MultiGzDecoder::new(source))).peek()
         } else {

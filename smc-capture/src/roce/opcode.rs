@@ -117,7 +117,7 @@ impl Opcode {
         matches!(self.0, 0x0d | 0x0f | 0x10 | 0x11)
     }
 
-    /// Whether four octets of immediate data or of a key to invalidate follow.
+    /// Whether four bytes of immediate data or of a key to invalidate follow.
     #[must_use]
     pub(crate) const fn has_immediate(self) -> bool {
         matches!(self.0, 0x03 | 0x05 | 0x09 | 0x0b | 0x16 | 0x17)

@@ -33,7 +33,7 @@ pub struct Reth {
     pub address: u64,
     /// Key of the receiver's memory region.
     pub rkey: RKey,
-    /// Octets of the whole message, all packets together.
+    /// Bytes of the whole message, all packets together.
     pub length: u32,
 }
 
@@ -70,21 +70,21 @@ pub struct RocePacket<'a> {
     pub aeth: Option<Aeth>,
     /// Immediate data, or the key to invalidate.
     pub immediate: Option<u32>,
-    /// The payload octets that there are.
+    /// The payload bytes that there are.
     pub payload: &'a [u8],
-    /// Payload octets on the wire that the capture does not hold.
+    /// Payload bytes on the wire that the capture does not hold.
     pub missing: usize,
 }
 
-/// Why octets are not a RoCE packet.
+/// Why bytes are not a RoCE packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RoceError {
-    /// The headers or the CRC do not fit the octets.
+    /// The headers or the CRC do not fit the bytes.
     TooShort {
-        /// Octets on the wire.
+        /// Bytes on the wire.
         have: usize,
-        /// Octets the headers and the CRC take.
+        /// Bytes the headers and the CRC take.
         need: usize,
     },
     /// The transport header has another version than 0.
@@ -107,24 +107,24 @@ impl fmt::Display for RoceError {
 
 impl core::error::Error for RoceError {}
 
-/// Takes `N` octets off the front.
-fn take<const N: usize>(octets: &mut &[u8]) -> Option<[u8; N]> {
-    let (head, rest) = octets.split_first_chunk::<N>()?;
-    *octets = rest;
+/// Takes `N` bytes off the front.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
     Some(*head)
 }
 
 impl<'a> RocePacket<'a> {
     /// Reads the packet that starts at the BTH.
     ///
-    /// `octets` are those that the capture holds, `missing` the number that
+    /// `bytes` are those that the capture holds, `missing` the number that
     /// followed them on the wire, CRC included.
     ///
     /// # Errors
     /// [`RoceError`] when the headers do not fit or have another version.
-    pub fn parse(octets: &'a [u8], missing: usize) -> Result<Self, RoceError> {
-        let wire_length = octets.len() + missing;
-        let mut rest = octets;
+    pub fn parse(bytes: &'a [u8], missing: usize) -> Result<Self, RoceError> {
+        let wire_length = bytes.len() + missing;
+        let mut rest = bytes;
         let short = |need| RoceError::TooShort {
             have: wire_length,
             need,
@@ -204,7 +204,7 @@ impl<'a> RocePacket<'a> {
         out.extend(core::iter::repeat_n(0, padding));
     }
 
-    /// Octets that [`emit`](Self::emit) appends.
+    /// Bytes that [`emit`](Self::emit) appends.
     #[must_use]
     pub fn emitted_length(&self) -> usize {
         BTH_LENGTH

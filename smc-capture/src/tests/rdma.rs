@@ -5,7 +5,7 @@ use smc_proto::wire::types::{Psn, RKey};
 
 use super::super::follow::{Content, Limits, Path, WritePiece};
 use super::super::frame::RoceVersion;
-use super::{Writer, follow, follow_with, frames, path, told};
+use super::{Writer, follow, follow_with, frames, path, summary};
 
 fn message() -> [u8; 44] {
     LlcMessage::TestLink(TestLink {
@@ -15,9 +15,9 @@ fn message() -> [u8; 44] {
     .emit()
 }
 
-fn send(writer: &mut Writer, psn: u32, octets: &[u8]) {
+fn send(writer: &mut Writer, psn: u32, bytes: &[u8]) {
     writer
-        .rdma_send(0, &path(5), Psn::new(psn), octets, true)
+        .rdma_send(0, &path(5), Psn::new(psn), bytes, true)
         .unwrap();
 }
 
@@ -49,7 +49,7 @@ fn a_repeated_packet_is_one_message_and_a_retransmission() {
 }
 
 #[test]
-fn roce_v1_is_read_and_a_wrong_crc_told() {
+fn roce_v1_is_read_and_a_wrong_crc_reported() {
     let mut all = frames(|writer| {
         let mut path = path(5);
         path.version = RoceVersion::V1;
@@ -60,12 +60,12 @@ fn roce_v1_is_read_and_a_wrong_crc_told() {
             .rdma_send(0, &path, Psn::new(2), &message(), true)
             .unwrap();
     });
-    // The reserved octet of the BTH, the hop limit and the traffic class may
-    // change on the way; the last octet of the message may not.
-    all[0].octets[14 + 40 + 4] = 0x5a;
-    all[0].octets[14 + 7] = 1;
-    all[0].octets[14] |= 0x0f;
-    all[1].octets[14 + 40 + 12 + 43] ^= 1;
+    // The reserved byte of the BTH, the hop limit and the traffic class may
+    // change on the way; the last byte of the message may not.
+    all[0].bytes[14 + 40 + 4] = 0x5a;
+    all[0].bytes[14 + 7] = 1;
+    all[0].bytes[14] |= 0x0f;
+    all[1].bytes[14 + 40 + 12 + 43] ^= 1;
     let items = follow(&all);
     let valid = items.iter().map(|item| match &item.path {
         Path::Roce(path) => (path.version, path.crc_valid),
@@ -87,7 +87,7 @@ fn cut_payload_of_writes_is_not_malformed() {
         writer.limit_write_payload(Some(10));
         write(writer, 1, 600);
     });
-    assert!(all.iter().all(|frame| frame.octets.len() < 100));
+    assert!(all.iter().all(|frame| frame.bytes.len() < 100));
     assert_eq!(all[1].original_length, 14 + 20 + 8 + 12 + 256 + 4);
     let items = follow(&all);
     let Content::Write(write) = &items[0].content else {
@@ -97,7 +97,7 @@ fn cut_payload_of_writes_is_not_malformed() {
     assert_eq!((write.length, write.packets, write.present()), (600, 3, 30));
     let piece = |offset: u32| WritePiece {
         offset,
-        octets: (0..10).map(|index| (offset + index) as u8).collect(),
+        bytes: (0..10).map(|index| (offset + index) as u8).collect(),
     };
     assert_eq!(write.pieces, [piece(0), piece(256), piece(512)]);
 }
@@ -113,20 +113,20 @@ fn lost_packets_leave_a_write_incomplete() {
     all.remove(6);
     all.remove(5);
     all.remove(1);
-    let told = told(&follow(&all));
-    assert_eq!(told.len(), 2);
+    let summary = summary(&follow(&all));
+    assert_eq!(summary.len(), 2);
     assert!(
-        told[0].1.ends_with("length 700 packets 2 incomplete"),
-        "{told:?}"
+        summary[0].1.ends_with("length 700 packets 2 incomplete"),
+        "{summary:?}"
     );
     assert!(
-        told[1].1.ends_with("length 600 packets 2 incomplete"),
-        "{told:?}"
+        summary[1].1.ends_with("length 600 packets 2 incomplete"),
+        "{summary:?}"
     );
 }
 
 #[test]
-fn faults_in_sends_are_told_and_foreign_sends_are_not() {
+fn faults_in_sends_are_reported_and_foreign_sends_are_not() {
     let mut bad_length = message();
     bad_length[1] = 43;
     let mut unknown = message();
@@ -149,8 +149,8 @@ fn faults_in_sends_are_told_and_foreign_sends_are_not() {
             .rdma_write(0, &path(6), Psn::new(2), RKey(1), 0, b"x", 256)
             .unwrap();
     });
-    let told = told(&follow(&all));
-    let texts: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
+    let summary = summary(&follow(&all));
+    let texts: Vec<&str> = summary.iter().map(|(_, text)| text.as_str()).collect();
     assert!(texts[0].starts_with("LLC TEST LINK request"));
     assert_eq!(
         texts[1..],
@@ -171,7 +171,7 @@ fn writes_beyond_the_limit_keep_their_lengths_only() {
         write(writer, 10, 600);
     });
     let limits = Limits {
-        write_octets: 300,
+        write_bytes: 300,
         queue_pairs: 1,
         ..Limits::default()
     };

@@ -11,16 +11,16 @@ use super::super::follow::{Content, Follower, Limits, TcpSign};
 use super::super::frame::{Frame, parse_frame};
 use super::super::reader::CapturedFrame;
 use super::super::writer::Direction::{ToClient, ToServer};
-use super::{MAC, Writer, flow, follow, follow_with, frames, gid, told};
+use super::{MAC, Writer, flow, follow, follow_with, frames, gid, summary};
 
-fn octets(message: &ClcMessage) -> Vec<u8> {
+fn bytes(message: &ClcMessage) -> Vec<u8> {
     let mut buffer = vec![0; message.encoded_len()];
     message.emit(&mut buffer).unwrap();
     buffer
 }
 
 fn proposal() -> Vec<u8> {
-    octets(&ClcMessage::Proposal(Proposal {
+    bytes(&ClcMessage::Proposal(Proposal {
         version: ClcVersion::V1,
         v1: OfferedPath::SmcR,
         peer_id: PeerId::new(1, MAC),
@@ -53,15 +53,15 @@ fn accept_confirm() -> AcceptConfirm {
 }
 
 fn accept() -> Vec<u8> {
-    octets(&ClcMessage::Accept(accept_confirm()))
+    bytes(&ClcMessage::Accept(accept_confirm()))
 }
 
 fn confirm() -> Vec<u8> {
-    octets(&ClcMessage::Confirm(accept_confirm()))
+    bytes(&ClcMessage::Confirm(accept_confirm()))
 }
 
 fn decline() -> Vec<u8> {
-    octets(&ClcMessage::Decline(Decline {
+    bytes(&ClcMessage::Decline(Decline {
         version: ClcVersion::V1,
         out_of_sync: false,
         peer_id: PeerId::new(1, MAC),
@@ -93,8 +93,8 @@ fn a_message_in_many_segments_belongs_to_the_frame_that_completes_it() {
         writer.tcp_data(0, &flow(9), ToClient, &accept()).unwrap();
     });
     let items = follow(&frames);
-    assert_eq!(told(&items), lines(&[(6, "Proposal"), (10, "Accept")]));
-    assert_eq!(items[2].octets, proposal());
+    assert_eq!(summary(&items), lines(&[(6, "Proposal"), (10, "Accept")]));
+    assert_eq!(items[2].bytes, proposal());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn segments_out_of_order_and_repeated_ones_are_put_right() {
     let parts = [frames[4].clone(), frames[0].clone(), frames[6].clone()];
     frames.extend(parts);
     assert_eq!(
-        told(&follow(&frames)),
+        summary(&follow(&frames)),
         lines(&[
             (6, "Proposal"),
             (7, "Accept"),
@@ -138,28 +138,28 @@ fn a_decline_is_found_in_the_first_contact_phase_and_data_is_not() {
                 writer.tcp_data(0, &flow(9), direction, &message).unwrap();
             }
         });
-        told(&follow(&frames))
+        summary(&follow(&frames))
     };
     let begun = [(4, "Proposal"), (5, "Accept"), (6, "Confirm")];
     let declined = [&begun[..], &[(7, "Decline"), (9, "Decline")]].concat();
     assert_eq!(talk(&decline()), lines(&declined));
     let data = [&begun[..], &[(9, "Decline")]].concat();
     assert_eq!(talk(b"data"), lines(&data));
-    // A Decline but for its last octet is data.
+    // A Decline but for its last byte is data.
     let mut almost = decline();
     almost[27] ^= 1;
     assert_eq!(talk(&almost), lines(&data));
 }
 
 #[test]
-fn faults_in_clc_are_told_with_their_place() {
+fn faults_in_clc_are_reported_with_their_position() {
     let talk = |message: &[u8]| {
         let frames = frames(|writer| {
             handshake(writer);
             writer.tcp_data(0, &flow(9), ToServer, message).unwrap();
             writer.tcp_data(0, &flow(9), ToServer, &confirm()).unwrap();
         });
-        told(&follow(&frames)).split_off(2)
+        summary(&follow(&frames)).split_off(2)
     };
     let one = |text: &str| vec![(4, text.to_owned())];
     assert_eq!(
@@ -200,9 +200,9 @@ fn a_message_that_the_capture_cuts_is_not_malformed() {
             .tcp_data(0, &flow(9), ToClient, &accept()[..30])
             .unwrap();
     });
-    frames[3].octets.truncate(54 + 20);
+    frames[3].bytes.truncate(54 + 20);
     assert_eq!(
-        told(&follow(&frames)),
+        summary(&follow(&frames)),
         lines(&[
             (4, "cut: the capture holds 20 of 52 octets of a clc message"),
             (5, "cut: the capture holds 30 of 68 octets of a clc message"),
@@ -220,13 +220,13 @@ fn without_the_option_on_both_sides_there_is_no_clc() {
         writer.tcp_handshake(0, &flow(3), false, false).unwrap();
         writer.tcp_data(0, &flow(3), ToServer, &proposal()).unwrap();
     });
-    let told = told(&follow(&frames));
-    assert_eq!(told, [(1, SYN.to_owned()), (6, SYN_ACK.to_owned())]);
+    let summary = summary(&follow(&frames));
+    assert_eq!(summary, [(1, SYN.to_owned()), (6, SYN_ACK.to_owned())]);
 }
 
 #[test]
 fn a_connection_that_was_reset_holds_no_messages_any_more() {
-    // The other end had not heard of it yet and goes on, first with a Decline.
+    // The other end has not seen the reset yet and goes on, first with a Decline.
     let frames = frames(|writer| {
         handshake(writer);
         let flow = flow(9);
@@ -237,9 +237,9 @@ fn a_connection_that_was_reset_holds_no_messages_any_more() {
     });
     let items = follow(&frames);
     assert!(!items.iter().any(|item| item.content.is_malformed()));
-    assert_eq!(items.len(), 3, "{:?}", told(&items));
+    assert_eq!(items.len(), 3, "{:?}", summary(&items));
     // Its numbers go on where they were.
-    let numbers = |frame: &CapturedFrame| match parse_frame(frame.link, &frame.octets) {
+    let numbers = |frame: &CapturedFrame| match parse_frame(frame.link, &frame.bytes) {
         Frame::Tcp(segment) => (segment.sequence, segment.acknowledgement),
         _ => panic!("no TCP"),
     };
@@ -300,7 +300,7 @@ fn segments_with_numbers_of_the_caller_are_cut_and_followed() {
         writer.tcp_segment(0, path, &data).unwrap();
     });
     assert_eq!(
-        told(&follow(&frames)),
+        summary(&follow(&frames)),
         lines(&[(4, "Proposal"), (5, "Proposal again")])
     );
 }
@@ -325,7 +325,7 @@ fn old_connections_are_forgotten_when_there_are_too_many() {
 }
 
 #[test]
-fn what_is_not_clc_is_told_to_who_asks_for_it() {
+fn tcp_segments_are_reported_on_request() {
     let frames = frames(|writer| {
         let flow = flow(40_000);
         writer.tcp_handshake(1, &flow, true, true).unwrap();
@@ -349,7 +349,7 @@ fn what_is_not_clc_is_told_to_who_asks_for_it() {
         signs.collect::<Vec<_>>()
     };
     assert!(signs(Follower::default()).is_empty());
-    let data = TcpSign::Data { octets: 4 };
+    let data = TcpSign::Data { bytes: 4 };
     let expected = [data, data, TcpSign::Fin, TcpSign::Reset];
     assert_eq!(signs(Follower::default().with_tcp()), expected);
 }

@@ -80,7 +80,7 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// # Errors
     /// [`CaptureError::Io`], [`CaptureError::MixedFamilies`], and
-    /// [`CaptureError::TooLong`] for a payload of more than about 65,000 octets.
+    /// [`CaptureError::TooLong`] for a payload of more than about 65,000 bytes.
     pub fn rdma_send(
         &mut self,
         time: u64,
@@ -101,12 +101,12 @@ impl<W: Write> CaptureWriter<W> {
         self.packet(time, path, &packet, None)
     }
 
-    /// An RDMA WRITE, in packets of at most `mtu` payload octets with
+    /// An RDMA WRITE, in packets of at most `mtu` payload bytes with
     /// consecutive numbers from `first`. Returns how many packets it took; a
-    /// write of no octets takes one.
+    /// write of no bytes takes one.
     ///
     /// # Errors
-    /// As [`rdma_send`](Self::rdma_send). Packets before the failing one are
+    /// Returns the errors of [`rdma_send`](Self::rdma_send). Packets before the failing one are
     /// written.
     #[expect(clippy::too_many_arguments, reason = "one per field of the wire")]
     pub fn rdma_write(
@@ -121,7 +121,7 @@ impl<W: Write> CaptureWriter<W> {
     ) -> Result<u32, CaptureError> {
         let Ok(length) = u32::try_from(payload.len()) else {
             return Err(CaptureError::TooLong {
-                octets: payload.len(),
+                bytes: payload.len(),
             });
         };
         let mtu = usize::from(mtu.max(1));
@@ -198,7 +198,7 @@ impl<W: Write> CaptureWriter<W> {
         packet: &RocePacket<'_>,
         keep: Option<usize>,
     ) -> Result<(), CaptureError> {
-        let octets = emit_roce(
+        let bytes = emit_roce(
             path.ethernet,
             path.version,
             path.source,
@@ -210,10 +210,10 @@ impl<W: Write> CaptureWriter<W> {
             // Without the end of the payload there is no padding and no CRC.
             Some(keep) if keep < payload => {
                 let tail = payload.next_multiple_of(4) + ICRC_LENGTH;
-                octets.len() - tail + keep
+                bytes.len() - tail + keep
             }
-            _ => octets.len(),
+            _ => bytes.len(),
         };
-        self.cut_frame(time, octets.get(..kept).unwrap_or(&octets), octets.len())
+        self.cut_frame(time, bytes.get(..kept).unwrap_or(&bytes), bytes.len())
     }
 }

@@ -10,7 +10,7 @@ use crate::CaptureError;
 use crate::frame::{EthernetPath, TcpFlags, TcpSegment, emit_tcp};
 
 /// Maximum segment size 1460 as on plain Ethernet, two no-operations to fill
-/// up four octets, and the SMC option.
+/// up four bytes, and the SMC option.
 const SYN_OPTIONS: [u8; 12] = [2, 4, 0x05, 0xb4, 1, 1, 0xfe, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 
 /// One end of a TCP connection.
@@ -33,7 +33,7 @@ pub struct TcpFlow {
     pub vlan: Option<u16>,
 }
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// The client, to the server.
@@ -227,8 +227,8 @@ impl<W: Write> CaptureWriter<W> {
             part.payload = payload;
             part.flags.fin = segment.flags.fin && rest.is_empty();
             part.flags.push = segment.flags.push && rest.is_empty();
-            let octets = emit_tcp(path, &part)?;
-            self.frame(time, &octets)?;
+            let bytes = emit_tcp(path, &part)?;
+            self.frame(time, &bytes)?;
             part.sequence = part.sequence.wrapping_add(payload.len() as u32);
             if rest.is_empty() {
                 return Ok(());
@@ -269,11 +269,11 @@ impl<W: Write> CaptureWriter<W> {
             payload,
             missing: 0,
         };
-        let octets = emit_tcp(path, &segment)?;
+        let bytes = emit_tcp(path, &segment)?;
         // A SYN and a FIN each take one number.
         let taken = payload.len() + usize::from(flags.syn) + usize::from(flags.fin);
         *sequence = sequence.wrapping_add(taken as u32);
-        self.frame(time, &octets)
+        self.frame(time, &bytes)
     }
 }
 

@@ -20,7 +20,7 @@ impl Checker {
         number: u64,
         from: Side,
         message: &ClcMessage,
-        octets: &[u8],
+        bytes: &[u8],
     ) {
         self.report.seen.clc += 1;
         self.known.stream(number);
@@ -39,7 +39,7 @@ impl Checker {
             stream,
             from,
             message,
-            octets,
+            bytes,
             time: at.time,
         };
         judge(report, at, group, rules::clc::RULES, &view);
@@ -92,7 +92,7 @@ impl Checker {
     fn accept(&mut self, number: u64, accept: &AcceptConfirm) {
         let end = link_end(accept);
         // The link may have gone since the server chose it: the group is what counts.
-        let known = self.known.standing(end.address);
+        let known = self.known.in_live_group(end.address);
         let known = known.filter(|place| place.owner == Side::Server && !accept.first_contact);
         let place = known.unwrap_or_else(|| {
             let mut group = Group::new(accept.first_contact);

@@ -14,7 +14,7 @@ use crate::state::side::Side;
 use crate::view::{CdcView, WriteView};
 
 impl Checker {
-    pub(super) fn cdc(&mut self, here: Where, cdc: &Cdc, octets: &[u8]) {
+    pub(super) fn cdc(&mut self, here: Where, cdc: &Cdc, bytes: &[u8]) {
         self.report.seen.cdc += 1;
         let Where { place, from, at } = here;
         if cdc
@@ -41,7 +41,7 @@ impl Checker {
             link,
             from,
             cdc,
-            octets,
+            bytes,
             connection,
             into: ring(from),
             own: ring(from.other()),
@@ -125,7 +125,7 @@ impl Checker {
             ring,
             peer_unclear,
         };
-        // A write that lacks packets may be told when its last one is given up, long after it
+        // A write that lacks packets may be reported when its last one is given up, long after it
         // was written: what was right then may be wrong by now.
         if write.complete {
             judge(
@@ -159,7 +159,7 @@ impl Checker {
         };
         let (length, usable) = (u64::from(write.length), u64::from(ring.usable()));
         let mut start = ring.at_offset(begin, offset);
-        // The writer need not have heard yet how far the peer has read: what would lie
+        // The writer need not know yet how far the peer has read: what would lie
         // beyond the window begins before that.
         if flow.moved.is_some() && start + length > read + usable {
             start = start.saturating_sub(usable);

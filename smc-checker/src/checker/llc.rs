@@ -1,4 +1,4 @@
-//! LLC messages: they make links, and tell of RMBs.
+//! LLC messages: they make links, and announce RMBs.
 
 use smc_proto::wire::llc::{AddLink, ConfirmLink, DeleteLink, RTokenPair};
 use smc_proto::wire::types::LinkNumber;
@@ -9,14 +9,14 @@ use crate::report::Omission;
 use crate::rules;
 use crate::rules::rkeys::is_refused;
 use crate::state::flow::CROSSING;
-use crate::state::group::{Addition, Group, MAX_LINKS, Request, Told};
+use crate::state::group::{Addition, Announced, Group, MAX_LINKS, Request};
 use crate::state::link::{Link, LinkEnd, LinkIndex, Stage};
 use crate::state::message::{Kind, Message};
 use crate::state::side::{Pair, Side};
 use crate::view::LlcView;
 
 impl Checker {
-    pub(super) fn llc(&mut self, here: Where, message: &Message, octets: &[u8]) {
+    pub(super) fn llc(&mut self, here: Where, message: &Message, bytes: &[u8]) {
         self.report.seen.llc += 1;
         let Where { place, from, at } = here;
         let Self { known, report, .. } = self;
@@ -32,7 +32,7 @@ impl Checker {
             link,
             from,
             message,
-            octets,
+            bytes,
             time: at.time,
         };
         judge(
@@ -88,7 +88,7 @@ impl Checker {
             }
             Message::Continuation(round) => {
                 let pairs: Vec<_> = round.pairs.iter().copied().collect();
-                tell_pairs(group, here, &pairs, Some(round.remaining));
+                announce_pairs(group, here, &pairs, Some(round.remaining));
             }
             Message::DeleteLink(delete) if message.ends_group() => {
                 group.ended = Some(from);
@@ -188,7 +188,7 @@ impl Checker {
                 carrier: place.link,
                 link: index,
                 accepted: false,
-                told: Pair::default(),
+                announced: Pair::default(),
                 time: at.time,
             });
             self.end_of_new(here, index, add, pairs);
@@ -197,7 +197,7 @@ impl Checker {
         if from == Side::Server || !add.reply {
             return;
         }
-        // An answer to another addition, which was given up, says nothing of this one.
+        // An answer to another addition, which was given up, has no bearing on this one.
         let wanted = asked.as_ref().and_then(|request| request.message.adds());
         let current = group.addition.as_ref().map(|addition| addition.link);
         let current = current.and_then(|index| group.link(index)?.number);
@@ -221,7 +221,7 @@ impl Checker {
         self.end_of_new(here, index, add, pairs);
     }
 
-    /// One side told its end of a link that is added, and in version 2 its RMBs.
+    /// One side announced its end of a link that is added, and in version 2 its RMBs.
     fn end_of_new(
         &mut self,
         here: Where,
@@ -246,7 +246,7 @@ impl Checker {
             return;
         };
         if let Some(pairs) = pairs {
-            tell_pairs(group, here, pairs, None);
+            announce_pairs(group, here, pairs, None);
         }
         let ends = group
             .link(index)
@@ -258,7 +258,7 @@ impl Checker {
     }
 }
 
-/// Whether somebody has to answer a request.
+/// Whether a request has to be answered.
 fn wants_reply(message: &Message, from: Side) -> bool {
     match message.kind() {
         Kind::DeleteLink => from == Side::Server && !message.ends_group(),
@@ -296,13 +296,13 @@ fn note_confirm(group: &mut Group, here: Where, confirm: &ConfirmLink) {
     }
 }
 
-/// Notes the RTokens that one side told of a link that is added.
-fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: Option<u8>) {
+/// Notes the RTokens that one side announced for a link that is added.
+fn announce_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: Option<u8>) {
     let Where { place, from, .. } = here;
     let Some(mut addition) = group.addition.take() else {
         return;
     };
-    let told: &mut Told = addition.told.of_mut(from);
+    let announced: &mut Announced = addition.announced.of_mut(from);
     for pair in pairs {
         let rmb = group.rmb(from, place.link, pair.reference);
         match rmb.map(|rmb| rmb.number) {
@@ -310,15 +310,15 @@ fn tell_pairs(group: &mut Group, here: Where, pairs: &[RTokenPair], remaining: O
                 group.learn_on(from, rmb, addition.link, pair.new);
                 group.count(from, rmb, place.link);
                 group.count(from, rmb, addition.link);
-                told.rmbs.push(rmb);
+                announced.rmbs.push(rmb);
             }
-            None => told.odd = true,
+            None => announced.odd = true,
         }
     }
-    if let (Some(now), Some(last)) = (remaining, told.remaining) {
-        told.odd |= now != last.saturating_sub(2);
+    if let (Some(now), Some(last)) = (remaining, announced.remaining) {
+        announced.odd |= now != last.saturating_sub(2);
     }
-    told.remaining = remaining;
+    announced.remaining = remaining;
     group.addition = Some(addition);
 }
 
@@ -330,7 +330,7 @@ fn note_delete(group: &mut Group, here: Where, delete: &DeleteLink, answers: boo
     let Some(index) = group.numbered(delete.link) else {
         return;
     };
-    // A client asks for its end; the server goes on until it has heard of that.
+    // A client asks for its end; the server goes on until it has received that.
     let ends = from == Side::Server || delete.reply;
     let addition = group.addition.as_ref();
     if ends && addition.is_some_and(|addition| addition.link == index) {

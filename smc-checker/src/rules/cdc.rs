@@ -27,9 +27,9 @@ rules! {
 }
 
 fn reserved(view: &CdcView<'_>) -> Judgement {
-    // Octets 10 to 23 of a validation count for nothing.
-    let mut octets = view.octets.iter().zip(view.cdc.emit());
-    match octets.position(|(is, should)| *is != should) {
+    // Bytes 10 to 23 of a validation count for nothing.
+    let mut bytes = view.bytes.iter().zip(view.cdc.emit());
+    match bytes.position(|(is, should)| *is != should) {
         None => Judgement::Fine,
         Some(place) => wrong!("octet {place} of a CDC message is not zero"),
     }

@@ -16,7 +16,7 @@ rules! {
     once "CLC-073" "clc-order" needs "the messages before it"
         says "An Accept answers a Proposal, a Confirm an Accept; none of them comes twice.";
     chase "CLC-048" "clc-no-chase" needs "the message"
-        says "Nobody sends a Decline behind its own message while the answer to it is due.";
+        says "A side sends no Decline behind its own message while the answer to it is due.";
     server_declines_late "CLC-055" "clc-decline-after-accept" needs "the Accept"
         says "On subsequent contact the server sends no Decline after its Accept.";
     client_declines_late "CLC-056" "clc-decline-after-confirm" needs "the Confirm"
@@ -35,7 +35,7 @@ rules! {
         says "All messages of a client carry the same peer ID, if they carry one.";
 }
 
-/// Rules that are judged where octets are read.
+/// Rules that are judged where bytes are read.
 pub(crate) static OTHERS: &[Rule] = &[MALFORMED];
 
 /// What is expected to be CLC is CLC.
@@ -140,7 +140,7 @@ fn client_declines_late(view: &ClcView<'_>) -> Judgement {
 }
 
 fn length(view: &ClcView<'_>) -> Judgement {
-    let (is, should) = (view.octets.len(), view.message.encoded_len());
+    let (is, should) = (view.bytes.len(), view.message.encoded_len());
     if is == should {
         return Judgement::Fine;
     }
@@ -156,11 +156,11 @@ fn reserved(view: &ClcView<'_>) -> Judgement {
         return Judgement::Unknown;
     };
     // A message of another length is another rule's business.
-    if length != view.octets.len() {
+    if length != view.bytes.len() {
         return Judgement::Fine;
     }
-    let mut octets = view.octets.iter().zip(&buffer);
-    match octets.position(|(is, should)| is != should) {
+    let mut bytes = view.bytes.iter().zip(&buffer);
+    match bytes.position(|(is, should)| is != should) {
         None => Judgement::Fine,
         Some(place) => wrong!("octet {place} of {} is not zero", name(view.message)),
     }

@@ -14,7 +14,7 @@ rules! {
     after_abort "ABORT-019" "abort-last-word" needs "the message before it"
         says "Behind a message that says aborted a side sends no other for the connection.";
     levels "CLOSE-023" "close-levels" needs "the message before it"
-        says "What a side once said of its end stays said.";
+        says "A flag of its end that a side sent once stays set.";
     no_data "CLOSE-030" "close-no-data" needs "the message before it"
         says "Behind a message that says done its sender publishes nothing more.";
     not_both "ABORT-012" "close-or-abort" needs "the message"
@@ -25,14 +25,14 @@ rules! {
     /// Rules about the ends of connections and RDMA WRITEs.
     WRITES: WriteView, Close;
     no_write "CLOSE-030" "close-no-write" needs "the messages before it"
-        says "A side that said done, closed or aborted writes nothing more.";
+        says "A side that sent done, closed or aborted writes nothing more.";
 }
 
 const CLOSED: ConnectionFlags = ConnectionFlags::PEER_CONNECTION_CLOSED;
 const ABORTED: ConnectionFlags = ConnectionFlags::ABNORMAL_CLOSE;
 const DONE: ConnectionFlags = ConnectionFlags::SENDING_DONE;
 
-/// What was said before on the same link; behind a change of link the last message
+/// Flags sent before on the same link; behind a change of link the last message
 /// may come again.
 fn before<'a>(view: &CdcView<'a>) -> Option<&'a Flow> {
     let flow = view.flow()?;
@@ -78,9 +78,9 @@ fn levels(view: &CdcView<'_>) -> Judgement {
     let Some(flow) = view.flow().filter(|_| !view.is_validation()) else {
         return Judgement::Fine;
     };
-    let (said, now) = (flow.flags() & DONE, view.cdc.connection_flags);
-    // Closed says that nothing more is sent, as aborted does.
-    if now.contains(said) || now.intersects(CLOSED | ABORTED) || view.follows_move() {
+    let (sent, now) = (flow.flags() & DONE, view.cdc.connection_flags);
+    // Closed means that nothing more is sent, as aborted does.
+    if now.contains(sent) || now.intersects(CLOSED | ABORTED) || view.follows_move() {
         return Judgement::Fine;
     }
     wrong!("{} takes back that it has sent all", view.from)
@@ -120,7 +120,7 @@ fn no_write(view: &WriteView<'_>) -> Judgement {
         return Judgement::Fine;
     }
     wrong!(
-        "{} writes {} octets after its last word",
+        "{} writes {} octets after its last message",
         view.from,
         view.write.length
     )

@@ -1,4 +1,4 @@
-//! First and subsequent contact: what Accept and Confirm say of link groups.
+//! First and subsequent contact: how Accept and Confirm describe link groups.
 
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
 
@@ -197,7 +197,7 @@ fn announced(view: &ClcView<'_>, whose: Side) -> Judgement {
     }
     let rkey = message.rtoken.rkey;
     match group.rmb(side, link, rkey) {
-        None => wrong!("nobody announced the RMB of key {rkey}"),
+        None => wrong!("the RMB of key {rkey} was never announced"),
         Some(rmb) if rmb.withdrawn => wrong!("the RMB of key {rkey} was withdrawn"),
         Some(rmb) if rmb.on(link) != Some(message.rtoken) => {
             wrong!("the RMB of key {rkey} was announced at another address")
@@ -210,7 +210,7 @@ fn on_all_links(view: &ClcView<'_>) -> Judgement {
     let Some((message, side, group, link)) = subsequent(view) else {
         return Judgement::Fine;
     };
-    // Links that come or go right now may be told of later, or no more.
+    // Links that come or go right now may be announced later, or no more.
     if !group.is_known() || group.addition.is_some() {
         return Judgement::Unknown;
     }

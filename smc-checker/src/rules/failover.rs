@@ -25,7 +25,7 @@ rules! {
         says "Nothing is written for a connection on another link before the validation.";
 }
 
-/// Messages that can be under way.
+/// Messages that can be in flight.
 const WINDOW: u16 = 4096;
 
 fn validated(view: &CdcView<'_>) -> Judgement {

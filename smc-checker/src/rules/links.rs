@@ -50,9 +50,9 @@ rules! {
     round_count "LLC-036" "link-continuation-count" needs "the exchange"
         says "The count of pairs left falls by two with each ADD LINK CONTINUATION, down to the last pairs.";
     round_rmbs "LLC-040" "link-continuation-rmbs" needs "the group's beginning"
-        says "ADD LINK and its CONTINUATIONs tell of each RMB of the sender, once.";
-    all_told "LLC-018" "link-told-before-confirm" needs "the group's beginning"
-        says "When the server confirms an added link both sides have told of all their RMBs.";
+        says "ADD LINK and its CONTINUATIONs announce each RMB of the sender, once.";
+    all_announced "LLC-018" "link-told-before-confirm" needs "the group's beginning"
+        says "When the server confirms an added link both sides have announced all their RMBs.";
     known_number "LLC-042" "link-delete-known" needs "the group's beginning"
         says "A server deletes links that there are.";
 }
@@ -106,7 +106,7 @@ fn deleted(view: &LinkView<'_>) -> Judgement {
     )
 }
 
-/// How long nobody gives up an addition, in nanoseconds.
+/// How long an addition is not given up, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
 fn settled(view: &LinkView<'_>) -> Judgement {
@@ -296,7 +296,7 @@ fn round_place(view: &LlcView<'_>) -> Judgement {
         if round.reply && view.group.requests.iter().any(asked) {
             return Judgement::Fine;
         }
-        // Or said so over another link, on which it came first.
+        // Or announced so over another link, on which it came first.
         let overtaken = |link: &Link| {
             let over = link.deleted_over.is_some_and(|over| over != view.index);
             over && link.number == Some(round.link)
@@ -328,7 +328,7 @@ fn round_count(view: &LlcView<'_>) -> Judgement {
     else {
         return Judgement::Fine;
     };
-    let last = addition.told.of(view.from).remaining;
+    let last = addition.announced.of(view.from).remaining;
     let should = last.map(|last| last.saturating_sub(2));
     let pairs = u8::try_from(round.pairs.len()).unwrap_or(u8::MAX);
     if should.is_some_and(|should| round.remaining != should) {
@@ -367,20 +367,20 @@ fn round_rmbs(view: &LlcView<'_>) -> Judgement {
             }
             return Judgement::Known(&deviation::CONTINUATION_OF_CONNECTIONS, sentence);
         };
-        let told = addition.map(|a| a.told.of(view.from));
+        let announced = addition.map(|a| a.announced.of(view.from));
         let again = pairs
             .iter()
             .take(place)
             .any(|earlier| earlier.reference == key);
         let rounds = matches!(view.message, Message::Continuation(_));
-        if again || (rounds && told.is_some_and(|told| told.rmbs.contains(&rmb.number))) {
-            return wrong!("the RMB of key {key} is told of twice");
+        if again || (rounds && announced.is_some_and(|known| known.rmbs.contains(&rmb.number))) {
+            return wrong!("the RMB of key {key} is announced twice");
         }
     }
     Judgement::Fine
 }
 
-fn all_told(view: &LlcView<'_>) -> Judgement {
+fn all_announced(view: &LlcView<'_>) -> Judgement {
     let Some(addition) = &view.group.addition else {
         return Judgement::Fine;
     };
@@ -392,7 +392,7 @@ fn all_told(view: &LlcView<'_>) -> Judgement {
         return Judgement::Unknown;
     }
     for side in Side::BOTH {
-        let told = addition.told.of(side);
+        let announced = addition.announced.of(side);
         let missing = view
             .group
             .rmbs(side)
@@ -402,14 +402,14 @@ fn all_told(view: &LlcView<'_>) -> Judgement {
                 let here = rmb.on(addition.link).is_some() || rmb.during == Some(addition.link);
                 rmb.counted.contains(&addition.carrier) && !here
             });
-        if missing.is_some() && told.odd {
+        if missing.is_some() && announced.odd {
             return Judgement::Known(
                 &deviation::CONTINUATION_OF_CONNECTIONS,
-                format!("{side} told of connections, not of every RMB"),
+                format!("{side} announced connections, not every RMB"),
             );
         }
         if missing.is_some() {
-            return wrong!("{side} did not tell of all its RMBs");
+            return wrong!("{side} did not announce all its RMBs");
         }
     }
     Judgement::Fine

@@ -35,7 +35,7 @@ rules! {
         says "What an LLC message does not use is zero.";
 }
 
-/// Rules that are judged where octets are read.
+/// Rules that are judged where bytes are read.
 pub(crate) static OTHERS: &[Rule] = &[MALFORMED];
 
 /// SENDs on a link are LLC or CDC messages.
@@ -69,7 +69,7 @@ fn asked(view: &LlcView<'_>) -> Judgement {
         return Judgement::Unknown;
     }
     wrong!(
-        "a reply to {} that nobody asked for on {}",
+        "an unsolicited reply to {} on {}",
         kind.name(),
         view.link.name()
     )
@@ -237,12 +237,12 @@ fn reason(view: &LlcView<'_>) -> Judgement {
 }
 
 fn padded(view: &LlcView<'_>) -> Judgement {
-    let Ok(message) = LlcMessage::parse(view.octets) else {
+    let Ok(message) = LlcMessage::parse(view.bytes) else {
         return Judgement::Fine;
     };
     let should = message.emit();
-    let mut octets = view.octets.iter().zip(should);
-    match octets.position(|(is, should)| *is != should) {
+    let mut bytes = view.bytes.iter().zip(should);
+    match bytes.position(|(is, should)| *is != should) {
         None => Judgement::Fine,
         Some(place) => wrong!(
             "octet {place} of {} is not zero",

@@ -1,4 +1,4 @@
-//! RTokens, and who may write where.
+//! RTokens, and which side may write where.
 
 use smc_proto::wire::llc::RkeyFlags;
 
@@ -27,13 +27,13 @@ rules! {
     known "RMB-008" "write-key" needs "the group's beginning"
         says "An RDMA WRITE has the key that an RMB of the receiver has on this link.";
     alive "RMB-010" "write-key-alive" needs "the DELETE RKEY"
-        says "Nobody writes into an RMB that was withdrawn.";
+        says "No side writes into an RMB that was withdrawn.";
     element "RMB-012" "write-element" needs "the group's beginning"
         says "An RDMA WRITE goes to an element that a connection of the group has.";
     inside "FLOW-002" "write-inside" needs "the element and CONFIRM LINK"
         says "An RDMA WRITE stays within the element.";
     eye_catcher "RMB-020" "write-eye-catcher" needs "the element and CONFIRM LINK"
-        says "Nobody writes the eye catcher of an element.";
+        says "No side writes the eye catcher of an element.";
     packets "CLC-040" "write-mtu" needs "both MTUs"
         says "No packet has more payload than the lower MTU of both ends.";
 }
@@ -242,7 +242,7 @@ fn packets(view: &WriteView<'_>) -> Judgement {
     )
 }
 
-/// Whether an answer says no.
+/// Whether an answer refuses.
 pub(crate) fn is_refused(flags: RkeyFlags) -> bool {
     flags.contains(RkeyFlags::NEGATIVE)
 }

@@ -16,13 +16,13 @@ rules! {
 
 fn data(view: &TcpView<'_>) -> Option<u64> {
     match view.sign {
-        TcpSign::Data { octets } => Some(octets),
+        TcpSign::Data { bytes } => Some(bytes),
         _ => None,
     }
 }
 
 fn before(view: &TcpView<'_>) -> Judgement {
-    let (Some(octets), stream) = (data(view), view.stream) else {
+    let (Some(bytes), stream) = (data(view), view.stream) else {
         return Judgement::Fine;
     };
     let both = stream.accept.is_some() && stream.confirm.is_some();
@@ -32,14 +32,14 @@ fn before(view: &TcpView<'_>) -> Judgement {
     if stream.broken {
         return Judgement::Unknown;
     }
-    wrong!("{} sends {octets} octets that are no CLC", view.from)
+    wrong!("{} sends {bytes} octets that are no CLC", view.from)
 }
 
 fn carried(view: &TcpView<'_>) -> Judgement {
     match data(view) {
-        Some(octets) if view.stream.is_carried() => {
+        Some(bytes) if view.stream.is_carried() => {
             wrong!(
-                "{} sends {octets} octets on TCP although SMC carries the connection",
+                "{} sends {bytes} octets on TCP although SMC carries the connection",
                 view.from
             )
         }

@@ -41,7 +41,7 @@ fn pending(view: &CdcView<'_>) -> Judgement {
     if flow.lost {
         return Judgement::Unknown;
     }
-    // Behind a change of link octets are published that the peer may have seen.
+    // Behind a change of link bytes are published that the peer may have seen.
     if flow.producer(into, view.cdc) <= flow.furthest.cast_signed() {
         return Judgement::Fine;
     }
@@ -78,7 +78,7 @@ fn over(view: &CdcView<'_>) -> Judgement {
         return Judgement::Fine;
     }
     if present(flags) {
-        // Where the flag is new, `published` tells.
+        // Where the flag is new, `published` decides.
         return match present(last.producer_flags) {
             true => wrong!("the urgent flags stay without new data"),
             false => Judgement::Fine,

@@ -15,7 +15,7 @@ rules! {
     idle "FLOW-020" "window-needless" needs "the message before it"
         says "A CDC message says something new.";
     update "FLOW-004" "window-update" needs "both sides' messages"
-        says "A consumer cursor by itself is told if the writer's window is below half and grows by a tenth, or the writer asked.";
+        says "A consumer cursor by itself is sent if the writer's window is below half and grows by a tenth, or the writer asked.";
 }
 
 rules! {
@@ -116,13 +116,13 @@ fn update(view: &CdcView<'_>) -> Judgement {
         return Judgement::Fine;
     }
     let size = i64::from(own.usable());
-    let told = size - (back.furthest.cast_signed() - flow.consumed.cast_signed());
+    let window = size - (back.furthest.cast_signed() - flow.consumed.cast_signed());
     let gained = consumer - flow.consumed.cast_signed();
     // The reader may have judged before the writer's latest message came.
-    if told <= size / 2 && gained >= size / 10 {
+    if window <= size / 2 && gained >= size / 10 {
         return Judgement::Fine;
     }
-    wrong!("an update of {gained} octets while the writer has {told} of {size}")
+    wrong!("an update of {gained} octets while the writer has {window} of {size}")
 }
 
 fn granted(view: &WriteView<'_>) -> Judgement {
@@ -137,7 +137,7 @@ fn granted(view: &WriteView<'_>) -> Judgement {
     if flow.lost || back.lost || view.peer_unclear {
         return Judgement::Unknown;
     }
-    // Behind a change of link octets are written again.
+    // Behind a change of link bytes are written again.
     if flow.moved.is_some() || flow.link.is_some_and(|link| link != view.index) {
         return Judgement::Fine;
     }

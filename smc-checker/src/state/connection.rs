@@ -10,13 +10,13 @@ use super::side::{Pair, Side};
 /// Which connection, in the order of their Accepts.
 pub(crate) type ConnectionNumber = u64;
 
-/// What an Accept or Confirm told of its sender's end.
+/// Description of its sender's end in an Accept or Confirm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) token: AlertToken,
     pub(crate) rmb: RmbNumber,
     pub(crate) index: u8,
-    /// Octets of the element.
+    /// Bytes of the element.
     pub(crate) size: u32,
 }
 

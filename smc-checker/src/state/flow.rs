@@ -1,4 +1,4 @@
-//! One direction of a connection: what its sender wrote and said.
+//! One direction of a connection: what its sender wrote and announced.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,21 @@ use super::ring::{Ring, Spans};
 
 /// How long a message may be on its way while others cross it, in nanoseconds.
 pub(crate) const CROSSING: u64 = 1_000_000_000;
-/// CDC messages that are remembered: more than can be under way.
+/// CDC messages that are remembered: more than can be in flight.
 const HISTORY: usize = 256;
 
-/// What a sender did, as the capture tells.
+/// What a sender did, as far as the capture shows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// Its latest CDC message, validations left out.
     pub(crate) last: Option<Cdc>,
-    /// Position of its producer cursor: octets it published.
+    /// Position of its producer cursor: bytes it published.
     pub(crate) produced: u64,
     /// The furthest one it ever published.
     pub(crate) furthest: u64,
-    /// Position of its consumer cursor: octets it said it had read.
+    /// Position of its consumer cursor: bytes it announced as read.
     pub(crate) consumed: u64,
-    /// Octets it wrote and did not publish.
+    /// Bytes it wrote and did not publish.
     pub(crate) written: Spans,
     /// The link it uses.
     pub(crate) link: Option<LinkIndex>,
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     history: VecDeque<(u16, u64)>,
     /// Position of urgent data that it published last.
     pub(crate) urgent: Option<u64>,
-    /// When it last asked to hear of everything that is read, and which position it
+    /// When it last asked to be notified of everything that is read, and which position it
     /// had published then.
     pub(crate) asked: Option<(u64, u64)>,
     /// Whether messages of it are missing, so that the next one is news.
@@ -46,7 +46,7 @@ impl Flow {
             .map_or(ConnectionFlags::empty(), |cdc| cdc.connection_flags)
     }
 
-    /// Whether the sender said its last word.
+    /// Whether the sender sent its last message.
     pub(crate) fn is_over(&self) -> bool {
         let last = ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE;
         self.flags().intersects(last)
@@ -72,8 +72,8 @@ impl Flow {
     }
 
     /// Whether the peer, which has read up to `consumer`, may think that this side wants
-    /// to hear of everything that it reads: messages both ways cross each other, and
-    /// who has read no further than this side asked may not know what was said then.
+    /// to be notified of everything that it reads: messages both ways cross each other, and
+    /// a reader behind the position at which this side asked may not know of the request.
     pub(crate) fn wants_updates(&self, consumer: i64, now: u64) -> bool {
         let last = self.last.is_some_and(|last| asks(last.producer_flags));
         last || self.asked.is_some_and(|(time, position)| {
@@ -123,7 +123,7 @@ impl Flow {
     }
 }
 
-/// Whether a writer with these flags wants to hear of everything that is read.
+/// Whether a writer with these flags wants to be notified of everything that is read.
 fn asks(flags: ProducerFlags) -> bool {
     flags.intersects(
         ProducerFlags::WRITER_BLOCKED

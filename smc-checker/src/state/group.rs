@@ -45,10 +45,10 @@ impl Request {
     }
 }
 
-/// The pairs of RTokens that one side told of a link that is added.
+/// The pairs of RTokens that one side announced for a link that is added.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    /// RMBs told of.
+pub(crate) struct Announced {
+    /// RMBs announced.
     pub(crate) rmbs: Vec<RmbNumber>,
     /// The last count of pairs left, and how many pairs stood with it.
     pub(crate) remaining: Option<u8>,
@@ -64,7 +64,7 @@ pub(crate) struct Addition {
     /// The new one.
     pub(crate) link: LinkIndex,
     pub(crate) accepted: bool,
-    pub(crate) told: Pair<Told>,
+    pub(crate) announced: Pair<Announced>,
     pub(crate) time: u64,
 }
 
@@ -86,11 +86,11 @@ pub(crate) struct Group {
     pub(crate) addition: Option<Addition>,
     /// The RMB of a side whose CONFIRM RKEY has CONTINUATIONs.
     pub(crate) announcing: Pair<Option<RmbNumber>>,
-    /// Whether elements of a side have an eye catcher, once CONFIRM LINK told.
+    /// Whether elements of a side have an eye catcher, once CONFIRM LINK announced it.
     pub(crate) eye_catchers: Pair<Option<bool>>,
     /// Most links, of each side's CONFIRM LINK.
     pub(crate) max_links: Pair<Option<u8>>,
-    /// Who ended it.
+    /// The side that ended it.
     pub(crate) ended: Option<Side>,
     /// Whether the first contact is over, or nothing is known of it.
     pub(crate) settled: bool,
@@ -118,7 +118,7 @@ impl Group {
         }
     }
 
-    /// Whether everything that was said in it is known.
+    /// Whether the whole content of the group's messages is known.
     pub(crate) const fn is_known(&self) -> bool {
         self.whole && !self.gaps
     }

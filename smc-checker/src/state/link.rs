@@ -11,7 +11,7 @@ pub(crate) type QpAddress = (Gid, Qpn);
 /// Which link of its group, in the order of their making.
 pub(crate) type LinkIndex = usize;
 
-/// One end of a link, as CLC or ADD LINK told.
+/// One end of a link, as CLC or ADD LINK described it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkEnd {
     pub(crate) address: QpAddress,
@@ -32,7 +32,7 @@ pub(crate) enum Stage {
     Confirmed,
     /// The server deletes it.
     Leaving,
-    /// Both sides agreed that it is gone, or it never came to be.
+    /// Both sides agreed that it is gone, or its addition failed.
     Gone,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Link {
     pub(crate) stage: Stage,
     /// Whether a client asked for its deletion, so that either side may leave it out.
     pub(crate) doubtful: bool,
-    /// The link over which the server said last that it deletes this one.
+    /// The link over which the server last announced that it deletes this one.
     pub(crate) deleted_over: Option<LinkIndex>,
     /// Whether it could ever be used.
     pub(crate) was_up: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Link {
     pub(crate) gaps: Pair<bool>,
     /// When it went, in nanoseconds.
     pub(crate) gone_at: u64,
-    /// Whether a side's answer to its deletion was its last word.
+    /// Whether a side's answer to its deletion was its last message.
     pub(crate) left: Pair<bool>,
 }
 

@@ -1,18 +1,18 @@
-//! Positions in the ring of an RMB element, counted from its first octet ever.
+//! Positions in the ring of an RMB element, counted from its first byte ever.
 
 use smc_proto::wire::types::Cursor;
 
 /// The part of an RMB element that holds data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ring {
-    /// Octets of the element.
+    /// Bytes of the element.
     pub(crate) size: u32,
     /// Where the data starts: 4 behind an eye catcher, else 0.
     pub(crate) base: u32,
 }
 
 impl Ring {
-    /// Octets of data that it holds.
+    /// Bytes of data that it holds.
     pub(crate) const fn usable(self) -> u32 {
         self.size.saturating_sub(self.base)
     }
@@ -30,7 +30,7 @@ impl Ring {
         self.base <= cursor.count && cursor.count < self.size
     }
 
-    /// Octets from one cursor to another one, negative if it lies behind. Of two
+    /// Bytes from one cursor to another one, negative if it lies behind. Of two
     /// readings of the wrap count the nearer one is meant.
     pub(crate) fn advance(self, from: Cursor, to: Cursor) -> i64 {
         let wraps = i64::from(to.wrap.wrapping_sub(from.wrap).cast_signed());

@@ -4,7 +4,7 @@ use smc_proto::wire::types::{RKey, RToken};
 
 use super::link::LinkIndex;
 
-/// Which RMB of its owner, in the order in which they were told.
+/// Number of an RMB of its owner, in the order in which they were announced.
 pub(crate) type RmbNumber = u64;
 
 /// An RMB of one side.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Who connected, or who was connected to: the same for all connections of a group.
+/// The end that connected, or the one that accepted: equal for all connections of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Side {
     Client,

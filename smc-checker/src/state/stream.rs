@@ -38,7 +38,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Whether both SYNs had the option, as far as the capture tells.
+    /// Whether both SYNs had the option, as far as the capture shows.
     pub(crate) fn has_options(&self) -> bool {
         Side::BOTH.iter().all(|side| *self.options.of(*side))
     }

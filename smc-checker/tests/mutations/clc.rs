@@ -3,8 +3,8 @@
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::types::{DiagnosisCode, Mtu, PeerId, RmbeIndex};
 
-use crate::story::told::{decline, end};
-use crate::story::{CLIENT, Line, SERVER, What, mac};
+use crate::scenario::valid::{decline, end};
+use crate::scenario::{CLIENT, Line, SERVER, What, mac};
 use crate::{Case, V2, change, kernels, with};
 
 pub(crate) static CASES: &[Case] = &[
@@ -42,15 +42,15 @@ pub(crate) static CASES: &[Case] = &[
         })
     }),
     (&["clc-length"], || {
-        // Octets behind the parts of a version-2 Accept, which receivers take.
+        // Bytes behind the parts of a version-2 Accept, which receivers take.
         kernels(V2, |s| {
-            let mut octets = vec![0; 1024];
-            let length = s.line("accept").clc().emit(&mut octets).unwrap();
-            octets.truncate(length - 4);
-            octets.extend([0, 0, 0, 0, 0xe2, 0xd4, 0xc3, 0xd9]);
-            let length = (octets.len() as u16).to_be_bytes();
-            octets[5..7].copy_from_slice(&length);
-            s.line("accept").what = What::Tcp(octets);
+            let mut bytes = vec![0; 1024];
+            let length = s.line("accept").clc().emit(&mut bytes).unwrap();
+            bytes.truncate(length - 4);
+            bytes.extend([0, 0, 0, 0, 0xe2, 0xd4, 0xc3, 0xd9]);
+            let length = (bytes.len() as u16).to_be_bytes();
+            bytes[5..7].copy_from_slice(&length);
+            s.line("accept").what = What::Tcp(bytes);
         })
     }),
     (&["clc-reserved"], || {

@@ -2,9 +2,9 @@
 
 use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
 
-use crate::story::told::write;
-use crate::story::{CLIENT, Line, SERVER};
-use crate::{Case, say, with};
+use crate::scenario::valid::write;
+use crate::scenario::{CLIENT, Line, SERVER};
+use crate::{Case, cdc_line, with};
 
 pub(crate) static CASES: &[Case] = &[
     (&["close-last-word"], || {
@@ -12,7 +12,7 @@ pub(crate) static CASES: &[Case] = &[
             let mut more = *s.line("closed").cdc();
             more.sequence = 3;
             more.producer_flags = ProducerFlags::WRITER_BLOCKED;
-            s.insert_behind("closed", say(SERVER, 0, more));
+            s.insert_behind("closed", cdc_line(SERVER, 0, more));
         })
     }),
     (&["abort-last-word"], || {
@@ -20,7 +20,7 @@ pub(crate) static CASES: &[Case] = &[
             let mut more = *s.line("abort").cdc();
             more.sequence = 2;
             more.producer_flags = ProducerFlags::WRITER_BLOCKED;
-            s.insert_behind("abort", say(CLIENT, 0, more));
+            s.insert_behind("abort", cdc_line(CLIENT, 0, more));
         })
     }),
     (&["close-levels"], || {
@@ -28,13 +28,13 @@ pub(crate) static CASES: &[Case] = &[
             let mut less = *s.line("done").cdc();
             less.sequence = 6;
             less.connection_flags = ConnectionFlags::empty();
-            s.insert_behind("done", say(CLIENT, 1, less));
+            s.insert_behind("done", cdc_line(CLIENT, 1, less));
             s.line("closed too").cdc().sequence = 7;
         })
     }),
     (&["close-no-data"], || {
         with(|s| {
-            // Written before it said done, published behind it.
+            // Written before it sent done, published behind it.
             let what = write(1, SERVER, 1, 2016, 10);
             s.insert_behind("cdc 4", Line::new("new", 1, CLIENT, what));
             s.line("closed too").cdc().producer.count = 2026;

@@ -3,8 +3,8 @@
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, DiagnosisCode};
 
-use crate::story::told::{decline, rtoken, token};
-use crate::story::{self, CLIENT, Line, SERVER, What, mac};
+use crate::scenario::valid::{decline, rtoken, token};
+use crate::scenario::{self, CLIENT, Line, SERVER, What, mac};
 use crate::{Case, change, with};
 
 pub(crate) static CASES: &[Case] = &[
@@ -29,7 +29,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| change!(s, "confirm 2", Confirm(m) => m.first_contact = true))
     }),
     (&["contact-same-group"], || {
-        with(|s| change!(s, "confirm 2", Confirm(m) => m.qpn = story::qpn(7, 1)))
+        with(|s| change!(s, "confirm 2", Confirm(m) => m.qpn = scenario::qpn(7, 1)))
     }),
     (&["contact-rmb-of-accept"], || {
         with(|s| change!(s, "accept 2", Accept(m) => m.rtoken.address += 0x1000))
@@ -59,7 +59,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| {
             let taken = AlertToken(token(CLIENT, 1));
             change!(s, "confirm 2", Confirm(m) => m.alert_token = taken);
-            // What the server still says to it.
+            // What the server still sends to it.
             for name in ["closed", "abort reply", "closed too", "done"] {
                 s.remove(name);
             }

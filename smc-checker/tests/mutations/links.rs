@@ -4,8 +4,8 @@ use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
 use smc_proto::wire::llc::{LlcMessage, RTokenPair};
 use smc_proto::wire::types::{LinkNumber, Psn, RKey};
 
-use crate::story::told::{add_link, confirm_link, psn, test_link};
-use crate::story::{self, CLIENT, SERVER, mac};
+use crate::scenario::valid::{add_link, confirm_link, psn, test_link};
+use crate::scenario::{self, CLIENT, SERVER, mac};
 use crate::{Case, change, change_llc, llc, with};
 
 pub(crate) static CASES: &[Case] = &[
@@ -68,7 +68,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| {
             for (name, host) in [("add link", SERVER), ("add link reply", CLIENT)] {
                 if let LlcMessage::AddLink(m) = s.line(name).llc() {
-                    (m.gid, m.mac) = (story::gid(host, 0), mac(host, 0));
+                    (m.gid, m.mac) = (scenario::gid(host, 0), mac(host, 0));
                 }
             }
         })

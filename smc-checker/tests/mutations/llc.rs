@@ -3,8 +3,8 @@
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 use smc_proto::wire::types::{DeleteLinkReason, LinkNumber, RKey};
 
-use crate::story::told::{confirm_link, confirm_rkey, delete_link, rtoken};
-use crate::story::{CLIENT, SERVER};
+use crate::scenario::valid::{confirm_link, confirm_rkey, delete_link, rtoken};
+use crate::scenario::{CLIENT, SERVER};
 use crate::{Case, change_llc, llc, with};
 
 pub(crate) static CASES: &[Case] = &[

@@ -8,7 +8,7 @@ mod failover;
 mod links;
 mod llc;
 mod rkeys;
-mod story;
+mod scenario;
 mod tcp;
 mod urgent;
 mod version;
@@ -17,28 +17,28 @@ mod window;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use scenario::valid::{delete_link, of_kernels, test_link, whole, write};
+use scenario::{CLIENT, Line, SERVER, Scenario, What};
 use smc_capture::reader::CaptureReader;
 use smc_checker::Checker;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
-use story::told::{delete_link, of_kernels, test_link, whole, write};
-use story::{CLIENT, Line, SERVER, Story, What};
 
 /// What a test changes, and the rules that are to find it.
-type Case = (&'static [&'static str], fn() -> Story);
+type Case = (&'static [&'static str], fn() -> Scenario);
 
 /// The whole conversation with a change.
-fn with(change: impl FnOnce(&mut Story)) -> Story {
-    let mut story = whole();
-    change(&mut story);
-    story
+fn with(change: impl FnOnce(&mut Scenario)) -> Scenario {
+    let mut scenario = whole();
+    change(&mut scenario);
+    scenario
 }
 
 /// The first connection of kernels, with a change.
-fn kernels(name: &str, change: impl FnOnce(&mut Story)) -> Story {
-    let mut story = of_kernels(name);
-    change(&mut story);
-    story
+fn kernels(name: &str, change: impl FnOnce(&mut Scenario)) -> Scenario {
+    let mut scenario = of_kernels(name);
+    change(&mut scenario);
+    scenario
 }
 
 const V2: &str = "linux612-v2-onelink.pcap.gz";
@@ -46,11 +46,11 @@ const SMCD: &str = "linux612-smcd-v2-loopback.pcap.gz";
 
 /// Changes a CLC message of a line.
 macro_rules! change {
-    ($story:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
-        match $story.line($line).what {
-            $crate::story::What::Clc(smc_proto::wire::clc::ClcMessage::$kind(ref mut $message)) => {
-                $do
-            }
+    ($scenario:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
+        match $scenario.line($line).what {
+            $crate::scenario::What::Clc(smc_proto::wire::clc::ClcMessage::$kind(
+                ref mut $message,
+            )) => $do,
             _ => panic!("another message"),
         }
     };
@@ -58,8 +58,8 @@ macro_rules! change {
 
 /// Changes an LLC message of a line.
 macro_rules! change_llc {
-    ($story:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
-        match $story.line($line).llc() {
+    ($scenario:ident, $line:literal, $kind:ident($message:ident) => $do:expr) => {
+        match $scenario.line($line).llc() {
             smc_proto::wire::llc::LlcMessage::$kind($message) => $do,
             _ => panic!("another message"),
         }
@@ -68,7 +68,7 @@ macro_rules! change_llc {
 
 pub(crate) use {change, change_llc};
 
-fn say(from: usize, on: usize, message: Cdc) -> Line {
+fn cdc_line(from: usize, on: usize, message: Cdc) -> Line {
     Line::new("new", on, from, What::Cdc(message))
 }
 
@@ -95,9 +95,9 @@ fn cases() -> impl Iterator<Item = &'static Case> {
 }
 
 #[test]
-fn what_is_told_rightly_breaks_no_rule() {
-    for story in [whole(), of_kernels(V2), of_kernels(SMCD)] {
-        let report = story.judged();
+fn correct_conversations_break_no_rule() {
+    for scenario in [whole(), of_kernels(V2), of_kernels(SMCD)] {
+        let report = scenario.judged();
         let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{}", found.join("\n"));
         assert_eq!(report.seen.strangers, 0);
@@ -108,13 +108,13 @@ fn what_is_told_rightly_breaks_no_rule() {
 #[test]
 fn each_change_is_found_by_its_rules_and_no_others() {
     let mut wrong = Vec::new();
-    for (rules, story) in cases() {
-        let report = story().judged();
+    for (rules, scenario) in cases() {
+        let report = scenario().judged();
         let expected: BTreeSet<_> = rules.iter().copied().collect();
         let found: BTreeSet<_> = report.findings.iter().map(|f| f.rule.name).collect();
         if found != expected {
-            let told: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
-            wrong.push(format!("{expected:?}:\n    {}", told.join("\n    ")));
+            let reported: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+            wrong.push(format!("{expected:?}:\n    {}", reported.join("\n    ")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -124,10 +124,10 @@ fn each_change_is_found_by_its_rules_and_no_others() {
 fn a_validation_may_name_the_message_before_the_one_that_was_completed() {
     // The client resumes behind its third message.
     let naming = |number| {
-        let story = with(|s| s.line("validation").cdc().sequence = number);
-        let findings = story.judged().findings;
-        let told = findings.iter().map(|f| (f.rule.name, f.is_violation()));
-        told.collect::<Vec<_>>()
+        let scenario = with(|s| s.line("validation").cdc().sequence = number);
+        let findings = scenario.judged().findings;
+        let reported = findings.iter().map(|f| (f.rule.name, f.is_violation()));
+        reported.collect::<Vec<_>>()
     };
     assert_eq!(naming(3), []);
     assert_eq!(naming(2), [("cdc-written-first", false)]);
@@ -135,8 +135,8 @@ fn a_validation_may_name_the_message_before_the_one_that_was_completed() {
 }
 
 /// The server leaves link 2 out when it announces an RMB for a new connection.
-fn with_link_2_left_out(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
-    let story = with(|s| {
+fn with_link_2_left_out(change: impl FnOnce(&mut Scenario)) -> Vec<&'static str> {
+    let scenario = with(|s| {
         for name in ["confirm rkey", "confirm rkey reply"] {
             if let LlcMessage::ConfirmRkey(m) = s.line(name).llc() {
                 m.other_links = 0;
@@ -145,7 +145,7 @@ fn with_link_2_left_out(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
         }
         change(s);
     });
-    let found = story.up_to("confirm 2").judged().findings;
+    let found = scenario.up_to("confirm 2").judged().findings;
     found.iter().map(|f| f.rule.name).collect()
 }
 
@@ -181,20 +181,20 @@ fn a_link_that_is_left_out_is_one_that_goes_on_being_used() {
 
 #[test]
 fn a_write_that_never_ended_is_not_judged_by_what_came_behind_it() {
-    let story = with(|s| {
+    let scenario = with(|s| {
         // In two packets, and the link goes before the second one has left.
         let late = write(0, SERVER, 1, 2011, 2048);
         s.insert_behind("cdc 3", Line::new("late", 0, CLIENT, late));
     })
     .up_to("cdc 4");
-    let frames = |story: &Story| {
-        let capture = story.written();
+    let frames = |scenario: &Scenario| {
+        let capture = scenario.written();
         let frames = CaptureReader::new(capture.as_slice()).expect("a capture");
         frames.collect::<Result<Vec<_>, _>>().expect("frames")
     };
-    let second = frames(&story.clone().up_to("late")).len() - 1;
+    let second = frames(&scenario.clone().up_to("late")).len() - 1;
     let mut checker = Checker::default();
-    let all = frames(&story);
+    let all = frames(&scenario);
     let kept = all.iter().enumerate().filter(|(at, _)| *at != second);
     kept.for_each(|(_, frame)| checker.push(frame));
     let report = checker.finish();

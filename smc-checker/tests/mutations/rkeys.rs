@@ -3,8 +3,8 @@
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{LinkNumber, RKey};
 
-use crate::story::told::write;
-use crate::story::{CLIENT, Line, SERVER, What};
+use crate::scenario::valid::write;
+use crate::scenario::{CLIENT, Line, SERVER, What};
 use crate::{Case, change_llc, with};
 
 pub(crate) static CASES: &[Case] = &[

@@ -1,6 +1,6 @@
 //! Changes that the rules about the TCP connection are to find.
 
-use crate::story::{CLIENT, Line, SERVER, What};
+use crate::scenario::{CLIENT, Line, SERVER, What};
 use crate::{Case, with};
 
 pub(crate) static CASES: &[Case] = &[

@@ -2,9 +2,9 @@
 
 use smc_proto::wire::cdc::ProducerFlags;
 
-use crate::story::told::{token, write};
-use crate::story::{CLIENT, SERVER, Story, cdc};
-use crate::{Case, say, with};
+use crate::scenario::valid::{token, write};
+use crate::scenario::{CLIENT, SERVER, Scenario, cdc};
+use crate::{Case, cdc_line, with};
 
 pub(crate) static CASES: &[Case] = &[
     (&["urgent-pending"], || {
@@ -51,11 +51,11 @@ pub(crate) static CASES: &[Case] = &[
 ];
 
 /// The client sends a message without data behind a line, with these flags.
-fn behind_urgent_data(line: &str, flags: ProducerFlags) -> Story {
+fn behind_urgent_data(line: &str, flags: ProducerFlags) -> Scenario {
     with(|s| {
         let mut news = cdc(3, token(SERVER, 1), 2001, 0);
         news.producer_flags = flags;
-        s.insert_behind(line, say(CLIENT, 0, news));
+        s.insert_behind(line, cdc_line(CLIENT, 0, news));
         s.line("cdc 3").cdc().sequence = 4;
         s.line("validation").cdc().sequence = 4;
         s.line("cdc 4").cdc().sequence = 5;

@@ -2,14 +2,14 @@
 
 use smc_proto::wire::cdc::ProducerFlags;
 
-use crate::story::told::{token, write};
-use crate::story::{CLIENT, Line, SERVER, cdc};
-use crate::{Case, say, with};
+use crate::scenario::valid::{token, write};
+use crate::scenario::{CLIENT, Line, SERVER, cdc};
+use crate::{Case, cdc_line, with};
 
 pub(crate) static CASES: &[Case] = &[
     (&["window-producer", "window-write"], || {
         with(|s| {
-            // One octet more than the element holds.
+            // One byte more than the element holds.
             let more = [(2000, 14_384), (0, 1)];
             for (offset, length) in more.into_iter().rev() {
                 let what = write(0, SERVER, 1, offset, length);
@@ -19,7 +19,7 @@ pub(crate) static CASES: &[Case] = &[
             news.producer.wrap = 1;
             let end = s.place("write 2");
             s.0.truncate(end);
-            s.0.push(say(CLIENT, 0, news));
+            s.0.push(cdc_line(CLIENT, 0, news));
         })
     }),
     (&["window-consumer"], || {
@@ -29,7 +29,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| {
             let mut again = *s.line("cdc 4").cdc();
             again.sequence = 5;
-            s.insert_behind("cdc 4", say(CLIENT, 1, again));
+            s.insert_behind("cdc 4", cdc_line(CLIENT, 1, again));
             s.line("done").cdc().sequence = 6;
             s.line("closed too").cdc().sequence = 7;
         })

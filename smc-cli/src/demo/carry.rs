@@ -203,16 +203,16 @@ impl<'a> Run<'a> {
         let Some(state) = self.simulation.state(socket) else {
             return Err(problem("the socket is gone"));
         };
-        match (state.carrier, state.closed) {
+        match (state.transport, state.closed) {
             (_, Some(reason)) if reason != CloseReason::Normal => {
                 Err(problem(&format!("the connection failed: {reason}")))
             }
-            (sim::Carrier::Tcp, _) => Err(problem(&match state.fell_back {
+            (sim::Transport::Tcp, _) => Err(problem(&match state.fell_back {
                 Some(why) => format!("the connection fell back to TCP: {why}"),
                 None => "the connection fell back to TCP".to_owned(),
             })),
-            (sim::Carrier::Smc, _) => Ok(true),
-            (sim::Carrier::None, _) => Ok(false),
+            (sim::Transport::Smc, _) => Ok(true),
+            (sim::Transport::None, _) => Ok(false),
         }
     }
 

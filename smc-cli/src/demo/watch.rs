@@ -255,8 +255,8 @@ impl Observer for Watch {
     fn on_ism(&mut self, moved: &IsmMoved<'_>) {
         let to_server = moved.source == self.client;
         let said = match moved.what {
-            IsmContent::Data { offset, octets } => {
-                let length = octets.len();
+            IsmContent::Data { offset, bytes } => {
+                let length = bytes.len();
                 self.tally.add_write(Kind::Move, length as u64, to_server);
                 Said::Move { length, offset }
             }

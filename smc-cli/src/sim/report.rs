@@ -55,7 +55,7 @@ pub(super) fn text(
                 grouped(coverage.links)
             ),
         ),
-        ("Octets read", size(coverage.octets)),
+        ("Octets read", size(coverage.bytes)),
         (
             "Conversations judged",
             format!("those of {} runs", grouped(findings.checked)),
@@ -164,7 +164,7 @@ pub(super) fn json(
         "faults": faults,
         "groups": coverage.groups,
         "links": coverage.links,
-        "octets": coverage.octets,
+        "octets": coverage.bytes,
         "steps": coverage.steps,
         "most_steps": coverage.most_steps,
         "seconds": seconds,

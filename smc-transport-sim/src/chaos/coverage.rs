@@ -14,16 +14,16 @@ use crate::oracle::Outcome;
 pub struct Coverage {
     /// Runs.
     pub runs: u64,
-    /// Those of SMC-D among them.
+    /// Runs of SMC-D among them.
     pub smcd_runs: u64,
     /// Seeds of runs in which something was wrong.
     pub failed: Vec<u64>,
-    /// Connections by what came of them.
+    /// Connections by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
     /// Faults that took effect, by kind and phase.
     pub effects: BTreeMap<(FaultKind, Phase), u64>,
-    /// Octets that applications read.
-    pub octets: u64,
+    /// Bytes that applications read.
+    pub bytes: u64,
     /// Steps of the simulations.
     pub steps: u64,
     /// The most steps one call into an engine took.
@@ -48,7 +48,7 @@ impl Coverage {
         for effect in &report.effects {
             *self.effects.entry((effect.kind, effect.phase)).or_default() += effect.times;
         }
-        self.octets += report.octets;
+        self.bytes += report.bytes;
         self.steps += report.steps;
         self.most_steps = self.most_steps.max(report.most_steps);
         self.groups += report.groups as u64;
@@ -67,7 +67,7 @@ impl Coverage {
         for (effect, count) in &other.effects {
             *self.effects.entry(*effect).or_default() += count;
         }
-        self.octets += other.octets;
+        self.bytes += other.bytes;
         self.steps += other.steps;
         self.most_steps = self.most_steps.max(other.most_steps);
         self.groups += other.groups;
@@ -125,7 +125,7 @@ impl fmt::Display for Coverage {
             self.smcd_runs,
             self.groups,
             self.links,
-            self.octets,
+            self.bytes,
             self.steps,
             self.most_steps
         )?;

@@ -105,7 +105,7 @@ const fn may_repeat(kind: FaultKind, operation: Operation) -> bool {
     }
 }
 
-/// The same for so short a time that what it strikes still goes on when it ends.
+/// Shortens a fault so far that what it strikes still goes on when it ends.
 fn shortened(action: FaultAction, random: &mut Random) -> FaultAction {
     let time = between(random, 1, 4);
     match action {
@@ -126,7 +126,7 @@ fn shortened(action: FaultAction, random: &mut Random) -> FaultAction {
 fn number(random: &mut Random, operation: Operation) -> u64 {
     match operation {
         Operation::Write | Operation::Send | Operation::Sent => random.below(200),
-        Operation::TcpOctet => random.below(1_000),
+        Operation::TcpByte => random.below(1_000),
         Operation::SendLlc => random.below(24),
         Operation::SendDeleteLink | Operation::SendTestLink => random.below(3),
         Operation::SendRkey => random.below(8),
@@ -139,7 +139,7 @@ fn number(random: &mut Random, operation: Operation) -> u64 {
 
 /// What a fault is tied to; `None` for a time.
 fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
-    // What gives resources back is not refused: nobody could give them back then.
+    // What gives resources back is not refused: they could not be given back then.
     const REFUSABLE: [Operation; 6] = [
         Operation::CreateQueuePair,
         Operation::ConnectQueuePair,
@@ -166,7 +166,7 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         FaultKind::Delay => Some(Operation::Sent),
         FaultKind::LoseCompletions if tied => Some(Operation::Sent),
         FaultKind::LoseCompletions => Some(one_of(random, &ANY, Operation::Sent)),
-        FaultKind::TcpReset if tied => Some(Operation::TcpOctet),
+        FaultKind::TcpReset if tied => Some(Operation::TcpByte),
         // The first message may come before the queue pair is ready to send, but
         // not at once.
         FaultKind::HoldCompletions if tied && random.below(2) == 0 => {

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! Outcome of a run.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use smc_proto::version::Technology;
 use crate::fault::{Effect, FaultKind};
 use crate::oracle::Outcome;
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -21,7 +21,7 @@ pub struct Report {
     pub effects: Vec<Effect>,
     /// How many of the faults took effect.
     pub faults: usize,
-    /// What came of each connection; `None` for what must not have come of it.
+    /// Outcome of each connection; `None` for one that must not be.
     pub connections: Vec<Option<Outcome>>,
     /// Whatever was wrong, in words.
     pub failures: Vec<String>,
@@ -32,8 +32,8 @@ pub struct Report {
     pub groups: usize,
     /// Links that came up.
     pub links: usize,
-    /// Octets that applications read.
-    pub octets: u64,
+    /// Bytes that applications read.
+    pub bytes: u64,
     /// Steps of the simulation.
     pub steps: u64,
     /// The most steps one call into an engine took.
@@ -77,7 +77,7 @@ impl fmt::Display for Report {
             self.connections.len(),
             self.groups,
             self.links,
-            self.octets,
+            self.bytes,
             self.steps,
             self.time,
         )?;

@@ -17,7 +17,7 @@ use crate::ladder::Ladder;
 use crate::oracle::Outcome;
 use crate::random::{Random, StreamHash};
 use crate::record::Recorder;
-use crate::sim::{Carrier, Driven, Simulation, SocketId};
+use crate::sim::{Driven, Simulation, SocketId, Transport};
 use smc_capture::CaptureError;
 use smc_capture::writer::CaptureWriter;
 
@@ -99,8 +99,8 @@ struct Conn {
     plan: Plan,
     ends: Option<(SocketId, SocketId)>,
     graceful: bool,
-    /// Octets each side was told to write so far.
-    said: [u64; 2],
+    /// Bytes each side was asked to write so far.
+    requested: [u64; 2],
 }
 
 impl Conn {
@@ -123,7 +123,7 @@ impl Run {
             plan,
             ends: None,
             graceful: false,
-            said: [0; 2],
+            requested: [0; 2],
         };
         Self {
             seed,
@@ -154,13 +154,13 @@ impl Run {
             for number in 0..2 {
                 let mut plan = scenario::connection(&self.hosts, number, &mut self.random);
                 if round % 2 == 1 {
-                    plan.octets = plan.octets.map(|octets| octets * 2);
+                    plan.bytes = plan.bytes.map(|bytes| bytes * 2);
                 }
                 self.conns.push(Conn {
                     plan,
                     ends: None,
                     graceful: false,
-                    said: [0; 2],
+                    requested: [0; 2],
                 });
             }
             if self.simulation.wires().faults().effective() < FAULTS {
@@ -200,7 +200,7 @@ impl Run {
     fn first_contacts(&self) -> usize {
         let ends = self.conns.iter().filter_map(|conn| conn.end(0));
         let states = ends.filter_map(|end| self.simulation.state(end));
-        let first = states.filter(|state| state.first_contact && state.carrier == Carrier::Smc);
+        let first = states.filter(|state| state.first_contact && state.transport == Transport::Smc);
         first.count()
     }
 
@@ -254,14 +254,15 @@ impl Run {
                 }
                 conn.ends = Some(self.simulation.connect(client, server));
             }
-            Act::Write { side, octets } => {
+            Act::Write { side, bytes } => {
                 let place = (index * 2 + side) * 4_099;
-                if let (Some(end), Some(said)) = (conn.end(side), conn.said.get_mut(side)) {
-                    let place = place + *said as usize;
-                    *said += octets;
+                if let (Some(end), Some(requested)) = (conn.end(side), conn.requested.get_mut(side))
+                {
+                    let place = place + *requested as usize;
+                    *requested += bytes;
                     if let Some(app) = self.simulation.app_mut(end) {
-                        app.forget_octets();
-                        app.write_block(&BLOCK, place, octets);
+                        app.forget_bytes();
+                        app.write_block(&BLOCK, place, bytes);
                     }
                 }
             }
@@ -317,9 +318,9 @@ impl Run {
 
     fn report(mut self) -> Report {
         let mut connections = Vec::new();
-        let mut octets = 0;
+        let mut bytes = 0;
         for index in 0..self.conns.len() {
-            connections.push(self.judge(index, &mut octets));
+            connections.push(self.judge(index, &mut bytes));
         }
         for host in self.hosts.clone() {
             let invariants = self.simulation.invariants();
@@ -350,7 +351,7 @@ impl Run {
             statistics,
             groups: self.groups(),
             links: wires.links().len(),
-            octets,
+            bytes,
             steps: self.simulation.steps(),
             most_steps: self.simulation.invariants().map_or(0, |i| i.most_steps()),
             time: self.simulation.now(),
@@ -359,13 +360,13 @@ impl Run {
         }
     }
 
-    fn judge(&mut self, index: usize, octets: &mut u64) -> Option<Outcome> {
+    fn judge(&mut self, index: usize, bytes: &mut u64) -> Option<Outcome> {
         let conn = self.conns.get(index)?;
         let ends = conn.ends?;
         let conduct = self
             .simulation
-            .conduct(ends, conn.plan.octets, conn.graceful)?;
-        *octets += conduct.ends.iter().map(|end| end.read).sum::<u64>();
+            .conduct(ends, conn.plan.bytes, conn.graceful)?;
+        *bytes += conduct.ends.iter().map(|end| end.read).sum::<u64>();
         match conduct.judge() {
             Ok(outcome) => Some(outcome),
             Err(wrong) => {

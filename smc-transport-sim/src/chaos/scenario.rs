@@ -14,7 +14,7 @@ use crate::fabric::{FabricConfig, HostId, PathConfig, PortConfig};
 use crate::random::Random;
 use crate::sim::{Policy, Simulation};
 
-/// Octets of every ring.
+/// Bytes of every ring.
 pub(super) const RING: u64 = 16 << 10;
 /// Every ring is lapped at least so often.
 pub(super) const LAPS: u64 = 4;
@@ -25,8 +25,8 @@ const CONNECTIONS: u64 = 8;
 pub(super) struct Plan {
     pub(super) client: HostId,
     pub(super) server: HostId,
-    /// Octets the client and the server write.
-    pub(super) octets: [u64; 2],
+    /// Bytes the client and the server write.
+    pub(super) bytes: [u64; 2],
 }
 
 /// A drawn world.
@@ -51,9 +51,9 @@ impl Scenario {
         let hosts = match smcd::technology(seed) {
             Technology::SmcR => rdma_hosts(&mut simulation, random, set),
             Technology::SmcD => {
-                let manner = smcd::Manner::draw(random);
+                let mode = smcd::Mode::draw(random);
                 (0..2 + random.below(2) as u8)
-                    .map(|number| smcd::host(&mut simulation, number, manner, random, set))
+                    .map(|number| smcd::host(&mut simulation, number, mode, random, set))
                     .collect()
             }
         };
@@ -229,10 +229,10 @@ pub(super) fn connection(hosts: &[HostId], number: u64, random: &mut Random) -> 
         }
     };
     let host = |index: usize| hosts.get(index).copied().unwrap_or(HostId(0));
-    let octets = [(); 2].map(|()| LAPS * RING + random.below(RING));
+    let bytes = [(); 2].map(|()| LAPS * RING + random.below(RING));
     Plan {
         client: host(one),
         server: host(other),
-        octets,
+        bytes,
     }
 }

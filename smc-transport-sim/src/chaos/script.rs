@@ -10,8 +10,8 @@ use crate::random::Random;
 pub(super) enum Act {
     /// Connects.
     Open,
-    /// One side writes so many octets.
-    Write { side: usize, octets: u64 },
+    /// One side writes so many bytes.
+    Write { side: usize, bytes: u64 },
     /// One side has written all and closes in order.
     Finish { side: usize },
     /// One side closes, whatever the other one does.
@@ -41,7 +41,7 @@ pub(super) fn draw(
     lines.push((opens, index, Act::Open));
     let mut written = opens;
     for side in [0, 1] {
-        let mut left = plan.octets.get(side).copied().unwrap_or(0);
+        let mut left = plan.bytes.get(side).copied().unwrap_or(0);
         let mut at = opens;
         // All at once, or bit by bit.
         let piece = match random.below(4) {
@@ -51,9 +51,9 @@ pub(super) fn draw(
         };
         let pause = 1 + random.below(8_000);
         while left > 0 {
-            let octets = left.min(piece);
-            lines.push((at, index, Act::Write { side, octets }));
-            left -= octets;
+            let bytes = left.min(piece);
+            lines.push((at, index, Act::Write { side, bytes }));
+            left -= bytes;
             written = written.max(at);
             at = at.after(micros(random, pause));
         }

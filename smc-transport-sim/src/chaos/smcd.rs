@@ -25,12 +25,12 @@ pub const fn technology(seed: u64) -> Technology {
 
 /// How all hosts of a run speak: in one version, over one channel.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct Mode {
     offers: Offers,
     chid: Chid,
 }
 
-impl Manner {
+impl Mode {
     pub(super) fn draw(random: &mut Random) -> Self {
         let (offers, chid) = match random.below(4) {
             0 => (Offers::SMCD_V1, Chid(0x07c1)),
@@ -47,13 +47,13 @@ impl Manner {
 pub(super) fn host(
     simulation: &mut Simulation,
     number: u8,
-    manner: Manner,
+    mode: Mode,
     random: &mut Random,
     set: &dyn Fn(&mut Config),
 ) -> HostId {
     let mac = Mac([2, 0, 0, 0, 0, number + 1]);
     let mut config = Config::new(PeerId::new(u16::from(number) + 1, mac));
-    config.offers = manner.offers;
+    config.offers = mode.offers;
     config.receive_buffer = BufferSize::K16;
     config.send_buffer = BufferSize::K16;
     config.connections_per_group = [255, 4][random.below(2) as usize];
@@ -70,8 +70,8 @@ pub(super) fn host(
     let host = simulation.add_host(name, config, limits(random), &[]);
     let gid = IsmGid {
         gid: 0x1000 + u64::from(number),
-        gid_ext: if manner.chid.is_emulated() { 9 } else { 0 },
-        chid: manner.chid,
+        gid_ext: if mode.chid.is_emulated() { 9 } else { 0 },
+        chid: mode.chid,
     };
     let device = IsmConfig {
         attaches: random.below(2) == 0,
@@ -125,7 +125,7 @@ pub(super) fn draw(
             operation,
             number: 1 + match operation {
                 Operation::Move => random.below(150),
-                Operation::TcpOctet => random.below(1_000),
+                Operation::TcpByte => random.below(1_000),
                 _ => random.below(20),
             },
         },
@@ -155,7 +155,7 @@ pub(super) fn draw(
 
 /// What a fault is tied to; `None` for a time.
 fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
-    // What gives something back is not refused: nobody could give it back then.
+    // What gives something back is not refused: it could not be given back then.
     const REFUSABLE: [Operation; 4] = [
         Operation::RegisterDmb,
         Operation::AllocateBuffer,
@@ -173,7 +173,7 @@ fn operation(kind: FaultKind, random: &mut Random) -> Option<Operation> {
         FaultKind::Refuse => Some(one_of(random, &REFUSABLE, Operation::RegisterDmb)),
         FaultKind::Delay => Some(Operation::AnyControl),
         FaultKind::FailMove => Some(Operation::Move),
-        FaultKind::TcpReset if random.below(2) == 0 => Some(Operation::TcpOctet),
+        FaultKind::TcpReset if random.below(2) == 0 => Some(Operation::TcpByte),
         FaultKind::TcpSplit => None,
         _ if random.below(2) == 0 => Some(one_of(random, &ANY, Operation::Move)),
         _ => None,

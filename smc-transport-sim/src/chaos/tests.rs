@@ -88,7 +88,7 @@ fn a_connection_that_completes_laps_every_ring() {
     let completes = |report: &Report| report.count(Outcome::Complete) > 0;
     let report = (0..20).map(run).find(completes).expect("some complete");
     let rings = 2 * report.count(Outcome::Complete) as u64;
-    assert!(report.octets >= rings * scenario::LAPS * scenario::RING);
+    assert!(report.bytes >= rings * scenario::LAPS * scenario::RING);
 }
 
 /// A file that a capture can be written to and read from.
@@ -96,9 +96,9 @@ fn a_connection_that_completes_laps_every_ring() {
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(octets);
-        Ok(octets.len())
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -117,8 +117,8 @@ fn a_replay_is_the_same_run_with_its_messages() {
     let messages = ladder.messages();
     assert!(messages.iter().any(|m| m.contains("CLC Proposal")));
     assert!(messages.iter().any(|m| m.contains("RDMA WRITE")));
-    let octets = file.0.lock().unwrap().clone();
-    let frames = CaptureReader::new(octets.as_slice()).unwrap();
+    let bytes = file.0.lock().unwrap().clone();
+    let frames = CaptureReader::new(bytes.as_slice()).unwrap();
     assert!(frames.count() > messages.len());
 }
 
@@ -130,8 +130,8 @@ fn what_a_run_sends_is_read_from_its_capture_without_a_fault() {
         let file = Shared::default();
         let capture = CaptureWriter::new(file.clone()).unwrap();
         replay(seed, 0, Some(capture)).unwrap();
-        let octets = file.0.lock().unwrap().clone();
-        for item in items(CaptureReader::new(octets.as_slice()).unwrap()) {
+        let bytes = file.0.lock().unwrap().clone();
+        for item in items(CaptureReader::new(bytes.as_slice()).unwrap()) {
             let item = item.unwrap();
             assert!(!item.content.is_malformed(), "seed {seed}: {item:?}");
         }

@@ -12,7 +12,7 @@ use crate::invariants::Target;
 use crate::memory::MemoryError;
 
 /// Handles the engine of one host used. The newest generation of a slot
-/// replaces older ones: a completion for those has nobody left to hear it.
+/// replaces older ones: a completion for those is dropped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     links: BTreeMap<u32, LinkId>,
@@ -184,9 +184,9 @@ impl Fabric {
         }
     }
 
-    /// Executes a [`RdmaCommand::SendLarge`], whose octets the engine wrote.
-    pub fn send_large(&mut self, host: HostId, link: LinkId, wr_id: WrId, octets: &[u8]) {
-        self.post_send(host, link.into(), wr_id, octets);
+    /// Executes a [`RdmaCommand::SendLarge`], whose bytes the engine wrote.
+    pub fn send_large(&mut self, host: HostId, link: LinkId, wr_id: WrId, bytes: &[u8]) {
+        self.post_send(host, link.into(), wr_id, bytes);
     }
 
     /// What a host's RNICs report next, under the names of the verbs.
@@ -218,7 +218,7 @@ impl Fabric {
         }
     }
 
-    /// Copies octets of the application into pieces of a send buffer, which may be
+    /// Copies bytes of the application into pieces of a send buffer, which may be
     /// memory of the peer.
     ///
     /// # Errors
@@ -228,18 +228,18 @@ impl Fabric {
         host: HostId,
         buffer: BufferId,
         spans: [Segment; 2],
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), MemoryError> {
         match self.is_of_ism(host, buffer) {
-            true => self.fill_ism(host, buffer, spans, octets),
-            false => self.fill_buffer(host, buffer.into(), spans, octets),
+            true => self.fill_ism(host, buffer, spans, bytes),
+            false => self.fill_buffer(host, buffer.into(), spans, bytes),
         }
     }
 
     /// Appends what stands in pieces of an RMB element to `into`. If an eye
     /// catcher should stand at `eye_catcher_at` and does not, reads nothing,
     /// reports that to the engine and returns false; so it does if the DMB went with its
-    /// device, of which the engine is about to hear.
+    /// device, whose removal is about to be reported to the engine.
     ///
     /// # Errors
     /// [`MemoryError`] if the pieces are not there.

@@ -121,7 +121,7 @@ impl Fabric {
         });
     }
 
-    /// Copies octets into pieces of a send buffer.
+    /// Copies bytes into pieces of a send buffer.
     ///
     /// # Errors
     /// [`MemoryError`] if the pieces are not there or not of that length.
@@ -130,9 +130,9 @@ impl Fabric {
         host: HostId,
         buffer: BufferKey,
         spans: [Segment; 2],
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), MemoryError> {
-        self.memory_mut(host)?.fill(buffer, spans, octets)
+        self.memory_mut(host)?.fill(buffer, spans, bytes)
     }
 
     /// Appends a copy of pieces of a buffer to `into`.

@@ -24,7 +24,7 @@ pub struct PortConfig {
 /// The wire between two ports, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct PathConfig {
-    /// From the last octet sent to the last octet received.
+    /// From the last byte sent to the last byte received.
     pub latency: Duration,
     /// Bandwidth; 0 means unlimited.
     pub bits_per_second: u64,
@@ -57,11 +57,11 @@ pub struct FabricConfig {
     pub receiver_not_ready_count: u8,
     /// Receives kept posted on each queue pair.
     pub receives: u32,
-    /// Work requests under way on one queue pair before its RNIC takes no more.
+    /// Work requests in flight on one queue pair before its RNIC takes no more.
     pub send_queue_depth: usize,
     /// One-way latency of TCP.
     pub tcp_latency: Duration,
-    /// So many octets at the beginning of each TCP stream are cut as faults say,
+    /// Number of bytes at the beginning of each TCP stream that are cut as faults demand,
     /// the others are not.
     pub tcp_cut: u64,
 }
@@ -84,9 +84,9 @@ impl Default for FabricConfig {
 }
 
 impl PathConfig {
-    /// How long so many octets keep the wire busy.
-    pub(super) fn time_for(&self, octets: u64) -> Duration {
-        let nanoseconds = u128::from(octets) * 8_000_000_000;
+    /// How long so many bytes keep the wire busy.
+    pub(super) fn time_for(&self, bytes: u64) -> Duration {
+        let nanoseconds = u128::from(bytes) * 8_000_000_000;
         let time = nanoseconds
             .checked_div(self.bits_per_second.into())
             .unwrap_or(0);

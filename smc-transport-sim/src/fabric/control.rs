@@ -6,8 +6,8 @@ use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mtu, Psn, Qpn};
 
+use super::fault_span::FaultSpan;
 use super::queue_pair::{Peer, QueuePair, QueuePairId, QueuePairState};
-use super::spell::Spell;
 use super::watch::BEARABLE;
 use super::{Fabric, HostId, QueuePairKey};
 use crate::completion::{Completion, FabricCompletion};
@@ -19,7 +19,7 @@ pub(super) type Answer = Result<FabricCompletion, Refusal>;
 
 /// Why a command is refused.
 pub(super) enum Refusal {
-    /// It is a mistake of the host.
+    /// The command is a mistake of the host.
     Mistake(String),
     /// Its queue pair broke or its RNIC is gone, which the host may not know yet.
     Gone,
@@ -38,7 +38,7 @@ impl From<&str> for Refusal {
 }
 
 impl Fabric {
-    /// Creates a queue pair on a port and keeps receives of `receive_size` octets
+    /// Creates a queue pair on a port and keeps receives of `receive_size` bytes
     /// posted. Answer: `QpCreated`.
     pub fn create_queue_pair(
         &mut self,
@@ -89,10 +89,10 @@ impl Fabric {
                     retries: 0,
                     not_ready: 0,
                     completions_not_before: Instant::ZERO,
-                    lost_sent: Spell::OVER,
-                    lost_received: Spell::OVER,
-                    losing: Spell::OVER,
-                    unreported: Spell::OVER,
+                    lost_sent: FaultSpan::OVER,
+                    lost_received: FaultSpan::OVER,
+                    losing: FaultSpan::OVER,
+                    unreported: FaultSpan::OVER,
                 },
             );
             let qpn = id.qpn;
@@ -237,7 +237,7 @@ impl Fabric {
         }
     }
 
-    /// The watch looks at a queue pair again.
+    /// The watch evaluates a queue pair again.
     fn watch_key(&mut self, host: HostId, key: QueuePairKey) {
         if let Some((id, _)) = self.queue_pair(host, key) {
             self.watch_bound(id);

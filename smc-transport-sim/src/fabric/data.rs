@@ -20,7 +20,7 @@ use smc_proto::completion::LinkFailure;
 const PACKET_OVERHEAD: u64 = 82;
 
 impl Fabric {
-    /// Posts an RDMA WRITE; its octets are fetched now.
+    /// Posts an RDMA WRITE; its bytes are fetched now.
     #[allow(clippy::too_many_arguments)]
     pub fn post_write(
         &mut self,
@@ -52,10 +52,10 @@ impl Fabric {
     }
 
     /// Posts a SEND.
-    pub fn post_send(&mut self, host: HostId, key: QueuePairKey, wr_id: WrId, octets: &[u8]) {
+    pub fn post_send(&mut self, host: HostId, key: QueuePairKey, wr_id: WrId, bytes: &[u8]) {
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.clear();
-        payload.extend_from_slice(octets);
+        payload.extend_from_slice(bytes);
         self.post(host, key, Operation::Send, Work::Send { wr_id }, payload);
     }
 
@@ -91,7 +91,7 @@ impl Fabric {
         };
         match queue_pair.state {
             QueuePairState::ReadyToSend => {}
-            // Flushed at once; whoever posted it hears of the broken link.
+            // Flushed at once; its host is notified of the broken link.
             QueuePairState::Error => return self.spare.push(payload),
             _ => return self.violation(host, format!("{operation:?} before ready to send")),
         }
@@ -132,9 +132,9 @@ impl Fabric {
             (request.starts, request.ends, request.arrives) = (now, now, None);
             return;
         };
-        let octets = request.payload.len() as u64 + u64::from(request.packets) * PACKET_OVERHEAD;
+        let bytes = request.payload.len() as u64 + u64::from(request.packets) * PACKET_OVERHEAD;
         request.starts = now.max(lane.busy_until);
-        request.ends = request.starts.after(lane.path.time_for(octets));
+        request.ends = request.starts.after(lane.path.time_for(bytes));
         let latency = lane.path.latency.saturating_add(extra);
         let arrives = request.ends.after(latency).max(lane.last_arrival);
         request.arrives = Some(arrives);

@@ -39,7 +39,7 @@ pub(super) enum Event {
         report: IsmCompletion,
     },
     /// What peers did to an ISM device is reported.
-    IsmHears { host: HostId, device: DeviceId },
+    IsmDelivers { host: HostId, device: DeviceId },
     /// The host posts receives again.
     ReceivesReturn { host: HostId },
     /// A fault whose time has come.
@@ -124,7 +124,7 @@ impl Fabric {
                 }
             }
             Event::IsmReport { host, life, report } => self.ism_reported(host, life, report),
-            Event::IsmHears { host, device } => self.ism_hears(host, device),
+            Event::IsmDelivers { host, device } => self.ism_deliver(host, device),
             Event::ReceivesReturn { host } => self.post_receives(host),
             Event::Fault { index } => self.timed_fault(index),
             Event::PortReturns { port } => self.port_returns(port),

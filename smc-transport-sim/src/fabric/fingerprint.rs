@@ -23,22 +23,22 @@ impl Fabric {
             host.notices.hash(hasher);
             host.news.hash(hasher);
             (host.few_receives, host.down_until.since(now)).hash(hasher);
-            for spell in [&host.withheld, &host.few, &host.busy, &host.held] {
-                spell.fingerprint(now, hasher);
+            for span in [&host.withheld, &host.few, &host.busy, &host.held] {
+                span.fingerprint(now, hasher);
             }
         }
         self.ism.fingerprint(hasher, now);
         for port in &self.ports {
             (port.config, port.sends, port.receives).hash(hasher);
-            (port.slow_by, port.told_down).hash(hasher);
-            for spell in [
+            (port.slow_by, port.reported_down).hash(hasher);
+            for span in [
                 &port.down,
                 &port.gone,
                 &port.lost_sent,
                 &port.lost_received,
                 &port.slow,
             ] {
-                spell.fingerprint(now, hasher);
+                span.fingerprint(now, hasher);
             }
         }
         for (ends, lane) in &self.lanes {
@@ -82,7 +82,7 @@ impl Fabric {
                 let now_living = self.hosts.get(usize::from(host.0)).map(|host| host.life);
                 (host, now_living == Some(*life), report).hash(hasher);
             }
-            Event::IsmHears { host, device } => (host, device).hash(hasher),
+            Event::IsmDelivers { host, device } => (host, device).hash(hasher),
             Event::ReceivesReturn { host } => host.hash(hasher),
             Event::Fault { index } => index.hash(hasher),
             Event::PortReturns { port } => port.hash(hasher),
@@ -123,18 +123,18 @@ impl QueuePair {
             .hash(hasher);
         (self.peer, &self.regions, self.next_psn, self.expected_psn).hash(hasher);
         (self.receives, self.retries, self.not_ready).hash(hasher);
-        // Matters only while the retry timer may look at it.
+        // Matters only while the retry timer may use it.
         if !self.outstanding.is_empty() {
             now.since(self.last_progress).hash(hasher);
         }
         self.completions_not_before.since(now).hash(hasher);
-        for spell in [
+        for span in [
             &self.lost_sent,
             &self.lost_received,
             &self.losing,
             &self.unreported,
         ] {
-            spell.fingerprint(now, hasher);
+            span.fingerprint(now, hasher);
         }
         for request in &self.outstanding {
             (self.next_number - request.number).hash(hasher);

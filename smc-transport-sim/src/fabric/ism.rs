@@ -32,7 +32,7 @@ use super::event::Event;
 use super::watch::RECENT;
 use super::{Fabric, HostHarm, HostId, HostNews};
 use crate::fault::Phase;
-use struck::{Heard, Struck};
+use struck::{PendingReport, Struck};
 
 /// An ISM device of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -75,12 +75,12 @@ pub(super) struct Ism {
 /// What a host has of ISM.
 #[derive(Debug, Default)]
 struct IsmHost {
-    /// Those in the host.
+    /// ISM devices in the host.
     ports: Vec<IsmConfig>,
-    /// Those, and what the engine has yet to give back of others.
+    /// ISM devices in the host, and what the engine has yet to give back of others.
     bindings: BTreeMap<DeviceId, Binding<Struck>>,
     reports: VecDeque<IsmCompletion>,
-    /// Until when octets, or the end of a connection, count as being under way.
+    /// Until when bytes, or the end of a connection, count as being in flight.
     data: Instant,
     closing: Instant,
 }
@@ -154,14 +154,14 @@ impl Ism {
         closing.or((of.data > now).then_some(Phase::Data))
     }
 
-    /// Octets, or an end, are on their way at a host.
+    /// Bytes, or an end, are on their way at a host.
     fn note_phase(&mut self, host: HostId, now: Instant, cdc: Option<&Cdc>) {
         let Some(of) = self.hosts.get_mut(&host) else {
             return;
         };
         of.data = now.after(RECENT);
-        let said = cdc.and_then(|cdc| CdcIsm::parse(cdc, Endianness::NATIVE).ok());
-        if said.is_some_and(|cdc| !cdc.connection_flags.is_empty()) {
+        let sent = cdc.and_then(|cdc| CdcIsm::parse(cdc, Endianness::NATIVE).ok());
+        if sent.is_some_and(|cdc| !cdc.connection_flags.is_empty()) {
             of.closing = of.data;
         }
     }
@@ -174,7 +174,7 @@ impl Ism {
         self.hosts.get_mut(&host)?.bindings.get_mut(&device)
     }
 
-    /// Whether an engine is still to hear that a move of a connection failed: nothing
+    /// Whether the failure of a move of a connection is still to be reported to an engine: nothing
     /// that it asked for behind that is carried out.
     fn owes_failure(&self, host: HostId, conn: ConnId) -> bool {
         let failure = IsmCompletion::MoveFailed { conn };
@@ -229,8 +229,8 @@ impl Fabric {
         self.ism.hosts.get(&host).map_or(&[], |host| &host.ports)
     }
 
-    /// Takes an ISM device out of its host: its DMBs are gone, its host is told, and so
-    /// is everybody who could reach it.
+    /// Takes an ISM device out of its host: its DMBs are gone, its host is notified, and so
+    /// is every host that could reach it.
     pub fn remove_ism(&mut self, host: HostId, device: DeviceId) {
         let Some(owner) = self.ism.hosts.get_mut(&host) else {
             return;
@@ -243,11 +243,11 @@ impl Fabric {
         if let Some(binding) = owner.bindings.get_mut(&device) {
             binding.device_mut().remove();
         }
-        self.tell(host, HostNews::DeviceRemoved { device });
-        self.harm_until_told();
+        self.report(host, HostNews::DeviceRemoved { device });
+        self.harm_until_reported();
     }
 
-    /// A host crashed, and all it had of ISM is gone: the others are told.
+    /// A host crashed, and all it had of ISM is gone: the others are notified.
     pub(super) fn ism_crashed(&mut self, host: HostId) {
         for config in self.ism_devices(host).to_vec() {
             self.ism.plug(host, config);
@@ -259,7 +259,7 @@ impl Fabric {
                 .retain(|id, _| there.iter().any(|port| port.device == *id));
             owner.reports.clear();
         }
-        self.harm_until_told();
+        self.harm_until_reported();
     }
 
     /// The device that a host's device reaches under this GID.
@@ -267,7 +267,7 @@ impl Fabric {
     pub fn ism_reach(&self, from: IsmGid, to: IsmGid) -> Option<(HostId, IsmConfig)> {
         let hosts = self.ism.hosts.iter();
         let mut ports = hosts.flat_map(|(host, of)| of.ports.iter().map(|port| (*host, *port)));
-        // Version 1 does not tell the channel.
+        // Version 1 does not contain the channel.
         ports.find(|(_, port)| port.gid.chid == from.chid && gid_of(port.gid) == gid_of(to))
     }
 
@@ -312,15 +312,16 @@ impl Fabric {
 
     /// Devices take in what others did to them, and report it when its time has come:
     /// which of it will end connections, of which host and when.
-    fn hear_of_ism(&mut self) -> Vec<(HostId, Instant)> {
+    fn take_ism_reports(&mut self) -> Vec<(HostId, Instant)> {
         let now = self.queue.now();
         let mut lagged = Vec::new();
         let mut ending = Vec::new();
         for (host, owner) in &mut self.ism.hosts {
             for (device, binding) in &mut owner.bindings {
-                for Heard { due, fault, ends } in binding.device_mut().listen(now) {
+                for PendingReport { due, fault, ends } in binding.device_mut().listen(now) {
                     let (host, device) = (*host, *device);
-                    self.queue.schedule(due, Event::IsmHears { host, device });
+                    self.queue
+                        .schedule(due, Event::IsmDelivers { host, device });
                     ending.extend(ends.then_some((host, due)));
                     lagged.extend(fault.map(|fault| (fault, host)));
                 }
@@ -333,7 +334,7 @@ impl Fabric {
     }
 
     /// What a device took in is reported.
-    pub(super) fn ism_hears(&mut self, host: HostId, device: DeviceId) {
+    pub(super) fn ism_deliver(&mut self, host: HostId, device: DeviceId) {
         let now = self.queue.now();
         let Some(owner) = self.ism.hosts.get_mut(&host) else {
             return;
@@ -341,11 +342,11 @@ impl Fabric {
         let Some(binding) = owner.bindings.get_mut(&device) else {
             return;
         };
-        binding.device_mut().tell_until(Some(now));
-        let heard: Vec<_> = std::iter::from_fn(|| binding.poll()).collect();
-        binding.device_mut().tell_until(None);
-        owner.reports.extend(heard.iter().copied());
-        for report in &heard {
+        binding.device_mut().deliver_until(Some(now));
+        let delivered: Vec<_> = std::iter::from_fn(|| binding.poll()).collect();
+        binding.device_mut().deliver_until(None);
+        owner.reports.extend(delivered.iter().copied());
+        for report in &delivered {
             if let IsmCompletion::Signalled { cdc, .. } = report {
                 self.ism.note_phase(host, now, Some(cdc));
             }

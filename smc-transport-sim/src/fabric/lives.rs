@@ -19,7 +19,7 @@ pub struct LinkRecord {
     pub up: Instant,
     /// When a fault first harmed it so that it may end.
     pub harmed: Option<Instant>,
-    /// When one of its ends was first told to stop.
+    /// When one of its ends was first stopped by its host.
     pub stopped: Option<Instant>,
     /// Its number, once it was confirmed.
     pub number: Option<LinkNumber>,
@@ -45,7 +45,7 @@ impl LinkRecord {
         }
     }
 
-    /// Whether both ends used it when `begin` came, and nothing harmed it and nobody
+    /// Whether both ends used it when `begin` came, it was not harmed, and no side
     /// announced its end before `end` was over. That an end stopped it meanwhile
     /// for no such reason is no excuse.
     #[must_use]

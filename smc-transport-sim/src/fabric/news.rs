@@ -1,4 +1,4 @@
-//! What a host is told of its RNICs, and what happens to the host as a whole.
+//! Events of RNICs that are reported to a host, and what happens to the host as a whole.
 
 use smc_proto::id::DeviceId;
 use smc_proto::time::Duration;
@@ -55,7 +55,7 @@ impl Fabric {
         self.hosts.get_mut(usize::from(host.0))?.news.pop_front()
     }
 
-    pub(super) fn tell(&mut self, host: HostId, news: HostNews) {
+    pub(super) fn report(&mut self, host: HostId, news: HostNews) {
         if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
             host.news.push_back(news);
         }

@@ -5,8 +5,8 @@ use smc_proto::id::DeviceId;
 use smc_proto::time::{Duration, Instant};
 
 use super::event::Event;
+use super::fault_span::FaultSpan;
 use super::queue_pair::QueuePairId;
-use super::spell::Spell;
 use super::{Fabric, HostId, HostNews, PortConfig};
 use crate::fault::PortSelector;
 
@@ -17,15 +17,15 @@ pub(super) struct Port {
     pub(super) sends: bool,
     pub(super) receives: bool,
     /// Without carrier.
-    pub(super) down: Spell,
+    pub(super) down: FaultSpan,
     /// Its RNIC is gone.
-    pub(super) gone: Spell,
-    pub(super) lost_sent: Spell,
-    pub(super) lost_received: Spell,
-    pub(super) slow: Spell,
+    pub(super) gone: FaultSpan,
+    pub(super) lost_sent: FaultSpan,
+    pub(super) lost_received: FaultSpan,
+    pub(super) slow: FaultSpan,
     pub(super) slow_by: Duration,
-    /// The host was told that it is down, and not yet that it is up again.
-    pub(super) told_down: bool,
+    /// The host was notified that it is down, and not yet that it is up again.
+    pub(super) reported_down: bool,
 }
 
 impl Port {
@@ -35,13 +35,13 @@ impl Port {
             config,
             sends: true,
             receives: true,
-            down: Spell::OVER,
-            gone: Spell::OVER,
-            lost_sent: Spell::OVER,
-            lost_received: Spell::OVER,
-            slow: Spell::OVER,
+            down: FaultSpan::OVER,
+            gone: FaultSpan::OVER,
+            lost_sent: FaultSpan::OVER,
+            lost_received: FaultSpan::OVER,
+            slow: FaultSpan::OVER,
             slow_by: Duration::ZERO,
-            told_down: false,
+            reported_down: false,
         }
     }
 
@@ -77,7 +77,7 @@ impl Fabric {
     }
 
     /// Ports of a host that a fault strikes: the one of the operation, unless
-    /// the selector says otherwise.
+    /// the selector names others.
     pub(super) fn selected_ports(
         &self,
         host: HostId,
@@ -98,7 +98,7 @@ impl Fabric {
     }
 
     /// A port loses its carrier. Its queue pairs live on and find out by
-    /// themselves; the host is told at once.
+    /// themselves; the host is notified at once.
     pub(super) fn port_down(&mut self, fault: usize, port: usize, time: Duration) {
         let now = self.queue.now();
         let in_use = self.links_of_port(port);
@@ -108,11 +108,11 @@ impl Fabric {
         if state.down.is_on(now) {
             return;
         }
-        state.down = Spell::new(fault, now, time);
+        state.down = FaultSpan::new(fault, now, time);
         let (host, config) = (state.host, state.config);
-        if !std::mem::replace(&mut state.told_down, true) {
+        if !std::mem::replace(&mut state.reported_down, true) {
             let (device, port) = (config.device, config.port);
-            self.tell(host, HostNews::PortDown { device, port });
+            self.report(host, HostNews::PortDown { device, port });
         }
         if time < Duration::MAX {
             self.queue.schedule_after(time, Event::PortReturns { port });
@@ -144,7 +144,7 @@ impl Fabric {
         self.queue.schedule_after(period, again);
     }
 
-    /// An RNIC leaves: its queue pairs break, then the host is told.
+    /// An RNIC leaves: its queue pairs break, then the host is notified.
     pub(super) fn remove_device(
         &mut self,
         fault: usize,
@@ -171,8 +171,8 @@ impl Fabric {
         let phase = mine.first().map(|id| self.phase_of(*id));
         for port in &ports {
             if let Some(port) = self.ports.get_mut(*port) {
-                port.gone = Spell::new(fault, now, time);
-                port.told_down = true;
+                port.gone = FaultSpan::new(fault, now, time);
+                port.reported_down = true;
             }
             if time < Duration::MAX {
                 let port = *port;
@@ -182,7 +182,7 @@ impl Fabric {
         for id in mine {
             self.fail(id, LinkFailure::DeviceRemoved, None);
         }
-        self.tell(host, HostNews::DeviceRemoved { device });
+        self.report(host, HostNews::DeviceRemoved { device });
         if let Some(phase) = phase {
             self.note_gone(&ports, phase);
         }
@@ -223,10 +223,10 @@ impl Fabric {
         let now = self.queue.now();
         if let Some(state) = self.ports.get_mut(port)
             && state.is_up(now)
-            && std::mem::take(&mut state.told_down)
+            && std::mem::take(&mut state.reported_down)
         {
             let (host, config) = (state.host, state.config);
-            self.tell(host, HostNews::PortUp(config));
+            self.report(host, HostNews::PortUp(config));
         }
     }
 
@@ -261,14 +261,14 @@ impl Fabric {
         let now = self.queue.now();
         for port in 0..self.ports.len() {
             if let Some(state) = self.ports.get_mut(port) {
-                for spell in [
+                for span in [
                     &mut state.down,
                     &mut state.gone,
                     &mut state.lost_sent,
                     &mut state.lost_received,
                     &mut state.slow,
                 ] {
-                    spell.end(now);
+                    span.end(now);
                 }
                 (state.sends, state.receives) = (true, true);
             }

@@ -1,4 +1,4 @@
-//! A reliable-connected queue pair: its state and the work under way.
+//! A reliable-connected queue pair: its state and the work in flight.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::{Mtu, Qpn, RKey};
 
 use super::HostId;
-use super::spell::Spell;
+use super::fault_span::FaultSpan;
 use crate::clock::Ticket;
 use crate::memory::Regions;
 
@@ -30,7 +30,7 @@ pub enum QueuePairState {
     ReadyToReceive,
     /// Ready to send.
     ReadyToSend,
-    /// Broken or told to stop.
+    /// Broken or stopped by its host.
     Error,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct QueuePair {
     pub(super) next_psn: u32,
     /// PSN of the next packet accepted.
     pub(super) expected_psn: u32,
-    /// Packets accepted, to tell a repeated one from a foreign one.
+    /// Packets accepted, to distinguish a repeated one from a foreign one.
     pub(super) accepted: u64,
     /// Receives posted now.
     pub(super) receives: u32,
@@ -78,12 +78,12 @@ pub(super) struct QueuePair {
     /// A delayed completion holds back those behind it until then.
     pub(super) completions_not_before: Instant,
     /// Packets that vanish.
-    pub(super) lost_sent: Spell,
-    pub(super) lost_received: Spell,
+    pub(super) lost_sent: FaultSpan,
+    pub(super) lost_received: FaultSpan,
     /// What arrives is acknowledged and not placed.
-    pub(super) losing: Spell,
+    pub(super) losing: FaultSpan,
     /// What is sent is not reported as sent.
-    pub(super) unreported: Spell,
+    pub(super) unreported: FaultSpan,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -138,7 +138,7 @@ pub(super) enum Work {
     },
 }
 
-/// What the PSN of an arriving packet says.
+/// Place of an arriving packet in the order of PSNs.
 pub(super) enum Order {
     Next,
     Repeated,
@@ -148,10 +148,10 @@ pub(super) enum Order {
 const PSN_MASK: u32 = 0x00ff_ffff;
 
 impl QueuePair {
-    /// Takes the PSNs of a request of so many octets: the first and their number.
-    pub(super) fn take_psns(&mut self, octets: usize) -> (u32, u32) {
+    /// Takes the PSNs of a request of so many bytes: the first and their number.
+    pub(super) fn take_psns(&mut self, bytes: usize) -> (u32, u32) {
         let mtu = self.peer.and_then(|peer| peer.mtu.octets()).unwrap_or(256);
-        let packets = (octets as u64).div_ceil(u64::from(mtu)).max(1) as u32;
+        let packets = (bytes as u64).div_ceil(u64::from(mtu)).max(1) as u32;
         let first = self.next_psn;
         self.next_psn = first.wrapping_add(packets) & PSN_MASK;
         (first, packets)

@@ -3,12 +3,12 @@
 use smc_proto::time::Duration;
 
 use super::event::Event;
+use super::fault_span::FaultSpan;
 use super::queue_pair::{QueuePairId, QueuePairState};
-use super::spell::Spell;
 use super::{Fabric, HostId};
 
 /// How long a host that has few receives takes to post one again: longer than a
-/// burst, shorter than the pause of a sender that was told.
+/// burst, shorter than the pause of a sender that got a not-ready answer.
 const REPOST: Duration = Duration::from_micros(100);
 
 impl Fabric {
@@ -27,9 +27,9 @@ impl Fabric {
 
     /// Takes all posted receives away for a while.
     pub(super) fn withhold_receives(&mut self, fault: usize, host: HostId, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            host.withheld = spell;
+            host.withheld = span;
         }
         self.limit_receives(host, time);
     }
@@ -42,9 +42,9 @@ impl Fabric {
         receives: u32,
         time: Duration,
     ) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            (host.few, host.few_receives) = (spell, receives);
+            (host.few, host.few_receives) = (span, receives);
         }
         self.limit_receives(host, time);
     }

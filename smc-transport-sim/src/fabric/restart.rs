@@ -16,8 +16,8 @@ impl Fabric {
         state.is_some_and(|state| state.down_until > now)
     }
 
-    /// Everything the host had is gone, and nobody at its peers is told: their
-    /// RNICs find no queue pair any more, their TCP finds out as `tcp` says.
+    /// Everything the host had is gone, and its peers are not notified: their
+    /// RNICs find no queue pair any more, their TCP finds out as `tcp` decides.
     pub(super) fn restart(&mut self, fault: usize, host: HostId, down: Duration, tcp: TcpFate) {
         let phase = self.phase_of_host(host);
         let ids: Vec<_> = self
@@ -46,7 +46,7 @@ impl Fabric {
         self.ism_crashed(host);
         hit |= self.tcp_crash(host, down, tcp);
         self.queue.schedule(until, Event::Wake);
-        self.tell(host, HostNews::Restarted);
+        self.report(host, HostNews::Restarted);
         self.harm_host(host, down);
         if hit {
             self.plan.note(fault, phase);

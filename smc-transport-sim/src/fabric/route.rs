@@ -1,4 +1,4 @@
-//! Who reaches whom.
+//! Which hosts reach each other.
 
 use smc_proto::time::Duration;
 
@@ -33,10 +33,10 @@ impl Fabric {
         let receiver = self.peer_of(sender)?;
         let target = self.queue_pairs.get(&receiver)?;
         let bound = target.peer?.address;
-        let heard = Some(target.port) == queue_pair.peer?.port
+        let accepted = Some(target.port) == queue_pair.peer?.port
             && target.can_receive()
             && (bound.qpn, bound.gid) == (flow.source.qpn, flow.source.gid);
-        heard.then_some(receiver)
+        accepted.then_some(receiver)
     }
 
     /// Whether a packet gets from a queue pair's port to its peer's port.

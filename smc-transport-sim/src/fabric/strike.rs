@@ -5,8 +5,8 @@ use smc_proto::id::DeviceId;
 use smc_proto::time::Duration;
 
 use super::event::Event;
+use super::fault_span::FaultSpan;
 use super::queue_pair::QueuePairId;
-use super::spell::Spell;
 use super::watch::BEARABLE;
 use super::{Fabric, HostId, HostNews};
 use crate::fault::{Ends, Fault, FaultAction, FaultPlan, Lost, Trigger};
@@ -52,13 +52,13 @@ impl Fabric {
         self.signal_in_time();
         for host in self.hosts() {
             if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {
-                for spell in [
+                for span in [
                     &mut state.withheld,
                     &mut state.few,
                     &mut state.busy,
                     &mut state.held,
                 ] {
-                    spell.end(now);
+                    span.end(now);
                 }
             }
             self.post_receives(host);
@@ -67,8 +67,8 @@ impl Fabric {
         for (id, queue_pair) in &mut self.queue_pairs {
             queue_pair.lost_sent.end(now);
             queue_pair.lost_received.end(now);
-            for spell in [&mut queue_pair.losing, &mut queue_pair.unreported] {
-                if spell.end(now) && spell.is_noted() {
+            for span in [&mut queue_pair.losing, &mut queue_pair.unreported] {
+                if span.end(now) && span.is_noted() {
                     doomed.push(*id);
                 }
             }
@@ -165,10 +165,10 @@ impl Fabric {
                 }
             }
             FaultAction::SlowPort { port, by, time } => {
-                let spell = Spell::new(fault, self.queue.now(), time);
+                let span = FaultSpan::new(fault, self.queue.now(), time);
                 for port in self.selected_ports(host, link, port) {
                     if let Some(port) = self.ports.get_mut(port) {
-                        (port.slow, port.slow_by) = (spell, by);
+                        (port.slow, port.slow_by) = (span, by);
                     }
                 }
             }
@@ -179,12 +179,12 @@ impl Fabric {
             }
             FaultAction::Busy(time) => self.busy(fault, host, time),
             FaultAction::Restart { down, tcp } => self.restart(fault, host, down, tcp),
-            FaultAction::JumpClock(by) => self.tell(host, HostNews::ClockJumps { fault, by }),
+            FaultAction::JumpClock(by) => self.report(host, HostNews::ClockJumps { fault, by }),
             FaultAction::FreezeClock(time) => {
-                self.tell(host, HostNews::ClockFreezes { fault, time });
+                self.report(host, HostNews::ClockFreezes { fault, time });
             }
             FaultAction::LateTimers { by, time } => {
-                self.tell(host, HostNews::TimersLate { fault, by, time });
+                self.report(host, HostNews::TimersLate { fault, by, time });
             }
             FaultAction::TcpReset => {
                 if self.tcp_reset_all(host) {
@@ -196,12 +196,12 @@ impl Fabric {
             FaultAction::LateSignals { by, time } => self.late_signals(fault, host, by, time),
             FaultAction::PeerVanishes => self.peer_vanishes(fault, host),
             FaultAction::RemoveIsm => self.remove_all_ism(fault, host),
-            // Whoever executes the command sees to these.
+            // The executor of the command sees to these.
             FaultAction::Refuse | FaultAction::Delay(_) | FaultAction::FailMove => {}
         }
     }
 
-    /// TCP octets of a host are cut from now on.
+    /// TCP bytes of a host are cut from now on.
     pub(super) fn split_tcp(&mut self, fault: usize, host: HostId, split: TcpSplit) {
         self.tcp.set_split(host, split, fault);
     }
@@ -265,25 +265,25 @@ impl Fabric {
     }
 
     fn silence_link(&mut self, fault: usize, id: QueuePairId, lost: Lost, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(queue_pair) = self.queue_pairs.get_mut(&id) {
             if lost.sent() {
-                queue_pair.lost_sent = spell;
+                queue_pair.lost_sent = span;
             }
             if lost.received() {
-                queue_pair.lost_received = spell;
+                queue_pair.lost_received = span;
             }
         }
     }
 
     fn silence_port(&mut self, fault: usize, port: usize, lost: Lost, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(port) = self.ports.get_mut(port) {
             if lost.sent() {
-                port.lost_sent = spell;
+                port.lost_sent = span;
             }
             if lost.received() {
-                port.lost_received = spell;
+                port.lost_received = span;
             }
         }
     }
@@ -291,7 +291,7 @@ impl Fabric {
     /// The peer of a queue pair acknowledges without placing, then both break.
     fn acknowledge_and_lose(&mut self, fault: usize, id: QueuePairId, time: Duration) {
         let now = self.queue.now();
-        let spell = Spell::new(fault, now, time);
+        let span = FaultSpan::new(fault, now, time);
         let Some(peer) = self.peer_of(id) else {
             return;
         };
@@ -300,7 +300,7 @@ impl Fabric {
             // What is lost already must break the link at its own time.
             && !queue_pair.losing.is_on(now)
         {
-            queue_pair.losing = spell;
+            queue_pair.losing = span;
             self.queue
                 .schedule_after(time, Event::LosingEnds { id: peer });
         }
@@ -308,11 +308,11 @@ impl Fabric {
 
     fn lose_completions(&mut self, fault: usize, id: QueuePairId, time: Duration) {
         let now = self.queue.now();
-        let spell = Spell::new(fault, now, time);
+        let span = FaultSpan::new(fault, now, time);
         if let Some(queue_pair) = self.queue_pairs.get_mut(&id)
             && !queue_pair.unreported.is_on(now)
         {
-            queue_pair.unreported = spell;
+            queue_pair.unreported = span;
             self.queue.schedule_after(time, Event::LosingEnds { id });
         }
     }
@@ -326,16 +326,16 @@ impl Fabric {
         };
         let lost = [&queue_pair.losing, &queue_pair.unreported]
             .iter()
-            .any(|spell| spell.until() == now && spell.is_noted());
+            .any(|span| span.until() == now && span.is_noted());
         if lost {
             self.break_both(id, LinkFailure::RetriesExhausted);
         }
     }
 
     fn hold_completions(&mut self, fault: usize, host: HostId, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {
-            state.held = spell;
+            state.held = span;
         }
         if time >= BEARABLE {
             self.harm_host(host, time);
@@ -343,9 +343,9 @@ impl Fabric {
     }
 
     fn busy(&mut self, fault: usize, host: HostId, time: Duration) {
-        let spell = Spell::new(fault, self.queue.now(), time);
+        let span = FaultSpan::new(fault, self.queue.now(), time);
         if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {
-            state.busy = spell;
+            state.busy = span;
         }
         if time < Duration::MAX {
             self.queue.schedule_after(time, Event::Wake);

@@ -31,9 +31,9 @@ impl Fabric {
         tcp
     }
 
-    /// Sends octets; does nothing after a FIN or a RST.
-    pub fn tcp_send(&mut self, tcp: TcpId, side: Side, mut octets: &[u8]) {
-        self.watch_rendezvous(tcp, octets);
+    /// Sends bytes; does nothing after a FIN or a RST.
+    pub fn tcp_send(&mut self, tcp: TcpId, side: Side, mut bytes: &[u8]) {
+        self.watch_rendezvous(tcp, bytes);
         let Some(end) = self.tcp.end_mut(tcp, side) else {
             return;
         };
@@ -41,16 +41,16 @@ impl Fabric {
             return;
         }
         let host = end.host;
-        let count = octets.len() as u64;
+        let count = bytes.len() as u64;
         let struck = self
             .plan
-            .strike_first(host, Operation::TcpOctet, count, &mut self.random);
+            .strike_first(host, Operation::TcpByte, count, &mut self.random);
         let mut reset = false;
         if let Some((at, actions)) = struck {
             for (fault, action) in actions {
                 match action {
                     FaultAction::TcpReset => {
-                        octets = octets.get(..at as usize).unwrap_or(octets);
+                        bytes = bytes.get(..at as usize).unwrap_or(bytes);
                         reset = true;
                         self.note_fault(fault, host);
                     }
@@ -58,7 +58,7 @@ impl Fabric {
                 }
             }
         }
-        while !octets.is_empty() {
+        while !bytes.is_empty() {
             let split = match self.tcp.get(tcp) {
                 Some(connection) if connection.end(side).sent < self.config.tcp_cut => {
                     self.tcp.split(host)
@@ -70,14 +70,14 @@ impl Fabric {
                 TcpSplit::Every(size) => size.max(1).into(),
                 TcpSplit::Random(size) => 1 + self.random.below(size.max(1).into()) as usize,
             };
-            if most < octets.len().min(LARGEST_SEGMENT)
+            if most < bytes.len().min(LARGEST_SEGMENT)
                 && let Some(fault) = self.tcp.split_hit(host)
             {
                 self.note_fault(fault, host);
             }
-            let (segment, rest) = octets.split_at(most.min(octets.len()));
-            self.tcp_emit(tcp, side, TcpItem::Octets(segment.to_vec()));
-            octets = rest;
+            let (segment, rest) = bytes.split_at(most.min(bytes.len()));
+            self.tcp_emit(tcp, side, TcpItem::Bytes(segment.to_vec()));
+            bytes = rest;
         }
         if reset {
             self.tcp_break(tcp);
@@ -107,7 +107,7 @@ impl Fabric {
         }
     }
 
-    /// Octets that arrived and were not consumed.
+    /// Bytes that arrived and were not consumed.
     #[must_use]
     pub fn tcp_unread(&self, tcp: TcpId, side: Side) -> &[u8] {
         self.tcp
@@ -115,14 +115,14 @@ impl Fabric {
             .map_or(&[], |connection| connection.end(side).unread())
     }
 
-    /// Consumes octets that arrived.
-    pub fn tcp_consume(&mut self, tcp: TcpId, side: Side, octets: usize) {
+    /// Consumes bytes that arrived.
+    pub fn tcp_consume(&mut self, tcp: TcpId, side: Side, bytes: usize) {
         if let Some(end) = self.tcp.end_mut(tcp, side) {
-            end.consume(octets);
+            end.consume(bytes);
         }
     }
 
-    /// Whether the peer's FIN arrived and all octets before it were consumed.
+    /// Whether the peer's FIN arrived and all bytes before it were consumed.
     #[must_use]
     pub fn tcp_at_end(&self, tcp: TcpId, side: Side) -> bool {
         let end = self.tcp.get(tcp).map(|connection| connection.end(side));
@@ -179,7 +179,7 @@ impl Fabric {
             .collect()
     }
 
-    /// The host's ends of its connections are gone without a word; its peers
+    /// The host's ends of its connections are gone without FIN or reset; its peers
     /// find out later. False if there was none.
     pub(super) fn tcp_crash(&mut self, host: HostId, down: Duration, fate: TcpFate) -> bool {
         let ids = self.tcp_of(host);
@@ -211,10 +211,10 @@ impl Fabric {
     }
 
     /// After a Confirm or a Decline no CLC message comes any more.
-    fn watch_rendezvous(&mut self, tcp: TcpId, octets: &[u8]) {
+    fn watch_rendezvous(&mut self, tcp: TcpId, bytes: &[u8]) {
         let connection = self.tcp.connections.get_mut(tcp.0 as usize);
         if let Some(connection) = connection.filter(|connection| connection.rendezvous) {
-            let header = ClcHeader::parse(octets).map(|header| header.kind);
+            let header = ClcHeader::parse(bytes).map(|header| header.kind);
             connection.rendezvous = matches!(header, Ok(ClcKind::Proposal | ClcKind::Accept));
         }
     }
@@ -225,8 +225,8 @@ impl Fabric {
             return;
         };
         let sequence = end.sent;
-        if let TcpItem::Octets(octets) = &item {
-            end.sent += octets.len() as u64;
+        if let TcpItem::Bytes(bytes) = &item {
+            end.sent += bytes.len() as u64;
         }
         let arrives = now
             .after(end.latency)
@@ -261,7 +261,7 @@ impl Fabric {
         }
         let away = self.hosts.get(usize::from(host.0));
         if away.is_some_and(|host| host.down_until > now) {
-            // Nobody is at home: who calls is told so in the end.
+            // The host is down: a client gets a reset in the end.
             end.reset = true;
             if event.item == TcpItem::Syn {
                 self.tcp_emit(tcp, side, TcpItem::Reset);
@@ -281,9 +281,9 @@ impl Fabric {
                 end.established = true;
                 (Some(connected), None)
             }
-            TcpItem::Octets(octets) => {
-                end.received += octets.len() as u64;
-                end.incoming.extend_from_slice(&octets);
+            TcpItem::Bytes(bytes) => {
+                end.received += bytes.len() as u64;
+                end.incoming.extend_from_slice(&bytes);
                 (Some(TcpNews::Readable), None)
             }
             TcpItem::Fin => {
@@ -316,7 +316,7 @@ impl Fabric {
             return;
         };
         let payload: &[u8] = match &event.item {
-            TcpItem::Octets(octets) => octets,
+            TcpItem::Bytes(bytes) => bytes,
             _ => &[],
         };
         let option = connection.option;

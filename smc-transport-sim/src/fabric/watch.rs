@@ -60,7 +60,7 @@ struct GroupWatch {
 
 /// An exchange without an answer is over after so long.
 const EXCHANGE: Duration = Duration::from_secs(5);
-/// Data or a close counts as being under way for so long after its message.
+/// Data or a close counts as being in flight for so long after its message.
 pub(super) const RECENT: Duration = Duration::from_millis(1);
 /// A failover, from the loss of the link on, and after each message of it.
 const FAILOVER: Duration = Duration::from_millis(20);
@@ -211,7 +211,7 @@ impl Fabric {
         self.watch.phase(id, state, self.queue.now())
     }
 
-    /// What a host is doing: what tells most of what its groups and its TCP
+    /// Returns what a host is doing: the most significant of what its groups and its TCP
     /// connections do.
     pub(super) fn phase_of_host(&self, host: HostId) -> Phase {
         let now = self.queue.now();
@@ -262,7 +262,7 @@ impl Fabric {
         }
     }
 
-    /// An end of a link stops: broken, or told to.
+    /// An end of a link stops: broken, or stopped by its host.
     pub(super) fn watch_stopped(&mut self, id: QueuePairId) {
         let now = self.queue.now();
         let record = self.watch.link_of.get(&id).copied();

@@ -8,7 +8,7 @@ use smc_proto::time::Duration;
 
 use crate::tcp::TcpSplit;
 
-/// What happens. Each action says what it strikes; where that is a queue pair or
+/// The effect of a fault. Each action names what it strikes; where that is a queue pair or
 /// a port, a fault tied to an operation on a queue pair strikes that one, any
 /// other fault all that fit. A time of [`Duration::MAX`] means until
 /// [`Fabric::end_faults`](crate::fabric::Fabric::end_faults).
@@ -23,12 +23,12 @@ pub enum FaultAction {
     FailLink {
         /// Only queue pairs of this RNIC.
         device: Option<DeviceId>,
-        /// Who notices at once. An end that does not notices when it next sends.
+        /// Ends that notice at once. Another end notices when it next sends.
         ends: Ends,
         /// What they report.
         cause: LinkFailure,
     },
-    /// Packets of queue pairs vanish for a while, and nobody is told.
+    /// Packets of queue pairs vanish for a while, without a report.
     SilenceLink {
         /// Only queue pairs of this RNIC.
         device: Option<DeviceId>,
@@ -37,7 +37,7 @@ pub enum FaultAction {
         /// How long.
         time: Duration,
     },
-    /// Packets of ports vanish for a while, and nobody is told.
+    /// Packets of ports vanish for a while, without a report.
     SilencePort {
         /// Which ports.
         port: PortSelector,
@@ -46,7 +46,7 @@ pub enum FaultAction {
         /// How long.
         time: Duration,
     },
-    /// Ports lose their carrier for a while; their host is told.
+    /// Ports lose their carrier for a while; their host is notified.
     PortDown {
         /// Which ports.
         port: PortSelector,
@@ -119,10 +119,10 @@ pub enum FaultAction {
         time: Duration,
     },
     /// The host's TCP connections are reset; with
-    /// [`Operation::TcpOctet`](super::Operation::TcpOctet) the one that was about
-    /// to send the octet, which does not leave.
+    /// [`Operation::TcpByte`](super::Operation::TcpByte) the one that was about
+    /// to send the byte, which does not leave.
     TcpReset,
-    /// From now on the host's TCP octets are cut like this.
+    /// From now on the host's TCP bytes are cut like this.
     TcpSplit(TcpSplit),
     /// A move to a DMB of a peer fails. Tied to
     /// [`Operation::Move`](super::Operation::Move).
@@ -156,9 +156,9 @@ pub enum Ends {
 /// Which packets vanish, as seen from the host of the fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Lost {
-    /// Those it sends.
+    /// Packets it sends.
     Sent,
-    /// Those it should receive.
+    /// Packets it should receive.
     Received,
     /// Both.
     Both,
@@ -263,7 +263,7 @@ impl FaultKind {
         Self::RemoveIsm,
     ];
 
-    /// Those that hosts with ISM devices alone can meet.
+    /// Faults that only hosts with ISM devices can meet.
     pub const SMCD: [Self; 13] = [
         Self::Refuse,
         Self::Delay,
@@ -280,7 +280,7 @@ impl FaultKind {
         Self::RemoveIsm,
     ];
 
-    /// Those that hosts with RNICs alone can meet.
+    /// Faults that only hosts with RNICs can meet.
     pub const SMCR: [Self; 21] = [
         Self::Refuse,
         Self::Delay,

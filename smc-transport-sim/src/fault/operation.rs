@@ -95,10 +95,10 @@ pub enum Operation {
     AttachDmb,
     /// Undoing that.
     DetachDmb,
-    /// Moving octets or a CDC message to a DMB of a peer.
+    /// Moving bytes or a CDC message to a DMB of a peer.
     Move,
-    /// Sending one octet over TCP.
-    TcpOctet,
+    /// Sending one byte over TCP.
+    TcpByte,
 }
 
 impl Operation {
@@ -114,7 +114,7 @@ impl Operation {
                 | Self::SendRkey
                 | Self::SendTestLink
                 | Self::Sent
-                | Self::TcpOctet
+                | Self::TcpByte
                 | Self::Move
                 | Self::AnyControl
         )

@@ -41,7 +41,7 @@ impl Phase {
         Self::Closing,
     ];
 
-    /// A word or two for tables.
+    /// Short name for tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Phase {
         }
     }
 
-    /// Of several groups, the one whose phase tells most: an exchange tells more
+    /// Of several groups, the one with the most significant phase: an exchange is more significant
     /// than data, data more than nothing.
     pub(crate) const fn weight(self) -> u8 {
         match self {

@@ -19,7 +19,7 @@ pub struct FaultPlan {
     effects: BTreeMap<(usize, Phase), u64>,
 }
 
-/// One fault: what happens to whom and when.
+/// One fault: what happens, its target and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Fault {
     /// When.

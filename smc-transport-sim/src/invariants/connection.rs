@@ -22,38 +22,38 @@ pub(super) struct Element {
 pub(super) struct ConnLedger {
     pub(super) tcp: TcpId,
     pub(super) side: Side,
-    /// This side and the peer exchange CLC messages.
+    /// Whether this side and the peer exchange CLC messages.
     pub(super) spoke_clc: bool,
     /// One of these was a Decline.
     pub(super) declined: bool,
     pub(super) established: bool,
     pub(super) terminal: bool,
     pub(super) own: Option<Element>,
-    /// The peer's host and the element there, once the peer told of it.
+    /// The peer's host and the element there, once the peer announced it.
     pub(super) peer_own: Option<(HostId, Element)>,
     /// The peer sent its last CDC message: it writes no more.
     pub(super) peer_done: bool,
-    /// This side posted its last CDC message.
+    /// Whether this side posted its last CDC message.
     pub(super) done: bool,
     /// When it posted an abort.
     pub(super) aborted: Option<Instant>,
     /// Where in the stream the next WRITE belongs.
     pub(super) written: u64,
-    /// Octets of the stream that were ever written.
-    pub(super) told: u64,
+    /// Bytes of the stream that were ever written.
+    pub(super) announced: u64,
     /// The link of the last WRITE.
     pub(super) link: Option<LinkId>,
-    /// Octets of the stream that the peer said it read.
+    /// Bytes of the stream that the peer announced as read.
     pub(super) peer_read: u64,
-    /// A WRITE went where nobody was any more: what was written is not known.
+    /// A WRITE went to a host that was gone: what was written is not known.
     pub(super) blind: bool,
 }
 
-/// C or A: the last word of a side.
+/// C or A: the last message of a side.
 const LAST: ConnectionFlags =
     ConnectionFlags::PEER_CONNECTION_CLOSED.union(ConnectionFlags::ABNORMAL_CLOSE);
 
-/// Octets of the stream before a cursor.
+/// Bytes of the stream before a cursor.
 fn total(cursor: Cursor, ring: u32) -> u64 {
     u64::from(cursor.wrap) * u64::from(ring) + u64::from(cursor.count)
 }
@@ -73,7 +73,7 @@ impl ConnLedger {
             done: false,
             aborted: None,
             written: 0,
-            told: 0,
+            announced: 0,
             link: None,
             peer_read: 0,
             blind: false,
@@ -86,14 +86,14 @@ impl ConnLedger {
         self.declined |= matches!(message, ClcMessage::Decline(_));
     }
 
-    /// Whether the peer may still write to the element. After an abort nobody
-    /// waits longer for the peer than the configured time (CLOSE-032).
+    /// Whether the peer may still write to the element. After an abort an engine
+    /// waits no longer for the peer than the configured time (CLOSE-032).
     pub(super) fn exposed(&self, now: Instant) -> bool {
         let waited = |at: Instant| now.since(at) >= ConnectionConfig::DEFAULT.abort_wait;
         self.established && !self.peer_done && !self.aborted.is_some_and(waited)
     }
 
-    /// Octets are written over a link to a place of the peer's ring; why they may
+    /// Bytes are written over a link to a place of the peer's ring; why they may
     /// not be.
     pub(super) fn write(
         &mut self,
@@ -116,7 +116,7 @@ impl ConnLedger {
                 return Err(format!("WRITE to place {place}, next is {expected}"));
             }
         } else if behind == 0 && self.written == self.peer_read + ring {
-            // On another link octets are written again, here all of the ring.
+            // On another link bytes are written again, here all of the ring.
             behind = ring;
         }
         let from = self.written.saturating_sub(behind);
@@ -131,7 +131,7 @@ impl ConnLedger {
             ));
         }
         self.written = end;
-        self.told = self.told.max(end);
+        self.announced = self.announced.max(end);
         Ok(())
     }
 
@@ -146,20 +146,23 @@ impl ConnLedger {
             return Ok(());
         }
         let produced = total(cdc.producer, ring);
-        if produced > self.told {
-            return Err(format!("tells of {produced} octets, wrote {}", self.told));
+        if produced > self.announced {
+            return Err(format!(
+                "announces {produced} octets, wrote {}",
+                self.announced
+            ));
         }
         if produced > self.peer_read + u64::from(ring) {
             let read = self.peer_read;
-            return Err(format!("tells of {produced} octets, peer read {read}"));
+            return Err(format!("announces {produced} octets, peer read {read}"));
         }
         Ok(())
     }
 
     /// A CDC message of the peer arrived.
     pub(super) fn receive(&mut self, cdc: &Cdc, peer_ring: Option<u32>) {
-        // A failover validation tells that nothing was lost, and nothing else:
-        // what its cursors say comes again in the message after it.
+        // A failover validation means that nothing was lost, and nothing else:
+        // its cursors come again in the message after it.
         let validates = ProducerFlags::FAILOVER_VALIDATION;
         if cdc.producer_flags.contains(validates) {
             return;

@@ -26,18 +26,18 @@ pub(super) struct HostLedger {
     /// Buffers of its ISM devices, and connections that aborted over them.
     pub(super) ism: IsmBuffers,
     pub(super) ism_aborted: BTreeSet<ConnId>,
-    /// Who a DMB was given to last, and whether that ended in order.
+    /// The last owner of a DMB, and whether that ended in order.
     pub(super) dmb_users: BTreeMap<u64, (ConnId, bool)>,
-    /// Its clock went wrong: its waits say nothing.
+    /// Its clock went wrong: its waits prove nothing.
     pub(super) wrong_clock: bool,
 }
 
 /// A queue pair.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkLedger {
-    /// A control command is under way.
+    /// A control command is in progress.
     pub(super) busy: bool,
-    /// The engine was told that it broke, or told it to stop.
+    /// The engine was notified that it broke, or stopped it.
     pub(super) over: bool,
     /// Nothing is on its way any more.
     pub(super) drained: bool,
@@ -56,7 +56,7 @@ pub(super) struct BufferLedger {
     pub(super) withdrawn: bool,
     /// Elements cleared while the peer could still write to them.
     pub(super) tainted: BTreeSet<u32>,
-    /// Links on which it was told to be deregistered; the answer is to come.
+    /// Links on which it is being deregistered; the answer is to come.
     pub(super) leaving: BTreeSet<LinkId>,
 }
 
@@ -66,8 +66,8 @@ impl HostLedger {
     }
 
     /// Notes the element given to a connection; what is wrong with giving it.
-    pub(super) fn clc_sent(&mut self, now: Instant, conn: ConnId, octets: &[u8]) -> Option<String> {
-        let own = match ClcMessage::parse(octets) {
+    pub(super) fn clc_sent(&mut self, now: Instant, conn: ConnId, bytes: &[u8]) -> Option<String> {
+        let own = match ClcMessage::parse(bytes) {
             Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) => own,
             Ok((ClcMessage::SmcdAccept(own) | ClcMessage::SmcdConfirm(own), _)) => {
                 return self.gives_dmb(conn, own.token.0);
@@ -109,15 +109,15 @@ impl HostLedger {
     }
 
     /// A CLC message of a connection was sent or taken.
-    pub(super) fn note_clc(&mut self, conn: ConnId, octets: &[u8]) {
-        if let Ok((message, _)) = ClcMessage::parse(octets)
+    pub(super) fn note_clc(&mut self, conn: ConnId, bytes: &[u8]) {
+        if let Ok((message, _)) = ClcMessage::parse(bytes)
             && let Some(c) = self.conns.get_mut(&conn)
         {
             c.note_clc(&message);
         }
     }
 
-    /// I12: who spoke of SMC-R falls back to TCP only by a Decline, its own or the
+    /// I12: a side that offered SMC-R falls back to TCP only by a Decline, its own or the
     /// peer's, or the peer would go on with SMC-R.
     pub(super) fn falls_back_silently(&self, conn: ConnId) -> bool {
         let c = self.conns.get(&conn);
@@ -137,11 +137,11 @@ impl HostLedger {
     pub(super) fn clc_received(
         &mut self,
         conn: ConnId,
-        octets: &[u8],
+        bytes: &[u8],
         given: Option<(HostId, Element)>,
     ) {
         if let Ok((ClcMessage::Accept(peer) | ClcMessage::Confirm(peer), _)) =
-            ClcMessage::parse(octets)
+            ClcMessage::parse(bytes)
         {
             self.by_peer_token.insert(peer.alert_token.0, conn);
             // A peer that gives its element to another connection is done with the
@@ -156,7 +156,7 @@ impl HostLedger {
         }
     }
 
-    /// Octets of the connection's ring.
+    /// Bytes of the connection's ring.
     pub(super) fn ring(&self, conn: ConnId) -> Option<u32> {
         Some(self.conns.get(&conn)?.own?.size)
     }
@@ -172,7 +172,7 @@ impl HostLedger {
             _ => return Ok(()),
         };
         let Some(c) = self.conns.get_mut(&conn) else {
-            return Err(format!("{event:?} of a connection nobody opened"));
+            return Err(format!("{event:?} of a connection that was never opened"));
         };
         if c.terminal {
             return Err(format!("{event:?} after the last event"));

@@ -17,11 +17,11 @@ const HEAD: u64 = CDC_ISM_LENGTH as u64;
 /// A buffer of an ISM device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IsmLedger {
-    /// A control command is under way.
+    /// A control command is in progress.
     busy: bool,
-    /// Octets of the DMB that it is.
+    /// Bytes of the DMB that it is.
     dmb: Option<u32>,
-    /// Octets of the peer's DMB that it is bound to.
+    /// Bytes of the peer's DMB that it is bound to.
     bound: Option<u32>,
 }
 
@@ -52,10 +52,10 @@ impl Invariants {
                 }
             }
             IsmCommand::Signal { ref cdc, .. } => {
-                let said = CdcIsm::parse(cdc, Endianness::NATIVE).unwrap_or_default();
+                let sent = CdcIsm::parse(cdc, Endianness::NATIVE).unwrap_or_default();
                 let last = ConnectionFlags::ABNORMAL_CLOSE;
                 Deed::Signal {
-                    last: said.connection_flags.contains(last),
+                    last: sent.connection_flags.contains(last),
                 }
             }
             IsmCommand::SignalEvent { .. } => return,
@@ -79,16 +79,16 @@ impl Invariants {
             _ => {}
         }
         if was_busy {
-            let what = format!("{command:?} while another is under way");
+            let what = format!("{command:?} while another is in progress");
             self.breach(host, Rule::Contract, what);
         }
     }
 
-    /// I3: inside the DMB that was given, and by nobody who has said the last word.
+    /// I3: inside the DMB that was given, and not by a side that has sent its last message.
     fn check_ism_move(&mut self, host: HostId, conn: ConnId, buffer: BufferId, deed: &Deed) {
         let ledger = self.host(host);
         let bound = ledger.ism.get(&buffer).and_then(|of| of.bound);
-        let told = ledger.ism_aborted.contains(&conn);
+        let aborted = ledger.ism_aborted.contains(&conn);
         let what = match (bound, deed) {
             (None, _) => Some(format!(
                 "{conn} writes by {buffer}, which is bound to nothing"
@@ -98,7 +98,9 @@ impl Invariants {
             {
                 Some(format!("{conn} moves {begin}..{end} to a DMB of {length}"))
             }
-            (Some(_), Deed::Move { .. }) if told => Some(format!("{conn} moves after its abort")),
+            (Some(_), Deed::Move { .. }) if aborted => {
+                Some(format!("{conn} moves after its abort"))
+            }
             _ => None,
         };
         if matches!(deed, Deed::Signal { last: true }) {

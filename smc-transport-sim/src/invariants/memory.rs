@@ -27,7 +27,7 @@ impl Invariants {
         if let Some(link) = of_link
             && std::mem::replace(&mut self.link(host, link).busy, true)
         {
-            let what = format!("{command:?} while another is under way");
+            let what = format!("{command:?} while another is in progress");
             self.breach(host, Rule::Contract, what);
         }
         let of_buffer = match *command {
@@ -59,7 +59,7 @@ impl Invariants {
             && let Some(ledger) = self.host(host).buffers.get_mut(&buffer)
             && std::mem::replace(&mut ledger.busy, true)
         {
-            let what = format!("{command:?} while another is under way");
+            let what = format!("{command:?} while another is in progress");
             self.breach(host, Rule::Contract, what);
         }
     }

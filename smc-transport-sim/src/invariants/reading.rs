@@ -1,7 +1,7 @@
 //! Send buffers that an RNIC may still read from.
 //!
 //! A WRITE is unsignalled: only the completion of a SEND behind it on its link, or
-//! the end of the queue pair, tells that the RNIC has done with the send buffer.
+//! the end of the queue pair, shows that the RNIC has done with the send buffer.
 
 use smc_proto::command::RdmaCommand;
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
@@ -10,7 +10,7 @@ use super::host::HostLedger;
 use super::{Invariants, Rule};
 use crate::fabric::HostId;
 
-/// A WRITE that may be under way.
+/// A WRITE that may be in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reading {
     buffer: BufferId,

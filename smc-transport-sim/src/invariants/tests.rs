@@ -1,4 +1,4 @@
-//! The invariants catch what must not be: wrong histories, told to the ledgers of
+//! The invariants catch what must not be: wrong histories, fed to the ledgers of
 //! two engines that did nothing wrong.
 
 use smc_proto::command::{BufferKind, RdmaCommand, Segment};
@@ -113,7 +113,7 @@ impl World {
         self.ledger.on_command(self.host, &command, None);
     }
 
-    /// WRITEs `length` octets to a place of the peer's ring.
+    /// WRITEs `length` bytes to a place of the peer's ring.
     fn write(&mut self, place: u64, length: u32) {
         let piece = Segment { offset: 0, length };
         let command = RdmaCommand::Write {
@@ -140,14 +140,14 @@ impl World {
         self.command(command);
     }
 
-    /// A CDC message of this side, with so many octets produced.
+    /// A CDC message of this side, with so many bytes produced.
     fn notify(&mut self, number: u32, produced: u32, flags: ConnectionFlags) {
         let payload = cdc(self.peer_token, produced, 0, flags);
         self.send(number, payload);
     }
 
-    /// A CDC message of the peer, which read so many octets.
-    fn hear(&mut self, consumed: u32, flags: ConnectionFlags) {
+    /// A CDC message of the peer, which read so many bytes.
+    fn receive(&mut self, consumed: u32, flags: ConnectionFlags) {
         let payload = cdc(self.token, 0, consumed, flags).to_vec();
         let link = self.link;
         let completion = Completion::Received { link, payload };
@@ -200,11 +200,11 @@ const CLOSED: ConnectionFlags = ConnectionFlags::PEER_CONNECTION_CLOSED;
 const ABORTED: ConnectionFlags = ConnectionFlags::ABNORMAL_CLOSE;
 
 #[test]
-fn what_a_window_allows_is_written_and_told() {
+fn what_a_window_allows_is_written_and_announced() {
     let mut world = World::new();
     world.write(0, RING - 1);
     world.notify(100, RING - 1, NONE);
-    world.hear(RING - 1, NONE);
+    world.receive(RING - 1, NONE);
     world.write(u64::from(RING) - 1, 1);
     world.write(0, RING - 1);
     world.notify(101, 2 * RING - 1, NONE);
@@ -226,7 +226,7 @@ fn a_send_buffer_is_given_back_once_the_rnic_has_read_it() {
 }
 
 #[test]
-fn a_completion_tells_nothing_of_a_write_behind_it() {
+fn a_completion_does_not_cover_a_write_behind_it() {
     let mut world = World::new();
     world.write(0, 1);
     world.notify(100, 1, NONE);
@@ -256,7 +256,7 @@ fn on_one_link_writes_follow_each_other() {
 fn nothing_is_written_again_that_the_peer_has_read() {
     let mut world = World::new();
     world.write(0, 100);
-    world.hear(100, NONE);
+    world.receive(100, NONE);
     world.link = world.other;
     world.write(50, 50);
     world.expect(Rule::Granted, "read up to 100");
@@ -280,11 +280,11 @@ fn nothing_is_written_after_the_last_message() {
 }
 
 #[test]
-fn nothing_is_told_that_was_not_written() {
+fn nothing_is_announced_that_was_not_written() {
     let mut world = World::new();
     world.write(0, 10);
     world.notify(100, 11, NONE);
-    world.expect(Rule::Window, "tells of 11 octets, wrote 10");
+    world.expect(Rule::Window, "announces 11 octets, wrote 10");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn an_element_is_kept_while_the_peer_may_write_to_it() {
     world.expect(Rule::Reuse, "may write");
     // The peer is done.
     let mut world = World::new();
-    world.hear(0, CLOSED);
+    world.receive(0, CLOSED);
     take_away(&mut world);
     assert_eq!(world.broken(), []);
     // The queue pair is.
@@ -322,7 +322,7 @@ fn an_element_is_kept_while_the_peer_may_write_to_it() {
     world.command(RdmaCommand::QpToError { link });
     take_away(&mut world);
     assert_eq!(world.broken(), []);
-    // A send buffer is nobody else's.
+    // A send buffer belongs to one engine alone.
     let mut world = World::new();
     let (buffer, link) = (world.send, world.link);
     world.command(RdmaCommand::DeregisterBuffer { buffer, link });
@@ -330,11 +330,11 @@ fn an_element_is_kept_while_the_peer_may_write_to_it() {
 }
 
 #[test]
-fn an_element_that_was_cleared_too_early_is_given_to_nobody() {
+fn an_element_that_was_cleared_too_early_is_not_given_again() {
     for peer_done in [false, true] {
         let mut world = World::new();
         if peer_done {
-            world.hear(0, ABORTED);
+            world.receive(0, ABORTED);
         }
         let clear = RdmaCommand::ClearElement {
             buffer: world.rmb,
@@ -344,7 +344,7 @@ fn an_element_that_was_cleared_too_early_is_given_to_nobody() {
         };
         world.command(clear);
         assert_eq!(world.broken(), []);
-        world.hear(0, ABORTED);
+        world.receive(0, ABORTED);
         // The engine offers it once more.
         let ledger = &world.ledger.hosts[&world.host];
         let rtoken = *ledger.buffers[&world.rmb]
@@ -403,7 +403,7 @@ fn a_peer_that_gives_its_element_away_is_done_with_whoever_had_it() {
     assert_eq!(world.broken(), []);
 }
 
-/// A peer that was reset before it established a connection says no last word of it,
+/// A peer that was reset before it established a connection sends no last message of it,
 /// but withdraws the RMB.
 #[test]
 fn a_peer_that_withdraws_the_rmb_of_an_ended_connection_is_done_with_it() {
@@ -458,10 +458,10 @@ fn accept(rtoken: RToken) -> Vec<u8> {
         psn: Psn::new(0),
         v2: None,
     });
-    let mut octets = vec![0; MAX_LENGTH];
-    let length = message.emit(&mut octets).unwrap();
-    octets.truncate(length);
-    octets
+    let mut bytes = vec![0; MAX_LENGTH];
+    let length = message.emit(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
 }
 
 #[test]
@@ -507,13 +507,13 @@ fn one_control_command_for_each_object_at_a_time() {
     let link = world.link;
     world.command(RdmaCommand::QpToError { link });
     world.command(RdmaCommand::DestroyQp { link });
-    world.expect(Rule::Contract, "while another is under way");
+    world.expect(Rule::Contract, "while another is in progress");
     let mut world = World::new();
     let (buffer, kind) = (world.send, BufferKind::Send);
     assert_eq!(world.ledger.hosts[&world.host].buffers[&buffer].kind, kind);
     world.command(RdmaCommand::FreeBuffer { buffer });
     world.command(RdmaCommand::FreeBuffer { buffer });
-    world.expect(Rule::Contract, "while another is under way");
+    world.expect(Rule::Contract, "while another is in progress");
 }
 
 #[test]
@@ -535,7 +535,7 @@ fn each_connection_ends_once_and_then_is_silent() {
 }
 
 #[test]
-fn nobody_falls_back_to_tcp_without_a_word() {
+fn no_side_falls_back_to_tcp_without_an_event() {
     let fell_back = |conn| Event::FellBack {
         conn,
         why: FallbackReason {
@@ -554,14 +554,14 @@ fn nobody_falls_back_to_tcp_without_a_word() {
         diagnosis: DiagnosisCode::LINK_READY,
         os: PeerOs::UNKNOWN,
     });
-    let mut octets = [0; MAX_LENGTH];
-    let length = decline.emit(&mut octets).unwrap();
+    let mut bytes = [0; MAX_LENGTH];
+    let length = decline.emit(&mut bytes).unwrap();
     for sent in [true, false] {
         let mut world = World::new();
         if sent {
-            world.ledger.on_clc_sent(host, conn, &octets[..length]);
+            world.ledger.on_clc_sent(host, conn, &bytes[..length]);
         } else {
-            world.ledger.on_clc_received(host, conn, &octets[..length]);
+            world.ledger.on_clc_received(host, conn, &bytes[..length]);
         }
         world.ledger.on_event(host, &fell_back(conn));
         assert_eq!(world.broken(), []);

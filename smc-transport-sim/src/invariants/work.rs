@@ -1,4 +1,4 @@
-//! WRITEs and SENDs, and what comes of them.
+//! WRITEs and SENDs, and their outcome.
 
 use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::id::{ConnId, LinkId, WrId};
@@ -21,7 +21,7 @@ pub struct Target {
     pub host: HostId,
     /// Which buffer.
     pub buffer: BufferKey,
-    /// First octet in it.
+    /// First byte in it.
     pub offset: u64,
 }
 
@@ -227,7 +227,7 @@ impl Invariants {
 
     /// A peer whose end of a connection is over and that withdraws the RMB it had
     /// there is done with it: it may have been reset before it was established, and
-    /// then says no other last word.
+    /// then sends no other last message.
     fn peer_withdraws(&mut self, host: HostId, rkeys: &[RKey]) {
         let over = |c: &ConnLedger| {
             let (peer, own) = c.peer_own?;
@@ -265,7 +265,7 @@ impl Invariants {
         }
     }
 
-    /// Octets of the ring that a connection writes into, once its peer has one.
+    /// Bytes of the ring that a connection writes into, once its peer has one.
     fn peer_ring(&mut self, host: HostId, conn: ConnId) -> Option<u32> {
         let (tcp, side) = self.host(host).conns.get(&conn).map(|c| (c.tcp, c.side))?;
         Some(self.element_of_peer(tcp, side)?.1.size)

@@ -17,9 +17,9 @@ fn decline() -> Vec<u8> {
         diagnosis: DiagnosisCode::NO_DEVICE,
         os: PeerOs::UNKNOWN,
     };
-    let mut octets = [0; MAX_LENGTH];
-    let length = ClcMessage::Decline(decline).emit(&mut octets).unwrap();
-    octets[..length].to_vec()
+    let mut bytes = [0; MAX_LENGTH];
+    let length = ClcMessage::Decline(decline).emit(&mut bytes).unwrap();
+    bytes[..length].to_vec()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn clc_messages_are_found_however_tcp_cuts_them() {
 }
 
 #[test]
-fn sends_are_said_in_words() {
+fn sends_are_described_as_text() {
     let cdc = Cdc {
         sequence: 7,
         alert_token: AlertToken(9),

@@ -6,10 +6,10 @@ use smc_proto::time::Instant;
 
 use super::{Conduct, End};
 use crate::fabric::{HostHarm, WorkOwner};
-use crate::sim::{Carrier, Life, Simulation, SocketId};
+use crate::sim::{Life, Simulation, SocketId, Transport};
 
 impl<S: Storage> Simulation<S> {
-    /// What is known of a connection now, for the oracle. `planned` octets each
+    /// What is known of a connection now, for the oracle. `planned` bytes each
     /// end was to write, the client's first.
     #[must_use]
     pub fn conduct(
@@ -43,7 +43,7 @@ impl<S: Storage> Simulation<S> {
         let [one, other] = [self.life(ends.0)?, self.life(ends.1)?];
         for socket in [ends.0, ends.1] {
             let state = self.state(socket)?;
-            if state.carrier != Carrier::Smc || state.crashed {
+            if state.transport != Transport::Smc || state.crashed {
                 return Some(false);
             }
         }
@@ -69,7 +69,7 @@ impl<S: Storage> Simulation<S> {
                 return Some(false);
             }
         }
-        // Until it has heard of the peer over SMC, a client takes a reset of TCP for the word
+        // Until the peer has reached it over SMC, a client takes a reset of TCP to mean
         // that the server did not take its Confirm; over SMC-D that could be either end
         // whose DMB was not bound (D-058).
         let queue_pair = one.queue_pair.or(other.queue_pair);

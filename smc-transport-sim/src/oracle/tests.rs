@@ -4,10 +4,10 @@ use smc_proto::event::CloseReason;
 
 use super::*;
 
-fn end(carrier: Carrier, closed: Option<CloseReason>) -> End {
+fn end(transport: Transport, closed: Option<CloseReason>) -> End {
     End {
         state: SocketState {
-            carrier,
+            transport,
             conn: None,
             first_contact: false,
             fell_back: None,
@@ -23,7 +23,7 @@ fn end(carrier: Carrier, closed: Option<CloseReason>) -> End {
 }
 
 fn good() -> Conduct {
-    let end = end(Carrier::Smc, Some(CloseReason::Normal));
+    let end = end(Transport::Smc, Some(CloseReason::Normal));
     Conduct {
         ends: [end, end],
         graceful: true,
@@ -31,7 +31,7 @@ fn good() -> Conduct {
     }
 }
 
-/// Changes a good end and tells the verdict.
+/// Changes a good end and returns the verdict.
 fn verdict(change: impl FnOnce(&mut Conduct)) -> Result<Outcome, String> {
     let mut conduct = good();
     change(&mut conduct);
@@ -39,10 +39,10 @@ fn verdict(change: impl FnOnce(&mut Conduct)) -> Result<Outcome, String> {
 }
 
 #[test]
-fn all_octets_and_an_orderly_end_are_complete() {
+fn all_bytes_and_an_orderly_end_are_complete() {
     assert_eq!(verdict(|_| {}), Ok(Outcome::Complete));
     let over_tcp = |conduct: &mut Conduct| {
-        conduct.ends = [end(Carrier::Tcp, None); 2];
+        conduct.ends = [end(Transport::Tcp, None); 2];
         conduct.survivable = false;
     };
     assert_eq!(verdict(over_tcp), Ok(Outcome::CompleteOverTcp));
@@ -77,7 +77,7 @@ fn a_connection_with_a_way_through_must_complete() {
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn no_side_waits_for_ever() {
     let waits = |conduct: &mut Conduct| {
         conduct.survivable = false;
         conduct.ends[0].state.closed = None;
@@ -89,7 +89,7 @@ fn nobody_waits_for_ever() {
     );
     let tcp = |conduct: &mut Conduct| {
         conduct.survivable = false;
-        conduct.ends[1] = end(Carrier::Tcp, None);
+        conduct.ends[1] = end(Transport::Tcp, None);
         conduct.ends[1].at_end = false;
     };
     assert!(verdict(tcp).unwrap_err().contains("server waits for ever"));
@@ -101,7 +101,7 @@ fn nobody_waits_for_ever() {
 }
 
 #[test]
-fn nobody_reads_what_nobody_wrote() {
+fn no_side_reads_what_was_never_written() {
     let more = |conduct: &mut Conduct| {
         conduct.survivable = false;
         conduct.ends[0].read = 101;
@@ -113,26 +113,26 @@ fn nobody_reads_what_nobody_wrote() {
 fn both_ends_agree_on_what_carries_them() {
     let differ = |conduct: &mut Conduct| {
         conduct.survivable = false;
-        conduct.ends[1] = end(Carrier::Tcp, None);
+        conduct.ends[1] = end(Transport::Tcp, None);
     };
     assert!(verdict(differ).unwrap_err().contains("I12"));
-    let told = |conduct: &mut Conduct| {
+    let notified = |conduct: &mut Conduct| {
         differ(conduct);
         conduct.ends[1].state.tcp_reset = true;
     };
-    assert_eq!(verdict(told), Ok(Outcome::Broken));
+    assert_eq!(verdict(notified), Ok(Outcome::Broken));
 }
 
 #[test]
 fn a_connection_that_never_stood_is_over() {
     let never = |conduct: &mut Conduct| {
         conduct.survivable = false;
-        conduct.ends = [end(Carrier::None, None); 2];
+        conduct.ends = [end(Transport::None, None); 2];
         conduct.ends[0].state.tcp_reset = true;
         for end in &mut conduct.ends {
             (end.read, end.written) = (0, 0);
         }
     };
     assert_eq!(verdict(never), Ok(Outcome::Broken));
-    assert_eq!(end(Carrier::None, None).fate(), Fate::Absent);
+    assert_eq!(end(Transport::None, None).fate(), Fate::Absent);
 }

@@ -41,28 +41,28 @@ fn recorded(seed: u64) -> (Simulation, Vec<u8>) {
     }
     simulation.run_for(Duration::from_secs(5));
     assert!(simulation.app(near).unwrap().is_at_end());
-    let octets = recorder.lock().unwrap().finish().unwrap().unwrap();
+    let bytes = recorder.lock().unwrap().finish().unwrap().unwrap();
     assert!(recorder.lock().unwrap().finish().unwrap().is_none());
-    (simulation, octets)
+    (simulation, bytes)
 }
 
 #[test]
-fn a_capture_says_what_the_ladder_says() {
-    let (simulation, octets) = recorded(1);
+fn a_capture_contains_what_the_ladder_shows() {
+    let (simulation, bytes) = recorded(1);
     let mut follower = Follower::default();
     let mut items = Vec::new();
-    for frame in CaptureReader::new(octets.as_slice()).unwrap() {
+    for frame in CaptureReader::new(bytes.as_slice()).unwrap() {
         follower.push(&frame.unwrap(), &mut items);
     }
     follower.finish(&mut items);
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let mut written = 0;
     for item in items {
         match item.content {
             Content::TcpOption(_) => {}
-            Content::Clc(message) => said.push(message.to_string()),
-            Content::Llc(message) => said.push(message.to_string()),
-            Content::Cdc(message) => said.push(message.to_string()),
+            Content::Clc(message) => messages.push(message.to_string()),
+            Content::Llc(message) => messages.push(message.to_string()),
+            Content::Cdc(message) => messages.push(message.to_string()),
             Content::Write(write) => written += write.length,
             other => panic!("{other:?}"),
         }
@@ -79,7 +79,7 @@ fn a_capture_says_what_the_ladder_says() {
         .map(|rung| rung.text.as_str())
         .filter(is_message)
         .collect();
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl HostClock {
         }
     }
 
-    /// It jumps; one that stands still does so farther ahead.
+    /// The clock jumps; one that stands still does so farther ahead.
     pub(super) fn jump(&mut self, by: Duration) {
         self.ahead = self.ahead.saturating_add(by);
         if let Some((shown, _)) = &mut self.frozen {

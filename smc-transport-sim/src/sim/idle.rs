@@ -1,9 +1,9 @@
-//! Checks of whole hosts: nobody waits in vain, and nothing is left at the end.
+//! Checks of whole hosts: no side waits in vain, and nothing is left at the end.
 
 use smc_proto::endpoint::Usage;
 use smc_proto::storage::Storage;
 
-use super::{Carrier, HostId, Simulation};
+use super::{HostId, Simulation, Transport};
 use crate::fabric::Violation;
 use crate::invariants::{Breach, Rule};
 
@@ -33,40 +33,40 @@ impl<S: Storage> Simulation<S> {
     /// Why a socket waits in vain, if it does.
     fn stuck(&mut self, index: usize, idle: bool) -> Option<(HostId, Rule, String)> {
         let socket = self.sockets.get(index)?;
-        let (host, carrier) = (socket.host, socket.state.carrier);
-        if socket.stuck_told || socket.state.closed.is_some() || socket.state.crashed {
+        let (host, transport) = (socket.host, socket.state.transport);
+        if socket.stuck_reported || socket.state.closed.is_some() || socket.state.crashed {
             return None;
         }
         let conn = socket.state.conn?;
         let writes = !socket.app.is_all_written();
         let reads = socket.app.wants_to_read();
-        // Links are tested: whoever is on one waits for its peer at least.
-        let on_link = carrier == Carrier::Smc && socket.life.queue_pair.is_some();
-        let waits = carrier == Carrier::None || socket.app.is_closed() || on_link;
+        // Links are tested: a host on one waits for its peer at least.
+        let on_link = transport == Transport::Smc && socket.life.queue_pair.is_some();
+        let waits = transport == Transport::None || socket.app.is_closed() || on_link;
         let owner = self.hosts.get_mut(usize::from(host.0))?;
         if owner.full_until > self.fabric.now() {
             return None;
         }
         let endpoint = &mut owner.endpoint;
         let mut found = None;
-        if carrier == Carrier::Smc
+        if transport == Transport::Smc
             && let Some(conn) = endpoint.conn(conn)
         {
             let space = conn.send_space().is_some_and(|spans| !spans.is_empty());
-            let octets = conn.readable().is_some_and(|spans| !spans.is_empty());
+            let bytes = conn.readable().is_some_and(|spans| !spans.is_empty());
             if writes && space {
-                found = Some((Rule::Wake, "nobody told a writer of its space"));
-            } else if reads && octets {
-                found = Some((Rule::Wake, "nobody told a reader of its octets"));
+                found = Some((Rule::Wake, "a writer was not notified of its space"));
+            } else if reads && bytes {
+                found = Some((Rule::Wake, "a reader was not notified of its octets"));
             }
         }
-        let over = carrier == Carrier::Tcp;
+        let over = transport == Transport::Tcp;
         if found.is_none() && idle && waits && !over && endpoint.poll_timeout().is_none() {
             found = Some((Rule::Timer, "waits for the network without a timer"));
         }
         let (rule, what) = found?;
         if let Some(socket) = self.sockets.get_mut(index) {
-            socket.stuck_told = true;
+            socket.stuck_reported = true;
         }
         Some((host, rule, format!("{what}: socket {index}")))
     }

@@ -17,7 +17,7 @@ impl<S: Storage> Simulation<S> {
         let at = self.fabric.now();
         match news {
             HostNews::PortDown { device, port } => {
-                self.tell_path(id, PathEvent::PortDown { device, port });
+                self.notify_path(id, PathEvent::PortDown { device, port });
             }
             HostNews::PortUp(port) => {
                 let paths = self.paths(&port);
@@ -27,11 +27,11 @@ impl<S: Storage> Simulation<S> {
                     .any(|other| other.subnet == port.subnet);
                 for mut path in paths {
                     path.subnet_match = shared;
-                    self.tell_path(id, PathEvent::PortUp(path));
+                    self.notify_path(id, PathEvent::PortUp(path));
                 }
             }
             HostNews::DeviceRemoved { device } => {
-                self.tell_path(id, PathEvent::DeviceRemoved { device });
+                self.notify_path(id, PathEvent::DeviceRemoved { device });
             }
             HostNews::Restarted => self.begin_anew(id),
             HostNews::ClockJumps { fault, by } => {
@@ -71,7 +71,7 @@ impl<S: Storage> Simulation<S> {
         }
     }
 
-    fn tell_path(&mut self, id: HostId, event: PathEvent) {
+    fn notify_path(&mut self, id: HostId, event: PathEvent) {
         let now = self.host_now(id);
         if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
             host.endpoint.handle_path(now, event);

@@ -103,7 +103,7 @@ impl<S: Storage> Simulation<S> {
     }
 }
 
-/// A device as its engine knows it; whom it reaches is another matter. An emulated one
+/// A device as its engine knows it; its reach is another matter. An emulated one
 /// has no PNET ID, and so no version 1.
 fn ism_path(device: &IsmConfig) -> IsmPath {
     IsmPath {

@@ -12,7 +12,7 @@ use smc_proto::wire::types::DiagnosisCode;
 pub struct Policy {
     /// Options of each connection.
     pub options: ConnOptions,
-    /// As server: declines every Proposal with this code.
+    /// The server declines every Proposal with this code.
     pub decline: Option<DiagnosisCode>,
     /// When it has no room for further events.
     pub full: Option<EventsFull>,

@@ -1,5 +1,5 @@
-//! The embedder's loop: what happened goes into the engines, what they want
-//! goes out, until nobody wants anything.
+//! The embedder's loop: what happened goes into the engines, their commands
+//! go out, until every engine is idle.
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
@@ -16,7 +16,7 @@ use crate::tcp::{TcpNews, TcpNotice};
 
 impl<S: Storage> Simulation<S> {
     /// Delivers and polls until nothing moves at this moment.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn run_until_idle(&mut self) {
         loop {
             let mut moved = false;
             for index in 0..self.hosts.len() {
@@ -89,16 +89,16 @@ impl<S: Storage> Simulation<S> {
             TcpNews::Connected { smc } => self.on_connected(socket, smc),
             TcpNews::Readable => self.show_clc(socket),
             TcpNews::PeerFin => {
-                self.tell_tcp(socket, TcpEvent::PeerFin);
+                self.notify_tcp(socket, TcpEvent::PeerFin);
             }
             TcpNews::Reset => {
-                self.tell_tcp(socket, TcpEvent::PeerReset);
+                self.notify_tcp(socket, TcpEvent::PeerReset);
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.state.tcp_reset = true;
                 }
             }
             TcpNews::TimedOut => {
-                self.tell_tcp(socket, TcpEvent::Failed);
+                self.notify_tcp(socket, TcpEvent::Failed);
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.state.tcp_reset = true;
                 }
@@ -109,7 +109,7 @@ impl<S: Storage> Simulation<S> {
         }
     }
 
-    fn tell_tcp(&mut self, socket: usize, event: TcpEvent) {
+    fn notify_tcp(&mut self, socket: usize, event: TcpEvent) {
         let Some(socket) = self.sockets.get(socket) else {
             return;
         };
@@ -163,19 +163,19 @@ impl<S: Storage> Simulation<S> {
                 socket.life.conn = Some(conn);
                 socket.clc = Clc::Engine;
             }
-            // No slot is free. A client that was told of SMC in the SYN-ACK may
-            // propose it: until it says something the server says nothing.
+            // No slot is free. A client that received the SMC option in the SYN-ACK may
+            // propose it: until it sends something the server sends nothing.
             Err(_) if smc && side == Side::Server => socket.clc = Clc::Refusing,
             Err(_) if smc => self.refuse_to_propose(index),
             // The connection is what it was, plain TCP.
             Err(_) => {
-                socket.state.carrier = Carrier::Tcp;
+                socket.state.transport = Transport::Tcp;
                 socket.clc = Clc::Over;
             }
         }
     }
 
-    /// Shows octets of TCP to the engine while they may be CLC messages.
+    /// Shows bytes of TCP to the engine while they may be CLC messages.
     fn show_clc(&mut self, index: usize) {
         if self
             .sockets
@@ -188,19 +188,19 @@ impl<S: Storage> Simulation<S> {
         let now = self.host_now(owner.unwrap_or(HostId(0)));
         while let Some(socket) = self.sockets.get_mut(index) {
             let shown = matches!(socket.clc, Clc::Engine | Clc::Watching);
-            let octets = self.fabric.tcp_unread(socket.tcp, socket.side);
+            let bytes = self.fabric.tcp_unread(socket.tcp, socket.side);
             let host = self.hosts.get_mut(usize::from(socket.host.0));
             let (Some(conn), Some(host)) = (socket.state.conn, host) else {
                 return;
             };
-            if !shown || octets.is_empty() {
+            if !shown || bytes.is_empty() {
                 return;
             }
-            match host.endpoint.handle_clc(now, conn, octets) {
+            match host.endpoint.handle_clc(now, conn, bytes) {
                 Ok(ClcProgress::NeedMore { .. }) => return,
                 Ok(ClcProgress::Consumed { len, next }) => {
                     if let Some(invariants) = &mut self.invariants {
-                        let taken = octets.get(..len).unwrap_or_default();
+                        let taken = bytes.get(..len).unwrap_or_default();
                         invariants.on_clc_received(host.id, conn, taken);
                     }
                     self.fabric.tcp_consume(socket.tcp, socket.side, len);
@@ -233,12 +233,12 @@ impl<S: Storage> Simulation<S> {
                     .get(&conn)
                     .and_then(|socket| self.sockets.get_mut(socket.0));
                 if let Some(socket) = socket {
-                    let octets = message.get(..length).unwrap_or_default();
+                    let bytes = message.get(..length).unwrap_or_default();
                     if let Some(invariants) = &mut self.invariants {
-                        invariants.on_clc_sent(host.id, conn, octets);
+                        invariants.on_clc_sent(host.id, conn, bytes);
                     }
-                    socket.note_clc(octets);
-                    self.fabric.tcp_send(socket.tcp, socket.side, octets);
+                    socket.note_clc(bytes);
+                    self.fabric.tcp_send(socket.tcp, socket.side, bytes);
                 }
             } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
                 if let Some(socket) = host.conns.get(&conn).copied() {
@@ -260,15 +260,15 @@ impl<S: Storage> Simulation<S> {
                     length,
                 } = command
                 {
-                    let mut octets = vec![0; length as usize];
-                    let written = host.endpoint.emit_llc(link, wr_id, &mut octets);
-                    if written != Ok(octets.len()) {
+                    let mut bytes = vec![0; length as usize];
+                    let written = host.endpoint.emit_llc(link, wr_id, &mut bytes);
+                    if written != Ok(bytes.len()) {
                         let what = format!("{length} octets announced, {written:?} written");
                         let at = self.fabric.now();
                         let host = host.id;
                         self.findings.push(Violation { at, host, what });
                     }
-                    self.fabric.send_large(host.id, link, wr_id, &octets);
+                    self.fabric.send_large(host.id, link, wr_id, &bytes);
                 } else {
                     self.fabric.execute(host.id, command);
                 }
@@ -300,7 +300,7 @@ impl<S: Storage> Simulation<S> {
         socket.awake = true;
         match command {
             TcpCommand::HandOver { watch_for_decline } => {
-                socket.state.carrier = Carrier::Tcp;
+                socket.state.transport = Transport::Tcp;
                 socket.clc = if watch_for_decline {
                     Clc::Watching
                 } else {
@@ -347,7 +347,7 @@ impl<S: Storage> Simulation<S> {
         let at = self.fabric.now();
         match event {
             Event::Established { first_contact, .. } => {
-                socket.state.carrier = Carrier::Smc;
+                socket.state.transport = Transport::Smc;
                 socket.state.first_contact = first_contact;
                 socket.life.established = Some(at);
                 socket.clc = Clc::Over;

@@ -6,15 +6,15 @@ use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
 use smc_proto::wire::types::DiagnosisCode;
 
 use super::socket::Clc;
-use super::{Carrier, Simulation};
+use super::{Simulation, Transport};
 use crate::describe::{self, Stream};
 
 impl<S: Storage> Simulation<S> {
-    /// A client declines in place of the Proposal: its application's octets, where
+    /// A client declines in place of the Proposal: its application's bytes, where
     /// the server expects that message, would end the connection (CLC-072).
     pub(super) fn refuse_to_propose(&mut self, index: usize) {
         if let Some(socket) = self.sockets.get_mut(index) {
-            (socket.clc, socket.state.carrier) = (Clc::Over, Carrier::Tcp);
+            (socket.clc, socket.state.transport) = (Clc::Over, Transport::Tcp);
             self.decline_for_want_of_room(index);
         }
     }
@@ -26,12 +26,12 @@ impl<S: Storage> Simulation<S> {
             return;
         };
         let (tcp, side) = (socket.tcp, socket.side);
-        let octets = self.fabric.tcp_unread(tcp, side);
-        if describe::stream(octets) == Stream::Incomplete {
+        let bytes = self.fabric.tcp_unread(tcp, side);
+        if describe::stream(bytes) == Stream::Incomplete {
             return;
         }
-        (socket.clc, socket.state.carrier) = (Clc::Over, Carrier::Tcp);
-        let Ok((message, length)) = ClcMessage::parse(octets) else {
+        (socket.clc, socket.state.transport) = (Clc::Over, Transport::Tcp);
+        let Ok((message, length)) = ClcMessage::parse(bytes) else {
             return;
         };
         self.fabric.tcp_consume(tcp, side, length);
@@ -54,9 +54,9 @@ impl<S: Storage> Simulation<S> {
             diagnosis: DiagnosisCode::MEMORY,
             os: PeerOs::UNKNOWN,
         });
-        let mut octets = [0; MAX_LENGTH];
-        let length = decline.emit(&mut octets).unwrap_or(0);
-        let octets = octets.get(..length).unwrap_or_default();
-        self.fabric.tcp_send(socket.tcp, socket.side, octets);
+        let mut bytes = [0; MAX_LENGTH];
+        let length = decline.emit(&mut bytes).unwrap_or(0);
+        let bytes = bytes.get(..length).unwrap_or_default();
+        self.fabric.tcp_send(socket.tcp, socket.side, bytes);
     }
 }

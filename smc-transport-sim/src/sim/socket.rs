@@ -18,9 +18,9 @@ use crate::tcp::{Side, TcpId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SocketId(pub usize);
 
-/// What carries the application's octets.
+/// What carries the application's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Carrier {
+pub enum Transport {
     /// Nothing yet.
     None,
     /// RDMA.
@@ -32,19 +32,19 @@ pub enum Carrier {
 /// What is known of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketState {
-    /// What carries its octets.
-    pub carrier: Carrier,
+    /// What carries its bytes.
+    pub transport: Transport,
     /// The engine's handle, while there is one.
     pub conn: Option<ConnId>,
     /// Whether the connection created its link group.
     pub first_contact: bool,
-    /// Why it is plain TCP, if the engine said so.
+    /// Why it is plain TCP, if the engine reported so.
     pub fell_back: Option<FallbackReason>,
     /// How it ended, if it did as an SMC connection.
     pub closed: Option<CloseReason>,
     /// Whether its TCP connection was reset.
     pub tcp_reset: bool,
-    /// Whether its host crashed meanwhile: nobody is left to see an end.
+    /// Whether its host crashed meanwhile: no application is left to see an end.
     pub crashed: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Life {
     pub ended: Option<Instant>,
     /// The engine's handle; stays after the end.
     pub conn: Option<ConnId>,
-    /// Its alert token, once it told the peer.
+    /// Its alert token, once it was sent to the peer.
     pub alert_token: Option<u32>,
     /// The queue pair of this side that it named to the peer.
     pub queue_pair: Option<(HostId, Qpn)>,
@@ -74,20 +74,20 @@ pub(super) struct Socket {
     pub(super) tcp: TcpId,
     pub(super) side: Side,
     pub(super) state: SocketState,
-    /// Whether octets of TCP are shown to the engine.
+    /// Whether bytes of TCP are shown to the engine.
     pub(super) clc: Clc,
     pub(super) app: App,
-    /// Whether the application was told that it may go on.
+    /// Whether the application was notified that it may go on.
     pub(super) awake: bool,
     pub(super) life: Life,
-    /// It was found to wait in vain.
-    pub(super) stuck_told: bool,
+    /// The socket was found to wait in vain.
+    pub(super) stuck_reported: bool,
 }
 
-/// To whom octets that arrive over TCP belong.
+/// The owner of bytes that arrive over TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Clc {
-    /// Nobody yet.
+    /// Not decided yet.
     Unknown,
     /// To the engine.
     Engine,
@@ -96,7 +96,7 @@ pub(super) enum Clc {
     Refusing,
     /// To the engine if they are a Decline, else to the application.
     Watching,
-    /// To the application, or to nobody if RDMA carries it.
+    /// To the application, or to none if RDMA carries it.
     Over,
 }
 
@@ -107,7 +107,7 @@ impl Socket {
             tcp,
             side,
             state: SocketState {
-                carrier: Carrier::None,
+                transport: Transport::None,
                 conn: None,
                 first_contact: false,
                 fell_back: None,
@@ -127,13 +127,13 @@ impl Socket {
                 alert_token: None,
                 queue_pair: None,
             },
-            stuck_told: false,
+            stuck_reported: false,
         }
     }
 
-    /// This side sends a CLC message.
-    pub(super) fn note_clc(&mut self, octets: &[u8]) {
-        let message = ClcMessage::parse(octets);
+    /// Notes that this side sends a CLC message.
+    pub(super) fn note_clc(&mut self, bytes: &[u8]) {
+        let message = ClcMessage::parse(bytes);
         if let Ok((ClcMessage::Accept(own) | ClcMessage::Confirm(own), _)) = message {
             self.life.alert_token = Some(own.alert_token.0);
             self.life.queue_pair = Some((self.host, own.qpn));
@@ -141,7 +141,13 @@ impl Socket {
     }
 
     pub(super) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
-        (self.state.carrier, self.clc, self.awake, self.state.closed).hash(hasher);
+        (
+            self.state.transport,
+            self.clc,
+            self.awake,
+            self.state.closed,
+        )
+            .hash(hasher);
         (self.app.is_all_written(), self.app.is_at_end()).hash(hasher);
         self.app.wants_to_read().hash(hasher);
     }
@@ -160,7 +166,7 @@ impl<S: Storage> Simulation<S> {
         Some(self.sockets.get(socket.0)?.life)
     }
 
-    /// The application of a socket, to look at.
+    /// Returns the application of a socket, for inspection.
     #[must_use]
     pub fn app(&self, socket: SocketId) -> Option<&App> {
         Some(&self.sockets.get(socket.0)?.app)
@@ -173,10 +179,10 @@ impl<S: Storage> Simulation<S> {
         Some(&mut socket.app)
     }
 
-    /// Writes octets.
-    pub fn write(&mut self, socket: SocketId, octets: &[u8]) {
+    /// Writes bytes.
+    pub fn write(&mut self, socket: SocketId, bytes: &[u8]) {
         if let Some(app) = self.app_mut(socket) {
-            app.write(octets);
+            app.write(bytes);
         }
     }
 
@@ -215,12 +221,12 @@ impl<S: Storage> Simulation<S> {
                 conn.abort(now);
             }
         }
-        if state.conn.is_none() || state.carrier == Carrier::Tcp {
+        if state.conn.is_none() || state.transport == Transport::Tcp {
             self.fabric.tcp_reset(socket.tcp, socket.side);
         }
     }
 
-    /// Octets written at the other end of a socket and not read at this one.
+    /// Bytes written at the other end of a socket and not read at this one.
     #[must_use]
     pub fn in_flight_to(&self, socket: SocketId) -> usize {
         let key = self

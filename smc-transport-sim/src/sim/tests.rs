@@ -39,7 +39,7 @@ fn established(simulation: &mut Simulation, ends: (SocketId, SocketId)) {
     let both = |s: &mut Simulation| {
         [ends.0, ends.1]
             .iter()
-            .all(|end| s.state(*end).unwrap().carrier != Carrier::None)
+            .all(|end| s.state(*end).unwrap().transport != Transport::None)
     };
     let driven = simulation.drive(30 * SECOND, both);
     assert_eq!(driven, Driven::Met, "{}", simulation.trace());
@@ -51,11 +51,11 @@ fn all_is_well(simulation: &Simulation) {
 }
 
 /// Writes from both ends, reads both, closes both.
-fn exchange(simulation: &mut Simulation, ends: (SocketId, SocketId), octets: u64) {
+fn exchange(simulation: &mut Simulation, ends: (SocketId, SocketId), bytes: u64) {
     for (end, seed) in [(ends.0, 1), (ends.1, 2)] {
         let app = simulation.app_mut(end).unwrap();
-        app.forget_octets();
-        app.write_pattern(seed, octets);
+        app.forget_bytes();
+        app.write_pattern(seed, bytes);
         app.finish();
     }
     let read = |s: &mut Simulation| {
@@ -66,7 +66,7 @@ fn exchange(simulation: &mut Simulation, ends: (SocketId, SocketId), octets: u64
     let driven = simulation.drive(600 * SECOND, read);
     assert_eq!(driven, Driven::Met, "{}", simulation.trace());
     for (one, other) in [ends, (ends.1, ends.0)] {
-        assert_eq!(simulation.app(one).unwrap().written().length(), octets);
+        assert_eq!(simulation.app(one).unwrap().written().length(), bytes);
         assert_eq!(
             simulation.app(one).unwrap().read(),
             simulation.app(other).unwrap().written()
@@ -87,7 +87,7 @@ fn two_engines_meet_talk_and_part() {
     assert_eq!(simulation.read(ends.1), b"GET /");
     assert_eq!(simulation.read(ends.0), b"200 OK");
     for end in [ends.0, ends.1] {
-        assert_eq!(simulation.state(end).unwrap().carrier, Carrier::Smc);
+        assert_eq!(simulation.state(end).unwrap().transport, Transport::Smc);
         assert!(simulation.state(end).unwrap().first_contact);
         simulation.close(end);
     }
@@ -118,7 +118,7 @@ fn megabytes_cross_both_ways_byte_exact() {
     let ends = simulation.connect(client, server);
     established(&mut simulation, ends);
     exchange(&mut simulation, ends, 8 << 20);
-    assert_eq!(simulation.state(ends.0).unwrap().carrier, Carrier::Smc);
+    assert_eq!(simulation.state(ends.0).unwrap().transport, Transport::Smc);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn without_the_option_the_connection_is_plain_tcp() {
     let ends = simulation.connect_with(client, server, option);
     established(&mut simulation, ends);
     exchange(&mut simulation, ends, 1 << 20);
-    assert_eq!(simulation.state(ends.1).unwrap().carrier, Carrier::Tcp);
+    assert_eq!(simulation.state(ends.1).unwrap().transport, Transport::Tcp);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn after_a_decline_the_connection_is_plain_tcp() {
         let ends = simulation.connect(client, server);
         established(&mut simulation, ends);
         exchange(&mut simulation, ends, 10_000);
-        assert_eq!(simulation.state(ends.0).unwrap().carrier, Carrier::Tcp);
+        assert_eq!(simulation.state(ends.0).unwrap().transport, Transport::Tcp);
         assert!(simulation.state(ends.0).unwrap().fell_back.is_some());
     }
 }

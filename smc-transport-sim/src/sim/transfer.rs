@@ -1,4 +1,4 @@
-//! Octets between applications and what carries them.
+//! Bytes between applications and what carries them.
 
 use smc_proto::command::Segment;
 use smc_proto::connection::Shutdown;
@@ -6,10 +6,10 @@ use smc_proto::endpoint::BufferSpans;
 use smc_proto::storage::Storage;
 
 use super::socket::Clc;
-use super::{Carrier, Simulation};
+use super::{Simulation, Transport};
 use crate::app::Ending;
 
-/// Most octets of one direction of plain TCP that are not read yet.
+/// Most bytes of one direction of plain TCP that are not read yet.
 const TCP_WINDOW: usize = 1 << 20;
 
 impl<S: Storage> Simulation<S> {
@@ -22,10 +22,10 @@ impl<S: Storage> Simulation<S> {
         if self.fabric.is_away(socket.host) || !std::mem::take(&mut socket.awake) {
             return false;
         }
-        match socket.state.carrier {
-            Carrier::None => false,
-            Carrier::Tcp => self.pump_tcp(index),
-            Carrier::Smc => {
+        match socket.state.transport {
+            Transport::None => false,
+            Transport::Tcp => self.pump_tcp(index),
+            Transport::Smc => {
                 let wrote = self.write_smc(index);
                 let read = self.read_smc(index);
                 self.meet_closed_peer(index);
@@ -41,7 +41,7 @@ impl<S: Storage> Simulation<S> {
         self.host_now(host.unwrap_or(crate::fabric::HostId(0)))
     }
 
-    /// What `EPIPE` tells other applications: after the end of the stream, a peer
+    /// What `EPIPE` means to other applications: after the end of the stream, a peer
     /// that closed takes nothing any more.
     fn meet_closed_peer(&mut self, index: usize) {
         let now = self.now_of(index);
@@ -72,7 +72,7 @@ impl<S: Storage> Simulation<S> {
                 .app
                 .take_to_write(space.len() as usize, &mut self.scratch);
             let length = self.scratch.len() as u32;
-            let spans = first_octets(space.segments, length);
+            let spans = first_bytes(space.segments, length);
             let filled = self
                 .fabric
                 .fill_send(host.id, space.buffer, spans, &self.scratch);
@@ -143,7 +143,7 @@ impl<S: Storage> Simulation<S> {
                 }
             }
             let consumed = conn.consume(now, spans.len());
-            socket.app.on_octets(&self.scratch);
+            socket.app.on_bytes(&self.scratch);
             let side = (socket.tcp, socket.side.other());
             let checked = self.flights.entry(side).or_default().on_read(&self.scratch);
             if let Err(error) = consumed {
@@ -200,15 +200,15 @@ impl<S: Storage> Simulation<S> {
         if socket.clc != Clc::Over || !socket.app.wants_to_read() {
             return moved;
         }
-        let octets = self.fabric.tcp_unread(tcp, side);
-        let length = octets.len();
+        let bytes = self.fabric.tcp_unread(tcp, side);
+        let length = bytes.len();
         moved |= length > 0;
-        socket.app.on_octets(octets);
+        socket.app.on_bytes(bytes);
         let checked = self
             .flights
             .entry((tcp, side.other()))
             .or_default()
-            .on_read(octets);
+            .on_read(bytes);
         self.fabric.tcp_consume(tcp, side, length);
         if self.fabric.tcp_at_end(tcp, side) {
             socket.app.on_end();
@@ -230,8 +230,8 @@ impl<S: Storage> Simulation<S> {
     }
 }
 
-/// The part of two pieces that holds the first `length` octets.
-fn first_octets([first, second]: [Segment; 2], length: u32) -> [Segment; 2] {
+/// The part of two pieces that holds the first `length` bytes.
+fn first_bytes([first, second]: [Segment; 2], length: u32) -> [Segment; 2] {
     let head = first.length.min(length);
     let tail = second.length.min(length - head);
     [

@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
     let mut keepers = Vec::new();
     for _ in 0..number.unwrap_or(AT_ONCE).div_ceil(AT_ONCE) {
         let streams = (0..AT_ONCE).map(|_| {
-            // On a busy machine one or the other comes to TCP, which is of no use here.
+            // On a busy machine a connection may stay on TCP, which is of no use here.
             let mut stream = loop {
                 let stream = SmcStream::connect_on(&stack, address)?;
                 if stream.carrier().is_smc() {
@@ -68,7 +68,7 @@ fn end(mut stream: SmcStream, aborts: bool) -> io::Result<()> {
     }
     stream.shutdown(Shutdown::Write)?;
     if stream.read(&mut [0])? != 0 {
-        return Err(io::Error::other("bytes that nobody sent"));
+        return Err(io::Error::other("bytes that were never sent"));
     }
     Ok(())
 }

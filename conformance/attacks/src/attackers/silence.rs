@@ -11,11 +11,11 @@ use crate::neighbour::{self, Neighbour, kind};
 
 /// How far a client goes before it is silent.
 enum Held {
-    /// It has called.
+    /// A socket that has called.
     Called(#[allow(dead_code)] TcpStream, #[allow(dead_code)] OwnedFd),
-    /// It has connected.
+    /// A socket that has connected.
     Connected(#[allow(dead_code)] TcpStream),
-    /// It has paired.
+    /// A socket that has paired.
     Paired(#[allow(dead_code)] Neighbour),
 }
 

@@ -12,7 +12,7 @@ use super::honest::round_trip;
 /// `connected CARRIER`, and does what the lines of its standard input ask for until that ends:
 ///
 /// - `visit ADDRESS TIMES MILLISECONDS`: connects so often to a server, with this time for
-///   each. Prints `visited`, whatever comes of them.
+///   each. Prints `visited`, whatever their outcome.
 /// - `check`: uses the connection that is kept and a new one to the honest server. Prints
 ///   `checked CARRIER`: what carries the new one.
 ///

@@ -130,7 +130,7 @@ fn a_full_table_of_descriptors_ends_no_established_connection() {
     println!("honest clients: {report:?}");
 }
 
-/// As many connections of one user at once as a busy program makes: the bounds that hold
+/// One user opens as many connections at once as a busy program makes: the bounds that hold
 /// attackers off do not meet it.
 //= SHM-041 test
 //= SHM-042 test

@@ -8,7 +8,7 @@ use crate::world;
 
 //= SHM-054 test
 #[test]
-fn names_taken_in_advance_keep_nobody_on_tcp() {
+fn names_taken_in_advance_keep_no_connection_on_tcp() {
     let Some(world) = world().map(World::patient) else {
         return;
     };

@@ -14,7 +14,7 @@ pub(super) fn a_write_to_where_it_may_not_names_its_connection<A: Adapters>(make
         let mut theirs = ends.at[1].rmb.unwrap();
         let mut offset = 0;
         match case {
-            // One octet beyond the end.
+            // One byte beyond the end.
             0 => offset = u64::from(2 * LENGTH) - 9,
             // Before the beginning.
             1 => theirs.address -= 1,
@@ -34,8 +34,8 @@ pub(super) fn a_write_to_where_it_may_not_names_its_connection<A: Adapters>(make
         assert_eq!(ends.at[0].failed, failed, "case {case}");
         assert!(ends.at[0].sent.is_empty() && ends.at[1].received.is_empty());
         let untouched = ends.memory(1, 0, 2 * LENGTH);
-        assert!(untouched.iter().all(|octet| *octet == 0), "case {case}");
-        // What is posted now is not told of any more.
+        assert!(untouched.iter().all(|byte| *byte == 0), "case {case}");
+        // What is posted now is not reported any more.
         ends.send(0, 1);
         ends.listen(0);
         assert!(ends.at[0].sent.is_empty());
@@ -65,12 +65,12 @@ pub(super) fn what_is_posted_is_flushed<A: Adapters>(make: &dyn Fn() -> A) {
     ends.drain(0);
     let sent = ends.at[0].sent.clone();
     assert!(sent.iter().copied().eq(0..sent.len() as u32), "{sent:?}");
-    // Whatever was told of it by then is all that is ever told.
+    // Nothing is reported after what was reported by then.
     ends.send(0, 8);
     ends.clear(0);
     assert_eq!(ends.at[0].sent, sent);
     let destroyed = RdmaCompletion::QpDestroyed { link };
-    assert_eq!(ends.at[0].told.last(), Some(&destroyed));
+    assert_eq!(ends.at[0].answers.last(), Some(&destroyed));
     ends.listen(1);
     let arrived = ends.at[1].received.len();
     assert!(
@@ -82,7 +82,7 @@ pub(super) fn what_is_posted_is_flushed<A: Adapters>(make: &dyn Fn() -> A) {
     assert_eq!(ends.at[1].received.len(), arrived, "nothing after the end");
 }
 
-pub(super) fn nobody_answers<A: Adapters>(make: &dyn Fn() -> A) {
+pub(super) fn no_peer_answers<A: Adapters>(make: &dyn Fn() -> A) {
     let mut ends = Ends::up(make, 44);
     ends.drain(1);
     ends.clear(1);

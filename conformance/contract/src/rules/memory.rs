@@ -10,12 +10,12 @@ pub(super) fn memory_is_zero_and_marked<A: Adapters>(make: &dyn Fn() -> A) {
     for marked in [false, true] {
         let mut ends = Ends::made(make(), [44; 2], marked);
         for side in 0..2 {
-            let octets = ends.memory(side, 0, 2 * LENGTH);
-            for element in octets.chunks(LENGTH as usize) {
+            let bytes = ends.memory(side, 0, 2 * LENGTH);
+            for element in bytes.chunks(LENGTH as usize) {
                 let (head, rest) = element.split_at(EYE_CATCHER.len());
                 let wanted = if marked { EYE_CATCHER } else { [0; 4] };
                 assert_eq!(head, wanted);
-                assert!(rest.iter().all(|octet| *octet == 0));
+                assert!(rest.iter().all(|byte| *byte == 0));
             }
         }
         ends.join();
@@ -25,7 +25,7 @@ pub(super) fn memory_is_zero_and_marked<A: Adapters>(make: &dyn Fn() -> A) {
 
 pub(super) fn elements_are_cleared_alone<A: Adapters>(make: &dyn Fn() -> A) {
     let mut ends = Ends::up(make, 44);
-    let octets = ends.fill(0);
+    let bytes = ends.fill(0);
     ends.write(0, one(0, LENGTH), 0);
     ends.write(0, one(0, LENGTH), LENGTH.into());
     ends.send(0, 0);
@@ -41,7 +41,7 @@ pub(super) fn elements_are_cleared_alone<A: Adapters>(make: &dyn Fn() -> A) {
         let cleared = RdmaCompletion::ElementCleared { buffer, offset };
         assert_eq!(ends.ask(1, clear), cleared);
         if offset > 0 {
-            assert_eq!(ends.memory(1, 0, LENGTH), octets, "the other one stays");
+            assert_eq!(ends.memory(1, 0, LENGTH), bytes, "the other one stays");
             assert_eq!(ends.memory(1, LENGTH, 4), EYE_CATCHER);
         }
         assert_eq!(
@@ -54,24 +54,26 @@ pub(super) fn elements_are_cleared_alone<A: Adapters>(make: &dyn Fn() -> A) {
     ends.down();
 }
 
-pub(super) fn a_damaged_eye_catcher_is_told_and_nothing_read<A: Adapters>(make: &dyn Fn() -> A) {
+pub(super) fn a_damaged_eye_catcher_is_reported_and_nothing_read<A: Adapters>(
+    make: &dyn Fn() -> A,
+) {
     let mut ends = Ends::made(make(), [44; 2], true);
     ends.join();
-    let octets = ends.fill(0);
-    // One octet of the second mark, and one behind the first.
+    let bytes = ends.fill(0);
+    // One byte of the second mark, and one behind the first.
     ends.write(0, one(9, 1), u64::from(LENGTH) + 3);
     ends.write(0, one(4, 1), 4);
     ends.send(0, 0);
     ends.until(|at| at[1].received.len() == 1 && at[0].sent.len() == 1);
-    let heard = ends.at[1].told.len();
-    assert_eq!(ends.marked(1, 4, 1, Some(0)).unwrap(), octets[4..5]);
+    let before = ends.at[1].answers.len();
+    assert_eq!(ends.marked(1, 4, 1, Some(0)).unwrap(), bytes[4..5]);
     ends.listen(1);
-    assert_eq!(ends.at[1].told.len(), heard, "nothing to tell");
+    assert_eq!(ends.at[1].answers.len(), before, "nothing to report");
     assert_eq!(ends.marked(1, LENGTH + 4, 1, Some(LENGTH)), None);
     let conn = ends.at[1].of.conn;
     let damaged = RdmaCompletion::EyeCatcherDamaged { conn };
-    ends.until(|at| at[1].told.len() > heard);
-    assert_eq!(ends.at[1].told[heard..], [damaged]);
+    ends.until(|at| at[1].answers.len() > before);
+    assert_eq!(ends.at[1].answers[before..], [damaged]);
     ends.down();
 }
 
@@ -104,7 +106,7 @@ pub(super) fn a_refused_registration_harms_nothing_else<A: Adapters>(make: &dyn 
             assert_eq!(answer, RdmaCompletion::BufferRefused { buffer });
         }
     }
-    let octets = ends.fill(0);
+    let bytes = ends.fill(0);
     ends.write(0, one(100, 50), 7);
     ends.send(0, 0);
     ends.send(1, 0);
@@ -112,6 +114,6 @@ pub(super) fn a_refused_registration_harms_nothing_else<A: Adapters>(make: &dyn 
         at.iter()
             .all(|end| end.received.len() == 1 && end.sent == [0])
     });
-    assert_eq!(ends.memory(1, 7, 50), octets[100..150]);
+    assert_eq!(ends.memory(1, 7, 50), bytes[100..150]);
     ends.down();
 }

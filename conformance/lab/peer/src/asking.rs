@@ -12,14 +12,14 @@ use smc_transport_verbs::locking::lockable;
 /// What it is called with for [`limited`].
 pub(crate) const LIMITED: &str = "limited";
 
-/// What it says of a connection to `peer`, line by line.
+/// Returns the output of `smcx why` about a connection to `peer`, line by line.
 pub(crate) fn smcx(peer: SocketAddr) -> Vec<String> {
-    let said = lockable().map(|left| {
+    let limit = lockable().map(|left| {
         let (left, peer) = (left.to_string(), peer.to_string());
         let arguments = [LIMITED, &left, SMCX, "why", &peer];
         Command::new(PEER).args(arguments).output()
     });
-    let text = match said {
+    let text = match limit {
         None => "there is no limit".to_owned(),
         Some(Err(error)) => error.to_string(),
         Some(Ok(output)) => {
@@ -30,10 +30,10 @@ pub(crate) fn smcx(peer: SocketAddr) -> Vec<String> {
     lines.collect()
 }
 
-/// Becomes another program, which may lock so many octets: the number and the program with its
+/// Becomes another program, which may lock so many bytes: the number and the program with its
 /// arguments.
 pub(crate) fn limited(mut command: impl Iterator<Item = String>) -> io::Error {
-    let most = command.next().and_then(|octets| octets.parse().ok());
+    let most = command.next().and_then(|bytes| bytes.parse().ok());
     let (Some(most), Some(program)) = (most, command.next()) else {
         return io::ErrorKind::InvalidInput.into();
     };

@@ -1,4 +1,4 @@
-//! A rendezvous by hand: CLC messages that our sockets never say, for what a kernel answers.
+//! A rendezvous by hand: CLC messages that our sockets never send, for the answers of a kernel.
 //! Then TCP carries the conversation.
 
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::net::{
 };
 use smc_lab::conversation::{self, Conversation};
 use smc_lab::netlink::smc::{Carried, SocketView};
-use smc_lab::orders::{Engagement, Held, Role, Saying};
+use smc_lab::orders::{HandMessage, Held, Role, Session};
 use smc_lab::scenarios::reason;
 use smc_proto::wire::clc::{
     ClcHeader, ClcMessage, ClcVersion, Decline, HEADER_LENGTH, OfferedPath, Proposal,
@@ -26,24 +26,24 @@ use crate::setup;
 /// The identity of an end that has no link group, and will have none.
 const IDENTITY: PeerId = PeerId([0, 0x85, 2, 0, 0, 0, 0, 0x85]);
 
-/// The connection of an engagement, with `saying` for a rendezvous.
+/// The connection of a session, with a hand-made message for a rendezvous.
 pub(crate) fn hold(
-    engagement: &Engagement,
-    saying: Saying,
+    session: &Session,
+    message: HandMessage,
     listening: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<Held> {
     let marks = setup::marks()?;
-    let stream = match engagement.role {
-        Role::Client => connected(engagement, &marks)?,
-        Role::Server => accepted(engagement, &marks, listening)?,
+    let stream = match session.role {
+        Role::Client => connected(session, &marks)?,
+        Role::Server => accepted(session, &marks, listening)?,
     };
-    let patience = Duration::from_millis(engagement.patience);
+    let patience = Duration::from_millis(session.patience);
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     if !marks.verdict(&stream)? {
-        return Err(io::Error::other("the peer's SYN does not say SMC"));
+        return Err(io::Error::other("the peer's SYN has no SMC option"));
     }
-    let carried = rendezvous(&stream, saying, engagement.v1)?;
+    let carried = rendezvous(&stream, message, session.v1)?;
     let view = SocketView {
         inode: 0,
         state: 0,
@@ -52,7 +52,7 @@ pub(crate) fn hold(
     };
     let began = Instant::now();
     let plain = Plain(stream);
-    let outcome = conversation::hold(&plain, engagement.role, &engagement.steps, patience);
+    let outcome = conversation::hold(&plain, session.role, &session.steps, patience);
     Ok(Held::new(Some(view), outcome, began))
 }
 
@@ -63,27 +63,24 @@ fn open(marks: &Marks) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn connected(engagement: &Engagement, marks: &Marks) -> io::Result<TcpStream> {
+fn connected(session: &Session, marks: &Marks) -> io::Result<TcpStream> {
     let socket = open(marks)?;
-    connect(
-        &socket,
-        &SocketAddrV4::new(engagement.address, engagement.port),
-    )?;
+    connect(&socket, &SocketAddrV4::new(session.address, session.port))?;
     Ok(socket.into())
 }
 
 fn accepted(
-    engagement: &Engagement,
+    session: &Session,
     marks: &Marks,
     listening: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<TcpStream> {
     let socket = open(marks)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, engagement.port));
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, session.port));
     bind(&socket, &any)?;
     listen(&socket, 1)?;
     listening()?;
-    let patience = Duration::from_millis(engagement.patience);
+    let patience = Duration::from_millis(session.patience);
     let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout))? {
         0 => Err(io::ErrorKind::WouldBlock.into()),
@@ -91,22 +88,24 @@ fn accepted(
     }
 }
 
-/// Says it; why TCP carries the connection then.
-fn rendezvous(stream: &TcpStream, saying: Saying, v1: bool) -> io::Result<Carried> {
-    match saying {
-        Saying::NoEid => say(stream, &without_eid())?,
-        Saying::OtherMode => {
-            heard_proposal(stream)?;
-            say(stream, &of_shared_memory(v1))?;
+/// Sends the message; returns why TCP carries the connection then.
+fn rendezvous(stream: &TcpStream, message: HandMessage, v1: bool) -> io::Result<Carried> {
+    match message {
+        HandMessage::NoEid => send(stream, &without_eid())?,
+        HandMessage::OtherMode => {
+            receive_proposal(stream)?;
+            send(stream, &of_shared_memory(v1))?;
         }
-        Saying::Decline(code) => {
-            heard_proposal(stream)?;
-            say(stream, &decline(code, v1))?;
+        HandMessage::Decline(code) => {
+            receive_proposal(stream)?;
+            send(stream, &decline(code, v1))?;
             return Ok(Carried::Tcp(code, 0));
         }
     }
-    match hear(stream)? {
-        ClcMessage::Decline(told) => Ok(Carried::Tcp(reason::PEER_DECLINED, told.diagnosis.0)),
+    match receive(stream)? {
+        ClcMessage::Decline(decline) => {
+            Ok(Carried::Tcp(reason::PEER_DECLINED, decline.diagnosis.0))
+        }
         other => Err(io::Error::other(format!("no Decline, but {other}"))),
     }
 }
@@ -125,7 +124,7 @@ fn without_eid() -> ClcMessage {
     })
 }
 
-/// SMC-D, which nobody offers here.
+/// SMC-D, which was not offered here.
 fn of_shared_memory(v1: bool) -> ClcMessage {
     ClcMessage::SmcdAccept(SmcdAcceptConfirm {
         first_contact: false,
@@ -148,40 +147,40 @@ fn decline(code: u32, v1: bool) -> ClcMessage {
     })
 }
 
-fn say(mut stream: &TcpStream, message: &ClcMessage) -> io::Result<()> {
-    let mut octets = vec![0; message.encoded_len()];
-    message.emit(&mut octets).map_err(io::Error::other)?;
-    stream.write_all(&octets)
+fn send(mut stream: &TcpStream, message: &ClcMessage) -> io::Result<()> {
+    let mut bytes = vec![0; message.encoded_len()];
+    message.emit(&mut bytes).map_err(io::Error::other)?;
+    stream.write_all(&bytes)
 }
 
-fn hear(mut stream: &TcpStream) -> io::Result<ClcMessage> {
-    let mut octets = vec![0; HEADER_LENGTH];
-    stream.read_exact(&mut octets)?;
-    let header = ClcHeader::parse(&octets).map_err(io::Error::other)?;
-    octets.resize(usize::from(header.length), 0);
-    let rest = octets.get_mut(HEADER_LENGTH..).unwrap_or_default();
+fn receive(mut stream: &TcpStream) -> io::Result<ClcMessage> {
+    let mut bytes = vec![0; HEADER_LENGTH];
+    stream.read_exact(&mut bytes)?;
+    let header = ClcHeader::parse(&bytes).map_err(io::Error::other)?;
+    bytes.resize(usize::from(header.length), 0);
+    let rest = bytes.get_mut(HEADER_LENGTH..).unwrap_or_default();
     stream.read_exact(rest)?;
-    let (message, _) = ClcMessage::parse(&octets).map_err(io::Error::other)?;
+    let (message, _) = ClcMessage::parse(&bytes).map_err(io::Error::other)?;
     Ok(message)
 }
 
-fn heard_proposal(stream: &TcpStream) -> io::Result<()> {
-    match hear(stream)? {
+fn receive_proposal(stream: &TcpStream) -> io::Result<()> {
+    match receive(stream)? {
         ClcMessage::Proposal(_) => Ok(()),
         other => Err(io::Error::other(format!("no Proposal, but {other}"))),
     }
 }
 
-/// A connection that TCP carries from the first octet of the conversation on.
+/// A connection that TCP carries from the first byte of the conversation on.
 struct Plain(TcpStream);
 
 impl Conversation for Plain {
-    fn send(&self, octets: &[u8]) -> io::Result<usize> {
-        (&self.0).write(octets)
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
     }
 
-    fn receive(&self, octets: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(octets)
+    fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(bytes)
     }
 
     fn send_urgent(&self, _: u8) -> io::Result<()> {

@@ -10,7 +10,7 @@ use smc_lab::netlink::smc::Carried;
 use smc_proto::version::Technology;
 use smc_sockets::{Carrier, SmcStream};
 
-/// Between two looks for an urgent octet, of which a descriptor does not tell on its own.
+/// Pause between two polls for an urgent byte, which a descriptor does not report on its own.
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub(crate) struct Connection(SmcStream);
@@ -25,7 +25,7 @@ impl Connection {
         Ok(Self(stream))
     }
 
-    /// What carries it, as programs are told.
+    /// Returns what carries it, as programs get it.
     pub(crate) fn carrier(&self) -> String {
         self.0.carrier().to_string()
     }
@@ -48,23 +48,23 @@ impl Connection {
 }
 
 impl Conversation for Connection {
-    fn send(&self, octets: &[u8]) -> io::Result<usize> {
-        (&self.0).write(octets)
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
     }
 
-    fn receive(&self, octets: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(octets)
+    fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(bytes)
     }
 
-    fn send_urgent(&self, octet: u8) -> io::Result<()> {
-        self.0.send_urgent(&[octet]).map(drop)
+    fn send_urgent(&self, byte: u8) -> io::Result<()> {
+        self.0.send_urgent(&[byte]).map(drop)
     }
 
     fn receive_urgent(&self, patience: Duration) -> io::Result<u8> {
         let end = Instant::now() + patience;
         loop {
             match self.0.receive_urgent() {
-                Ok(octet) => return Ok(octet),
+                Ok(byte) => return Ok(byte),
                 Err(error)
                     if matches!(
                         error.kind(),

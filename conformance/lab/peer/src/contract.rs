@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smc_contract::{HostRnic, rnics, rules};
 
-/// What soft-RoCE is known to break: it repeats for ever what nobody answers.
-const KNOWN: [&str; 1] = ["nobody_answers"];
+/// Rules that soft-RoCE is known to break: it repeats for ever what is not answered.
+const KNOWN: [&str; 1] = ["no_peer_answers"];
 
-/// Holds each RNIC to each rule, and tells of each on a line.
+/// Holds each RNIC to each rule, and prints each on a line.
 pub(crate) fn hold() -> io::Result<()> {
-    // What is broken is told where the rules are told.
-    std::panic::set_hook(Box::new(|told| println!("{told}")));
+    // A broken rule is printed where the rules are printed.
+    std::panic::set_hook(Box::new(|panic| println!("{panic}")));
     let mut broken = Vec::new();
     for rnic in rnics().map_err(io::Error::other)? {
         broken.extend(of(&rnic));
@@ -32,13 +32,13 @@ fn of(rnic: &HostRnic) -> Vec<&'static str> {
     for (name, rule) in rules() {
         let held = catch_unwind(AssertUnwindSafe(|| rule(&make)));
         let known = KNOWN.contains(&name);
-        let word = match (held.is_ok(), known) {
+        let verdict = match (held.is_ok(), known) {
             (true, false) => "kept",
             (false, false) => "BROKEN",
             (false, true) => "known not to keep",
             (true, true) => "BROKEN, it is no longer known not to keep",
         };
-        println!("{} {word} {name}", rnic.name);
+        println!("{} {verdict} {name}", rnic.name);
         if held.is_ok() == known {
             broken.push(name);
         }

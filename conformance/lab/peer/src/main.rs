@@ -1,7 +1,7 @@
 //! One end of a scenario, by the sockets that programs get: `smc-sockets` over libibverbs,
 //! with the TCP option.
 //!
-//! The guest's first process starts it with an engagement on its standard input; it
+//! The guest's first process starts it with a session on its standard input; it
 //! answers on its standard output, as that process answers the laboratory. With the argument
 //! `contract` it holds the guest's RNICs to the contract of adapters instead, and with `limited`
 //! it becomes another program that may lock less memory.
@@ -15,9 +15,9 @@ mod connection;
 #[cfg(target_os = "linux")]
 mod contract;
 #[cfg(target_os = "linux")]
-mod engagement;
-#[cfg(target_os = "linux")]
 mod possessions;
+#[cfg(target_os = "linux")]
+mod session;
 #[cfg(target_os = "linux")]
 mod setup;
 
@@ -27,7 +27,7 @@ fn main() {
     let done = match arguments.next().as_deref() {
         Some("contract") => contract::hold(),
         Some(asking::LIMITED) => Err(asking::limited(arguments)),
-        _ => engagement::hold(),
+        _ => session::hold(),
     };
     if let Err(error) = done {
         eprintln!("smc-lab-peer: {error}");

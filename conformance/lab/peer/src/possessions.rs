@@ -8,18 +8,18 @@ use smc_lab::netlink::rdma::{self, Resources};
 
 /// For connections that have ended to be gone.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Octets of memory that may be added for each connection: what is noted of it here.
+/// Bytes of memory that may be added for each connection: what is noted of it here.
 const NOTES: u64 = 512;
 /// Things that one connection may have more for a moment.
 const FEW: u64 = 4;
-/// Octets of a buffer that is one of these: the largest that is registered unless asked for.
+/// Bytes of a buffer that is one of these: the largest that is registered unless asked for.
 const BUFFER: u64 = 256 * 1024;
 
 /// What this process holds, and this machine's RDMA devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Possessions {
     descriptors: u64,
-    /// Octets in memory.
+    /// Bytes in memory.
     resident: u64,
     rdma: Resources,
 }

@@ -30,9 +30,9 @@ const BACKLOG: i32 = 16;
 /// How long it may take until nothing is left: the longest timer of a rendezvous is 6 s.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(20);
-/// The reason of who fell back because the peer declined.
+/// Reason of an end that fell back because the peer declined.
 const PEER_DECLINED: u32 = 0x0500_0000;
-/// How often the kernel is asked about a socket that it does not tell of.
+/// How often the kernel is asked about a socket that it does not report.
 const VIEWS: usize = 20;
 
 /// A second RNIC comes, if so many are wanted.
@@ -65,7 +65,7 @@ enum App {
     Coming,
     Connecting(TcpStream),
     Open(TcpStream),
-    /// It was not to be.
+    /// The connection failed.
     Failed,
     Closed,
 }
@@ -115,8 +115,8 @@ impl KernelSockets {
     fn socket(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AF_SMC, SocketType::STREAM, flags, None)?;
-        if let Some(octets) = self.buffer {
-            sockopt::set_socket_recv_buffer_size(&socket, octets as usize)?;
+        if let Some(bytes) = self.buffer {
+            sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
         }
         Ok(socket)
     }
@@ -128,13 +128,13 @@ impl KernelSockets {
         }
     }
 
-    /// What the kernel tells of a new connection.
+    /// Returns what the kernel reports of a new connection.
     fn opened(&mut self, conn: u8, stream: TcpStream) -> Option<(u8, Seen)> {
         let carried = carried(&stream);
         self.apps.insert(conn, App::Open(stream));
         let seen = match carried {
             Ok(Carried::SmcR) => Seen::Established,
-            // Of a peer that declined it tells the code, and be it 0.
+            // Of a peer that declined it reports the code, and be it 0.
             Ok(Carried::Tcp(code, peer)) => {
                 Seen::FellBack(code, (code == PEER_DECLINED || peer != 0).then_some(peer))
             }
@@ -162,7 +162,7 @@ fn carried(stream: &TcpStream) -> io::Result<Carried> {
         }
         thread::sleep(PAUSE);
     }
-    Err(io::Error::other("the kernel does not tell of the socket"))
+    Err(io::Error::other("the kernel does not report the socket"))
 }
 
 /// What a socket is ready for; none of it waits.
@@ -230,13 +230,13 @@ impl Sockets for KernelSockets {
         }
     }
 
-    fn write(&mut self, conn: u8, octets: &[u8], urgent: bool) -> io::Result<()> {
+    fn write(&mut self, conn: u8, bytes: &[u8], urgent: bool) -> io::Result<()> {
         let mut stream = self.open(conn)?;
         let written = match urgent {
-            true => send(stream, octets, SendFlags::OOB)?,
-            false => stream.write(octets)?,
+            true => send(stream, bytes, SendFlags::OOB)?,
+            false => stream.write(bytes)?,
         };
-        all_taken(written, octets)
+        all_taken(written, bytes)
     }
 
     fn read(&mut self, conn: u8, count: usize) -> io::Result<Vec<u8>> {
@@ -262,22 +262,22 @@ impl Sockets for KernelSockets {
 
     fn urgent(&mut self, conn: u8) -> Option<u8> {
         let before = self.readable(conn);
-        let mut octet = [0];
-        let (count, _) = recv(self.open(conn).ok()?, &mut octet[..], RecvFlags::OOB).ok()?;
-        let [octet] = octet;
+        let mut byte = [0];
+        let (count, _) = recv(self.open(conn).ok()?, &mut byte[..], RecvFlags::OOB).ok()?;
+        let [byte] = byte;
         (count == 1).then(|| {
-            self.taken.note(conn, before, octet);
-            octet
+            self.taken.note(conn, before, byte);
+            byte
         })
     }
 
     fn plain(&mut self, conn: u8) -> Vec<u8> {
-        let mut octets = vec![0; 65_536];
+        let mut bytes = vec![0; 65_536];
         let read = self
             .open(conn)
-            .and_then(|mut stream| stream.read(&mut octets));
-        octets.truncate(read.unwrap_or(0));
-        octets
+            .and_then(|mut stream| stream.read(&mut bytes));
+        bytes.truncate(read.unwrap_or(0));
+        bytes
     }
 
     fn end(&mut self, conn: u8, how: Ending) -> io::Result<()> {
@@ -294,7 +294,7 @@ impl Sockets for KernelSockets {
 
     fn has_ended(&mut self, conn: u8, in_order: bool) -> bool {
         match self.apps.get(&conn) {
-            // A server's application has never heard of it.
+            // A server's application was never notified of it.
             None | Some(App::Coming | App::Closed | App::Failed) => true,
             Some(App::Connecting(_)) => false,
             Some(App::Open(stream)) => {
@@ -313,7 +313,7 @@ impl Sockets for KernelSockets {
     fn leave(&mut self) {
         for app in self.apps.values() {
             if let App::Open(stream) | App::Connecting(stream) = app {
-                // Else it may wait for what nobody reads.
+                // Else it may wait for what is never read.
                 let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
             }
         }

@@ -1,4 +1,4 @@
-//! What this program is told, and what one end of it tells the other one.
+//! The order for this program, and what one end of it sends to the other one.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -16,7 +16,7 @@ pub(crate) enum Whose {
 /// What to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// It has the sockets under test, and not the peer.
+    /// This end has the sockets under test, and not the peer.
     pub(crate) serves: bool,
     pub(crate) whose: Whose,
     pub(crate) v2: bool,
@@ -61,12 +61,12 @@ impl Order {
     }
 }
 
-/// SMC's TCP option, attached for good, and a map of it for each who asks.
+/// SMC's TCP option, attached for good, and a map of it for each caller.
 pub(crate) struct SmcOption(TcpOption);
 
 impl SmcOption {
     pub(crate) fn attach() -> io::Result<Self> {
-        TcpOption::attach().map(Self).map_err(told)
+        TcpOption::attach().map(Self).map_err(io_error)
     }
 
     pub(crate) fn marks(&self) -> io::Result<Marks> {
@@ -74,6 +74,6 @@ impl SmcOption {
     }
 }
 
-pub(crate) fn told(error: impl ToString) -> io::Error {
+pub(crate) fn io_error(error: impl ToString) -> io::Error {
     io::Error::other(error.to_string())
 }

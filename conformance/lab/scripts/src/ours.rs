@@ -14,7 +14,7 @@ use smc_transport_verbs::paths::Surroundings;
 use smc_transport_verbs::pnet::PnetTable;
 use smc_transport_verbs::rdma::{RoceDevice, device_names};
 
-use crate::order::{SmcOption, told};
+use crate::order::{SmcOption, io_error};
 
 /// Devices of the kernel, which held this before the stack was there.
 struct Devices(rdma::Resources);
@@ -46,9 +46,9 @@ pub(crate) fn sockets(
     settings.policy.transports = vec![Transport::Verbs];
     settings.policy.tcp_option = UseOption::Always;
     settings.marks = Some(Arc::new(option.marks()?));
-    let names = device_names().map_err(told)?;
+    let names = device_names().map_err(io_error)?;
     let names = names.iter().take(wanted.rnics.into());
-    let devices = names.map(|name| RoceDevice::open(name).map_err(told));
+    let devices = names.map(|name| RoceDevice::open(name).map_err(io_error));
     let surroundings = Surroundings::new(Network::read()?, PnetTable::default());
     let rnics = Rnics::new(
         devices.collect::<io::Result<Vec<_>>>()?,

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-use conformance::scripts::{self, AppAct, Outcome, Story};
+use conformance::scripts::{self, AppAct, Outcome, ParsedScript};
 use serde::Serialize;
 use smc_lab::netlink::route;
 use smc_lab::orders::SCRIPTS_FOLDER;
-use smc_live::{Abilities, Live, Nic, OurSockets, Remote, Wanted, tells_of_withdrawals, tried};
+use smc_live::{Abilities, Live, Nic, OurSockets, Remote, Wanted, names_withdrawals, tried};
 use smc_proto::wire::types::{Gid, Mac};
 use smc_transport_verbs::ports::GidKind;
 use smc_transport_verbs::rdma::RoceDevice;
 
 use crate::kernel::KernelSockets;
-use crate::order::{Order, SmcOption, Whose, told};
+use crate::order::{Order, SmcOption, Whose, io_error};
 
 /// The RNIC, and the interface that it is on.
 const DEVICE: &str = "rxe0";
@@ -25,7 +25,7 @@ const PREFIX: u8 = 24;
 /// What addresses of the peer's further RNICs have more than that of the first: it is one
 /// device, which is reached by as many GIDs.
 const FURTHER: [u8; 2] = [100, 110];
-/// How long a guest without time to spare may take for what is said, the second time.
+/// How long a guest without time to spare may take for what is sent, the second time.
 const PATIENT: Duration = Duration::from_millis(300);
 /// Scripts that wait longer in all are left to the simulated clock.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -37,8 +37,8 @@ struct Peer {
     address: Ipv4Addr,
     addresses: [Ipv4Addr; 3],
     v2: bool,
-    /// It answers withdrawals by itself: a kernel's.
-    courteous: bool,
+    /// The peer answers withdrawals by itself: a kernel's.
+    auto_reply: bool,
     /// Benches that were made.
     made: Cell<u64>,
 }
@@ -59,7 +59,7 @@ struct Line<'a> {
     millis: u128,
 }
 
-/// Plays scripts, one after the other, and tells of each on a line.
+/// Plays scripts, one after the other, and reports each on a line.
 pub(crate) fn play(order: &Order) -> io::Result<()> {
     let calls = TcpStream::connect(order.at)?;
     calls.set_nodelay(true)?;
@@ -80,7 +80,7 @@ pub(crate) fn play(order: &Order) -> io::Result<()> {
         address,
         addresses: [address, second, third],
         v2: order.v2,
-        courteous: order.whose == Whose::Kernel,
+        auto_reply: order.whose == Whose::Kernel,
         made: Cell::new(0),
     };
     let ours = order.whose == Whose::Ours;
@@ -106,25 +106,25 @@ pub(crate) fn play(order: &Order) -> io::Result<()> {
         named && !order.without.contains(name)
     });
     // A second RNIC comes, and does not go again.
-    let rnics = |story: &Story| story.setup.rnics;
-    let stories = all.iter().map(|(name, path)| {
-        let story = scripts::script(name, path).map_err(told)?;
-        Ok((rnics(&story), story.setup.form, name, path))
+    let rnics = |script: &ParsedScript| script.setup.rnics;
+    let scripts = all.iter().map(|(name, path)| {
+        let script = scripts::script(name, path).map_err(io_error)?;
+        Ok((rnics(&script), script.setup.form, name, path))
     });
-    let mut stories = stories.collect::<io::Result<Vec<_>>>()?;
-    stories.retain(|(_, form, ..)| form.is_ism() || form.is_v2() == order.v2);
-    stories.sort_by_key(|(rnics, ..)| *rnics);
-    for (_, _, name, path) in stories {
-        tell(&Begun { begun: name })?;
+    let mut scripts = scripts.collect::<io::Result<Vec<_>>>()?;
+    scripts.retain(|(_, form, ..)| form.is_ism() || form.is_v2() == order.v2);
+    scripts.sort_by_key(|(rnics, ..)| *rnics);
+    for (_, _, name, path) in scripts {
+        print_line(&Begun { begun: name })?;
         let replay = replay(order, name);
-        let outcome = tried(name, path, &abilities, |story, patient| {
-            let bench = peer.bench(story)?;
+        let outcome = tried(name, path, &abilities, |script, patient| {
+            let bench = peer.bench(script)?;
             Ok(match patient {
                 true => bench.with_pause(PATIENT),
                 false => bench,
             })
         });
-        tell(&Line::of(&outcome.replayed_by(replay)))?;
+        print_line(&Line::of(&outcome.replayed_by(replay)))?;
     }
     Ok(())
 }
@@ -156,16 +156,16 @@ impl<'a> Line<'a> {
     }
 }
 
-fn tell(line: &impl Serialize) -> io::Result<()> {
+fn print_line(line: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(line)?)?;
     out.flush()
 }
 
 impl Peer {
-    fn bench(&self, story: &Story) -> io::Result<Live<RoceDevice, Remote>> {
+    fn bench(&self, script: &ParsedScript) -> io::Result<Live<RoceDevice, Remote>> {
         let mut calls = &self.calls;
-        let wanted = serde_json::to_string(&Wanted::by(&story.setup))?;
+        let wanted = serde_json::to_string(&Wanted::by(&script.setup))?;
         writeln!(calls, "{wanted}")?;
         let nics = self.addresses.map(nic);
         let nics = nics.into_iter().collect::<io::Result<Vec<_>>>()?;
@@ -175,7 +175,7 @@ impl Peer {
         let live = Live::new(nics, (self.address, PREFIX), sockets)
             .with_mark(Box::new(move |socket| marks.opt_in(socket)))
             .with_farewell(self.v2)
-            .with_courtesy(self.courteous && !tells_of_withdrawals(story))
+            .with_auto_reply(self.auto_reply && !names_withdrawals(script))
             .with_identity(identity(self.made.get()));
         Ok(live)
     }
@@ -188,13 +188,13 @@ fn identity(number: u64) -> u64 {
 
 /// The RNIC, reached by this address.
 fn nic(address: Ipv4Addr) -> io::Result<Nic<RoceDevice>> {
-    let rnic = RoceDevice::open(DEVICE).map_err(told)?;
+    let rnic = RoceDevice::open(DEVICE).map_err(io_error)?;
     let gid = Gid(address.to_ipv6_mapped().octets());
-    let ports = rnic.ports().map_err(told)?;
+    let ports = rnic.ports().map_err(io_error)?;
     let port = ports.first().ok_or(io::ErrorKind::NotFound)?;
     let mut gids = port.gids.iter();
     let entry = gids.find(|entry| entry.kind == GidKind::RoceV2 && entry.gid == gid);
-    let entry = entry.ok_or_else(|| told(format!("no GID for {address}")))?;
+    let entry = entry.ok_or_else(|| io_error(format!("no GID for {address}")))?;
     let (port, gid_index) = (port.port, entry.index);
     Ok(Nic {
         rnic,
@@ -208,8 +208,8 @@ fn nic(address: Ipv4Addr) -> io::Result<Nic<RoceDevice>> {
 fn mac() -> io::Result<Mac> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{INTERFACE}/address"))?;
     let mut mac = [0; 6];
-    for (octet, digits) in mac.iter_mut().zip(text.trim().split(':')) {
-        *octet = u8::from_str_radix(digits, 16).map_err(told)?;
+    for (byte, digits) in mac.iter_mut().zip(text.trim().split(':')) {
+        *byte = u8::from_str_radix(digits, 16).map_err(io_error)?;
     }
     Ok(Mac(mac))
 }

@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 fn main() {
-    // As init it has no environment; whoever reads the console wants to know why.
+    // As init it has no environment; the console needs the reason.
     if let Err(error) = smc_lab::guest::run() {
         eprintln!("smc-lab-guest: {error}");
         // Init must not end before the kernel has written that line.

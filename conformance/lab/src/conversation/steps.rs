@@ -8,7 +8,7 @@ use super::{Conversation, Step};
 use crate::orders::Role;
 use crate::pattern::Pattern;
 
-/// As much as one call is given.
+/// Bytes that one call is given at most.
 const PIECE: usize = 64 * 1024;
 
 /// How a conversation went.
@@ -18,11 +18,11 @@ pub struct Outcome {
     pub transcript: Vec<String>,
     /// The first difference from what was expected; the steps after it were left out.
     pub difference: Option<String>,
-    /// Octets sent and received.
+    /// Bytes sent and received.
     pub moved: (u64, u64),
 }
 
-/// Carries out `steps` as the end that `role` says.
+/// Executes `steps` as the end that `role` names.
 pub fn hold<C: Conversation>(
     connection: &C,
     role: Role,
@@ -87,15 +87,18 @@ impl<C: Conversation> Talk<'_, C> {
             Step::Echoed(count) => self.both(count, self.own, self.sent)?,
             Step::Echo => self.echo()?,
             Step::SendUrgent => {
-                let octet = self.own.octet(self.sent);
+                let byte = self.own.byte(self.sent);
                 self.connection
-                    .send_urgent(octet)
-                    .map_err(|error| told(&error))?;
+                    .send_urgent(byte)
+                    .map_err(|error| describe(&error))?;
                 self.sent += 1;
             }
             Step::ReceiveUrgent(before) => self.receive_urgent(before)?,
-            Step::Shutdown => self.connection.shutdown().map_err(|error| told(&error))?,
-            Step::Abort => self.connection.abort().map_err(|error| told(&error))?,
+            Step::Shutdown => self
+                .connection
+                .shutdown()
+                .map_err(|error| describe(&error))?,
+            Step::Abort => self.connection.abort().map_err(|error| describe(&error))?,
             Step::End => self.end()?,
             Step::Reset => self.reset()?,
             Step::Pause(millis) => thread::sleep(Duration::from_millis(millis)),
@@ -103,7 +106,7 @@ impl<C: Conversation> Talk<'_, C> {
         Ok(())
     }
 
-    /// Sends `count` octets while it receives as many, which are those of `expected`
+    /// Sends `count` bytes while it receives as many, which are those of `expected`
     /// from `position` on.
     fn both(&mut self, count: u64, expected: Pattern, position: u64) -> Result<(), String> {
         let (connection, own, sent) = (self.connection, self.own, self.sent);
@@ -121,17 +124,20 @@ impl<C: Conversation> Talk<'_, C> {
     }
 
     fn echo(&mut self) -> Result<(), String> {
-        let mut octets = vec![0; PIECE];
+        let mut bytes = vec![0; PIECE];
         loop {
-            let count = match self.connection.receive(&mut octets) {
+            let count = match self.connection.receive(&mut bytes) {
                 Ok(0) => return Ok(()),
                 Ok(count) => count,
-                Err(error) => return Err(format!("receiving: {}", told(&error))),
+                Err(error) => return Err(format!("receiving: {}", describe(&error))),
             };
             self.received += count as u64;
-            let mut rest = octets.get(..count).unwrap_or_default();
+            let mut rest = bytes.get(..count).unwrap_or_default();
             while !rest.is_empty() {
-                let count = self.connection.send(rest).map_err(|error| told(&error))?;
+                let count = self
+                    .connection
+                    .send(rest)
+                    .map_err(|error| describe(&error))?;
                 self.sent += count as u64;
                 rest = rest.get(count..).unwrap_or_default();
             }
@@ -142,8 +148,8 @@ impl<C: Conversation> Talk<'_, C> {
         let urgent = self
             .connection
             .receive_urgent(self.patience)
-            .map_err(|error| format!("urgent: {}", told(&error)))?;
-        let expected = self.peer.octet(self.received + before);
+            .map_err(|error| format!("urgent: {}", describe(&error)))?;
+        let expected = self.peer.byte(self.received + before);
         if urgent != expected {
             return Err(format!(
                 "urgent octet {urgent:#04x} in place of {expected:#04x}"
@@ -155,38 +161,38 @@ impl<C: Conversation> Talk<'_, C> {
     }
 
     fn end(&mut self) -> Result<(), String> {
-        let mut octet = [0];
-        match self.connection.receive(&mut octet) {
+        let mut byte = [0];
+        match self.connection.receive(&mut byte) {
             Ok(0) => Ok(()),
             Ok(_) => Err("another octet in place of the end".to_owned()),
-            Err(error) => Err(told(&error)),
+            Err(error) => Err(describe(&error)),
         }
     }
 
     /// Reads up to the reset: what was sent before it may come first.
     fn reset(&mut self) -> Result<(), String> {
-        let mut octets = vec![0; PIECE];
+        let mut bytes = vec![0; PIECE];
         let end = Instant::now() + self.patience;
         while Instant::now() < end {
-            match self.connection.receive(&mut octets) {
+            match self.connection.receive(&mut bytes) {
                 Ok(0) => return self.broken(),
                 Ok(count) => self.received += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-                Err(error) => return Err(told(&error)),
+                Err(error) => return Err(describe(&error)),
             }
         }
         Err("no reset came".to_owned())
     }
 
-    /// Linux tells a reader that slept of an abort as of the end of the stream. What
-    /// tells them apart is that nothing can be sent any more.
+    /// Linux reports an abort to a reader that slept as the end of the stream. The
+    /// difference is that nothing can be sent any more.
     fn broken(&mut self) -> Result<(), String> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
         match self.connection.send(&[0]) {
             Ok(_) => Err("the end of the stream in place of a reset".to_owned()),
             Err(error) => match error.kind() {
                 BrokenPipe | ConnectionReset | NotConnected => Ok(()),
-                _ => Err(told(&error)),
+                _ => Err(describe(&error)),
             },
         }
     }
@@ -198,15 +204,15 @@ fn send<C: Conversation>(
     from: u64,
     count: u64,
 ) -> Result<(), String> {
-    let mut octets = vec![0; PIECE];
+    let mut bytes = vec![0; PIECE];
     let mut done = 0;
     while done < count {
         let length = usize::try_from(count - done).unwrap_or(PIECE).min(PIECE);
-        let piece = octets.get_mut(..length).unwrap_or_default();
+        let piece = bytes.get_mut(..length).unwrap_or_default();
         pattern.fill(from + done, piece);
         let sent = connection
             .send(piece)
-            .map_err(|error| format!("sending octet {}: {}", from + done, told(&error)))?;
+            .map_err(|error| format!("sending octet {}: {}", from + done, describe(&error)))?;
         done += sent as u64;
     }
     Ok(())
@@ -218,18 +224,18 @@ fn receive<C: Conversation>(
     from: u64,
     count: u64,
 ) -> Result<(), String> {
-    let mut octets = vec![0; PIECE];
+    let mut bytes = vec![0; PIECE];
     let mut done = 0;
     while done < count {
         let length = usize::try_from(count - done).unwrap_or(PIECE).min(PIECE);
-        let piece = octets.get_mut(..length).unwrap_or_default();
+        let piece = bytes.get_mut(..length).unwrap_or_default();
         let position = from + done;
         let received = match connection.receive(piece) {
             Ok(0) => return Err(format!("the stream ended at octet {position}")),
             Ok(received) => received,
-            Err(error) => return Err(format!("receiving octet {position}: {}", told(&error))),
+            Err(error) => return Err(format!("receiving octet {position}: {}", describe(&error))),
         };
-        let piece = octets.get(..received).unwrap_or_default();
+        let piece = bytes.get(..received).unwrap_or_default();
         pattern
             .check(position, piece)
             .map_err(|wrong| format!("octet {wrong} is not the one that was sent"))?;
@@ -238,7 +244,7 @@ fn receive<C: Conversation>(
     Ok(())
 }
 
-fn told(error: &io::Error) -> String {
+fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock => "nothing happened for too long".to_owned(),
         _ => error.to_string(),

@@ -7,48 +7,48 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Desk;
+use super::Channel;
 use super::sockets::{Connection, Listener};
 use crate::conversation;
 use crate::netlink::smc::{self, SocketView};
-use crate::orders::{Answer, Engagement, Family, Held, PEER, Role};
+use crate::orders::{Answer, Family, Held, PEER, Role, Session};
 use crate::scenarios::Connections;
 
-/// How often the kernel is asked about a socket that it does not tell of.
+/// How often the kernel is asked about a socket that it does not report.
 const VIEWS: usize = 20;
 
-pub(super) fn hold(desk: &Desk, engagement: &Engagement) {
-    let held = match engagement.role {
-        Role::Client => connect_all(engagement),
-        Role::Server => accept_all(desk, engagement),
+pub(super) fn hold(channel: &Channel, session: &Session) {
+    let held = match session.role {
+        Role::Client => connect_all(session),
+        Role::Server => accept_all(channel, session),
     };
     let held = held.unwrap_or_else(|error| vec![Held::failed(&error)]);
-    desk.say(&Answer::Held(held));
+    channel.send(&Answer::Held(held));
 }
 
 /// Lets our own SMC hold the conversations; what it answers is passed on.
-pub(super) fn hold_ours(desk: &Desk, engagement: &Engagement) {
-    match pass_on(desk, engagement) {
+pub(super) fn hold_ours(channel: &Channel, session: &Session) {
+    match pass_on(channel, session) {
         Ok(true) => {}
-        Ok(false) => desk.say(&Answer::Held(vec![Held::failed(&io::Error::other(
+        Ok(false) => channel.send(&Answer::Held(vec![Held::failed(&io::Error::other(
             "our program ended",
         ))])),
-        Err(error) => desk.say(&Answer::Held(vec![Held::failed(&error)])),
+        Err(error) => channel.send(&Answer::Held(vec![Held::failed(&error)])),
     }
 }
 
-/// Whether the program told how it went.
-fn pass_on(desk: &Desk, engagement: &Engagement) -> io::Result<bool> {
-    // What it says on its error stream is seen on the console.
+/// Whether the program reported the outcome.
+fn pass_on(channel: &Channel, session: &Session) -> io::Result<bool> {
+    // Its error stream is seen on the console.
     let mut child = Command::new(PEER)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        writeln!(stdin, "{}", serde_json::to_string(engagement)?)?;
+        writeln!(stdin, "{}", serde_json::to_string(session)?)?;
     }
-    desk.set_ours(Some(rustix::process::Pid::from_child(&child)));
-    let mut told = false;
+    channel.set_ours(Some(rustix::process::Pid::from_child(&child)));
+    let mut reported = false;
     for line in child
         .stdout
         .take()
@@ -56,22 +56,20 @@ fn pass_on(desk: &Desk, engagement: &Engagement) -> io::Result<bool> {
         .flat_map(|out| BufReader::new(out).lines())
     {
         let answer = serde_json::from_str(&line?)?;
-        told |= matches!(answer, Answer::Held(_));
-        desk.say(&answer);
+        reported |= matches!(answer, Answer::Held(_));
+        channel.send(&answer);
     }
-    desk.set_ours(None);
+    channel.set_ours(None);
     child.wait()?;
-    Ok(told)
+    Ok(reported)
 }
 
-fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {
-    let address = SocketAddrV4::new(engagement.address, engagement.port);
-    let patience = Duration::from_millis(engagement.patience);
-    let connect = || Connection::open(engagement.family, address, engagement.buffers, patience);
-    match engagement.connections {
-        Connections::InTurn(count) => {
-            Ok((0..count).map(|_| result(connect(), engagement)).collect())
-        }
+fn connect_all(session: &Session) -> io::Result<Vec<Held>> {
+    let address = SocketAddrV4::new(session.address, session.port);
+    let patience = Duration::from_millis(session.patience);
+    let connect = || Connection::open(session.family, address, session.buffers, patience);
+    match session.connections {
+        Connections::InTurn(count) => Ok((0..count).map(|_| result(connect(), session)).collect()),
         Connections::AtOnce(count) => {
             // None may end before all have begun.
             let all = Barrier::new(usize::try_from(count).unwrap_or(1));
@@ -83,7 +81,7 @@ fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {
                     let connection = connect();
                     scope.spawn(move || {
                         all.wait();
-                        result(connection, engagement)
+                        result(connection, session)
                     })
                 };
                 let threads: Vec<_> = (0..count).map(one).collect();
@@ -96,15 +94,15 @@ fn connect_all(engagement: &Engagement) -> io::Result<Vec<Held>> {
     }
 }
 
-fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
-    let address = SocketAddrV4::new(engagement.address, engagement.port);
-    let patience = Duration::from_millis(engagement.patience);
-    let count = engagement.connections.count();
+fn accept_all(channel: &Channel, session: &Session) -> io::Result<Vec<Held>> {
+    let address = SocketAddrV4::new(session.address, session.port);
+    let patience = Duration::from_millis(session.patience);
+    let count = session.connections.count();
     let backlog = i32::try_from(count).unwrap_or(i32::MAX);
-    let listener = Listener::new(engagement.family, address, backlog, engagement.buffers)?;
-    desk.say(&Answer::Listening);
-    if let Connections::InTurn(count) = engagement.connections {
-        let one = |_| result(listener.accept(patience), engagement);
+    let listener = Listener::new(session.family, address, backlog, session.buffers)?;
+    channel.send(&Answer::Listening);
+    if let Connections::InTurn(count) = session.connections {
+        let one = |_| result(listener.accept(patience), session);
         return Ok((0..count).map(one).collect());
     }
     Ok(thread::scope(|scope| {
@@ -112,7 +110,7 @@ fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
         for _ in 0..count {
             let connection = listener.accept(patience);
             let lost = connection.is_err();
-            threads.push(scope.spawn(|| result(connection, engagement)));
+            threads.push(scope.spawn(|| result(connection, session)));
             if lost {
                 break;
             }
@@ -124,20 +122,20 @@ fn accept_all(desk: &Desk, engagement: &Engagement) -> io::Result<Vec<Held>> {
     }))
 }
 
-fn result(connection: io::Result<Connection>, engagement: &Engagement) -> Held {
+fn result(connection: io::Result<Connection>, session: &Session) -> Held {
     connection
-        .and_then(|connection| talk(connection, engagement))
+        .and_then(|connection| talk(connection, session))
         .unwrap_or_else(|error| Held::failed(&error))
 }
 
-fn talk(connection: Connection, engagement: &Engagement) -> io::Result<Held> {
-    let view = match engagement.family {
+fn talk(connection: Connection, session: &Session) -> io::Result<Held> {
+    let view = match session.family {
         Family::Smc => view(connection.inode()?)?,
         Family::Tcp => None,
     };
-    let patience = Duration::from_millis(engagement.patience);
+    let patience = Duration::from_millis(session.patience);
     let began = Instant::now();
-    let outcome = conversation::hold(&connection, engagement.role, &engagement.steps, patience);
+    let outcome = conversation::hold(&connection, session.role, &session.steps, patience);
     Ok(Held::new(view, outcome, began))
 }
 
@@ -160,15 +158,15 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Held {
 }
 
 /// Runs a program of the share; its output goes out line by line.
-pub(super) fn run(desk: &Desk, command: &[String], limit: u64) {
-    let ended = run_to_end(desk, command, Duration::from_millis(limit));
-    desk.say(&Answer::Ended(ended.unwrap_or_else(|error| {
-        desk.say(&Answer::Printed(format!("{command:?}: {error}")));
+pub(super) fn run(channel: &Channel, command: &[String], limit: u64) {
+    let ended = run_to_end(channel, command, Duration::from_millis(limit));
+    channel.send(&Answer::Ended(ended.unwrap_or_else(|error| {
+        channel.send(&Answer::Printed(format!("{command:?}: {error}")));
         None
     })));
 }
 
-fn run_to_end(desk: &Desk, command: &[String], limit: Duration) -> io::Result<Option<i32>> {
+fn run_to_end(channel: &Channel, command: &[String], limit: Duration) -> io::Result<Option<i32>> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = Command::new(program)
         .args(arguments)
@@ -180,8 +178,8 @@ fn run_to_end(desk: &Desk, command: &[String], limit: Duration) -> io::Result<Op
     let stderr = child.stderr.take();
     let end = Instant::now() + limit;
     thread::scope(|scope| {
-        scope.spawn(|| stdout.map(|stream| print(desk, stream)));
-        scope.spawn(|| stderr.map(|stream| print(desk, stream)));
+        scope.spawn(|| stdout.map(|stream| print(channel, stream)));
+        scope.spawn(|| stderr.map(|stream| print(channel, stream)));
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status.code());
@@ -196,8 +194,8 @@ fn run_to_end(desk: &Desk, command: &[String], limit: Duration) -> io::Result<Op
     })
 }
 
-fn print(desk: &Desk, stream: impl Read) {
+fn print(channel: &Channel, stream: impl Read) {
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        desk.say(&Answer::Printed(line));
+        channel.send(&Answer::Printed(line));
     }
 }

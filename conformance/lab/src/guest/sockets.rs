@@ -96,30 +96,30 @@ fn wait(socket: &impl AsFd, events: PollFlags, patience: Duration) -> io::Result
 }
 
 impl Conversation for Connection {
-    fn send(&self, octets: &[u8]) -> io::Result<usize> {
-        (&self.0).write(octets)
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
     }
 
-    fn receive(&self, octets: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(octets)
+    fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(bytes)
     }
 
-    fn send_urgent(&self, octet: u8) -> io::Result<()> {
-        send(&self.0, &[octet], SendFlags::OOB)?;
+    fn send_urgent(&self, byte: u8) -> io::Result<()> {
+        send(&self.0, &[byte], SendFlags::OOB)?;
         Ok(())
     }
 
     fn receive_urgent(&self, patience: Duration) -> io::Result<u8> {
         wait(&self.0, PollFlags::PRI, patience)?;
-        let mut octet = [0];
-        match recv(&self.0, &mut octet[..], RecvFlags::OOB)? {
-            (1, _) => Ok(octet[0]),
+        let mut byte = [0];
+        match recv(&self.0, &mut byte[..], RecvFlags::OOB)? {
+            (1, _) => Ok(byte[0]),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     fn abort(&self) -> io::Result<()> {
-        // The kernel's sockets are only reset by whoever leaves octets unread.
+        // The kernel's sockets are only reset by an end that leaves bytes unread.
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::orders::Answer;
 
-/// The answers of a guest, each for who waits for it.
+/// The answers of a guest, each for its waiter.
 #[derive(Debug)]
 pub(crate) struct Answers {
     from: Receiver<Answer>,
@@ -31,7 +31,7 @@ impl Answers {
     }
 
     /// The next one that is not the end of a conversation: that may come at any time, and is
-    /// kept for who asks for it.
+    /// kept for its waiter.
     pub(crate) fn adjusted(&mut self, patience: Duration) -> Result<Answer, RecvTimeoutError> {
         loop {
             match self.from.recv_timeout(patience)? {
@@ -51,7 +51,7 @@ mod tests {
     use crate::orders::Answer;
 
     #[test]
-    fn a_conversation_that_ends_during_an_adjustment_is_told_later() {
+    fn a_conversation_that_ends_during_an_adjustment_is_reported_later() {
         let (sender, receiver) = mpsc::channel();
         let mut answers = Answers::new(receiver);
         sender.send(Answer::Held(Vec::new())).unwrap();

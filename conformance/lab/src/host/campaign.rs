@@ -47,21 +47,21 @@ pub struct Options {
 /// # Errors
 /// If it could not be run.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
-    let say =
+    let print =
         |out: &mut dyn Write, line: &str| writeln!(out, "{line}").map_err(failed("the output"));
     let results = options.directory.join("results");
     let _ = fs::remove_dir_all(&results);
     fs::create_dir_all(&results).map_err(failed(results.display()))?;
     let (blueprint, peer, scripts) = blueprint(options)?;
-    say(
+    print(
         out,
         &format!("guests run Linux {}", blueprint.software.release),
     )?;
     if let Err(why) = &peer {
-        say(out, &format!("SKIPPED: our own SMC in the guests: {why}"))?;
+        print(out, &format!("SKIPPED: our own SMC in the guests: {why}"))?;
     }
     if let Err(why) = &scripts {
-        say(out, &format!("SKIPPED: scripts in the guests: {why}"))?;
+        print(out, &format!("SKIPPED: scripts in the guests: {why}"))?;
     }
     let wanted = |direction: &Direction| {
         let named = options.direction.is_none_or(|only| only == *direction);
@@ -78,20 +78,20 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
             };
             for scenario in scenarios::all().filter(fits) {
                 let row = laboratory.try_out(scenario, direction, round)?;
-                say(out, report::line(&row).trim_end())?;
+                print(out, report::line(&row).trim_end())?;
                 rows.push(row);
             }
         }
     }
     if peer.is_ok() && options.direction.is_none() && options.names(CONTRACT) && !options.v1 {
         let row = laboratory.contract(CONTRACT)?;
-        say(out, report::line(&row).trim_end())?;
+        print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
     for (name, against_ours) in SCRIPTED {
         if scripts.is_ok() && options.wants_scripts(name) {
             let row = laboratory.scripts(name, against_ours, &options.scripts)?;
-            say(out, report::line(&row).trim_end())?;
+            print(out, report::line(&row).trim_end())?;
             rows.push(row);
         }
     }
@@ -105,8 +105,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
     write("junit.xml", report::junit(&rows))?;
     let failures = rows.iter().filter(|row| row.result.is_err()).count();
     let skipped = rows.iter().filter(|row| row.skipped).count();
-    say(out, &format!("\n{}\n", report::table(&rows)))?;
-    say(
+    print(out, &format!("\n{}\n", report::table(&rows)))?;
+    print(
         out,
         &format!(
             "{} passed, {failures} failed, {skipped} skipped; captures and transcripts: {}",
@@ -123,7 +123,7 @@ const CONTRACT: &str = "contract";
 const SCRIPTED: [(&str, bool); 2] = [("scripts-kernel", false), ("scripts-ours", true)];
 
 impl Options {
-    /// Who gives a whole name means that one, not others that begin alike.
+    /// A whole name selects that one, not others that begin alike.
     fn names(&self, name: &str) -> bool {
         let whole = |part| scenarios::all().any(|scenario| scenario.name == part);
         let means = |part| match whole(part) {
@@ -148,7 +148,7 @@ impl Options {
 
     fn wants(&self, scenario: &Scenario) -> bool {
         let named = self.names(scenario.name);
-        // Who names one has asked for it.
+        // A name selects it explicitly.
         let in_version = match self.v1 {
             true => !scenario.setting.is_of_version_2(),
             false => !scenario.setting.is_of_version_1(),
@@ -160,7 +160,7 @@ impl Options {
 /// Whether something of ours is in a guest, or why it is not.
 type Added = Result<(), String>;
 
-/// What guests are made of; and whether our sockets, and who plays scripts, are in it.
+/// What guests are made of; and whether our sockets, and the player of scripts, are in it.
 fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
     let directory = &options.directory;
     let software = packages::prepare(directory, options.kernel.as_deref(), options.v1)?;
@@ -181,12 +181,12 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
     };
     let mut order = String::new();
     let mut smc = Vec::new();
-    for (name, octets) in modules::collect(&software.modules, software.relaxed.as_deref())? {
-        image.file(&format!("modules/{name}"), &octets);
+    for (name, bytes) in modules::collect(&software.modules, software.relaxed.as_deref())? {
+        image.file(&format!("modules/{name}"), &bytes);
         order.push_str(&name);
         order.push('\n');
         if name == "smc.ko" {
-            smc = octets;
+            smc = bytes;
         }
     }
     if smc.is_empty() {
@@ -210,9 +210,9 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
 
 fn add(image: &mut Image, files: &Files) -> Result<(), Trouble> {
     for (file, place) in files {
-        let octets = fs::read(file).map_err(failed(file.display()))?;
+        let bytes = fs::read(file).map_err(failed(file.display()))?;
         let place = place.to_string_lossy();
-        image.file(place.trim_start_matches('/'), &octets);
+        image.file(place.trim_start_matches('/'), &bytes);
     }
     Ok(())
 }

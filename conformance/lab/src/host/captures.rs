@@ -12,16 +12,16 @@ use super::{Trouble, failed};
 /// version 2 that carries keys beyond its end.
 const KNOWN: &str = "smc.add.link.rkey_count";
 
-/// What `smcx decode` says of an RDMA WRITE of which a packet was never sent: soft-RoCE
+/// Output of `smcx decode` for an RDMA WRITE of which a packet was never sent: soft-RoCE
 /// loses some when the machine is busy, and sends them later.
 const LOST: &str = " incomplete";
 
 /// Judges a capture, in which connections were accepted in this version. The decoded
 /// messages are written beside it. If packets were lost, on purpose or not, rules that seem
-/// broken are told only: what was said in a packet that is missing they cannot know.
+/// broken are only reported: the content of a packet that is missing they cannot know.
 ///
 /// # Errors
-/// The inner one is what is malformed, the outer one that it could not be told.
+/// The inner error is what is malformed, the outer one that it could not be determined.
 pub(crate) fn judge(
     capture: &Path,
     version: &str,
@@ -71,8 +71,8 @@ fn checked(capture: &Path) -> Result<Result<(), String>, Trouble> {
     let arguments: Vec<OsString> = vec!["smcx".into(), "check".into(), capture.into()];
     let (mut lines, mut problems) = (Vec::new(), Vec::new());
     let status = smcx::run(arguments, &mut lines, &mut problems);
-    let told = capture.with_extension("check.txt");
-    fs::write(&told, &lines).map_err(failed(told.display()))?;
+    let report = capture.with_extension("check.txt");
+    fs::write(&report, &lines).map_err(failed(report.display()))?;
     if status == 0 {
         return Ok(Ok(()));
     }
@@ -95,7 +95,7 @@ pub(crate) fn groups(capture: &Path) -> Result<usize, Trouble> {
         .count())
 }
 
-/// The first malformed frame, as tshark tells it.
+/// The first malformed frame, as tshark reports it.
 fn malformed_by_tshark(capture: &Path) -> Result<Option<String>, Trouble> {
     let Some(tshark) = find("tshark") else {
         return Ok(None);

@@ -16,7 +16,7 @@ const ALARMS: &[&str] = &[
     "kernel NULL pointer",
 ];
 
-/// The first lines of each alarm in a log, from an octet on; of a broken log none.
+/// The first lines of each alarm in a log, from a byte on; of a broken log none.
 pub(crate) fn alarms(log: &str) -> Vec<&str> {
     log.lines()
         .filter(|line| ALARMS.iter().any(|alarm| line.contains(alarm)))
@@ -26,7 +26,7 @@ pub(crate) fn alarms(log: &str) -> Vec<&str> {
 /// What is wrong in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Alarm {
-    /// The first line that says so.
+    /// The first line that shows it.
     line: String,
     /// Flags that no processor has: those of an emulator that lost count of them.
     impossible: Option<String>,
@@ -80,15 +80,15 @@ mod tests {
         };
         let fault = Alarm::of(&oops("deae7202")).unwrap();
         assert!(fault.is_the_emulators());
-        let told = fault.to_string();
+        let text = fault.to_string();
         assert!(
-            told.contains("deae7202") && told.contains("emulator"),
-            "{told}"
+            text.contains("deae7202") && text.contains("emulator"),
+            "{text}"
         );
         let fault = Alarm::of(&oops("00010246")).unwrap();
         assert!(!fault.is_the_emulators());
-        let told = "a kernel's log: [ 7.1] Oops: double fault: 0000 [#1]";
-        assert_eq!(fault.to_string(), told);
+        let text = "a kernel's log: [ 7.1] Oops: double fault: 0000 [#1]";
+        assert_eq!(fault.to_string(), text);
         assert_eq!(Alarm::of("[ 7.2] RSP: 0018:ff EFLAGS: deae7202\n"), None);
     }
 

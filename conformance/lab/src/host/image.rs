@@ -5,7 +5,7 @@ use std::path::Path;
 /// An archive that is being written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     entries: u32,
 }
 
@@ -30,7 +30,7 @@ impl Image {
     /// The archive.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
-        self.octets
+        self.bytes
     }
 
     /// A header of thirteen numbers in eight hexadecimal digits after a magic number of
@@ -55,20 +55,20 @@ impl Image {
             name_length,
             0,
         ];
-        self.octets.extend_from_slice(b"070701");
+        self.bytes.extend_from_slice(b"070701");
         for number in numbers {
-            self.octets
+            self.bytes
                 .extend_from_slice(format!("{number:08x}").as_bytes());
         }
-        self.octets.extend_from_slice(name.as_bytes());
-        self.octets.push(0);
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(0);
         self.pad();
-        self.octets.extend_from_slice(content);
+        self.bytes.extend_from_slice(content);
         self.pad();
     }
 
     fn pad(&mut self) {
-        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 }
 

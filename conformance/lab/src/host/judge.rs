@@ -1,4 +1,4 @@
-//! Whether what both ends tell is what was expected.
+//! Whether what both ends report is what was expected.
 
 use crate::netlink::smc::Carried;
 use crate::orders::{Held, LOCKED_MEMORY, Role, SMCX_WHY};
@@ -13,7 +13,7 @@ pub(crate) fn difference(
 ) -> Option<String> {
     let (client_carried, server_carried) = match expected {
         Expected::Limited(role, code) => {
-            return limited(role, code, client, server).or_else(|| octets(client, server));
+            return limited(role, code, client, server).or_else(|| bytes(client, server));
         }
         Expected::SmcR => (Some(Carried::SmcR), Some(Carried::SmcR)),
         Expected::Tcp(client, server) => {
@@ -23,10 +23,10 @@ pub(crate) fn difference(
     };
     end("client", scenario, client, client_carried)
         .or_else(|| end("server", scenario, server, server_carried))
-        .or_else(|| octets(client, server))
+        .or_else(|| bytes(client, server))
 }
 
-/// Whether the end that did not die was told so by a reset.
+/// Whether the end that did not die was notified by a reset.
 pub(crate) fn death(dead: Role, client: &[Held], server: &[Held]) -> Option<String> {
     let (name, survivor) = match dead {
         Role::Client => ("server", server),
@@ -41,7 +41,7 @@ pub(crate) fn death(dead: Role, client: &[Held], server: &[Held]) -> Option<Stri
     }
 }
 
-/// Both carriers there are, of which the ends say the same, and the end with the limit by
+/// Both transports there are, of which the ends report the same, and the end with the limit by
 /// name.
 fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<String> {
     let own = Carried::Tcp(code, 0);
@@ -95,11 +95,11 @@ fn limited(role: Role, code: u32, client: &[Held], server: &[Held]) -> Option<St
     }
 }
 
-/// Before what the walk through all conditions says of it, in that process.
+/// Prefix of the lines of the walk through all conditions, in that process.
 const WHY: &str = "why: ";
 
 /// Whether a conversation of this end differs as is known.
-pub(crate) fn tells(all: &[Held], known: &str) -> bool {
+pub(crate) fn differs_as_known(all: &[Held], known: &str) -> bool {
     let mut differences = all.iter().filter_map(|held| held.difference.as_ref());
     differences.any(|difference| difference.contains(known))
 }
@@ -107,17 +107,17 @@ pub(crate) fn tells(all: &[Held], known: &str) -> bool {
 fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>) -> Option<String> {
     for (number, held) in all.iter().enumerate() {
         let carried = held.view.as_ref().map(|view| view.carried);
-        let told = carried.map(|carried| carried.to_string());
-        let told = told.unwrap_or_else(|| "no SMC socket".to_owned());
+        let seen = carried.map(|carried| carried.to_string());
+        let seen = seen.unwrap_or_else(|| "no SMC socket".to_owned());
         if let Some(difference) = &held.difference {
             return Some(format!(
-                "{name}, connection {number} ({told}): {difference}"
+                "{name}, connection {number} ({seen}): {difference}"
             ));
         }
         if same(scenario, carried) != same(scenario, expected) {
             let wanted = expected.map_or("no SMC socket".to_owned(), |carried| carried.to_string());
             return Some(format!(
-                "{name}, connection {number}: {told} in place of {wanted}"
+                "{name}, connection {number}: {seen} in place of {wanted}"
             ));
         }
     }
@@ -125,7 +125,7 @@ fn end(name: &str, scenario: &Scenario, all: &[Held], expected: Option<Carried>)
     (all.len() != count).then(|| format!("{name}: {} of {count} connections", all.len()))
 }
 
-/// What carries it, with one code for reasons that say the same.
+/// What carries it, with one code for reasons that mean the same.
 fn same(scenario: &Scenario, carried: Option<Carried>) -> Option<Carried> {
     let one = |code| match scenario.alike {
         Some((one, other)) if code == other => one,
@@ -138,7 +138,7 @@ fn same(scenario: &Scenario, carried: Option<Carried>) -> Option<Carried> {
 }
 
 /// Everything that one end sent the other received, unless it was meant to be lost.
-fn octets(client: &[Held], server: &[Held]) -> Option<String> {
+fn bytes(client: &[Held], server: &[Held]) -> Option<String> {
     let sum = |all: &[Held]| {
         all.iter().fold((0, 0), |sum, held| {
             (sum.0 + held.moved.0, sum.1 + held.moved.1)
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn another_carrier_a_difference_and_a_missing_connection_are_told() {
+    fn another_transport_a_difference_and_a_missing_connection_are_reported() {
         let scenario = scenarios::all().next().unwrap();
         let difference = |client: &[Held], server: &[Held]| {
             difference(scenario, scenario.expected(false, false), client, server)

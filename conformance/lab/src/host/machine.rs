@@ -18,7 +18,7 @@ use crate::orders::{Adjustment, Answer, Order, PORT_NAME};
 /// The network devices of a guest, as QEMU names them. The first sees what passes the
 /// second one, too.
 pub(crate) const DEVICES: [&str; 2] = ["net0", "net1"];
-/// Until a guest says that it is up. Minutes: the machine may be busy.
+/// Longest boot of a guest. Minutes: the machine may be busy.
 const BOOT: Duration = Duration::from_secs(180);
 /// For everything that a guest does at once.
 const ADJUST: Duration = Duration::from_secs(60);
@@ -134,7 +134,7 @@ impl Guest {
     fn silent(&self, error: RecvTimeoutError) -> Trouble {
         let name = self.name;
         Trouble::Failed(match error {
-            RecvTimeoutError::Timeout => format!("guest {name} says nothing"),
+            RecvTimeoutError::Timeout => format!("guest {name} sends nothing"),
             RecvTimeoutError::Disconnected => format!("guest {name} is gone"),
         })
     }

@@ -22,7 +22,7 @@ const WANTED: &[&str] = &[
     "xfrm_user",
 ];
 
-/// A module's file name in the image, and its octets.
+/// A module's file name in the image, and its bytes.
 pub(crate) type Module = (String, Vec<u8>);
 
 /// The wanted modules below `directory`, each after those that it needs. A module that
@@ -92,11 +92,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
 /// ends, of which one is `depends=a,b`.
 fn dependencies(image: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
-    let found = image.windows(KEY.len()).position(|octets| octets == KEY);
+    let found = image.windows(KEY.len()).position(|bytes| bytes == KEY);
     let list = found
         .and_then(|position| image.get(position + KEY.len()..))
         .unwrap_or_default();
-    let end = list.iter().position(|octet| *octet == 0).unwrap_or(0);
+    let end = list.iter().position(|byte| *byte == 0).unwrap_or(0);
     let list = String::from_utf8_lossy(list.get(..end).unwrap_or_default()).into_owned();
     list.split(',')
         .filter(|name| !name.is_empty())

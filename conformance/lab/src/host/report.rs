@@ -10,7 +10,7 @@ use comfy_table::{Table, presets};
 pub struct Row {
     /// The scenario.
     pub scenario: &'static str,
-    /// Who is the client and who the server.
+    /// Which end is the client and which the server.
     pub direction: String,
     /// The version of SMC that was configured.
     pub version: String,
@@ -64,7 +64,7 @@ pub fn line(row: &Row) -> String {
     )
 }
 
-/// The same as JUnit has it.
+/// Writes the rows as JUnit has them.
 #[must_use]
 pub fn junit(rows: &[Row]) -> String {
     let failures = rows.iter().filter(|row| row.result.is_err()).count();

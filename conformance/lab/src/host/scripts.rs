@@ -1,4 +1,4 @@
-//! What became of the scripts of the conformance suite, and whether it is what is known.
+//! Outcomes of the scripts of the conformance suite, and whether they are the known ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Trouble, failed};
 
-/// Where Linux does something else than scripts say, and why that is so.
+/// Where Linux differs from the scripts, and why.
 const LINUX: &str = include_str!("../../linux.toml");
 /// Where our sockets do.
 const OURS: &str = include_str!("../../ours.toml");
@@ -15,14 +15,14 @@ const OURS: &str = include_str!("../../ours.toml");
 /// A line of the program that plays them.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Said {
+enum ScriptLine {
     /// Before a script.
     Begun { begun: String },
     /// Behind it.
     Played(Played),
 }
 
-/// What became of a script.
+/// Outcome of a script.
 #[derive(Clone, Debug, Deserialize)]
 struct Played {
     /// Chapter and name.
@@ -60,12 +60,12 @@ struct Difference {
 }
 
 impl Kept {
-    /// Those of Linux.
+    /// Deviations of Linux.
     pub(crate) fn of_linux() -> Result<Self, Trouble> {
         toml::from_str(LINUX).map_err(failed("linux.toml"))
     }
 
-    /// Those of our sockets.
+    /// Deviations of our sockets.
     pub(crate) fn of_ours() -> Result<Self, Trouble> {
         toml::from_str(OURS).map_err(failed("ours.toml"))
     }
@@ -95,8 +95,8 @@ impl Run {
     /// Takes a line of the program; false if it is none about a script.
     pub(crate) fn take(&mut self, line: &str) -> bool {
         match serde_json::from_str(line) {
-            Ok(Said::Begun { begun }) => self.begun = Some(begun),
-            Ok(Said::Played(played)) => {
+            Ok(ScriptLine::Begun { begun }) => self.begun = Some(begun),
+            Ok(ScriptLine::Played(played)) => {
                 self.begun = None;
                 self.played.push(played);
             }
@@ -211,18 +211,18 @@ mod tests {
             "[[difference]]\nbecause = \"Linux is lazy\"\nscripts = [\"cdc/lazy\"]\n",
         )
         .unwrap();
-        let told = run(&[
+        let summary = run(&[
             ("cdc/fine", "passed"),
             ("cdc/slow", "again"),
             ("cdc/lazy", "failed"),
             ("smcd/any", "unfit"),
         ]);
-        let sentence = told.judge(&kept).unwrap();
+        let sentence = summary.judge(&kept).unwrap();
         assert_eq!(
             sentence,
             "2 passed (1 with longer pauses), 1 differ as is known, 1 unfit, 0 not played"
         );
-        assert!(told.report(&kept).contains("Linux is lazy"));
+        assert!(summary.report(&kept).contains("Linux is lazy"));
         let other = run(&[("cdc/other", "failed")]).judge(&kept).unwrap_err();
         assert!(other.contains("1 not explained: cdc/other"), "{other}");
         let healed = run(&[("cdc/lazy", "passed")]).judge(&kept).unwrap_err();

@@ -24,15 +24,15 @@ pub(crate) fn need(name: &str, package: &str) -> Result<PathBuf, Trouble> {
 /// Runs a command to its end.
 ///
 /// # Errors
-/// That it did not start, or ended with another status than 0, with what it said.
+/// That it did not start, or ended with another status than 0, with its error stream.
 pub(crate) fn run(command: &mut Command) -> Result<Output, Trouble> {
     let program = Path::new(command.get_program()).display().to_string();
     let output = command.output().map_err(failed(&program))?;
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last: Vec<_> = said.lines().rev().take(12).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<_> = stderr.lines().rev().take(12).collect();
     let last: Vec<_> = last.into_iter().rev().collect();
     Err(Trouble::Failed(format!(
         "{program}: {}: {}",
@@ -41,7 +41,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Output, Trouble> {
     )))
 }
 
-/// The same, for what it wrote.
+/// Runs a program and returns its output.
 pub(crate) fn text(command: &mut Command) -> Result<String, Trouble> {
     Ok(String::from_utf8_lossy(&run(command)?.stdout).into_owned())
 }

@@ -1,7 +1,7 @@
-//! Whether senders use the window: from the peer's word that there is room again, to the
+//! Whether senders use the window: from the peer's update that there is room again, to the
 //! next RDMA WRITE.
 //!
-//! A sender whose last CDC message says that it is blocked has octets waiting. Once the
+//! A sender whose last CDC message has the blocked flag has bytes waiting. Once the
 //! consumer cursor of the peer moves, nothing keeps it.
 
 use std::collections::BTreeMap;
@@ -21,23 +21,23 @@ use super::{Trouble, failed};
 /// an emulated guest may stand still.
 const PROMPT: Duration = Duration::from_millis(5);
 /// A guest that lets its peer wait longer for any sign of life, such as its soft-RoCE's
-/// acknowledgement, stood still: that tells nothing of SMC.
+/// acknowledgement, stood still: that proves nothing about SMC.
 const ALIVE: Duration = Duration::from_millis(1);
-/// Fewer tell nothing.
+/// Fewer samples prove nothing.
 const ENOUGH: usize = 8;
 
 /// How long one sender's windows stood open, in order of length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     all: Vec<Duration>,
-    /// Those of them during which the guest did not stand still.
+    /// Delays during which the guest did not stand still.
     lively: Vec<Duration>,
 }
 
 #[derive(Default)]
 struct Sender {
     blocked: bool,
-    /// What the peer had read when it last told.
+    /// What the peer had read according to its last update.
     read: Option<Cursor>,
     /// The frame by which the peer gave room, and its time.
     opened: Option<(u64, u64)>,
@@ -103,7 +103,7 @@ struct Frame {
 impl Frame {
     fn new(frame: &CapturedFrame, sender: Ipv4Addr) -> Self {
         // The source address of an IPv4 packet behind an Ethernet header.
-        let source = frame.octets.get(26..30);
+        let source = frame.bytes.get(26..30);
         Self {
             time: frame.time,
             own: source == Some(&sender.octets()),

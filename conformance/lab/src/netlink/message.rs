@@ -1,10 +1,10 @@
-//! Messages and attributes: native octet order, everything aligned to four octets.
+//! Messages and attributes: native byte order, everything aligned to four bytes.
 
 /// `nlmsghdr`: length u32, type u16, flags u16, sequence u32, port u32.
 pub const HEADER: usize = 16;
 /// `NLM_F_REQUEST`.
 pub const REQUEST: u16 = 1;
-/// `NLM_F_ACK`: an answer even if there is nothing to say.
+/// `NLM_F_ACK`: an answer even if there is no content.
 pub const ACK: u16 = 4;
 /// `NLM_F_ROOT | NLM_F_MATCH`: all there are.
 pub const DUMP: u16 = 0x300;
@@ -16,53 +16,53 @@ const TYPE_MASK: u16 = 0x3fff;
 /// A request that is being written.
 #[derive(Clone, Debug)]
 pub struct Request {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Request {
     /// A request of this type, with the family's header.
     #[must_use]
     pub fn new(kind: u16, flags: u16, header: &[u8]) -> Self {
-        let mut octets = vec![0; 4];
-        octets.extend_from_slice(&kind.to_ne_bytes());
-        octets.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
-        octets.resize(HEADER, 0);
-        let mut request = Self { octets };
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
+        bytes.resize(HEADER, 0);
+        let mut request = Self { bytes };
         request.pad_after(header);
         request
     }
 
-    /// The same with an attribute more.
+    /// Appends an attribute.
     #[must_use]
     pub fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-        self.octets.extend_from_slice(&length.to_ne_bytes());
-        self.octets.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(&length.to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.pad_after(value);
         self
     }
 
-    /// The same with a string, as C has them.
+    /// Appends a string attribute, as C has them.
     #[must_use]
     pub fn text(self, kind: u16, value: &str) -> Self {
-        let mut octets = value.as_bytes().to_vec();
-        octets.push(0);
-        self.attribute(kind, &octets)
+        let mut bytes = value.as_bytes().to_vec();
+        bytes.push(0);
+        self.attribute(kind, &bytes)
     }
 
-    /// The octets to send.
+    /// The bytes to send.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
-        let length = u32::try_from(self.octets.len()).unwrap_or(u32::MAX);
-        if let Some(field) = self.octets.first_chunk_mut() {
+        let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        if let Some(field) = self.bytes.first_chunk_mut() {
             *field = length.to_ne_bytes();
         }
-        self.octets
+        self.bytes
     }
 
     fn pad_after(&mut self, value: &[u8]) {
-        self.octets.extend_from_slice(value);
-        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 }
 
@@ -85,13 +85,13 @@ impl<'a> Attributes<'a> {
         self.get(kind).map(Attributes)
     }
 
-    /// A number of one octet.
+    /// A number of one byte.
     #[must_use]
     pub fn u8(self, kind: u16) -> Option<u8> {
         self.get(kind)?.first().copied()
     }
 
-    /// A number of two octets.
+    /// A number of two bytes.
     #[must_use]
     pub fn u16(self, kind: u16) -> Option<u16> {
         self.get(kind)?
@@ -100,7 +100,7 @@ impl<'a> Attributes<'a> {
             .map(u16::from_ne_bytes)
     }
 
-    /// A number of four octets.
+    /// A number of four bytes.
     #[must_use]
     pub fn u32(self, kind: u16) -> Option<u32> {
         self.get(kind)?
@@ -109,7 +109,7 @@ impl<'a> Attributes<'a> {
             .map(u32::from_ne_bytes)
     }
 
-    /// A number of eight octets.
+    /// A number of eight bytes.
     #[must_use]
     pub fn u64(self, kind: u16) -> Option<u64> {
         self.get(kind)?
@@ -137,16 +137,16 @@ mod tests {
 
     #[test]
     fn attributes_written_are_read_back() {
-        let octets = Request::new(20, ACK, &[9, 9, 9])
+        let bytes = Request::new(20, ACK, &[9, 9, 9])
             .text(2, "rxe0")
             .attribute(7, &5_u32.to_ne_bytes())
             .finish();
-        assert_eq!(octets.len(), HEADER + 4 + 12 + 8);
+        assert_eq!(bytes.len(), HEADER + 4 + 12 + 8);
         assert_eq!(
-            octets[..4],
-            u32::try_from(octets.len()).unwrap().to_ne_bytes()
+            bytes[..4],
+            u32::try_from(bytes.len()).unwrap().to_ne_bytes()
         );
-        let attributes = Attributes(&octets[HEADER + 4..]);
+        let attributes = Attributes(&bytes[HEADER + 4..]);
         assert_eq!(attributes.get(2), Some(&b"rxe0\0"[..]));
         assert_eq!(attributes.u32(7), Some(5));
         assert_eq!(attributes.get(8), None);
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_end_ends_the_list() {
-        let mut octets = Request::new(0, 0, &[]).text(2, "x").finish();
-        octets[HEADER] = 200;
-        assert_eq!(Attributes(&octets[HEADER..]).count(), 0);
-        octets[HEADER] = 3; // shorter than its own header
-        assert_eq!(Attributes(&octets[HEADER..]).count(), 0);
+        let mut bytes = Request::new(0, 0, &[]).text(2, "x").finish();
+        bytes[HEADER] = 200;
+        assert_eq!(Attributes(&bytes[HEADER..]).count(), 0);
+        bytes[HEADER] = 3; // shorter than its own header
+        assert_eq!(Attributes(&bytes[HEADER..]).count(), 0);
     }
 }

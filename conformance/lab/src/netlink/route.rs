@@ -56,7 +56,7 @@ pub fn add_address(interface: &str, address: Ipv4Addr, prefix: u8) -> io::Result
     Socket::route()?.ask(request).map(drop)
 }
 
-/// The same without a route to the subnet: another interface has that.
+/// Adds an address without a route to the subnet: another interface has that.
 ///
 /// # Errors
 /// Of the kernel.

@@ -32,7 +32,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The attributes after the family's header of `skip` octets.
+    /// The attributes after the family's header of `skip` bytes.
     #[must_use]
     pub fn attributes(&self, skip: usize) -> Attributes<'_> {
         Attributes(self.payload.get(skip..).unwrap_or_default())
@@ -114,11 +114,11 @@ impl Socket {
     }
 }
 
-fn split(octets: &[u8]) -> Option<(Message, &[u8])> {
-    let length = usize::try_from(u32::from_ne_bytes(*octets.first_chunk()?)).ok()?;
-    let kind = u16::from_ne_bytes(*octets.get(4..)?.first_chunk()?);
-    let payload = octets.get(HEADER..length)?.to_vec();
-    let rest = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
+fn split(bytes: &[u8]) -> Option<(Message, &[u8])> {
+    let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
+    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
+    let payload = bytes.get(HEADER..length)?.to_vec();
+    let rest = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     Some((Message { kind, payload }, rest))
 }
 

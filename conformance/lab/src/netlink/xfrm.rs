@@ -26,37 +26,37 @@ pub fn block_roce(block: bool) -> io::Result<()> {
     Socket::xfrm()?.ask(request).map(drop)
 }
 
-/// `xfrm_selector`: all UDP to that port. Destination and source address of 16 octets,
+/// `xfrm_selector`: all UDP to that port. Destination and source address of 16 bytes,
 /// ports with masks be16, family u16, prefix lengths u8, protocol u8, pad, interface i32,
 /// user u32.
 fn selector() -> Vec<u8> {
-    let mut octets = vec![0; 32];
+    let mut bytes = vec![0; 32];
     for number in [PORT, u16::MAX, 0, 0] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.extend_from_slice(&AF_INET.to_ne_bytes());
-    octets.extend_from_slice(&[0, 0, UDP]);
-    octets.resize(56, 0);
-    octets
+    bytes.extend_from_slice(&AF_INET.to_ne_bytes());
+    bytes.extend_from_slice(&[0, 0, UDP]);
+    bytes.resize(56, 0);
+    bytes
 }
 
 /// `xfrm_userpolicy_info`: the selector, eight limits u64, four counts u64, priority u32,
 /// index u32, direction u8, action u8, flags u8, share u8, pad.
 fn policy() -> Vec<u8> {
-    let mut octets = selector();
+    let mut bytes = selector();
     // Without limits.
-    octets.extend_from_slice(&[0xff; 4 * 8]);
-    octets.resize(56 + 64 + 32 + 8, 0);
-    octets.extend_from_slice(&[IN, BLOCK, 0, 0]);
-    octets.resize(168, 0);
-    octets
+    bytes.extend_from_slice(&[0xff; 4 * 8]);
+    bytes.resize(56 + 64 + 32 + 8, 0);
+    bytes.extend_from_slice(&[IN, BLOCK, 0, 0]);
+    bytes.resize(168, 0);
+    bytes
 }
 
 /// `xfrm_userpolicy_id`: the selector, index u32, direction u8, pad.
 fn identity() -> Vec<u8> {
-    let mut octets = selector();
-    octets.resize(60, 0);
-    octets.push(IN);
-    octets.resize(64, 0);
-    octets
+    let mut bytes = selector();
+    bytes.resize(60, 0);
+    bytes.push(IN);
+    bytes.resize(64, 0);
+    bytes
 }

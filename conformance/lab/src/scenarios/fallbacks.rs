@@ -2,12 +2,12 @@
 
 use super::usual::{ECHO, GREETING, USUAL};
 use super::{Expected, Scenario, Setting, reason};
-use crate::orders::{Role, Saying};
+use crate::orders::{HandMessage, Role};
 
 /// Our sockets have a UEID of their own, by which they know each other.
 const BETWEEN_OURS: Option<Expected> = Some(Expected::SmcR);
 
-/// What a client says comes back, whatever carries it.
+/// Whatever a client sends comes back, over either transport.
 const FALLBACK: Scenario = Scenario {
     client: GREETING,
     server: ECHO,
@@ -77,7 +77,7 @@ pub(super) const FALLBACKS: &[Scenario] = &[
         name: "fallback-client-without-memory",
         setting: Setting::NoMemory(Role::Client),
         needs_ours: Some(Role::Client),
-        // Who has no room asks nobody.
+        // A client without room makes no attempt.
         expected: Expected::Tcp(
             Some((reason::MEMORY, 0)),
             Some((reason::PEER_WITHOUT_SMC, 0)),
@@ -99,9 +99,9 @@ pub(super) const FALLBACKS: &[Scenario] = &[
     },
     Scenario {
         // Linux's client does not offer version 2 without one, and our sockets have one
-        // always: it is said by hand.
+        // always: the message is sent by hand.
         name: "fallback-no-eid-offered",
-        setting: Setting::ByHand(Saying::NoEid),
+        setting: Setting::ByHand(HandMessage::NoEid),
         needs_ours: Some(Role::Client),
         client: GREETING,
         server: ECHO,
@@ -113,7 +113,7 @@ pub(super) const FALLBACKS: &[Scenario] = &[
     },
     Scenario {
         name: "fallback-other-mode",
-        setting: Setting::ByHand(Saying::OtherMode),
+        setting: Setting::ByHand(HandMessage::OtherMode),
         needs_ours: Some(Role::Server),
         client: GREETING,
         server: ECHO,
@@ -124,9 +124,9 @@ pub(super) const FALLBACKS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
-        // Nobody here says it: without ADD LINK Linux and we go on with one link.
+        // No implementation here sends it: without ADD LINK Linux and we go on with one link.
         name: "fallback-add-link-timeout-heard",
-        setting: Setting::ByHand(Saying::Decline(reason::TIMEOUT_ADD_LINK)),
+        setting: Setting::ByHand(HandMessage::Decline(reason::TIMEOUT_ADD_LINK)),
         needs_ours: Some(Role::Server),
         client: GREETING,
         server: ECHO,

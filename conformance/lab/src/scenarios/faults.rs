@@ -8,7 +8,7 @@ use crate::orders::Role;
 /// Streams both ways under which a link goes down.
 const EXCHANGE: &[Step] = &[Step::Exchange(8 * MIB), Step::Shutdown, Step::End];
 
-/// The same, and the other end closes first. Soft-RoCE repeats for ever what Linux's server
+/// A part in which the other end closes first. Soft-RoCE repeats for ever what Linux's server
 /// sent over a link whose other end is gone; if it is the last to close it waits for that.
 const EXCHANGE_AND_STAY: &[Step] = &[
     Step::Exchange(8 * MIB),

@@ -4,14 +4,14 @@ use crate::conversation::Step;
 
 const KIB: u64 = 1024;
 
-/// `2^k - 1`, `2^k` and `2^k + 1` octets for k up to 18, and about a ring of 64 KiB.
+/// `2^k - 1`, `2^k` and `2^k + 1` bytes for k up to 18, and about a ring of 64 KiB.
 pub(super) const SIZES: [Step; 64] = {
     let mut steps = [Step::End; 64];
     let mut k = 0;
     let mut next = 0;
     while k <= 18 {
         let size = 1_u64 << k;
-        // 2^0 - 1 octets are none to wait for.
+        // 2^0 - 1 bytes are none to wait for.
         if k > 0 {
             steps[next] = Step::Echoed(size - 1);
             next += 1;
@@ -55,7 +55,7 @@ pub(super) static RANDOM_SIZES: [Step; 501] = {
     steps
 };
 
-/// Where urgent octets stand, counted from the one before: 1 to 64, then 64 before the end
+/// Where urgent bytes stand, counted from the one before: 1 to 64, then 64 before the end
 /// of a ring of 64 KiB to 64 behind it, then 200 without order. None stands alone: see
 /// `urgent-alone-to-server`.
 const OFFSETS: [u64; 393] = {
@@ -84,10 +84,10 @@ const OFFSETS: [u64; 393] = {
     offsets
 };
 
-/// Most octets that are read only behind the urgent one: fewer than a ring has.
+/// Most bytes that are read only behind the urgent one: fewer than a ring has.
 const BEHIND: u64 = 1_000;
 
-/// Sends urgent octets at all offsets, each after the one before was taken.
+/// Sends urgent bytes at all offsets, each after the one before was taken.
 pub(super) static URGENT_SWEEP: [Step; 3 * 393 + 3] = {
     let mut steps = [Step::Shutdown; 3 * 393 + 3];
     let mut at = 0;
@@ -97,13 +97,13 @@ pub(super) static URGENT_SWEEP: [Step; 3 * 393 + 3] = {
         steps[3 * at + 2] = Step::Receive(1);
         at += 1;
     }
-    // Linux forgets the flags of an urgent octet that nothing follows.
+    // Linux forgets the flags of an urgent byte that nothing follows.
     steps[3 * 393] = Step::Send(1);
     steps[3 * 393 + 2] = Step::End;
     steps
 };
 
-/// Takes them: ahead of the octets before, as far as there is room for these.
+/// Takes them: ahead of the bytes before, as far as there is room for these.
 pub(super) static URGENT_ASKS: [Step; 3 * 393 + 3] = {
     let mut steps = [Step::Shutdown; 3 * 393 + 3];
     let mut at = 0;
@@ -129,7 +129,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn urgent_octets_stand_on_both_sides_of_the_wrap() {
+    fn urgent_bytes_stand_on_both_sides_of_the_wrap() {
         let ring = 64 * KIB;
         let mut position = 0;
         let mut places = BTreeSet::new();

@@ -21,7 +21,7 @@ const SOAK_SERVER: &[Step] = &[
     Step::End,
 ];
 
-/// An urgent octet, and then the peer's stream is read, which moves the consumer cursor.
+/// An urgent byte, and then the peer's stream is read, which moves the consumer cursor.
 const URGENT_AND_READ: &[Step] = &[
     Step::Send(100),
     Step::SendUrgent,
@@ -37,7 +37,7 @@ const WRITE_AND_URGENT: &[Step] = &[
     Step::End,
     Step::Shutdown,
 ];
-/// The end of the stream follows an urgent octet that is not read yet.
+/// The end of the stream follows an urgent byte that is not read yet.
 const URGENT_AND_SHUTDOWN: &[Step] = &[
     Step::Send(100),
     Step::SendUrgent,
@@ -142,8 +142,8 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
-        // Linux's sender waits until the urgent octet was consumed, and its receiver
-        // consumes it with the octets behind it: if there are none before, never.
+        // Linux's sender waits until the urgent byte was consumed, and its receiver
+        // consumes it with the bytes behind it: if there are none before, never.
         name: "urgent-alone-to-server",
         client: &[
             Step::SendUrgent,
@@ -180,7 +180,7 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
-        // Before the reader takes the urgent octet, CDC messages without data follow it: for
+        // Before the reader takes the urgent byte, CDC messages without data follow it: for
         // each window that the writer reads.
         name: "urgent-then-update-to-server",
         setting: Setting::Buffers(64 * 1024, 64 * 1024),

@@ -29,7 +29,7 @@ pub(super) const USUAL: Scenario = Scenario {
 
 /// Returns what comes.
 pub(super) const ECHO: &[Step] = &[Step::Echo, Step::Shutdown];
-/// A few octets there and back.
+/// A few bytes there and back.
 pub const GREETING: &[Step] = &[Step::Echoed(3 * KIB), Step::Shutdown, Step::End];
 /// What answers it.
 pub const ANSWER: &[Step] = ECHO;

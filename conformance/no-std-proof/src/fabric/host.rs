@@ -132,7 +132,7 @@ impl Host {
             .ok_or(Failure::NoSuchBuffer)
     }
 
-    /// The octets of some pieces of a buffer, in stream order.
+    /// The bytes of some pieces of a buffer, in stream order.
     pub(super) fn octets<'a>(
         memory: &'a mut [[u8; MEMORY]; BUFFERS],
         spans: &BufferSpans,
@@ -187,7 +187,7 @@ impl Host {
         Ok(n)
     }
 
-    /// Takes what can be read and compares it with the stream: how many octets.
+    /// Takes what can be read and compares it with the stream: how many bytes.
     pub fn read(
         &mut self,
         now: Instant,
@@ -217,7 +217,7 @@ impl Host {
         Ok(taken)
     }
 
-    /// Takes the urgent octet out of line.
+    /// Takes the urgent byte out of line.
     pub fn read_urgent(&mut self, now: Instant, conn: ConnId) -> Result<Option<u8>, Failure> {
         let mut connection = self.endpoint.conn(conn).ok_or(Failure::NoSuchConnection)?;
         let Some((_, spans)) = connection.urgent() else {

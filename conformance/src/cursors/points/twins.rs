@@ -116,8 +116,8 @@ twins! {
         laws::the_fast_judgement_sees_every_advance(base, end, from, count);
     "the_later_sequence_number_is_newer": |earlier: u16, by: u16|
         laws::the_later_sequence_number_is_newer(earlier, by);
-    "totals_tell_the_bytes_between": |from: Position, count: u32|
-        laws::totals_tell_the_bytes_between(from, count);
+    "totals_give_the_bytes_between": |from: Position, count: u32|
+        laws::totals_give_the_bytes_between(from, count);
     "the_end_is_as_far_as_counts_go": |base: u32, end: u32, count: u32|
         laws::the_end_is_as_far_as_counts_go(base, end, count);
     "spans_have_every_byte_at_its_place":

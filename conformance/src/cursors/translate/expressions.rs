@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
                     return Err(unknown("such a conversion", call));
                 };
                 let fits = self.terms.within(term, to);
-                // The error has nothing that the code could look at.
+                // The error has nothing that the code could read.
                 let error = variant("Err", always, Some(Value::Bool(always)));
                 let value = self.cast(term, to);
                 let value = variant("Ok", always, Some(Value::Int(value, to)));

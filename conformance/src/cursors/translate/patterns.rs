@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The last word of a path.
+/// The last segment of a path.
 pub(super) fn last(path: &syn::Path) -> String {
     let last = path.segments.last();
     last.map_or_else(String::new, |segment| segment.ident.to_string())

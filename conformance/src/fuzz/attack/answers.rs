@@ -13,10 +13,10 @@ impl Peer {
     /// Takes note of a CLC message of the endpoint and gives the right answer.
     pub(in super::super) fn answer_clc(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         first_contact: bool,
     ) -> Option<ClcMessage> {
-        match ClcMessage::parse(octets).ok()?.0 {
+        match ClcMessage::parse(bytes).ok()?.0 {
             ClcMessage::Proposal(_) => Some(ClcMessage::Accept(self.half(first_contact))),
             ClcMessage::Accept(accept) => {
                 self.tokens.push(accept.alert_token);

@@ -1,4 +1,4 @@
-//! The same in version 2: what a peer means is said in other octets.
+//! The attacking peer in version 2: what it means is encoded in other bytes.
 
 use smc_proto::wire::llc::v2::{
     AddLinkExtension, AddLinkV2, DeleteRkeyV2, LLC_V2_MAX_LENGTH, LlcMessageV2,
@@ -8,10 +8,10 @@ use smc_proto::wire::llc::{DeleteRkey, LlcMessage};
 use super::Peer;
 
 impl Peer {
-    /// A message in the octets of the version that this peer speaks.
-    pub(in super::super) fn say(&self, message: &LlcMessage) -> Vec<u8> {
+    /// A message in the bytes of the version that this peer speaks.
+    pub(in super::super) fn encode(&self, message: &LlcMessage) -> Vec<u8> {
         match self.v2.then(|| second(message)).flatten() {
-            Some(octets) => octets,
+            Some(bytes) => bytes,
             None => message.emit().to_vec(),
         }
     }
@@ -20,7 +20,7 @@ impl Peer {
     pub(in super::super) fn answer(&self, payload: &[u8]) -> Option<Vec<u8>> {
         if let Ok(message) = LlcMessageV2::parse(payload) {
             let answer = self.answer_llc(&first(&message)?.emit())?;
-            return Some(self.say(&answer));
+            return Some(self.encode(&answer));
         }
         Some(self.answer_llc(payload)?.emit().to_vec())
     }
@@ -53,10 +53,10 @@ fn second(message: &LlcMessage) -> Option<Vec<u8>> {
         // Version 2 has no continuations.
         LlcMessage::AddLinkContinuation(_) | LlcMessage::ConfirmRkeyContinuation(_) => return None,
     };
-    let mut octets = vec![0; LLC_V2_MAX_LENGTH];
-    let length = message.emit(&mut octets).expect("the longest fits");
-    octets.truncate(length);
-    Some(octets)
+    let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
+    let length = message.emit(&mut bytes).expect("the longest fits");
+    bytes.truncate(length);
+    Some(bytes)
 }
 
 fn first(message: &LlcMessageV2<'_>) -> Option<LlcMessage> {

@@ -1,4 +1,4 @@
-//! What an engine, or who explains a capture, asks a message that was parsed.
+//! What an engine, or a decoder of captures, asks a message that was parsed.
 
 use core::fmt::Write as _;
 use core::net::IpAddr;
@@ -15,8 +15,8 @@ pub(super) fn ask(message: &ClcMessage) {
         ClcMessage::Proposal(proposal) => ask_proposal(proposal),
         ClcMessage::Accept(with) | ClcMessage::Confirm(with) => {
             ask_buffer(with.buffer_size);
-            let octets = with.mtu.octets();
-            assert_eq!(octets.is_some(), (1..=5).contains(&with.mtu.code()));
+            let bytes = with.mtu.octets();
+            assert_eq!(bytes.is_some(), (1..=5).contains(&with.mtu.code()));
             if let Some(v2) = &with.v2 {
                 ask_eid(&v2.eid);
                 ask_gids(v2.gids.as_slice());
@@ -92,15 +92,15 @@ fn ask_eid(eid: &Eid) {
     assert!(!system || eid.to_string().starts_with("IBM-SYSZ-ISMSEID"));
 }
 
-/// Octets as lines that may be EIDs, and as what the system EID of a machine is made of.
-pub(super) fn name(octets: &[u8]) {
-    for line in core::str::from_utf8(octets).unwrap_or_default().split('\n') {
+/// Bytes as lines that may be EIDs, and as what the system EID of a machine is made of.
+pub(super) fn name(bytes: &[u8]) {
+    for line in core::str::from_utf8(bytes).unwrap_or_default().split('\n') {
         match Eid::user(line) {
             Ok(eid) => assert!(eid.is_user()),
             Err(error) => print(&error),
         }
     }
-    if let [a, b, c, d, ..] = *octets {
+    if let [a, b, c, d, ..] = *bytes {
         let cpu = u16::from_be_bytes([a, b]);
         let machine = u16::from_be_bytes([c, d]);
         let eid = Eid::system(cpu, machine);

@@ -1,4 +1,4 @@
-//! CLC messages made of octets.
+//! CLC messages made of bytes.
 
 use smc_proto::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcMessage, ClcVersion, Decline, FirstContactExtension,

@@ -7,7 +7,7 @@ use smc_proto::wire::types::{Qpn, RKey, RToken};
 use super::{BASE, Contract, Memory, Qp};
 
 impl Contract {
-    /// Executes a control command and tells what to answer.
+    /// Executes a control command and returns what to answer.
     pub(in super::super) fn done(
         &mut self,
         command: &RdmaCommand,
@@ -81,7 +81,7 @@ impl Contract {
         })
     }
 
-    /// Lets a control command fail and tells what to answer. What ends something
+    /// Lets a control command fail and returns what to answer. What ends something
     /// counts as done all the same.
     pub(in super::super) fn refused(
         &mut self,

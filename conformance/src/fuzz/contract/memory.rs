@@ -1,12 +1,12 @@
-//! The octets of a buffer.
+//! The bytes of a buffer.
 
 use std::ops::Range;
 
-/// Zeros, for whoever reads where nobody wrote.
+/// Zeros, for reads of places that were not written.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Octets that are zero until they are written, and take no room before: most worlds
-/// that are made, cloned and dropped again have buffers that nobody ever looks at.
+/// Bytes that are zero until they are written, and take no room before: most worlds
+/// that are made, cloned and dropped again have buffers that are never read.
 #[derive(Clone, Default, Debug)]
 pub(in super::super) struct Memory {
     length: usize,
@@ -24,12 +24,12 @@ impl Memory {
         }
     }
 
-    /// How many octets there are.
+    /// How many bytes there are.
     pub(in super::super) const fn len(&self) -> usize {
         self.length
     }
 
-    /// Those from a position on.
+    /// Returns the bytes from a position on.
     ///
     /// # Panics
     /// If they are not all in here.
@@ -37,13 +37,13 @@ impl Memory {
         &self.octets()[at..][..length]
     }
 
-    /// Puts octets at a position.
+    /// Puts bytes at a position.
     ///
     /// # Panics
     /// If there is no room for them.
-    pub(in super::super) fn write(&mut self, at: usize, octets: &[u8]) {
+    pub(in super::super) fn write(&mut self, at: usize, bytes: &[u8]) {
         self.written.resize(self.length, 0);
-        self.written[at..][..octets.len()].copy_from_slice(octets);
+        self.written[at..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// Puts zeros into a range.
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_wrote_is_zero_and_the_rest_is_what_was_written() {
+    fn what_was_not_written_is_zero_and_the_rest_is_what_was_written() {
         let mut memory = Memory::new(8);
         memory.clear(0..8);
         assert_eq!(memory.read(2, 4), [0; 4]);

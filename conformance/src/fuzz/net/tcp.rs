@@ -12,9 +12,9 @@ pub(in super::super) const GREETING: &[u8] = b"\xe2\xd4GREETING";
 /// One direction of a TCP connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// Octets on their way.
+    /// Bytes on their way.
     pub(super) sent: Vec<u8>,
-    /// Octets that arrived and that nobody took.
+    /// Bytes that arrived and that were not taken.
     pub(super) arrived: Vec<u8>,
     /// What the receiving application got.
     pub(super) application: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Stream {
 }
 
 impl Net {
-    pub(super) fn obey(
+    pub(super) fn execute(
         &mut self,
         at: usize,
         side: usize,
@@ -40,8 +40,8 @@ impl Net {
                 if first {
                     self.tcp[at].streams[side].sent.extend(GREETING);
                 } else {
-                    // A Decline whose rest took longer than the watch is not told
-                    // from application octets.
+                    // A Decline whose rest took longer than the watch is not distinguished
+                    // from application bytes.
                     self.tcp[at].disturbed = true;
                 }
                 self.feed(at, side);
@@ -57,8 +57,8 @@ impl Net {
         }
     }
 
-    /// Lets `n` octets from a side arrive.
-    pub(in super::super) fn move_octets(&mut self, at: usize, from: usize, n: usize) -> bool {
+    /// Lets `n` bytes from a side arrive.
+    pub(in super::super) fn move_bytes(&mut self, at: usize, from: usize, n: usize) -> bool {
         let stream = &mut self.tcp[at].streams[from];
         let n = n.min(stream.sent.len());
         stream.arrived.extend(stream.sent.drain(..n));
@@ -68,7 +68,7 @@ impl Net {
         n > 0
     }
 
-    /// Gives arrived octets to the engine of a side, or to its application.
+    /// Gives arrived bytes to the engine of a side, or to its application.
     fn feed(&mut self, at: usize, to: usize) {
         let id = self.tcp[at].ids[to];
         loop {

@@ -1,4 +1,4 @@
-//! What an endpoint says, and what must hold of it.
+//! What an endpoint sends, and what must hold of it.
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::event::Event;
@@ -50,10 +50,10 @@ impl Side {
                     wr_id,
                     length,
                 } => {
-                    let mut octets = vec![0; length as usize];
-                    let written = self.endpoint.emit_llc(link, wr_id, &mut octets);
-                    assert_eq!(written, Ok(octets.len()), "as announced");
-                    self.large.push(((link, wr_id), octets));
+                    let mut bytes = vec![0; length as usize];
+                    let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
+                    assert_eq!(written, Ok(bytes.len()), "as announced");
+                    self.large.push(((link, wr_id), bytes));
                     self.wire.push_back(command);
                 }
                 _ => self.pending.push(command),

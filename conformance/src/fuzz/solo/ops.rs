@@ -10,7 +10,7 @@ use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::types::{DiagnosisCode, Qpn, RToken};
 
 use super::super::Reader;
-use super::super::attack::octets;
+use super::super::attack::bytes;
 use super::super::contract::{Link, Qp};
 use super::super::reader::mutate;
 use super::super::side::{DEVICE, LIMITS};
@@ -80,7 +80,7 @@ impl Solo {
             }
             Op::Clc => {
                 if let Some(conn) = self.any_conn(r) {
-                    let mut message = octets(&self.peer.clc(r));
+                    let mut message = bytes(&self.peer.clc(r));
                     mutate(r, &mut message);
                     self.side.show(conn, &message);
                 }
@@ -93,13 +93,13 @@ impl Solo {
             }
             Op::Llc => {
                 if let Some(link) = self.any_link(r) {
-                    let message = self.peer.say(&self.peer.llc(r));
+                    let message = self.peer.encode(&self.peer.llc(r));
                     self.side.receive(link, &message);
                 }
             }
             Op::LlcRaw => {
                 if let Some(link) = self.any_link(r) {
-                    let mut message = self.peer.say(&self.peer.llc(r));
+                    let mut message = self.peer.encode(&self.peer.llc(r));
                     mutate(r, &mut message);
                     self.side.receive(link, &message);
                 }

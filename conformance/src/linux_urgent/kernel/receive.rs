@@ -8,11 +8,11 @@ use super::{cursor, distance};
 /// What the kernel knows of an urgent byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum UrgentState {
-    /// It is there.
+    /// The byte is there.
     Valid,
-    /// It is announced.
+    /// The byte is announced.
     NotYet,
-    /// It was read, or there was none.
+    /// The byte was read, or there was none.
     Read,
 }
 

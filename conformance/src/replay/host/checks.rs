@@ -20,7 +20,7 @@ impl Host {
             ClcMessage::Accept(m) | ClcMessage::Confirm(m) => {
                 self.check_peer_id(m.peer_id)?;
                 self.check_qpn(m.qpn, (m.gid, m.mac))?;
-                self.check_told_psn(m.qpn, m.psn)?;
+                self.check_announced_psn(m.qpn, m.psn)?;
                 let link = self.link_of(m.qpn)?;
                 self.buffer_of(link, m.rtoken).map(drop)
             }
@@ -56,7 +56,7 @@ impl Host {
             }
             LlcMessage::AddLink(m) if m.rejection.is_none() => {
                 self.check_qpn(m.qpn, (m.gid, m.mac))?;
-                self.check_told_psn(m.qpn, m.psn)
+                self.check_announced_psn(m.qpn, m.psn)
             }
             LlcMessage::AddLink(m) => self.check_port(m.gid, m.mac),
             LlcMessage::AddLinkContinuation(m) => {
@@ -81,13 +81,13 @@ impl Host {
         }
     }
 
-    /// Whether our queue pairs begin with the packet numbers that we told.
+    /// Whether our queue pairs begin with the packet numbers that we announced.
     pub(in crate::replay) fn check_psns(&self) -> Result<(), String> {
         for (link, pair) in self.pairs.iter() {
-            if pair.bound.is_some() && (pair.psn.is_none() || pair.psn != pair.told_psn) {
+            if pair.bound.is_some() && (pair.psn.is_none() || pair.psn != pair.announced_psn) {
                 return Err(format!(
                     "packet numbers of {link:?}: {:?}, {:?}",
-                    pair.psn, pair.told_psn
+                    pair.psn, pair.announced_psn
                 ));
             }
         }
@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// A queue pair is at the port that the message says.
+    /// A queue pair is at the port that the message names.
     fn check_qpn(&mut self, qpn: Qpn, (gid, mac): (Gid, Mac)) -> Result<(), String> {
         let device = self.pairs.named(qpn)?.device;
         let at = |p: &&LocalPath| (p.gid, p.mac) == (gid, mac);
@@ -141,8 +141,8 @@ impl Host {
         }
     }
 
-    fn check_told_psn(&mut self, qpn: Qpn, psn: Psn) -> Result<(), String> {
-        if *self.pairs.named(qpn)?.told_psn.get_or_insert(psn) == psn {
+    fn check_announced_psn(&mut self, qpn: Qpn, psn: Psn) -> Result<(), String> {
+        if *self.pairs.named(qpn)?.announced_psn.get_or_insert(psn) == psn {
             Ok(())
         } else {
             Err(format!("another packet number: {psn}"))

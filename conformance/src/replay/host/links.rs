@@ -14,8 +14,8 @@ pub(in crate::replay) struct QueuePair {
     /// What it is bound to, and the link of the capture whose end that is.
     pub(in crate::replay) bound: Option<(QpAddress, Mtu)>,
     pub(super) number: Option<LinkNumber>,
-    /// First packet number that a message told, and of the queue pair.
-    pub(super) told_psn: Option<Psn>,
+    /// First packet number that a message announced, and of the queue pair.
+    pub(super) announced_psn: Option<Psn>,
     pub(super) psn: Option<Psn>,
     /// Whether it takes and delivers messages still.
     pub(super) up: bool,
@@ -33,7 +33,7 @@ impl QueuePairs {
             qpn,
             bound: None,
             number: None,
-            told_psn: None,
+            announced_psn: None,
             psn: None,
             up: true,
         };

@@ -60,11 +60,11 @@ impl Host {
         buffer: BufferId,
         segments: [Segment; 2],
     ) -> Result<Vec<u8>, String> {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         for Segment { offset, length } in segments {
-            octets.extend_from_slice(self.slice(buffer, offset, length)?);
+            bytes.extend_from_slice(self.slice(buffer, offset, length)?);
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// Carries out an RDMA WRITE of the peer, which came on the link that the key
@@ -74,16 +74,16 @@ impl Host {
         link: LinkId,
         to: RToken,
         offset: u64,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), String> {
         let buffer = self.buffer_of(link, to)?;
         let start = u32::try_from(offset).map_err(|_| "an RDMA WRITE out of the RMB")?;
-        let length = u32::try_from(octets.len()).map_err(|_| "an RDMA WRITE too long")?;
-        self.slice(buffer, start, length)?.copy_from_slice(octets);
+        let length = u32::try_from(bytes.len()).map_err(|_| "an RDMA WRITE too long")?;
+        self.slice(buffer, start, length)?.copy_from_slice(bytes);
         Ok(())
     }
 
-    /// The application sends octets; the last one is urgent if asked for.
+    /// The application sends bytes; the last one is urgent if asked for.
     pub(in crate::replay) fn commit(
         &mut self,
         id: ConnId,
@@ -119,13 +119,13 @@ impl Host {
         .map_err(|e| format!("{e:?}"))
     }
 
-    /// How many octets the application can read.
+    /// How many bytes the application can read.
     pub(in crate::replay) fn readable(&mut self, id: ConnId) -> usize {
         let spans = self.endpoint.conn(id).and_then(|conn| conn.readable());
         spans.map_or(0, |spans| spans.len() as usize)
     }
 
-    /// The application reads so many octets.
+    /// The application reads so many bytes.
     pub(in crate::replay) fn consume(
         &mut self,
         id: ConnId,
@@ -136,20 +136,20 @@ impl Host {
             .conn(id)
             .and_then(|conn| conn.readable())
             .ok_or("no such connection")?;
-        let mut octets = self.gather(spans.buffer, spans.segments)?;
-        if octets.len() < count {
+        let mut bytes = self.gather(spans.buffer, spans.segments)?;
+        if bytes.len() < count {
             return Err(format!(
                 "{count} octets to read, but {} are there",
-                octets.len()
+                bytes.len()
             ));
         }
-        octets.truncate(count);
+        bytes.truncate(count);
         let now = self.now;
         self.endpoint
             .conn(id)
             .ok_or("no such connection")?
             .consume(now, count as u32)
             .map_err(|e| format!("{e:?}"))?;
-        Ok(octets)
+        Ok(bytes)
     }
 }

@@ -29,7 +29,7 @@ impl Identities {
             }
         }
         paired.message = self.pair_message(link, &captured.message, &ours.message);
-        // A Linux answer to DELETE RKEY of version 2 does not tell the key (V2-166).
+        // A Linux answer to DELETE RKEY of version 2 does not contain the key (V2-166).
         if let (true, LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(own)) =
             (ours.v2, &captured.message, &mut paired.message)
             && own.reply

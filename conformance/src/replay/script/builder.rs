@@ -87,7 +87,7 @@ impl Builder {
             by,
             link,
             what,
-            octets: item.octets.clone(),
+            bytes: item.bytes.clone(),
         });
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Builder {
                 by: End::opened(to_server),
                 link: None,
                 what,
-                octets: Vec::new(),
+                bytes: Vec::new(),
             });
         }
         self.steps.sort_by_key(|step| step.frame);

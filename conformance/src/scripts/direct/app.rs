@@ -8,11 +8,11 @@ use smc_proto::wire::types::DiagnosisCode;
 
 use super::Direct;
 use crate::script::{Adapter, Kind, rnic};
-use crate::scripts::story::{AppAct, Data, RnicAct};
+use crate::scripts::parsed::{AppAct, Data, RnicAct};
 use crate::scripts::wire::{Failed, Host, Seen};
 
-/// The octets of data; so many of a pattern have numbers modulo 251.
-pub fn octets(data: &Data) -> Vec<u8> {
+/// The bytes of data; so many of a pattern have numbers modulo 251.
+pub fn bytes(data: &Data) -> Vec<u8> {
     match data {
         Data::Text(text) => text.clone(),
         Data::Count(count) => (0..*count).map(|at| (at % 251) as u8).collect(),
@@ -26,23 +26,23 @@ impl Direct {
     }
 
     fn put(&mut self, conn: u8, data: &Data, urgent: bool) -> Result<(), Failed> {
-        let (id, octets) = (self.conn(conn)?, octets(data));
+        let (id, bytes) = (self.conn(conn)?, bytes(data));
         let now = self.now;
         let Some(mut c) = self.endpoint.conn(id) else {
             return Err("the connection is over".to_owned());
         };
         let space = c.send_space().map_or(0, |space| space.len());
-        if (space as usize) < octets.len() {
+        if (space as usize) < bytes.len() {
             return Err(format!("there is room for {space} octets"));
         }
         let done = if urgent {
             if let Some(space) = c.send_space() {
-                self.memory.fill(space.buffer, &space.segments, &octets);
+                self.memory.fill(space.buffer, &space.segments, &bytes);
             }
-            c.commit_urgent(now, octets.len() as u32)
+            c.commit_urgent(now, bytes.len() as u32)
         } else {
             c.write(now, |space| {
-                self.memory.fill(space.buffer, &space.segments, &octets)
+                self.memory.fill(space.buffer, &space.segments, &bytes)
             })
             .map(drop)
         };
@@ -227,15 +227,15 @@ impl Host for Direct {
             let readable = c.readable().map_or(0, |spans| spans.len());
             return Err(format!("{readable} octets can be read"));
         };
-        let mut octets = match self.ism.octets(spans.buffer, &spans.segments) {
-            Some(octets) => octets,
+        let mut bytes = match self.ism.octets(spans.buffer, &spans.segments) {
+            Some(bytes) => bytes,
             None => self.memory.read(spans.buffer, &spans.segments),
         };
-        octets.truncate(count as usize);
+        bytes.truncate(count as usize);
         let consumed = c.consume(now, count);
         consumed.map_err(|misuse| format!("the engine refuses: {misuse:?}"))?;
         self.pump();
-        Ok(octets)
+        Ok(bytes)
     }
 
     fn ended(&mut self, conn: u8) -> bool {
@@ -249,12 +249,12 @@ impl Host for Direct {
         let mut c = self.endpoint.conn(id)?;
         let (before, spans) = c.urgent()?;
         c.take_urgent(now).ok()?;
-        let octets = match self.ism.octets(spans.buffer, &spans.segments) {
-            Some(octets) => octets,
+        let bytes = match self.ism.octets(spans.buffer, &spans.segments) {
+            Some(bytes) => bytes,
             None => self.memory.read(spans.buffer, &spans.segments),
         };
         self.pump();
-        Some((before, octets.first().copied()?))
+        Some((before, bytes.first().copied()?))
     }
 
     fn plain(&mut self, conn: u8) -> Vec<u8> {
@@ -270,7 +270,7 @@ impl Host for Direct {
 
     fn run_out(&mut self) -> Result<(), Failed> {
         self.rnic_act(&RnicAct::Release, None)?;
-        // A peer over SMC-D is not asked whether it lives: its device says that it is gone.
+        // A peer over SMC-D is not asked whether it lives: its device reports that it is gone.
         self.vanish();
         self.pump();
         self.run_down()?;

@@ -10,7 +10,7 @@ use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::types::{DmbToken, IsmGid};
 
 use super::Direct;
-use crate::scripts::wire::{End, Failed, Heard};
+use crate::scripts::wire::{End, Failed, Received};
 
 /// What the devices know of each other.
 #[derive(Debug, Default)]
@@ -39,20 +39,20 @@ impl Device {
 
     pub(super) fn write(&mut self, token: u64, offset: u64, data: &[u8]) -> Result<(), Failed> {
         let refused = || format!("the engine's device has no {token:#x}+{offset:#x}");
-        let (_, octets) = self.dmbs.get_mut(&token).ok_or_else(refused)?;
+        let (_, bytes) = self.dmbs.get_mut(&token).ok_or_else(refused)?;
         let start = offset as usize;
-        let place = octets.get_mut(start..start.saturating_add(data.len()));
+        let place = bytes.get_mut(start..start.saturating_add(data.len()));
         place.ok_or_else(refused)?.copy_from_slice(data);
         Ok(())
     }
 
-    /// Octets of pieces of a DMB, if the buffer is one.
+    /// Bytes of pieces of a DMB, if the buffer is one.
     pub(super) fn octets(&self, buffer: BufferId, pieces: &[Segment]) -> Option<Vec<u8>> {
         let mut dmbs = self.dmbs.values();
-        let (_, octets) = dmbs.find(|(of, _)| *of == buffer)?;
+        let (_, bytes) = dmbs.find(|(of, _)| *of == buffer)?;
         let piece = |piece: &Segment| {
             let start = piece.offset as usize;
-            octets.get(start..start + piece.length as usize)
+            bytes.get(start..start + piece.length as usize)
         };
         Some(pieces.iter().filter_map(piece).flatten().copied().collect())
     }
@@ -119,8 +119,8 @@ impl Direct {
             }
             IsmCommand::ClearDmb { buffer } => {
                 let mut dmbs = self.ism.dmbs.values_mut();
-                if let Some((_, octets)) = dmbs.find(|(of, _)| *of == buffer) {
-                    octets.fill(0);
+                if let Some((_, bytes)) = dmbs.find(|(of, _)| *of == buffer) {
+                    bytes.fill(0);
                 }
                 IsmCompletion::DmbCleared { buffer }
             }
@@ -155,13 +155,13 @@ impl Direct {
                 offset,
                 ..
             } => {
-                let octets = self.memory.read(buffer, &source);
+                let bytes = self.memory.read(buffer, &source);
                 if let Some(token) = self.ism.bound.get(&buffer).copied() {
-                    self.heard.push_back(Heard::Wrote {
+                    self.received.push_back(Received::Wrote {
                         end: conn(token),
                         key: token,
                         address: offset.into(),
-                        octets,
+                        bytes,
                     });
                 } else {
                     self.fail("a Move from a buffer that is bound to nothing");
@@ -169,11 +169,11 @@ impl Direct {
                 return;
             }
             IsmCommand::Signal { buffer, cdc, .. } => {
-                let mut octets = cdc.to_vec();
-                turn(&mut octets);
+                let mut bytes = cdc.to_vec();
+                turn(&mut bytes);
                 if let Some(token) = self.ism.bound.get(&buffer).copied() {
                     let end = conn(token);
-                    self.heard.push_back(Heard::Sent { end, octets });
+                    self.received.push_back(Received::Sent { end, bytes });
                 } else {
                     self.fail("a Signal for a buffer that is bound to nothing");
                 }
@@ -185,15 +185,15 @@ impl Direct {
     }
 
     /// The peer writes the head of a DMB and signals it.
-    pub(super) fn signal(&mut self, token: u64, octets: &[u8]) -> Result<(), Failed> {
-        let mut head = octets.to_vec();
+    pub(super) fn signal(&mut self, token: u64, bytes: &[u8]) -> Result<(), Failed> {
+        let mut head = bytes.to_vec();
         turn(&mut head);
         self.ism.write(token, 0, &head)?;
-        let Some((buffer, octets)) = self.ism.dmbs.get(&token) else {
+        let Some((buffer, bytes)) = self.ism.dmbs.get(&token) else {
             return Err(format!("the engine's device has no {token:#x}"));
         };
         let mut cdc = [0; CDC_ISM_LENGTH];
-        cdc.copy_from_slice(&octets[..CDC_ISM_LENGTH]);
+        cdc.copy_from_slice(&bytes[..CDC_ISM_LENGTH]);
         let buffer = *buffer;
         self.endpoint
             .handle_ism(self.now, IsmCompletion::Signalled { buffer, cdc });

@@ -17,13 +17,13 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn allocate(&mut self, buffer: BufferId, elements: u8, size: u32, marked: bool) {
-        let mut octets = vec![0; usize::from(elements) * size as usize];
+        let mut bytes = vec![0; usize::from(elements) * size as usize];
         if marked {
-            for element in octets.chunks_mut(size as usize) {
+            for element in bytes.chunks_mut(size as usize) {
                 mark(element);
             }
         }
-        self.buffers.insert(buffer, octets);
+        self.buffers.insert(buffer, bytes);
     }
 
     pub(super) fn free(&mut self, buffer: BufferId) {
@@ -33,8 +33,8 @@ impl Memory {
 
     pub(super) fn clear(&mut self, buffer: BufferId, offset: u32, length: u32, marked: bool) {
         let range = offset as usize..(offset + length) as usize;
-        let octets = self.buffers.get_mut(&buffer);
-        if let Some(element) = octets.and_then(|octets| octets.get_mut(range)) {
+        let bytes = self.buffers.get_mut(&buffer);
+        if let Some(element) = bytes.and_then(|bytes| bytes.get_mut(range)) {
             element.fill(0);
             if marked {
                 mark(element);
@@ -52,26 +52,26 @@ impl Memory {
         self.buffers.insert(buffer, vec![0; length as usize]);
     }
 
-    /// Octets of pieces of a buffer.
+    /// Bytes of pieces of a buffer.
     pub(super) fn read(&self, buffer: BufferId, pieces: &[Segment]) -> Vec<u8> {
-        let octets = self.buffers.get(&buffer).map_or(&[][..], Vec::as_slice);
+        let bytes = self.buffers.get(&buffer).map_or(&[][..], Vec::as_slice);
         let piece = |piece: &Segment| {
             let start = piece.offset as usize;
-            octets.get(start..start + piece.length as usize)
+            bytes.get(start..start + piece.length as usize)
         };
         pieces.iter().filter_map(piece).flatten().copied().collect()
     }
 
-    /// Copies octets into pieces of a buffer: how many.
+    /// Copies bytes into pieces of a buffer: how many.
     pub(super) fn fill(&mut self, buffer: BufferId, pieces: &[Segment], data: &[u8]) -> u32 {
-        let Some(octets) = self.buffers.get_mut(&buffer) else {
+        let Some(bytes) = self.buffers.get_mut(&buffer) else {
             return 0;
         };
         let mut rest = data;
         for Segment { offset, length } in pieces {
             let (head, tail) = rest.split_at(rest.len().min(*length as usize));
             let start = *offset as usize;
-            if let Some(place) = octets.get_mut(start..start + head.len()) {
+            if let Some(place) = bytes.get_mut(start..start + head.len()) {
                 place.copy_from_slice(head);
             }
             rest = tail;
@@ -84,8 +84,8 @@ impl Memory {
         let refused = || format!("the engine's RNIC knows no {key:#x}@{address:#x}");
         let (buffer, base) = self.keys.get(&key).ok_or_else(refused)?;
         let start = address.checked_sub(*base).ok_or_else(refused)? as usize;
-        let octets = self.buffers.get_mut(buffer).ok_or_else(refused)?;
-        let place = octets.get_mut(start..start.saturating_add(data.len()));
+        let bytes = self.buffers.get_mut(buffer).ok_or_else(refused)?;
+        let place = bytes.get_mut(start..start.saturating_add(data.len()));
         place.ok_or_else(refused)?.copy_from_slice(data);
         Ok(())
     }

@@ -12,8 +12,8 @@ use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mtu, PeerId, Release
 
 use super::Direct;
 use crate::script::{LIMITS, path, rnic};
+use crate::scripts::parsed::{Form, Setting, Setup, Value};
 use crate::scripts::read::duration;
-use crate::scripts::story::{Form, Setting, Setup, Value};
 use crate::scripts::text::Unclear;
 use crate::scripts::wire::Failed;
 
@@ -54,7 +54,7 @@ impl Made {
     fn new(setup: &Setup) -> Self {
         let form = setup.form;
         let mut config = Config::new(PeerId::new(1, path(1).mac));
-        // Scripts say what happens; a pause would only be waited for.
+        // Scripts name what happens; a pause would only be waited for.
         config.timeouts.confirm_link_delay = Duration::ZERO;
         config.offers = match form {
             Form::R1 => Offers::SMCR_V1,

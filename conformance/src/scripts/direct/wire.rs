@@ -7,8 +7,8 @@ use smc_proto::endpoint::TcpEvent;
 use smc_proto::time::Instant;
 
 use super::Direct;
-use crate::scripts::story::Kind;
-use crate::scripts::wire::{Failed, Heard, Target, Wire};
+use crate::scripts::parsed::Kind;
+use crate::scripts::wire::{Failed, Received, Target, Wire};
 
 impl Wire for Direct {
     fn now(&self) -> Duration {
@@ -21,7 +21,7 @@ impl Wire for Direct {
 
     fn pass(&mut self, until: Duration) {
         let end = Instant::ZERO.after(until);
-        while self.heard.is_empty() && self.seen.is_empty() {
+        while self.received.is_empty() && self.seen.is_empty() {
             if !self.run_timers(end) {
                 self.now = self.now.max(end);
                 return;
@@ -29,46 +29,46 @@ impl Wire for Direct {
         }
     }
 
-    fn heard(&mut self) -> Option<Heard> {
-        self.heard.pop_front()
+    fn receive(&mut self) -> Option<Received> {
+        self.received.pop_front()
     }
 
-    fn tcp(&mut self, conn: u8, octets: &[u8]) {
+    fn tcp(&mut self, conn: u8, bytes: &[u8]) {
         let stream = self.streams.entry(conn).or_default();
-        stream.pending.extend_from_slice(octets);
+        stream.pending.extend_from_slice(bytes);
         self.show(conn);
     }
 
     fn fin(&mut self, conn: u8) {
-        self.tell_tcp(conn, TcpEvent::PeerFin);
+        self.report_tcp(conn, TcpEvent::PeerFin);
     }
 
     fn reset(&mut self, conn: u8) {
-        self.tell_tcp(conn, TcpEvent::PeerReset);
+        self.report_tcp(conn, TcpEvent::PeerReset);
     }
 
     fn join(&mut self, _: u8, _: Kind, _: &[u8]) -> Result<(), Failed> {
         Ok(())
     }
 
-    fn send(&mut self, over: Target, octets: &[u8]) -> Result<(), Failed> {
+    fn send(&mut self, over: Target, bytes: &[u8]) -> Result<(), Failed> {
         match over {
             Target::Qp(qpn) => {
                 let link = self.link_of(qpn)?;
-                let payload = octets;
+                let payload = bytes;
                 let received = RdmaCompletion::Received { link, payload };
                 self.endpoint.handle_rdma(self.now, received);
             }
-            Target::Dmb(token) => self.signal(token, octets)?,
+            Target::Dmb(token) => self.signal(token, bytes)?,
         }
         self.pump();
         Ok(())
     }
 
-    fn write(&mut self, over: Target, key: u64, address: u64, octets: &[u8]) -> Result<(), Failed> {
+    fn write(&mut self, over: Target, key: u64, address: u64, bytes: &[u8]) -> Result<(), Failed> {
         match over {
-            Target::Qp(_) => self.memory.write(key, address, octets),
-            Target::Dmb(token) => self.ism.write(token, address, octets),
+            Target::Qp(_) => self.memory.write(key, address, bytes),
+            Target::Dmb(token) => self.ism.write(token, address, bytes),
         }
     }
 

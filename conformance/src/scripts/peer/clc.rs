@@ -4,13 +4,13 @@ use super::{Peer, Template, Writer};
 use crate::scripts::layout;
 use crate::scripts::names::{ENGINE, PEER, identity, peer_address, peer_dmb, peer_qpn};
 use crate::scripts::names::{peer_rkey, port};
-use crate::scripts::story::{Form, Kind};
+use crate::scripts::parsed::{Form, Kind};
 
 const SMCR: u128 = 0xe2d4_c3d9;
 const SMCD: u128 = 0xe2d4_c3c4;
 /// The channel of emulated ISM devices.
 const LOOPBACK: u128 = 0xffff;
-/// That of real ones, in version 1.
+/// CHID of real devices, in version 1.
 const CHID: u128 = 7;
 
 /// A message with its header and its end.
@@ -24,7 +24,7 @@ fn writer(form: Form, kind: u8, length: usize) -> Writer {
         .put("length", length as u128)
         .put("version", if form.is_v2() { 2 } else { 1 });
     let end = length - 4;
-    if let Some(place) = writer.octets.get_mut(end..) {
+    if let Some(place) = writer.bytes.get_mut(end..) {
         place.copy_from_slice(&(eye_catcher as u32).to_be_bytes());
     }
     if smcd {
@@ -99,7 +99,7 @@ impl Peer {
                     .put("path", 1)
                     .put("path2", 2)
                     .put("skip", 40);
-                if let Some(place) = writer.octets.get_mut(40..50) {
+                if let Some(place) = writer.bytes.get_mut(40..50) {
                     place[..8].copy_from_slice(&(0x1001 + u64::from(host)).to_be_bytes());
                     place[8..].copy_from_slice(&(CHID as u16).to_be_bytes());
                 }
@@ -158,7 +158,7 @@ impl Peer {
         writer
     }
 
-    pub(super) fn says_clc(&self, form: Form, kind: u8, conn: u8) -> Template {
+    pub(super) fn default_clc(&self, form: Form, kind: u8, conn: u8) -> Template {
         // A Confirm is of the first contact if the engine's Accept was.
         let first = match (kind, self.agreed(conn, "first_contact")) {
             (3, Some(first)) => first == 1,
@@ -219,11 +219,11 @@ impl Peer {
         writer.done(&["qpn", "rkey", "address", "token", "psn", "hostname"])
     }
 
-    /// Notes octets of the engine over TCP: the whole messages among them, or, behind
+    /// Notes bytes of the engine over TCP: the whole messages among them, or, behind
     /// what cannot be one, everything.
-    pub(in crate::scripts) fn hears_tcp(&mut self, conn: u8, octets: &[u8]) -> Vec<Vec<u8>> {
+    pub(in crate::scripts) fn takes_tcp(&mut self, conn: u8, bytes: &[u8]) -> Vec<Vec<u8>> {
         let known = self.conns.entry(conn).or_default();
-        known.pending.extend_from_slice(octets);
+        known.pending.extend_from_slice(bytes);
         let mut messages = Vec::new();
         while let [_, _, _, _, _, high, low, _, ..] = known.pending.as_slice() {
             let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -236,7 +236,7 @@ impl Peer {
         messages
     }
 
-    /// Notes a message of the engine: the link that it tells the queue pair of, if it does.
+    /// Notes a message of the engine: the link whose queue pair it names, if it does.
     pub(in crate::scripts) fn learns_clc(&mut self, conn: u8, message: &[u8]) -> Option<u8> {
         let [e0, e1, e2, e3, kind @ (2 | 3), _, _, version, ..] = *message else {
             return None;
@@ -257,7 +257,7 @@ impl Peer {
                 .checked_mul(10)
                 .and_then(|tens| tens.checked_add(1));
             self.groups = self.groups.saturating_add(1);
-            // (Nobody names the links of the 27th group.)
+            // (The links of the 27th group have no names.)
             begun = link.filter(|_| !smcd);
             if let Some(link) = begun {
                 self.qpns.insert(link, get("qpn") as u32);

@@ -3,7 +3,7 @@
 use super::{Peer, Template, Writer};
 use crate::scripts::layout;
 use crate::scripts::names::{ENGINE, PEER, peer_address, peer_qpn, peer_rkey, port};
-use crate::scripts::story::Kind;
+use crate::scripts::parsed::Kind;
 
 fn writer(kind: u8, length: usize, reply: bool) -> Writer {
     let mut writer = Writer::new(Kind::Llc(kind), length);
@@ -21,13 +21,13 @@ const fn is_v2(kind: u8) -> bool {
 impl Peer {
     /// A request as the answer to it.
     fn echo(request: &[u8], kind: u8) -> Writer {
-        let mut octets = request.to_vec();
-        if let Some(flags) = octets.get_mut(3) {
+        let mut bytes = request.to_vec();
+        if let Some(flags) = bytes.get_mut(3) {
             *flags |= 0x80;
         }
         Writer {
             kind: Kind::Llc(kind),
-            octets,
+            bytes,
         }
     }
 
@@ -54,7 +54,7 @@ impl Peer {
     }
 
     /// The port of a link: the peer has as many as there are links, the engine as the
-    /// setup says.
+    /// setup has.
     fn port_of(&self, host: u8, link: u8) -> u8 {
         let number = link % 10;
         if host == ENGINE && number > self.rnics {
@@ -91,7 +91,7 @@ impl Peer {
         writer
     }
 
-    pub(super) fn says_llc(&self, kind: u8, conn: u8, link: u8, reply: bool) -> Template {
+    pub(super) fn default_llc(&self, kind: u8, conn: u8, link: u8, reply: bool) -> Template {
         let mut made = match kind & 0x1f {
             1 => self.confirm_link(kind, PEER, link, reply),
             2 => {
@@ -198,31 +198,31 @@ impl Peer {
     }
 
     /// Notes an LLC message of the engine: queue pairs of new links, and where its RMBs
-    /// are on them. The link that it tells the queue pair of, if it does.
-    pub(in crate::scripts) fn hears_llc(&mut self, link: u8, octets: &[u8]) -> Option<u8> {
-        let kind = *octets.first()?;
+    /// are on them. The link whose queue pair it names, if it does.
+    pub(in crate::scripts) fn learns_llc(&mut self, link: u8, bytes: &[u8]) -> Option<u8> {
+        let kind = *bytes.first()?;
         let mut begun = None;
         let of = Kind::Llc(kind);
-        let get = |name| layout::field(of, name).map_or(0, |field| field.get(octets));
+        let get = |name| layout::field(of, name).map_or(0, |field| field.get(bytes));
         let number = get("link") as u8;
         let group = link / 10 * 10;
-        self.notes_eye_catchers(kind, octets);
+        self.notes_eye_catchers(kind, bytes);
         match kind & 0x1f {
             2 if kind < 0x40 && get("rejected") == 0 && get("qpn") != 0 => {
                 begun = Some(group + number);
                 self.qpns.insert(group + number, get("qpn") as u32);
                 for index in 0..get("count").min(32) as usize {
-                    self.learn_pair(group + number, octets, 72 + 16 * index);
+                    self.learn_pair(group + number, bytes, 72 + 16 * index);
                 }
             }
             3 if kind == 3 => {
                 for index in 0..get("remaining").min(2) as usize {
-                    self.learn_pair(group + number, octets, 8 + 16 * index);
+                    self.learn_pair(group + number, bytes, 8 + 16 * index);
                 }
             }
             6 if kind < 0x40 && get("reply") == 0 => {
                 for index in 0..get("others").min(2) as usize {
-                    self.learn_entry(group, get("rkey"), octets, 17 + 13 * index);
+                    self.learn_entry(group, get("rkey"), bytes, 17 + 13 * index);
                 }
             }
             _ => {}
@@ -230,24 +230,24 @@ impl Peer {
         begun
     }
 
-    fn learn_pair(&mut self, link: u8, octets: &[u8], at: usize) {
-        let number = |at: usize, length: usize| number(octets, at, length);
+    fn learn_pair(&mut self, link: u8, bytes: &[u8], at: usize) {
+        let number = |at: usize, length: usize| number(bytes, at, length);
         let (reference, key) = (number(at, 4), number(at + 4, 4));
         self.rtokens
             .insert((link, reference), (key, number(at + 8, 8)));
     }
 
-    fn learn_entry(&mut self, group: u8, reference: u128, octets: &[u8], at: usize) {
-        let number = |at: usize, length: usize| number(octets, at, length);
+    fn learn_entry(&mut self, group: u8, reference: u128, bytes: &[u8], at: usize) {
+        let number = |at: usize, length: usize| number(bytes, at, length);
         let link = group + number(at, 1) as u8;
         self.rtokens
             .insert((link, reference), (number(at + 1, 4), number(at + 5, 8)));
     }
 }
 
-fn number(octets: &[u8], at: usize, length: usize) -> u128 {
-    let octets = octets.get(at..at + length).unwrap_or(&[]);
-    octets
+fn number(bytes: &[u8], at: usize, length: usize) -> u128 {
+    let bytes = bytes.get(at..at + length).unwrap_or(&[]);
+    bytes
         .iter()
-        .fold(0, |value, octet| value << 8 | u128::from(*octet))
+        .fold(0, |value, byte| value << 8 | u128::from(*byte))
 }

@@ -5,11 +5,11 @@ mod message;
 
 use std::sync::Arc;
 
-use super::value::{duration, octets, value};
-use crate::scripts::story::{
-    Act, Data, Form, Place, RnicAct, Said, Setting, Setup, Value, When, Where,
+use super::value::{bytes, duration, value};
+use crate::scripts::parsed::{
+    Act, Data, Form, Place, RnicAct, Setting, Setup, Transmission, Value, When, Where,
 };
-use crate::scripts::text::{Unclear, Word};
+use crate::scripts::text::{Token, Unclear};
 
 /// What a line is.
 pub(super) enum Read {
@@ -27,7 +27,7 @@ pub(super) enum Read {
 
 /// The words of a line and how far they are read.
 pub(super) struct Line<'w> {
-    words: &'w [Word],
+    words: &'w [Token],
     next: usize,
     file: &'w Arc<str>,
     line: u32,
@@ -37,7 +37,7 @@ const ACTORS: &str = "one of peer, engine, app, rnic, link, wait, nothing, ignor
      speaks, rnics, config, } was expected";
 
 impl<'w> Line<'w> {
-    pub(super) const fn new(words: &'w [Word], file: &'w Arc<str>, line: u32) -> Self {
+    pub(super) const fn new(words: &'w [Token], file: &'w Arc<str>, line: u32) -> Self {
         Self {
             words,
             next: 0,
@@ -55,13 +55,13 @@ impl<'w> Line<'w> {
         }
     }
 
-    /// Where the next word stands, or would.
+    /// Where the next token stands, or would.
     fn column(&self) -> u32 {
         match self.words.get(self.next) {
-            Some(word) => word.column,
-            None => self.words.last().map_or(1, |word| {
-                let quoted = word.quoted.as_ref().map_or(0, |text| text.len() + 2);
-                word.column + (word.plain.len() + quoted) as u32
+            Some(token) => token.column,
+            None => self.words.last().map_or(1, |token| {
+                let quoted = token.quoted.as_ref().map_or(0, |text| text.len() + 2);
+                token.column + (token.plain.len() + quoted) as u32
             }),
         }
     }
@@ -70,34 +70,34 @@ impl<'w> Line<'w> {
         Err(self.unclear(self.column(), what))
     }
 
-    /// The column of the word that was just taken.
+    /// The column of the token that was just taken.
     fn taken(&self) -> u32 {
-        let word = self.next.checked_sub(1).and_then(|at| self.words.get(at));
-        word.map_or(1, |word| word.column)
+        let token = self.next.checked_sub(1).and_then(|at| self.words.get(at));
+        token.map_or(1, |token| token.column)
     }
 
-    fn peek(&self) -> Option<&'w Word> {
+    fn peek(&self) -> Option<&'w Token> {
         self.words.get(self.next)
     }
 
-    /// The next word if it is plain.
+    /// The next token if it is plain.
     fn plain(&self) -> Option<&'w str> {
-        let word = self.peek().filter(|word| word.quoted.is_none())?;
-        Some(word.plain.as_str())
+        let token = self.peek().filter(|token| token.quoted.is_none())?;
+        Some(token.plain.as_str())
     }
 
     fn take(&mut self, what: &str) -> Result<&'w str, Unclear> {
         match self.plain() {
-            Some(word) => {
+            Some(token) => {
                 self.next += 1;
-                Ok(word)
+                Ok(token)
             }
             None => self.expected(what),
         }
     }
 
-    fn took(&mut self, word: &str) -> bool {
-        let is = self.plain() == Some(word);
+    fn took(&mut self, token: &str) -> bool {
+        let is = self.plain() == Some(token);
         self.next += usize::from(is);
         is
     }
@@ -110,8 +110,8 @@ impl<'w> Line<'w> {
     }
 
     fn number<T: TryFrom<u128>>(&mut self, what: &str) -> Result<T, Unclear> {
-        let word = self.take(what)?;
-        match value(word, None) {
+        let token = self.take(what)?;
+        match value(token, None) {
             Some(Value::Number(number, _)) => {
                 T::try_from(number).map_err(|_| self.unclear(self.taken(), what))
             }
@@ -121,34 +121,34 @@ impl<'w> Line<'w> {
 
     fn time(&mut self) -> Result<core::time::Duration, Unclear> {
         let what = "a time such as 10ms was expected";
-        let word = self.take(what)?;
-        duration(word).ok_or_else(|| self.unclear(self.taken(), what))
+        let token = self.take(what)?;
+        duration(token).ok_or_else(|| self.unclear(self.taken(), what))
     }
 
-    fn place(&self, word: &Word) -> Place {
+    fn place(&self, token: &Token) -> Place {
         Place {
             file: Arc::clone(self.file),
             line: self.line,
-            column: word.column,
+            column: token.column,
         }
     }
 
     /// A `name=value`, if that is next.
     fn setting(&mut self) -> Result<Option<Setting>, Unclear> {
-        let Some((word, (name, text))) = self
+        let Some((token, (name, text))) = self
             .peek()
-            .and_then(|word| Some((word, word.plain.split_once('=')?)))
+            .and_then(|token| Some((token, token.plain.split_once('=')?)))
         else {
             return Ok(None);
         };
-        let Some(value) = value(text, word.quoted.as_deref()) else {
+        let Some(value) = value(text, token.quoted.as_deref()) else {
             return self.expected("a value behind = was expected");
         };
         self.next += 1;
         Ok(Some(Setting {
             name: name.to_owned(),
             value,
-            at: self.place(word),
+            at: self.place(token),
         }))
     }
 
@@ -160,11 +160,11 @@ impl<'w> Line<'w> {
         Ok(settings)
     }
 
-    /// `"text"` or `N octets`.
+    /// `"text"` or `N bytes`.
     fn data(&mut self) -> Result<Data, Unclear> {
-        if let Some(word) = self.peek()
-            && word.plain.is_empty()
-            && let Some(text) = &word.quoted
+        if let Some(token) = self.peek()
+            && token.plain.is_empty()
+            && let Some(text) = &token.quoted
         {
             self.next += 1;
             return Ok(Data::Text(text.as_bytes().to_vec()));
@@ -233,7 +233,7 @@ impl<'w> Line<'w> {
     }
 
     fn when(&mut self) -> Result<Option<When>, Unclear> {
-        let Some(text) = self.plain().and_then(|word| word.strip_prefix('+')) else {
+        let Some(text) = self.plain().and_then(|token| token.strip_prefix('+')) else {
             return Ok(None);
         };
         let (from, to) = text.split_once("..").unwrap_or((text, text));
@@ -247,10 +247,10 @@ impl<'w> Line<'w> {
 
     /// `peer`, `engine` or `app`, a connection and a link, a direction, and the rest.
     fn actor(&mut self, form: Form) -> Result<Act, Unclear> {
-        let word = self.take(ACTORS)?;
+        let token = self.take(ACTORS)?;
         let column = self.taken();
-        let (word, link) = word.split_once('@').unwrap_or((word, "1"));
-        let (actor, conn) = word.split_once('.').unwrap_or((word, "1"));
+        let (token, link) = token.split_once('@').unwrap_or((token, "1"));
+        let (actor, conn) = token.split_once('.').unwrap_or((token, "1"));
         let (Ok(conn), Ok(link)) = (conn.parse(), link.parse()) else {
             let what = "a connection and a link such as peer.2@1 were expected";
             return Err(self.unclear(column, what));
@@ -267,8 +267,8 @@ impl<'w> Line<'w> {
         };
         self.next += 1;
         Ok(match (actor, sees) {
-            ("peer", _) => Act::Peer(of, self.said(form, true)?),
-            ("engine", _) => Act::Engine(of, self.said(form, false)?),
+            ("peer", _) => Act::Peer(of, self.transmission(form, true)?),
+            ("engine", _) => Act::Engine(of, self.transmission(form, false)?),
             (_, false) => Act::App(of, self.app_act()?),
             (_, true) => Act::Seen(of, self.app_sees()?),
         })
@@ -276,8 +276,8 @@ impl<'w> Line<'w> {
 
     fn rnic(&mut self) -> Result<RnicAct, Unclear> {
         let what = "refuse, hold, release, or the number of an RNIC was expected";
-        let word = self.take(what)?;
-        Ok(match word {
+        let token = self.take(what)?;
+        Ok(match token {
             "refuse" if self.took("held") => RnicAct::RefuseHeld,
             "refuse" => {
                 let kind = self.take("a kind of command was expected")?.to_owned();
@@ -316,40 +316,40 @@ impl<'w> Line<'w> {
         Ok(RnicAct::Breaks(number, cause))
     }
 
-    fn said(&mut self, form: Form, by_peer: bool) -> Result<Said, Unclear> {
+    fn transmission(&mut self, form: Form, by_peer: bool) -> Result<Transmission, Unclear> {
         let what = "one of CLC, LLC, CDC, WRITE, TCP, breaks was expected";
-        let word = self.take(what)?;
+        let token = self.take(what)?;
         let column = self.taken();
-        Ok(match word {
+        Ok(match token {
             "TCP" => match self.plain() {
                 Some("fin") => {
                     self.next += 1;
-                    Said::Fin
+                    Transmission::Fin
                 }
                 Some("rst") => {
                     self.next += 1;
-                    Said::Reset
+                    Transmission::Reset
                 }
-                _ => Said::Raw {
+                _ => Transmission::Raw {
                     tcp: true,
-                    octets: self.raw_or_text()?,
+                    bytes: self.raw_or_text()?,
                 },
             },
             "WRITE" => {
                 let settings = self.settings()?;
                 let data = self.data()?;
-                Said::Write { settings, data }
+                Transmission::Write { settings, data }
             }
-            "breaks" if by_peer => Said::Breaks,
-            "CLC" | "LLC" if self.took("raw") => Said::Raw {
-                tcp: word == "CLC",
-                octets: self.raw()?,
+            "breaks" if by_peer => Transmission::Breaks,
+            "CLC" | "LLC" if self.took("raw") => Transmission::Raw {
+                tcp: token == "CLC",
+                bytes: self.raw()?,
             },
-            "CDC" if self.took("raw") => Said::Raw {
+            "CDC" if self.took("raw") => Transmission::Raw {
                 tcp: false,
-                octets: self.raw()?,
+                bytes: self.raw()?,
             },
-            "CLC" | "LLC" | "CDC" => Said::Message(self.message(word, form)?),
+            "CLC" | "LLC" | "CDC" => Transmission::Message(self.message(token, form)?),
             _ => return Err(self.unclear(column, what)),
         })
     }
@@ -361,7 +361,7 @@ impl<'w> Line<'w> {
             return self.expected(what);
         }
         self.next = self.words.len();
-        octets(words).map_err(|column| self.unclear(column, what))
+        bytes(words).map_err(|column| self.unclear(column, what))
     }
 
     fn raw_or_text(&mut self) -> Result<Vec<u8>, Unclear> {

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::net::Ipv6Addr;
 
-use crate::scripts::story::Value;
-use crate::scripts::text::Word;
+use crate::scripts::parsed::Value;
+use crate::scripts::text::Token;
 
 /// A value as it stands behind `=`.
 pub(super) fn value(plain: &str, quoted: Option<&str>) -> Option<Value> {
@@ -29,8 +29,8 @@ pub(super) fn value(plain: &str, quoted: Option<&str>) -> Option<Value> {
         let (count, each): (usize, _) = (count.parse().ok()?, hexadecimal(each)?);
         return Some(Value::Number(0, each.repeat(count)));
     }
-    if let Some(octets) = hexadecimal(plain) {
-        return Some(Value::Number(number(&octets), octets));
+    if let Some(bytes) = hexadecimal(plain) {
+        return Some(Value::Number(number(&bytes), bytes));
     }
     if let Some(value) = address(plain) {
         return Some(value);
@@ -46,7 +46,7 @@ pub(super) fn value(plain: &str, quoted: Option<&str>) -> Option<Value> {
     (!plain.is_empty()).then(|| Value::Word(plain.to_owned()))
 }
 
-/// Octets in hexadecimal digits behind 0x.
+/// Bytes in hexadecimal digits behind 0x.
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits = text
         .strip_prefix("0x")
@@ -62,10 +62,10 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-fn number(octets: &[u8]) -> u128 {
-    octets
+fn number(bytes: &[u8]) -> u128 {
+    bytes
         .iter()
-        .fold(0, |value, octet| value << 8 | u128::from(*octet))
+        .fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 
 /// A cursor `wrap:count`, a MAC or a GID.
@@ -78,12 +78,12 @@ fn address(text: &str) -> Option<Value> {
             Some(Value::Number(value, value.to_be_bytes().to_vec()))
         }
         [_, _, _, _, _, _] if parts.iter().all(|part| part.len() == 2) => {
-            let octets: Option<Vec<u8>> = parts
+            let bytes: Option<Vec<u8>> = parts
                 .iter()
                 .map(|part| u8::from_str_radix(part, 16).ok())
                 .collect();
-            let octets = octets?;
-            Some(Value::Number(number(&octets), octets))
+            let bytes = bytes?;
+            Some(Value::Number(number(&bytes), bytes))
         }
         _ => {
             let address: Ipv6Addr = text.parse().ok()?;
@@ -110,32 +110,32 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     })
 }
 
-/// Octets of two hexadecimal digits each.
-pub(super) fn octets(words: &[Word]) -> Result<Vec<u8>, u32> {
-    let octet = |word: &Word| {
-        (word.plain.len() == 2)
-            .then(|| u8::from_str_radix(&word.plain, 16).ok())
+/// Bytes of two hexadecimal digits each.
+pub(super) fn bytes(words: &[Token]) -> Result<Vec<u8>, u32> {
+    let byte = |token: &Token| {
+        (token.plain.len() == 2)
+            .then(|| u8::from_str_radix(&token.plain, 16).ok())
             .flatten()
-            .ok_or(word.column)
+            .ok_or(token.column)
     };
-    let mut octets = Vec::new();
-    for word in words {
-        match word.plain.split_once('*') {
+    let mut bytes = Vec::new();
+    for token in words {
+        match token.plain.split_once('*') {
             Some((count, _)) => {
-                let count: usize = count.parse().map_err(|_| word.column)?;
-                let mut each = word.clone();
-                each.plain = word
+                let count: usize = count.parse().map_err(|_| token.column)?;
+                let mut each = token.clone();
+                each.plain = token
                     .plain
                     .split_once('*')
                     .map_or("", |two| two.1)
                     .to_owned();
-                let each = octet(&each)?;
-                octets.resize(octets.len() + count, each);
+                let each = byte(&each)?;
+                bytes.resize(bytes.len() + count, each);
             }
-            None => octets.push(octet(word)?),
+            None => bytes.push(byte(token)?),
         }
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::{Run, Wrong, wrong};
 use crate::scripts::describe::describe;
 use crate::scripts::layout::{self, Field};
+use crate::scripts::parsed::{Kind, Message, Value, Where};
 use crate::scripts::peer::put_text;
-use crate::scripts::story::{Kind, Message, Value, Where};
 use crate::scripts::wire::{Host, Wire};
 
 impl<B: Wire + Host> Run<'_, B> {
@@ -13,17 +13,17 @@ impl<B: Wire + Host> Run<'_, B> {
         of: Where,
         message: &Message,
         kind: Kind,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), Wrong> {
         let expected = self
             .peer
             .expects(message.kind, of.conn, of.link, message.reply);
-        let mut template = expected.octets;
+        let mut template = expected.bytes;
         let mut free: Vec<Field> = Vec::new();
         let mut named: Vec<Field> = Vec::new();
         let mut bound = Vec::new();
         if same_type(message.kind) != same_type(kind) {
-            return wrong(name(message), describe(octets));
+            return wrong(name(message), describe(bytes));
         }
         for name in expected.free {
             if message.fields.iter().all(|setting| setting.name != name)
@@ -39,7 +39,7 @@ impl<B: Wire + Host> Run<'_, B> {
             match &setting.value {
                 Value::Any => free.push(field),
                 Value::Variable(name, 0) if !self.variables.contains_key(name) => {
-                    bound.push((name.clone(), field.get(octets)));
+                    bound.push((name.clone(), field.get(bytes)));
                     free.push(field);
                 }
                 Value::Text(text) => {
@@ -56,20 +56,20 @@ impl<B: Wire + Host> Run<'_, B> {
         }
         let mut differences = Vec::new();
         let differs = |field: &Field| {
-            let (wanted, found) = (template.get(field.range()), octets.get(field.range()));
-            if field.is_octets() {
+            let (wanted, found) = (template.get(field.range()), bytes.get(field.range()));
+            if field.is_bytes() {
                 wanted != found
             } else {
-                field.get(&template) != field.get(octets)
+                field.get(&template) != field.get(bytes)
             }
         };
         for field in &named {
             if differs(field) {
-                differences.push(difference(field, &template, octets));
+                differences.push(difference(field, &template, bytes));
             }
         }
         if !message.open && !self.bench.leaves_open(message.kind) {
-            let mut masked = octets.to_vec();
+            let mut masked = bytes.to_vec();
             let mut wanted = template.clone();
             if masked.len() != wanted.len() {
                 let (wanted, found) = (wanted.len(), masked.len());
@@ -99,7 +99,7 @@ impl<B: Wire + Host> Run<'_, B> {
             }
         }
         if !differences.is_empty() {
-            return wrong(differences.join("; "), describe(octets));
+            return wrong(differences.join("; "), describe(bytes));
         }
         self.variables.extend(bound);
         Ok(())
@@ -117,8 +117,8 @@ fn grow(template: &mut Vec<u8>, field: Field) {
 fn difference(field: &Field, wanted: &[u8], found: &[u8]) -> String {
     let shown = |message: &[u8]| {
         if field.bits > 128 {
-            let octets = message.get(field.range()).unwrap_or(&[]);
-            return String::from_utf8_lossy(octets).into_owned();
+            let bytes = message.get(field.range()).unwrap_or(&[]);
+            return String::from_utf8_lossy(bytes).into_owned();
         }
         match field.get(message) {
             value @ ..10 => value.to_string(),
@@ -128,7 +128,7 @@ fn difference(field: &Field, wanted: &[u8], found: &[u8]) -> String {
     format!("{field}={}, not {}", shown(wanted), shown(found))
 }
 
-/// A kind without what a field of the message tells as well.
+/// A kind without what a field of the message contains as well.
 const fn same_type(kind: Kind) -> (u8, u8) {
     match kind {
         Kind::Clc(_, kind) => (0, kind),

@@ -1,10 +1,10 @@
-//! What the engine is to say, and its applications to see.
+//! What the engine is to send, and its applications to see.
 
 use core::time::Duration;
 
 use super::compare::name;
 use super::{Came, Channel, Item, Run, Wrong, span, wrong};
-use crate::scripts::story::{AppSees, Data, Said, Setting, When, Where};
+use crate::scripts::parsed::{AppSees, Data, Setting, Transmission, When, Where};
 use crate::scripts::wire::{Host, Seen, Wire};
 
 impl<B: Wire + Host> Run<'_, B> {
@@ -12,39 +12,39 @@ impl<B: Wire + Host> Run<'_, B> {
         &mut self,
         of: Where,
         when: Option<When>,
-        said: &Said,
+        transmission: &Transmission,
     ) -> Result<(), Wrong> {
-        let channel = self.channel(of, said);
-        let expected = match said {
-            Said::Message(message) => name(message),
-            Said::Raw { .. } => "these octets".to_owned(),
-            Said::Fin => "TCP fin".to_owned(),
-            Said::Reset => "TCP rst".to_owned(),
-            Said::Write { .. } => "WRITE".to_owned(),
-            Said::Breaks => "nothing".to_owned(),
+        let channel = self.channel(of, transmission);
+        let expected = match transmission {
+            Transmission::Message(message) => name(message),
+            Transmission::Raw { .. } => "these octets".to_owned(),
+            Transmission::Fin => "TCP fin".to_owned(),
+            Transmission::Reset => "TCP rst".to_owned(),
+            Transmission::Write { .. } => "WRITE".to_owned(),
+            Transmission::Breaks => "nothing".to_owned(),
         };
         let item = self.next(channel, when, &expected)?;
-        match (said, &item.what) {
-            (Said::Message(message), Came::Message(kind, octets)) => {
-                self.compare(of, message, *kind, octets)?;
-                self.peer.took(*kind, of.conn, of.link, octets);
+        match (transmission, &item.what) {
+            (Transmission::Message(message), Came::Message(kind, bytes)) => {
+                self.compare(of, message, *kind, bytes)?;
+                self.peer.took(*kind, of.conn, of.link, bytes);
                 Ok(())
             }
-            (Said::Raw { octets, .. }, Came::Message(_, came) | Came::Octets(came)) => {
-                if octets == came {
+            (Transmission::Raw { bytes, .. }, Came::Message(_, came) | Came::Bytes(came)) => {
+                if bytes == came {
                     return Ok(());
                 }
-                wrong(format_args!("{octets:02x?}"), format_args!("{came:02x?}"))
+                wrong(format_args!("{bytes:02x?}"), format_args!("{came:02x?}"))
             }
-            (Said::Fin, Came::Fin) | (Said::Reset, Came::Reset) => Ok(()),
+            (Transmission::Fin, Came::Fin) | (Transmission::Reset, Came::Reset) => Ok(()),
             (
-                Said::Write { settings, data },
+                Transmission::Write { settings, data },
                 Came::Write {
                     key,
                     address,
-                    octets,
+                    bytes,
                 },
-            ) => self.compare_write(of, settings, data, (*key, *address, octets)),
+            ) => self.compare_write(of, settings, data, (*key, *address, bytes)),
             (_, came) => wrong(expected, came),
         }
     }
@@ -54,7 +54,7 @@ impl<B: Wire + Host> Run<'_, B> {
         of: Where,
         settings: &[Setting],
         data: &Data,
-        (key, address, octets): (u64, u64, &Vec<u8>),
+        (key, address, bytes): (u64, u64, &Vec<u8>),
     ) -> Result<(), Wrong> {
         let at = settings.iter().find(|setting| setting.name == "at");
         let at = at.map(|setting| self.number(setting)).transpose()?;
@@ -64,20 +64,20 @@ impl<B: Wire + Host> Run<'_, B> {
             let (wanted_key, wanted_address) = wanted;
             return wrong(
                 format_args!("a WRITE to {wanted_key:#x}@{wanted_address:#x}"),
-                format_args!("{} octets to {key:#x}@{address:#x}", octets.len()),
+                format_args!("{} octets to {key:#x}@{address:#x}", bytes.len()),
             );
         }
         let same = match data {
-            Data::Text(text) => text == octets,
-            Data::Count(count) => *count as usize == octets.len(),
+            Data::Text(text) => text == bytes,
+            Data::Count(count) => *count as usize == bytes.len(),
         };
         if same {
             return Ok(());
         }
-        let shown = String::from_utf8_lossy(octets);
+        let shown = String::from_utf8_lossy(bytes);
         wrong(
             format_args!("{data:?}"),
-            format_args!("{} octets: {}", octets.len(), &shown[..shown.len().min(60)]),
+            format_args!("{} octets: {}", bytes.len(), &shown[..shown.len().min(60)]),
         )
     }
 
@@ -181,10 +181,10 @@ impl<B: Wire + Host> Run<'_, B> {
         }
     }
 
-    /// The end of a connection, where no event tells of it.
+    /// The end of a connection, where no event reports it.
     fn ends(&mut self, conn: u8, when: Option<When>, reason: &str) -> Result<(), Wrong> {
         let (from, to) = span(when);
-        // Who has closed does not see when it ends.
+        // An application that has closed does not see when it ends.
         self.wait_until(self.mark + from);
         let deadline = self.mark + to + self.bench.grace();
         while self.bench.has_ended(conn, reason) == Some(false) {
@@ -197,7 +197,7 @@ impl<B: Wire + Host> Run<'_, B> {
         Ok(())
     }
 
-    /// What can be looked at whenever one likes.
+    /// State that can be checked at any time.
     fn state(&mut self, conn: u8, sees: &AppSees) -> Result<(), Wrong> {
         match sees {
             AppSees::Read(data) => {
@@ -205,15 +205,15 @@ impl<B: Wire + Host> Run<'_, B> {
                     Data::Text(text) => text.len() as u32,
                     Data::Count(count) => *count,
                 };
-                let octets = match self.bench.read(conn, count) {
-                    Ok(octets) => octets,
+                let bytes = match self.bench.read(conn, count) {
+                    Ok(bytes) => bytes,
                     Err(why) => return wrong(format_args!("{count} octets"), why),
                 };
                 self.absorb();
                 match data {
-                    Data::Text(text) if *text != octets => wrong(
+                    Data::Text(text) if *text != bytes => wrong(
                         String::from_utf8_lossy(text),
-                        String::from_utf8_lossy(&octets),
+                        String::from_utf8_lossy(&bytes),
                     ),
                     _ => Ok(()),
                 }
@@ -224,15 +224,15 @@ impl<B: Wire + Host> Run<'_, B> {
                 let came = self.bench.ended(conn);
                 equal(true, came, "as the stream's end")
             }
-            AppSees::Urgent(before, octet) => {
+            AppSees::Urgent(before, byte) => {
                 let came = self.bench.urgent(conn);
                 self.absorb();
-                equal(Some((*before, *octet)), came, "as urgent")
+                equal(Some((*before, *byte)), came, "as urgent")
             }
-            AppSees::Tcp(octets) => {
+            AppSees::Tcp(bytes) => {
                 let came = self.bench.plain(conn);
                 equal(
-                    String::from_utf8_lossy(octets),
+                    String::from_utf8_lossy(bytes),
                     String::from_utf8_lossy(&came),
                     "over TCP",
                 )

@@ -1,24 +1,24 @@
-//! What the peer says.
+//! Sending for the peer.
 
 use super::{Run, Wrong, wrong};
 use crate::scripts::capture::Recorded;
 use crate::scripts::describe::describe;
-use crate::scripts::direct::octets as octets_of;
+use crate::scripts::direct::bytes as bytes_of;
 use crate::scripts::layout;
+use crate::scripts::parsed::{Data, Kind, Message, Setting, Transmission, Value, Where};
 use crate::scripts::peer::put_text;
-use crate::scripts::story::{Data, Kind, Message, Said, Setting, Value, Where};
 use crate::scripts::wire::{Host, Wire};
 
 impl<B: Wire + Host> Run<'_, B> {
-    pub(super) fn say(&mut self, of: Where, said: &Said) -> Result<(), Wrong> {
-        match said {
-            Said::Message(message) => self.say_message(of, message),
-            Said::Raw { tcp: true, octets } => {
-                self.over_tcp(of.conn, octets);
+    pub(super) fn send(&mut self, of: Where, transmission: &Transmission) -> Result<(), Wrong> {
+        match transmission {
+            Transmission::Message(message) => self.send_message(of, message),
+            Transmission::Raw { tcp: true, bytes } => {
+                self.over_tcp(of.conn, bytes);
                 Ok(())
             }
-            Said::Raw { tcp: false, octets } => self.over_link(of, octets),
-            Said::Fin => {
+            Transmission::Raw { tcp: false, bytes } => self.over_link(of, bytes),
+            Transmission::Fin => {
                 self.note(format_args!("peer.{} > TCP fin", of.conn));
                 self.put_down(Recorded::Fin {
                     conn: of.conn,
@@ -27,7 +27,7 @@ impl<B: Wire + Host> Run<'_, B> {
                 self.bench.fin(of.conn);
                 Ok(())
             }
-            Said::Reset => {
+            Transmission::Reset => {
                 self.note(format_args!("peer.{} > TCP rst", of.conn));
                 self.put_down(Recorded::Reset {
                     conn: of.conn,
@@ -36,34 +36,34 @@ impl<B: Wire + Host> Run<'_, B> {
                 self.bench.reset(of.conn);
                 Ok(())
             }
-            Said::Breaks => {
+            Transmission::Breaks => {
                 self.note(format_args!("peer@{} breaks", of.link));
                 let target = self.target(of)?;
                 Ok(self.bench.breaks(target)?)
             }
-            Said::Write { settings, data } => self.write(of, settings, data),
+            Transmission::Write { settings, data } => self.write(of, settings, data),
         }
     }
 
-    fn over_tcp(&mut self, conn: u8, octets: &[u8]) {
-        self.note(format_args!("peer.{conn} > {}", describe(octets)));
+    fn over_tcp(&mut self, conn: u8, bytes: &[u8]) {
+        self.note(format_args!("peer.{conn} > {}", describe(bytes)));
         self.put_down(Recorded::Tcp {
             conn,
             by_engine: false,
-            octets: octets.to_vec(),
+            bytes: bytes.to_vec(),
         });
-        self.bench.tcp(conn, octets);
+        self.bench.tcp(conn, bytes);
     }
 
-    fn over_link(&mut self, of: Where, octets: &[u8]) -> Result<(), Wrong> {
-        self.note(format_args!("peer@{} > {}", of.link, describe(octets)));
+    fn over_link(&mut self, of: Where, bytes: &[u8]) -> Result<(), Wrong> {
+        self.note(format_args!("peer@{} > {}", of.link, describe(bytes)));
         self.put_down(Recorded::Send {
             link: of.link,
             by_engine: false,
-            octets: octets.to_vec(),
+            bytes: bytes.to_vec(),
         });
         let target = self.target(of)?;
-        Ok(self.bench.send(target, octets)?)
+        Ok(self.bench.send(target, bytes)?)
     }
 
     fn write(&mut self, of: Where, settings: &[Setting], data: &Data) -> Result<(), Wrong> {
@@ -75,62 +75,62 @@ impl<B: Wire + Host> Run<'_, B> {
         let (key, address) = self.peer.memory(of.conn, of.link, at as u64)?;
         let key = value(self, "key")?.map_or(key, |key| key as u64);
         let address = value(self, "address")?.map_or(address, |address| address as u64);
-        let octets = octets_of(data);
-        let length = octets.len();
+        let bytes = bytes_of(data);
+        let length = bytes.len();
         self.note(format_args!(
             "peer@{} > WRITE {length} octets to {key:#x}@{address:#x}",
             of.link
         ));
         let target = self.target(of)?;
-        self.bench.write(target, key, address, &octets)?;
+        self.bench.write(target, key, address, &bytes)?;
         self.put_down(Recorded::Write {
             link: of.link,
             by_engine: false,
             key,
             address,
-            octets,
+            bytes,
         });
         Ok(())
     }
 
-    fn say_message(&mut self, of: Where, message: &Message) -> Result<(), Wrong> {
+    fn send_message(&mut self, of: Where, message: &Message) -> Result<(), Wrong> {
         let kind = message.kind;
-        let template = self.peer.says(kind, of.conn, of.link, message.reply);
-        let mut said = template.octets;
+        let template = self.peer.default_of(kind, of.conn, of.link, message.reply);
+        let mut named = template.bytes;
         let mut split = None;
-        self.put_fields(kind, &mut said, &message.fields)?;
-        let mut octets = said.clone();
+        self.put_fields(kind, &mut named, &message.fields)?;
+        let mut bytes = named.clone();
         // The script remembers the names it knows.
-        let whole = self.edit(kind, &mut said, &message.fields, &mut split)?;
-        self.peer.said(kind, of.conn, of.link, &whole);
-        self.bench.says(of.conn, kind, &mut octets)?;
-        self.edit(kind, &mut octets, &message.fields, &mut split)?;
+        let whole = self.edit(kind, &mut named, &message.fields, &mut split)?;
+        self.peer.note_sent(kind, of.conn, of.link, &whole);
+        self.bench.name_for_wire(of.conn, kind, &mut bytes)?;
+        self.edit(kind, &mut bytes, &message.fields, &mut split)?;
         match kind {
             Kind::Clc(..) => match split {
-                Some(at) if at < octets.len() => {
-                    let rest = octets.split_off(at);
-                    self.over_tcp(of.conn, &octets);
+                Some(at) if at < bytes.len() => {
+                    let rest = bytes.split_off(at);
+                    self.over_tcp(of.conn, &bytes);
                     self.over_tcp(of.conn, &rest);
                 }
-                _ => self.over_tcp(of.conn, &octets),
+                _ => self.over_tcp(of.conn, &bytes),
             },
-            Kind::Llc(_) | Kind::Cdc(_) => self.over_link(of, &octets)?,
+            Kind::Llc(_) | Kind::Cdc(_) => self.over_link(of, &bytes)?,
         }
         Ok(())
     }
 
-    fn put_fields(&self, kind: Kind, octets: &mut [u8], settings: &[Setting]) -> Result<(), Wrong> {
+    fn put_fields(&self, kind: Kind, bytes: &mut [u8], settings: &[Setting]) -> Result<(), Wrong> {
         for setting in settings {
             let Some(field) = layout::field(kind, &setting.name) else {
                 continue;
             };
             match &setting.value {
-                Value::Text(text) => put_text(octets, field, text),
+                Value::Text(text) => put_text(bytes, field, text),
                 Value::Number(_, long) if long.len() > 16 => {
-                    if let Some(place) = octets.get_mut(field.range()) {
+                    if let Some(place) = bytes.get_mut(field.range()) {
                         place.fill(0);
-                        for (octet, each) in place.iter_mut().zip(long) {
-                            *octet = *each;
+                        for (byte, each) in place.iter_mut().zip(long) {
+                            *byte = *each;
                         }
                     }
                 }
@@ -148,22 +148,22 @@ impl<B: Wire + Host> Run<'_, B> {
                         let name = &setting.name;
                         return wrong(format_args!("{} bits for {name}", field.bits), value);
                     }
-                    field.put(octets, value);
+                    field.put(bytes, value);
                 }
             }
         }
         Ok(())
     }
 
-    /// Changes the octets of a message beyond its fields: the message before it was cut.
+    /// Changes the bytes of a message beyond its fields: the message before it was cut.
     fn edit(
         &self,
         kind: Kind,
-        octets: &mut Vec<u8>,
+        bytes: &mut Vec<u8>,
         settings: &[Setting],
         split: &mut Option<usize>,
     ) -> Result<Vec<u8>, Wrong> {
-        let before = octets.len();
+        let before = bytes.len();
         let mut behind = Vec::new();
         let mut cut = None;
         for setting in settings {
@@ -176,15 +176,15 @@ impl<B: Wire + Host> Run<'_, B> {
                 _ => Vec::new(),
             };
             match edit {
-                "insert" if at <= octets.len() => {
-                    octets.splice(at..at, long);
+                "insert" if at <= bytes.len() => {
+                    bytes.splice(at..at, long);
                 }
                 "remove" => {
                     let count = self.number(setting)? as usize;
-                    if at + count > octets.len() {
-                        return wrong("octets to take out", octets.len());
+                    if at + count > bytes.len() {
+                        return wrong("octets to take out", bytes.len());
                     }
-                    octets.drain(at..at + count);
+                    bytes.drain(at..at + count);
                 }
                 "append" => behind = long,
                 "cut" => cut = Some(self.number(setting)? as usize),
@@ -193,11 +193,11 @@ impl<B: Wire + Host> Run<'_, B> {
                 _ => {}
             }
         }
-        if octets.len() != before
+        if bytes.len() != before
             && let Some(field) = layout::field(kind, "length")
         {
-            let length = octets.len() as u128;
-            field.put(octets, length);
+            let length = bytes.len() as u128;
+            field.put(bytes, length);
         }
         // Fields that stand behind what was put in, and lengths that lie.
         let last: Vec<Setting> = settings
@@ -205,11 +205,11 @@ impl<B: Wire + Host> Run<'_, B> {
             .filter(|each| each.name == "length" || each.name.starts_with("octet"))
             .cloned()
             .collect();
-        self.put_fields(kind, octets, &last)?;
-        let whole = octets.clone();
-        octets.extend(behind);
+        self.put_fields(kind, bytes, &last)?;
+        let whole = bytes.clone();
+        bytes.extend(behind);
         if let Some(cut) = cut {
-            octets.truncate(cut);
+            bytes.truncate(cut);
         }
         Ok(whole)
     }

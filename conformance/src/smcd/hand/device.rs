@@ -12,13 +12,13 @@ use super::{DEVICE, HEAD, Hand, RING};
 impl Hand {
     /// Does all that the engine asks for.
     pub fn pump(&mut self) {
-        let mut octets = [0; MAX_LENGTH];
+        let mut bytes = [0; MAX_LENGTH];
         loop {
-            let said = self.endpoint.poll_clc(self.now, &mut octets);
-            if let Some((conn, len)) = said.expect("room for any message") {
-                let said = octets.get(..len).unwrap_or_default();
-                let (message, _) = ClcMessage::parse(said).expect("what is emitted can be read");
-                self.said.push_back((conn, message));
+            let polled = self.endpoint.poll_clc(self.now, &mut bytes);
+            if let Some((conn, len)) = polled.expect("room for any message") {
+                let sent = bytes.get(..len).unwrap_or_default();
+                let (message, _) = ClcMessage::parse(sent).expect("what is emitted can be read");
+                self.sent_clc.push_back((conn, message));
             } else if let Some(tcp) = self.endpoint.poll_tcp() {
                 self.tcp.push(tcp);
             } else if let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
@@ -88,7 +88,7 @@ impl Hand {
             IsmCommand::DetachDmb { buffer, .. } => {
                 let bound = self.sources.remove(&buffer).expect(known);
                 assert!(bound.is_some(), "{known}");
-                if !self.manner.maps {
+                if !self.mode.maps {
                     self.sources.insert(buffer, None);
                 }
                 IsmCompletion::DmbDetached { buffer }

@@ -1,4 +1,4 @@
-//! What the peer says, and what that leads to.
+//! What the peer sends, and its effect.
 
 use smc_proto::endpoint::{ClcError, ClcProgress};
 use smc_proto::id::ConnId;
@@ -9,7 +9,7 @@ use smc_proto::wire::clc::{
 };
 use smc_proto::wire::types::{BufferSize, DmbToken, Gid, Mac, PeerId, Release};
 
-use super::{Hand, Manner, eid};
+use super::{Hand, Mode, eid};
 
 impl Hand {
     // ---- what the peer does -----------------------------------------------------------
@@ -17,7 +17,7 @@ impl Hand {
     /// Its Proposal.
     #[must_use]
     pub fn proposal(&self) -> ClcMessage {
-        let device = self.manner.device(2);
+        let device = self.mode.device(2);
         let proposal = Proposal {
             version: ClcVersion::V1,
             v1: OfferedPath::SmcD,
@@ -31,7 +31,7 @@ impl Hand {
             subnets: Subnets::default(),
             v2_offer: None,
         };
-        ClcMessage::Proposal(match self.manner.version {
+        ClcMessage::Proposal(match self.mode.version {
             SmcVersion::V1 => proposal,
             SmcVersion::V2 => {
                 let mut offer = V2Offer {
@@ -55,7 +55,7 @@ impl Hand {
     /// Its half of a connection, with its DMB of this token.
     #[must_use]
     pub fn half(&self, first_contact: bool, token: u64) -> SmcdAcceptConfirm {
-        let device = self.manner.device(2);
+        let device = self.mode.device(2);
         let v2 = SmcdAcceptConfirmV2 {
             chid: device.chid,
             eid: eid(),
@@ -69,16 +69,16 @@ impl Hand {
             dmbe_index: 0,
             buffer_size: BufferSize::K16,
             link_id: [0; 4],
-            v2: (self.manner.version == SmcVersion::V2).then_some(v2),
+            v2: (self.mode.version == SmcVersion::V2).then_some(v2),
         }
     }
 
-    /// Octets over TCP: what the engine makes of them.
+    /// Bytes over TCP: what the engine makes of them.
     ///
     /// # Errors
     /// The engine's.
-    pub fn octets(&mut self, conn: ConnId, octets: &[u8]) -> Result<ClcProgress, ClcError> {
-        let result = self.endpoint.handle_clc(self.now, conn, octets);
+    pub fn octets(&mut self, conn: ConnId, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
+        let result = self.endpoint.handle_clc(self.now, conn, bytes);
         self.pump();
         result
     }
@@ -86,9 +86,9 @@ impl Hand {
     /// A whole message, which must be taken.
     #[track_caller]
     pub fn clc(&mut self, conn: ConnId, message: &ClcMessage) {
-        let mut octets = [0; MAX_LENGTH];
-        let len = message.emit(&mut octets).expect("it fits");
-        let taken = self.octets(conn, octets.get(..len).unwrap_or_default());
+        let mut bytes = [0; MAX_LENGTH];
+        let len = message.emit(&mut bytes).expect("it fits");
+        let taken = self.octets(conn, bytes.get(..len).unwrap_or_default());
         assert!(
             matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
             "{taken:?}"
@@ -127,8 +127,8 @@ impl Hand {
     /// A new group and its first connection.
     #[must_use]
     #[track_caller]
-    pub fn connected(manner: Manner, client: bool) -> (Self, ConnId) {
-        let mut hand = Self::new(manner);
+    pub fn connected(mode: Mode, client: bool) -> (Self, ConnId) {
+        let mut hand = Self::new(mode);
         let conn = match client {
             true => hand.client(true, 0xa),
             false => hand.server(true, 0xa),

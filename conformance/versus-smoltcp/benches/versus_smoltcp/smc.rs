@@ -39,7 +39,7 @@ impl Endpoints {
         }
     }
 
-    /// Lets one side send what it has, and the other hear of it.
+    /// Lets one side send what it has, and the other receive it.
     #[inline]
     fn deliver(&mut self, from: usize) {
         self.pair.pump_data(from);
@@ -48,18 +48,18 @@ impl Endpoints {
     }
 
     #[inline]
-    fn read(&mut self, side: usize, octets: &mut [u8]) -> usize {
+    fn read(&mut self, side: usize, bytes: &mut [u8]) -> usize {
         let now = self.pair.now;
-        self.pair.hosts[side].read(now, self.ends[side], octets)
+        self.pair.hosts[side].read(now, self.ends[side], bytes)
     }
 
     #[inline]
-    fn write(&mut self, side: usize, octets: &[u8]) -> usize {
+    fn write(&mut self, side: usize, bytes: &[u8]) -> usize {
         let now = self.pair.now;
-        self.pair.hosts[side].write(now, self.ends[side], octets)
+        self.pair.hosts[side].write(now, self.ends[side], bytes)
     }
 
-    /// Sends octets that stand in the send buffer.
+    /// Sends bytes that stand in the send buffer.
     #[inline]
     fn commit(&mut self, side: usize, most: usize) -> usize {
         let now = self.pair.now;
@@ -77,13 +77,13 @@ impl Endpoints {
 impl Measured for Endpoints {
     fn ping_pong(&mut self, size: usize, rounds: usize) -> Duration {
         let data = vec![7u8; size];
-        let mut octets = vec![0u8; size];
+        let mut bytes = vec![0u8; size];
         let start = Instant::now();
         for _ in 0..rounds {
             for from in [0, 1] {
                 self.write(from, &data);
                 self.deliver(from);
-                assert_eq!(self.read(1 - from, &mut octets), size);
+                assert_eq!(self.read(1 - from, &mut bytes), size);
             }
         }
         start.elapsed()
@@ -91,7 +91,7 @@ impl Measured for Endpoints {
 
     fn stream(&mut self, write: usize, total: usize, produce: Produce) -> Duration {
         let data = vec![7u8; write];
-        let mut octets = vec![0u8; write];
+        let mut bytes = vec![0u8; write];
         let start = Instant::now();
         let (mut sent, mut received) = (0, 0);
         while received < total {
@@ -102,7 +102,7 @@ impl Measured for Endpoints {
             };
             self.deliver(0);
             loop {
-                let n = self.read(1, &mut octets);
+                let n = self.read(1, &mut bytes);
                 if n == 0 {
                     break;
                 }

@@ -20,7 +20,7 @@ pub(crate) enum Joined {
     Interfaces(Checksums),
 }
 
-/// When received octets are acknowledged.
+/// When received bytes are acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acks {
     AtOnce,
@@ -31,13 +31,13 @@ pub(crate) enum Acks {
 /// Settings of the sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tuning {
-    /// Octets of each of the four socket buffers.
+    /// Bytes of each of the four socket buffers.
     pub(crate) buffer: usize,
     acks: Acks,
 }
 
 impl Tuning {
-    /// Those to choose from.
+    /// Returns the tunings to choose from.
     pub(crate) fn all(acks: Acks) -> impl Iterator<Item = Self> {
         [32, 64, 128, 256, 512].into_iter().map(move |kib| Self {
             buffer: kib << 10,
@@ -164,7 +164,7 @@ impl<D: Device> Sockets<D> {
 impl<D: Device> Measured for Sockets<D> {
     fn ping_pong(&mut self, size: usize, rounds: usize) -> Duration {
         let data = vec![7u8; size];
-        let mut octets = vec![0u8; size];
+        let mut bytes = vec![0u8; size];
         let start = Clock::now();
         for _ in 0..rounds {
             for from in [0, 1] {
@@ -172,7 +172,7 @@ impl<D: Device> Measured for Sockets<D> {
                 let mut received = 0;
                 while received < size {
                     self.poll(from);
-                    received += self.socket(1 - from).recv_slice(&mut octets).unwrap();
+                    received += self.socket(1 - from).recv_slice(&mut bytes).unwrap();
                 }
             }
         }
@@ -181,7 +181,7 @@ impl<D: Device> Measured for Sockets<D> {
 
     fn stream(&mut self, write: usize, total: usize, produce: Produce) -> Duration {
         let data = vec![7u8; write];
-        let mut octets = vec![0u8; write];
+        let mut bytes = vec![0u8; write];
         let start = Clock::now();
         let (mut sent, mut received) = (0, 0);
         while received < total {
@@ -205,7 +205,7 @@ impl<D: Device> Measured for Sockets<D> {
             };
             self.poll(0);
             loop {
-                let n = self.socket(1).recv_slice(&mut octets).unwrap();
+                let n = self.socket(1).recv_slice(&mut bytes).unwrap();
                 if n == 0 {
                     break;
                 }

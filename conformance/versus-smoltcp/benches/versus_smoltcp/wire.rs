@@ -8,15 +8,15 @@ use std::rc::Rc;
 use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// The same as that of smoltcp's loopback device.
+/// MTU of smoltcp's loopback device.
 const MTU: usize = 65_535;
 
 /// Whether smoltcp computes checksums of packets that never leave memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Checksums {
-    /// As it does by default.
+    /// Computed, the default.
     Computed,
-    /// As a device with offload lets it.
+    /// Left to a device with offload.
     Ignored,
 }
 

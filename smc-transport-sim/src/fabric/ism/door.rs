@@ -105,8 +105,8 @@ impl Fabric {
                 binding.device_mut().refuse(false);
             }
         }
-        let _ = self.hear_of_ism();
-        // Its own answers; of what peers did it hears when that is due.
+        let _ = self.take_ism_reports();
+        // Its own answers; what peers did is delivered when that is due.
         if let Some(binding) = self.ism.binding_mut(host, device) {
             answers.extend(std::iter::from_fn(|| binding.poll()));
         }

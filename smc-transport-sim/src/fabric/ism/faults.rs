@@ -8,7 +8,7 @@ use crate::fabric::{HostHarm, HostId};
 
 impl Fabric {
     /// When faults ended what ISM devices of hosts carried, and until when its engines
-    /// were told.
+    /// were notified.
     #[must_use]
     pub fn harmed_ism(&self) -> &[HostHarm] {
         &self.ism.harms
@@ -25,17 +25,17 @@ impl Fabric {
         self.note_fault(fault, host);
     }
 
-    /// Devices take in what a fault did to them. Until its engine is told, connections
+    /// Devices take in what a fault did to them. Until its engine is notified, connections
     /// are still given to what is gone already, and end with it (D-052): an event names a
     /// device, and stands behind the signals that came before it.
-    pub(super) fn harm_until_told(&mut self) {
+    pub(super) fn harm_until_reported(&mut self) {
         let from = self.queue.now();
-        for (host, until) in self.hear_of_ism() {
+        for (host, until) in self.take_ism_reports() {
             self.ism.harms.push(HostHarm { host, from, until });
         }
     }
 
-    /// A DMB of each device of a host does not work any more, its device says.
+    /// A DMB of each device of a host stops working, as its device reports.
     pub(in crate::fabric) fn fail_dmb(&mut self, fault: usize, host: HostId) {
         self.report_events(fault, host, |device| {
             let token = device.token_of_any()?;
@@ -81,7 +81,7 @@ impl Fabric {
         }
         if hit {
             self.note_fault(fault, host);
-            self.harm_until_told();
+            self.harm_until_reported();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Octets that cross from a host to a DMB of another.
+//! Bytes that cross from a host to a DMB of another.
 
 use smc_proto::command::{BufferSpans, Segment};
 use smc_proto::id::{BufferId, DeviceId};
@@ -31,23 +31,23 @@ impl Fabric {
         self.ism.holder(host, buffer).is_some()
     }
 
-    /// Copies octets into pieces of a send buffer, which may be memory of the peer.
+    /// Copies bytes into pieces of a send buffer, which may be memory of the peer.
     pub(in crate::fabric) fn fill_ism(
         &mut self,
         host: HostId,
         buffer: BufferId,
         segments: [Segment; 2],
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<(), MemoryError> {
         let watched = !self.observers.is_empty();
         let binding = self.ism.holder_mut(host, buffer);
         let binding = binding.ok_or(MemoryError::NoBuffer)?;
         binding.device_mut().watch(watched);
-        match binding.fill(&spans(buffer, segments), octets) {
-            Ok(filled) if filled as usize == octets.len() => {}
+        match binding.fill(&spans(buffer, segments), bytes) {
+            Ok(filled) if filled as usize == bytes.len() => {}
             Ok(_) => return Err(MemoryError::LengthDiffers),
             Err(IsmError::Bounds) => return Err(MemoryError::OutOfRange),
-            // A mapping stays when the peer gives the DMB up; nobody reads there then.
+            // A mapping stays when the peer gives the DMB up; it is not read any more then.
             Err(_) => {}
         }
         let device = binding.id();
@@ -83,13 +83,13 @@ impl Fabric {
     /// within it; or as a CDC message, and signals it.
     ///
     /// # Errors
-    /// If `buffer` is bound to no DMB, the octets leave it, or no CDC message has so many.
+    /// If `buffer` is bound to no DMB, the bytes leave it, or no CDC message has so many.
     pub fn ism_write(
         &mut self,
         host: HostId,
         buffer: BufferId,
         offset: u32,
-        octets: &[u8],
+        bytes: &[u8],
         signal: bool,
     ) -> Result<(), MemoryError> {
         let binding = self.ism.holder_mut(host, buffer);
@@ -97,14 +97,14 @@ impl Fabric {
         let remote = binding.remote(buffer).ok_or(MemoryError::NoBuffer)?;
         let id = binding.id();
         let device = binding.device_mut();
-        let moved = match octets.try_into() {
+        let moved = match bytes.try_into() {
             Ok(cdc) if signal => device.move_cdc(remote, 0, offset, cdc, true),
             _ if signal => return Err(MemoryError::LengthDiffers),
-            _ => device.move_data(remote, 0, offset, octets),
+            _ => device.move_data(remote, 0, offset, bytes),
         };
         moved.map_err(memory_error)?;
         self.show_moved(host, id);
-        self.hear_of_ism();
+        self.take_ism_reports();
         Ok(())
     }
 
@@ -123,10 +123,10 @@ impl Fabric {
             let Some((to, _)) = self.ism_reach(from, peer) else {
                 continue;
             };
-            let (offset, octets) = (moved.offset, moved.octets.as_slice());
-            let what = match octets.try_into() {
+            let (offset, bytes) = (moved.offset, moved.bytes.as_slice());
+            let what = match bytes.try_into() {
                 Ok(cdc) if moved.is_cdc => IsmContent::Cdc(cdc),
-                _ => IsmContent::Data { offset, octets },
+                _ => IsmContent::Data { offset, bytes },
             };
             self.observe_ism(host, to, what);
         }

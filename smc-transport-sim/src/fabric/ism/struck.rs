@@ -1,4 +1,4 @@
-//! A device that faults strike: one in-process device, which refuses when it is told to
+//! A device that faults strike: one in-process device, which refuses when a fault demands it
 //! and whose reports take their time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,13 +19,13 @@ use super::{IsmConfig, gid_of};
 pub(super) struct Moved {
     pub(super) peer: Gid128,
     pub(super) offset: u32,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Whether it was a CDC message.
     pub(super) is_cdc: bool,
 }
 
-/// Something that was taken in.
-pub(super) struct Heard {
+/// A report that was taken in.
+pub(super) struct PendingReport {
     /// When it is reported.
     pub(super) due: Instant,
     /// The fault that made it late.
@@ -55,7 +55,7 @@ pub(super) struct Struck {
     watched: bool,
     moved: Vec<Moved>,
     peers: BTreeMap<RemoteDmb, Gid128>,
-    /// DMBs, and their tokens once they were told.
+    /// DMBs, and their tokens once they were announced.
     dmbs: BTreeMap<Dmb, Option<DmbToken>>,
     /// Events that a fault made.
     own: VecDeque<IsmReport>,
@@ -65,7 +65,7 @@ pub(super) struct Struck {
     late: VecDeque<(Instant, IsmReport)>,
     /// DMBs of which a signal is yet to be reported.
     signalled: BTreeSet<Dmb>,
-    told_until: Option<Instant>,
+    delivers_until: Option<Instant>,
 }
 
 impl Struck {
@@ -87,11 +87,11 @@ impl Struck {
             ready: VecDeque::new(),
             late: VecDeque::new(),
             signalled: BTreeSet::new(),
-            told_until: None,
+            delivers_until: None,
         }
     }
 
-    /// The same in another world, around the device of this name there.
+    /// Copies the device into another world, around the device of this name there.
     pub(super) fn fork(&self, copy: impl FnOnce(IsmGid) -> Option<Device>) -> Self {
         Self {
             device: self.device.as_ref().and_then(|_| copy(self.config.gid)),
@@ -106,7 +106,7 @@ impl Struck {
             ready: self.ready.clone(),
             late: self.late.clone(),
             signalled: self.signalled.clone(),
-            told_until: self.told_until,
+            delivers_until: self.delivers_until,
         }
     }
 
@@ -172,8 +172,8 @@ impl Struck {
     }
 
     /// Takes in what the device has to report, and when that will be.
-    pub(super) fn listen(&mut self, now: Instant) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    pub(super) fn listen(&mut self, now: Instant) -> Vec<PendingReport> {
+        let mut taken = Vec::new();
         while let Some(report) = self.next_of_device() {
             let mut latency = self.config.signal_latency;
             let mut fault = None;
@@ -202,9 +202,9 @@ impl Struck {
                 IsmReport::Event(event) => matches!(event.kind, EventKind::Dmb | EventKind::Gid),
                 _ => false,
             };
-            heard.push(Heard { due, fault, ends });
+            taken.push(PendingReport { due, fault, ends });
         }
-        heard
+        taken
     }
 
     fn next_of_device(&mut self) -> Option<IsmReport> {
@@ -213,8 +213,8 @@ impl Struck {
     }
 
     /// From now on `poll` gives what was due then, or answers only.
-    pub(super) fn tell_until(&mut self, now: Option<Instant>) {
-        self.told_until = now;
+    pub(super) fn deliver_until(&mut self, now: Option<Instant>) {
+        self.delivers_until = now;
     }
 
     fn device(&mut self) -> Result<&mut Device, IsmError> {
@@ -233,8 +233,8 @@ impl Struck {
         }
     }
 
-    fn note(&mut self, remote: RemoteDmb, offset: u32, octets: &[u8], is_cdc: bool) {
-        if !self.watched || octets.is_empty() {
+    fn note(&mut self, remote: RemoteDmb, offset: u32, bytes: &[u8], is_cdc: bool) {
+        if !self.watched || bytes.is_empty() {
             return;
         }
         let Some(peer) = self.peers.get(&remote).copied() else {
@@ -245,15 +245,15 @@ impl Struck {
         if let Some(last) = self.moved.last_mut()
             && !(is_cdc || last.is_cdc)
             && last.peer == peer
-            && last.offset as usize + last.octets.len() == offset as usize
+            && last.offset as usize + last.bytes.len() == offset as usize
         {
-            last.octets.extend(octets);
+            last.bytes.extend(bytes);
             return;
         }
         self.moved.push(Moved {
             peer,
             offset,
-            octets: octets.to_vec(),
+            bytes: bytes.to_vec(),
             is_cdc,
         });
     }
@@ -315,8 +315,8 @@ impl IsmDevice for Struck {
             device.detach_dmb(remote)?;
         }
         self.peers.remove(&remote);
-        let told = IsmReport::Withdrawn { remote };
-        self.late.retain(|(_, report)| *report != told);
+        let report = IsmReport::Withdrawn { remote };
+        self.late.retain(|(_, late)| *late != report);
         Ok(())
     }
 
@@ -373,7 +373,7 @@ impl IsmDevice for Struck {
         if let Some(report) = self.ready.pop_front() {
             return Some(report);
         }
-        let now = self.told_until?;
+        let now = self.delivers_until?;
         while self.late.front().is_some_and(|(due, _)| *due <= now) {
             let (_, report) = self.late.pop_front()?;
             let IsmReport::Signalled { dmb, mask, .. } = report else {

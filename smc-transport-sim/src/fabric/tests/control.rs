@@ -37,20 +37,20 @@ fn everything_can_be_given_back() {
 fn mistakes_are_refused_and_recorded() {
     let mut world = World::new();
     let host = world.hosts[0];
-    let (nobody, nothing) = (QueuePairKey(9), BufferKey(9));
+    let (unknown, nothing) = (QueuePairKey(9), BufferKey(9));
     let fabric = &mut world.fabric;
     fabric.free_buffer(host, RMB);
     fabric.free_buffer(host, nothing);
     fabric.allocate_buffer(host, RMB, BufferKind::Rmb, 1, 64);
     fabric.register_buffer(host, RMB, LINK);
     fabric.register_buffer(host, nothing, LINK);
-    fabric.deregister_buffer(host, RMB, nobody);
+    fabric.deregister_buffer(host, RMB, unknown);
     fabric.clear_element(host, RMB, 2 * ELEMENT - 3, 4, false);
     fabric.destroy_queue_pair(host, LINK);
-    fabric.destroy_queue_pair(host, nobody);
+    fabric.destroy_queue_pair(host, unknown);
     fabric.create_queue_pair(host, LINK, smc_proto::id::DeviceId(0), 1, 44);
-    fabric.create_queue_pair(host, nobody, smc_proto::id::DeviceId(1), 1, 44);
-    fabric.post_send(host, nobody, WrId(1), b"x");
+    fabric.create_queue_pair(host, unknown, smc_proto::id::DeviceId(1), 1, 44);
+    fabric.post_send(host, unknown, WrId(1), b"x");
     let refused = world.run()[0]
         .iter()
         .filter(|c| {
@@ -134,15 +134,15 @@ fn spans_must_stand_in_their_buffer() {
     let host = world.hosts[0];
     let span = |offset, length| Segment { offset, length };
     let fabric = &mut world.fabric;
-    let mut fill = |spans, octets: &[u8]| fabric.fill_buffer(host, SEND, spans, octets).is_ok();
+    let mut fill = |spans, bytes: &[u8]| fabric.fill_buffer(host, SEND, spans, bytes).is_ok();
     assert!(fill([span(ELEMENT - 2, 2), span(0, 1)], b"abc"));
     assert!(!fill([span(ELEMENT - 2, 3), span(0, 0)], b"abc"));
     assert!(!fill([span(u32::MAX, u32::MAX), span(0, 0)], b"abc"));
     assert!(!fill([span(0, 2), span(2, 2)], b"abc"));
     assert!(!fill([span(0, 1), span(2, 1)], b"abc"));
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     fabric
-        .copy_buffer(host, SEND, [span(ELEMENT - 2, 2), span(0, 1)], &mut octets)
+        .copy_buffer(host, SEND, [span(ELEMENT - 2, 2), span(0, 1)], &mut bytes)
         .unwrap();
-    assert_eq!(octets, b"abc");
+    assert_eq!(bytes, b"abc");
 }

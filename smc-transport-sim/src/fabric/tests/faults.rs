@@ -103,15 +103,15 @@ fn links_break_at_an_operation() {
         let plan = FaultPlan::none().with(nth(Operation::Send, 2), world.hosts[0], fail);
         world.fabric.set_faults(plan);
         world.send(0, 1, b"through");
-        let mut told = world.run();
+        let mut reported = world.run();
         world.write(0, b"written", world.rmb[1]);
         world.send(0, 2, b"lost");
         let [more_near, more_far] = world.run();
-        told[0].extend(more_near);
-        told[1].extend(more_far);
-        assert_eq!(told[0], near, "{ends:?}");
-        assert_eq!(told[1][0], received(b"through"));
-        assert_eq!(told[1][1..], far, "{ends:?}");
+        reported[0].extend(more_near);
+        reported[1].extend(more_far);
+        assert_eq!(reported[0], near, "{ends:?}");
+        assert_eq!(reported[1][0], received(b"through"));
+        assert_eq!(reported[1][1..], far, "{ends:?}");
         // On the wire when the near end broke; refused by a far end that broke.
         let written = world.read(1, 0, 7) == b"written";
         assert_eq!(written, ends == Ends::Near, "{ends:?}");

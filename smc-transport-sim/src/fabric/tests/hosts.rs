@@ -31,7 +31,7 @@ const fn down() -> HostNews {
 }
 
 #[test]
-fn a_port_without_carrier_passes_nothing_and_its_host_is_told() {
+fn a_port_without_carrier_passes_nothing_and_its_host_is_notified() {
     let mut world = World::new();
     let (port, time) = (PortSelector::ANY, 100 * MILLISECOND);
     strike(&mut world, 1, FaultAction::PortDown { port, time });
@@ -106,7 +106,7 @@ fn a_removed_rnic_breaks_its_queue_pairs_and_still_answers_their_end() {
 }
 
 #[test]
-fn an_rnic_that_nobody_has_is_no_fault() {
+fn an_rnic_that_no_host_has_is_no_fault() {
     let mut world = World::new();
     let (device, time) = (Some(DeviceId(9)), MILLISECOND);
     strike(&mut world, 0, FaultAction::RemoveDevice { device, time });
@@ -154,7 +154,7 @@ fn a_host_that_crashes_leaves_its_peers_in_the_dark() {
         world.send(0, 1, b"anybody there?");
         let [near, far] = world.run();
         assert_eq!(near, [failed(LinkFailure::RetriesExhausted, None)]);
-        // The answer to the command of the old instance reaches nobody.
+        // The answer to the command of the old instance is dropped.
         assert_eq!(far, []);
         assert!(!world.fabric.is_away(host));
         let notice = world.fabric.next_tcp_notice(peer).unwrap();

@@ -47,10 +47,10 @@ fn a_link_that_is_silent_in_one_direction_breaks_at_the_end_that_sends() {
     let start = world.at();
     world.send(0, 1, b"into the void");
     // Its answer gets lost, too: an acknowledgement is a packet.
-    world.send(1, 1, b"heard");
+    world.send(1, 1, b"still");
     let [near, far] = world.run();
     let broken = failed(LinkFailure::RetriesExhausted, None);
-    assert_eq!(near, [received(b"heard"), broken.clone()]);
+    assert_eq!(near, [received(b"still"), broken.clone()]);
     assert_eq!(far, [broken]);
     let retries = u32::from(FabricConfig::default().retry_count) + 1;
     let realistic = FabricConfig::default().retry_timeout * retries;
@@ -243,7 +243,7 @@ fn in_the_quiet_phase_everything_works_again() {
 }
 
 #[test]
-fn effects_tell_the_phase_and_decide_nothing() {
+fn effects_report_the_phase_and_decide_nothing() {
     let mut world = World::new();
     let mut hashes = Vec::new();
     let plan = at_host(&world, 0, FaultAction::LoseCompletions(MILLISECOND));

@@ -12,25 +12,25 @@ use crate::random::{Random, StreamHash};
 fn a_send_arrives_behind_the_writes_before_it() {
     let mut world = World::new();
     world.write(0, &[5; 4000], world.rmb[1]);
-    world.send(0, 1, b"look");
-    let mut told = Vec::new();
-    while told.is_empty() {
+    world.send(0, 1, b"done");
+    let mut reported = Vec::new();
+    while reported.is_empty() {
         assert!(world.fabric.step());
-        told = completions(&mut world.fabric, world.hosts[1]);
+        reported = completions(&mut world.fabric, world.hosts[1]);
     }
-    assert_eq!(told, [received(b"look")]);
+    assert_eq!(reported, [received(b"done")]);
     assert_eq!(world.read(1, 0, 4000), vec![5; 4000]);
     // The sender learns of it one latency later.
     let arrived = world.at();
     assert_eq!(world.run()[0], [sent(1)]);
     assert_eq!(world.at().since(arrived), PathConfig::default().latency);
     let seen = world.seen.lock().unwrap().clone();
-    assert_eq!((seen.writes, seen.write_octets, seen.sends), (1, 4000, 1));
+    assert_eq!((seen.writes, seen.write_bytes, seen.sends), (1, 4000, 1));
     assert_eq!((seen.acknowledgements, seen.not_accepted), (2, 0));
 }
 
 #[test]
-fn octets_are_fetched_when_the_write_is_posted() {
+fn bytes_are_fetched_when_the_write_is_posted() {
     let mut world = World::new();
     world.write(0, b"first", world.rmb[1]);
     let second = RToken {
@@ -63,7 +63,7 @@ fn bandwidth_and_latency_set_the_time_of_arrival() {
         world.run();
         world.at().since(start)
     };
-    // Ten packets of 1024 octets and 82 of overhead; the way back is not shared.
+    // Ten packets of 1024 bytes and 82 of overhead; the way back is not shared.
     assert_eq!(
         arrival(3, 8_000_000_000),
         Duration::from_nanos(10 * (1024 + 82) + 6000)
@@ -111,19 +111,19 @@ fn traffic(world_seed: u64, traffic_seed: u64) -> (u64, World) {
                 expected[1 - side].push(message);
             }
             1 => {
-                let octets = vec![random.next_u64() as u8; 1 + random.below(5000) as usize];
-                let offset = random.below(2 * u64::from(ELEMENT) - octets.len() as u64 + 1);
+                let bytes = vec![random.next_u64() as u8; 1 + random.below(5000) as usize];
+                let offset = random.below(2 * u64::from(ELEMENT) - bytes.len() as u64 + 1);
                 let rmb = world.rmb[1 - side];
                 world.write(
                     side,
-                    &octets,
+                    &bytes,
                     RToken {
                         address: rmb.address + offset,
                         ..rmb
                     },
                 );
-                let end = offset as usize + octets.len();
-                memory[1 - side][offset as usize..end].copy_from_slice(&octets);
+                let end = offset as usize + bytes.len();
+                memory[1 - side][offset as usize..end].copy_from_slice(&bytes);
             }
             _ => {
                 let limit = world.at().after(Duration::from_nanos(random.below(9000)));

@@ -1,4 +1,4 @@
-//! What breaks a queue pair, and what that looks like at both ends.
+//! What breaks a queue pair, and how both ends see it.
 
 use smc_proto::completion::LinkFailure;
 use smc_proto::time::Duration;
@@ -19,12 +19,7 @@ fn refused_write(rtoken: impl Fn(RToken) -> RToken, length: usize) {
         [sent(1), failed(LinkFailure::RemoteAccess, Some(OWNER))]
     );
     assert_eq!(far, [received(b"before"), failed(LinkFailure::Other, None)]);
-    assert!(
-        world
-            .read(1, 0, 2 * ELEMENT)
-            .iter()
-            .all(|octet| *octet == 0)
-    );
+    assert!(world.read(1, 0, 2 * ELEMENT).iter().all(|byte| *byte == 0));
     for host in world.hosts {
         assert_eq!(
             world.fabric.queue_pair_state(host, LINK),
@@ -87,7 +82,7 @@ fn a_range_that_leaves_the_region_breaks_both_ends() {
 }
 
 #[test]
-fn the_last_octet_of_a_region_can_be_written() {
+fn the_last_byte_of_a_region_can_be_written() {
     let mut world = World::new();
     let last = RToken {
         address: world.rmb[1].address + u64::from(2 * ELEMENT) - 1,
@@ -189,7 +184,7 @@ fn receives_not_taken_from_the_queue_run_out() {
     assert_eq!(near, [sent(0), sent(1), sent(2), lost]);
 }
 
-fn unheard(connect: impl Fn(&mut World)) {
+fn unanswered(connect: impl Fn(&mut World)) {
     let mut world = World::created(FabricConfig::default(), 3);
     connect(&mut world);
     world.run();
@@ -203,9 +198,9 @@ fn unheard(connect: impl Fn(&mut World)) {
 }
 
 #[test]
-fn a_peer_that_expects_another_psn_hears_nothing() {
+fn a_peer_that_expects_another_psn_receives_nothing() {
     for distance in [1, 0x00ff_ffff, 0x0080_0000] {
-        unheard(|world| {
+        unanswered(|world| {
             world.connect(0, world.address_of(1));
             let mut peer = world.address_of(0);
             peer.psn = Psn::new(peer.psn.value() + distance);
@@ -215,8 +210,8 @@ fn a_peer_that_expects_another_psn_hears_nothing() {
 }
 
 #[test]
-fn a_peer_that_is_bound_to_somebody_else_hears_nothing() {
-    unheard(|world| {
+fn a_peer_that_is_bound_to_another_peer_receives_nothing() {
+    unanswered(|world| {
         world.connect(0, world.address_of(1));
         let mut peer = world.address_of(0);
         peer.qpn = Qpn::new(peer.qpn.value() ^ 1);
@@ -225,13 +220,13 @@ fn a_peer_that_is_bound_to_somebody_else_hears_nothing() {
 }
 
 #[test]
-fn a_peer_in_state_init_hears_nothing() {
-    unheard(|world| world.connect(0, world.address_of(1)));
+fn a_peer_in_state_init_receives_nothing() {
+    unanswered(|world| world.connect(0, world.address_of(1)));
 }
 
 #[test]
-fn an_address_nobody_has_hears_nothing() {
-    unheard(|world| {
+fn an_unknown_address_receives_nothing() {
+    unanswered(|world| {
         let mut peer = world.address_of(1);
         peer.gid = address(99).0;
         world.connect(0, peer);

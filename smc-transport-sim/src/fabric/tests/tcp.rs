@@ -52,8 +52,8 @@ fn smc_is_tried_only_if_both_syns_say_so() {
 }
 
 #[test]
-fn octets_arrive_in_order_however_they_are_cut() {
-    let octets: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+fn bytes_arrive_in_order_however_they_are_cut() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     for (split, segments) in [
         (TcpSplit::Whole, 4..=4),
         (TcpSplit::Every(1), 100_000..=100_000),
@@ -63,14 +63,14 @@ fn octets_arrive_in_order_however_they_are_cut() {
         let tcp = open(&mut fabric, client, server);
         let plan = FaultPlan::none().with(
             Trigger::Nth {
-                operation: Operation::TcpOctet,
+                operation: Operation::TcpByte,
                 number: 1,
             },
             client,
             FaultAction::TcpSplit(split),
         );
         fabric.set_faults(plan);
-        fabric.tcp_send(tcp, Side::Client, &octets);
+        fabric.tcp_send(tcp, Side::Client, &bytes);
         fabric.tcp_close(tcp, Side::Client);
         let (mut pieces, mut got) = (0, Vec::new());
         while fabric.step() {
@@ -83,11 +83,11 @@ fn octets_arrive_in_order_however_they_are_cut() {
         }
         assert!(!fabric.tcp_at_end(tcp, Side::Server));
         got.extend_from_slice(fabric.tcp_unread(tcp, Side::Server));
-        fabric.tcp_consume(tcp, Side::Server, octets.len());
+        fabric.tcp_consume(tcp, Side::Server, bytes.len());
         assert!(fabric.tcp_at_end(tcp, Side::Server));
         assert!(!fabric.tcp_at_end(tcp, Side::Client));
         assert!(segments.contains(&pieces), "{split:?}: {pieces}");
-        assert!(got == octets);
+        assert!(got == bytes);
     }
 }
 
@@ -109,7 +109,7 @@ fn a_fin_stops_one_direction() {
 }
 
 #[test]
-fn a_reset_is_heard_by_the_peer_and_ends_both() {
+fn a_reset_reaches_the_peer_and_ends_both() {
     let (mut fabric, client, server) = hosts(1);
     let tcp = open(&mut fabric, client, server);
     fabric.tcp_send(tcp, Side::Client, b"x");
@@ -126,12 +126,12 @@ fn a_reset_is_heard_by_the_peer_and_ends_both() {
 }
 
 #[test]
-fn a_reset_can_strike_before_any_octet() {
+fn a_reset_can_strike_before_any_byte() {
     for number in 1..=10 {
         let (mut fabric, client, server) = hosts(1);
         let tcp = open(&mut fabric, client, server);
         let trigger = Trigger::Nth {
-            operation: Operation::TcpOctet,
+            operation: Operation::TcpByte,
             number,
         };
         fabric.set_faults(FaultPlan::none().with(trigger, client, FaultAction::TcpReset));

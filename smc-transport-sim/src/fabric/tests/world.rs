@@ -121,43 +121,43 @@ impl World {
         self.fabric.activate_queue_pair(host, LINK, first_psn(side));
     }
 
-    /// Runs until nothing happens any more; what each host was told.
+    /// Runs until nothing happens any more; returns the completions of each host.
     pub(super) fn run(&mut self) -> [Vec<FabricCompletion>; 2] {
-        let mut told = [Vec::new(), Vec::new()];
+        let mut reported = [Vec::new(), Vec::new()];
         while self.fabric.step() {
-            for (host, told) in self.hosts.into_iter().zip(&mut told) {
-                told.extend(completions(&mut self.fabric, host));
+            for (host, reported) in self.hosts.into_iter().zip(&mut reported) {
+                reported.extend(completions(&mut self.fabric, host));
             }
         }
-        told
+        reported
     }
 
-    pub(super) fn write(&mut self, side: usize, octets: &[u8], rtoken: RToken) {
+    pub(super) fn write(&mut self, side: usize, bytes: &[u8], rtoken: RToken) {
         let host = self.hosts[side];
         let source = [
             Segment {
                 offset: 0,
-                length: octets.len() as u32,
+                length: bytes.len() as u32,
             },
             Segment::default(),
         ];
-        self.fabric.fill_buffer(host, SEND, source, octets).unwrap();
+        self.fabric.fill_buffer(host, SEND, source, bytes).unwrap();
         self.fabric
             .post_write(host, LINK, OWNER, SEND, source, rtoken.rkey, rtoken.address);
     }
 
-    pub(super) fn send(&mut self, side: usize, number: u32, octets: &[u8]) {
+    pub(super) fn send(&mut self, side: usize, number: u32, bytes: &[u8]) {
         self.fabric
-            .post_send(self.hosts[side], LINK, WrId(number), octets);
+            .post_send(self.hosts[side], LINK, WrId(number), bytes);
     }
 
     pub(super) fn read(&self, side: usize, offset: u32, length: u32) -> Vec<u8> {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let spans = [Segment { offset, length }, Segment::default()];
         self.fabric
-            .copy_buffer(self.hosts[side], RMB, spans, &mut octets)
+            .copy_buffer(self.hosts[side], RMB, spans, &mut bytes)
             .unwrap();
-        octets
+        bytes
     }
 
     pub(super) fn at(&self) -> Instant {
@@ -178,10 +178,10 @@ pub(super) fn failed(cause: LinkFailure, conn: Option<WorkOwner>) -> FabricCompl
     }
 }
 
-pub(super) fn received(octets: &[u8]) -> FabricCompletion {
+pub(super) fn received(bytes: &[u8]) -> FabricCompletion {
     Completion::Received {
         link: LINK,
-        payload: octets.to_vec(),
+        payload: bytes.to_vec(),
     }
 }
 

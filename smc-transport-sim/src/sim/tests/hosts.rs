@@ -36,7 +36,7 @@ fn a_connection_uses_the_lan_that_both_hosts_are_on() {
     let server = add(&mut simulation, 2, &[lonely, second_port(2)]);
     let ends = simulation.connect(client, server);
     established(&mut simulation, ends);
-    assert_eq!(simulation.state(ends.0).unwrap().carrier, Carrier::Smc);
+    assert_eq!(simulation.state(ends.0).unwrap().transport, Transport::Smc);
     exchange(&mut simulation, ends, 100_000);
     let gid = second_port(1).gid;
     let used = simulation.trace().messages().join("\n");
@@ -54,12 +54,12 @@ fn without_carrier_a_connection_is_plain_tcp_until_the_port_is_back() {
     );
     let ends = simulation.connect(client, server);
     established(&mut simulation, ends);
-    assert_eq!(simulation.state(ends.0).unwrap().carrier, Carrier::Tcp);
+    assert_eq!(simulation.state(ends.0).unwrap().transport, Transport::Tcp);
     exchange(&mut simulation, ends, 1_000);
     simulation.run_for(SECOND);
     let ends = simulation.connect(client, server);
     established(&mut simulation, ends);
-    assert_eq!(simulation.state(ends.0).unwrap().carrier, Carrier::Smc);
+    assert_eq!(simulation.state(ends.0).unwrap().transport, Transport::Smc);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn a_server_without_room_declines_before_its_application_speaks() {
         let ends = simulation.connect(client, server);
         simulation.write(ends.1, b"welcome");
         established(&mut simulation, ends);
-        let expected = if full { Carrier::Tcp } else { Carrier::Smc };
-        assert_eq!(simulation.state(ends.0).unwrap().carrier, expected);
+        let expected = if full { Transport::Tcp } else { Transport::Smc };
+        assert_eq!(simulation.state(ends.0).unwrap().transport, expected);
         simulation.run_for(SECOND);
         assert_eq!(simulation.read(ends.0), b"welcome");
         all_is_well(&simulation);
@@ -196,7 +196,7 @@ fn a_full_send_queue_counts_once_something_had_to_wait_for_it() {
 
 #[test]
 fn a_connection_that_nothing_harmed_must_have_survived() {
-    let octets = 1 << 18;
+    let bytes = 1 << 18;
     for harmed in [false, true] {
         let (mut simulation, client, server) = pair(29);
         let ends = simulation.connect(client, server);
@@ -208,11 +208,11 @@ fn a_connection_that_nothing_harmed_must_have_survived() {
         }
         for end in [ends.0, ends.1] {
             let app = simulation.app_mut(end).unwrap();
-            app.write_pattern(1, octets);
+            app.write_pattern(1, bytes);
             app.finish();
         }
         simulation.run_for(600 * SECOND);
-        let conduct = simulation.conduct(ends, [octets; 2], true).unwrap();
+        let conduct = simulation.conduct(ends, [bytes; 2], true).unwrap();
         assert_eq!(conduct.survivable, !harmed);
         let expected = if harmed {
             crate::oracle::Outcome::Broken

@@ -1,5 +1,5 @@
 //! Many seeds, each with faults of its own: whatever happens, the engines do
-//! nothing their RNICs would refuse, octets arrive as they left, everything ends,
+//! nothing their RNICs would refuse, bytes arrive as they left, everything ends,
 //! and everything is given back.
 
 use smc_proto::completion::LinkFailure;
@@ -15,7 +15,7 @@ fn magnitude(random: &mut Random, least: u64, most: u64) -> u64 {
 }
 
 /// A fault of any kind, except that what gives resources back is never refused:
-/// nobody could give them back then.
+/// they could not be given back then.
 fn fault(random: &mut Random) -> (Trigger, FaultAction) {
     let operations = [
         Operation::AnyControl,
@@ -28,12 +28,12 @@ fn fault(random: &mut Random) -> (Trigger, FaultAction) {
         Operation::Write,
         Operation::Send,
         Operation::Sent,
-        Operation::TcpOctet,
+        Operation::TcpByte,
     ];
     let operation = operations[random.below(operations.len() as u64) as usize];
     let delay = Duration::from_nanos(magnitude(random, 10, 34));
     let ends = [Ends::Near, Ends::Far, Ends::Both][random.below(3) as usize];
-    let number = 1 + random.below(if operation == Operation::TcpOctet {
+    let number = 1 + random.below(if operation == Operation::TcpByte {
         300
     } else {
         12
@@ -54,7 +54,7 @@ fn fault(random: &mut Random) -> (Trigger, FaultAction) {
             at,
             FaultAction::TcpSplit(TcpSplit::Random(1 + random.below(90) as u16)),
         ),
-        (_, Operation::TcpOctet) => (nth, FaultAction::TcpReset),
+        (_, Operation::TcpByte) => (nth, FaultAction::TcpReset),
         (_, Operation::Write | Operation::Send) => (nth, link),
         (_, Operation::Sent) => (nth, FaultAction::Delay(delay)),
         (4, _) | (_, Operation::AnyControl) => (nth, FaultAction::Delay(delay)),
@@ -83,7 +83,7 @@ fn sweep(seed: u64) -> Result<(), String> {
         pairs.push(ends);
         for end in [ends.0, ends.1] {
             let app = simulation.app_mut(end).unwrap();
-            app.forget_octets();
+            app.forget_bytes();
             let length = magnitude(&mut random, 1, 20);
             app.write_pattern(random.next_u64(), length);
             if random.below(5) > 0 {
@@ -107,7 +107,8 @@ fn sweep(seed: u64) -> Result<(), String> {
     for ends in &pairs {
         for (one, other) in [*ends, (ends.1, ends.0)] {
             let state = *simulation.state(one).unwrap();
-            let over = state.closed.is_some() || state.tcp_reset || state.carrier == Carrier::Tcp;
+            let over =
+                state.closed.is_some() || state.tcp_reset || state.transport == Transport::Tcp;
             if !over {
                 problems.push(format!("{one:?} never ended: {state:?}"));
             }

@@ -1,4 +1,4 @@
-//! Who is the client, and who the server.
+//! Which end is the client, and which the server.
 
 use std::fmt;
 use std::str::FromStr;

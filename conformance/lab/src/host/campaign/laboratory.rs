@@ -67,7 +67,7 @@ impl Laboratory {
         against_ours: bool,
         names: &[String],
     ) -> Result<Row, Trouble> {
-        // Nobody has a link group yet.
+        // There is no link group yet.
         self.pair = None;
         self.guests()?;
         let direction = if against_ours { "ours-ours" } else { "both" };
@@ -110,7 +110,7 @@ impl Laboratory {
         })
     }
 
-    /// One scenario, once more if the emulator broke a guest: that says nothing of what
+    /// Runs one scenario, once more if the emulator broke a guest: that proves nothing about what
     /// runs in it.
     pub(super) fn try_out(
         &mut self,
@@ -136,7 +136,7 @@ impl Laboratory {
         let (mut row, _) = self.try_once(scenario, direction, round)?;
         row.result = row
             .result
-            .map(|told| format!("{told}; the first time {alarm}"));
+            .map(|first| format!("{first}; the first time {alarm}"));
         Ok(row)
     }
 
@@ -185,7 +185,7 @@ impl Laboratory {
         Ok((row, alarm))
     }
 
-    /// Switches off, and looks at the logs for the last time.
+    /// Switches off, and checks the logs for the last time.
     pub(super) fn end(&mut self, rows: &mut Vec<Row>) -> Result<(), Trouble> {
         let Some(pair) = self.pair.take() else {
             return Ok(());
@@ -212,7 +212,7 @@ impl Laboratory {
     }
 }
 
-/// Has a guest run the contract: what was told, and how many rules were kept or which ones
+/// Has a guest run the contract: its output, and how many rules were kept or which ones
 /// were not.
 fn run_contract(guest: &mut Guest) -> Result<(Vec<String>, Result<String, String>), Trouble> {
     let limit = Duration::from_secs(900);
@@ -225,8 +225,8 @@ fn run_contract(guest: &mut Guest) -> Result<(Vec<String>, Result<String, String
         match guest.answer(limit + Duration::from_secs(10))? {
             Answer::Printed(line) => lines.push(line),
             Answer::Ended(status) => {
-                let of = |word: &str| {
-                    let lines = lines.iter().filter(|line| line.contains(word));
+                let of = |verdict: &str| {
+                    let lines = lines.iter().filter(|line| line.contains(verdict));
                     lines.map(String::as_str).collect::<Vec<_>>()
                 };
                 let result = match status {
@@ -273,13 +273,13 @@ fn converse(
             judge::death(role, client, server)
                 .or_else(|| judge::difference(scenario, expected, &then.client, &then.server))
         }
-        (Some(_), None) => Some("nobody came back".to_owned()),
+        (Some(_), None) => Some("no end came back".to_owned()),
     };
     match scenario
         .linux_fails
         .filter(|_| direction.server == End::Kernel)
     {
-        Some(known) if judge::tells(server, known) => {
+        Some(known) if judge::differs_as_known(server, known) => {
             return Ok(Ok(format!("as known of Linux: {known}")));
         }
         Some(known) => return Ok(Err(format!("Linux no longer does this: {known}"))),
@@ -297,21 +297,21 @@ fn converse(
     if most > 0 && !(least..=most).contains(&groups) {
         return Ok(Err(format!("{groups} link groups")));
     }
-    let mut told = summary(client);
+    let mut report = summary(client);
     if let Some(unjudged) = unjudged {
-        told.push_str("; ");
-        told.push_str(&unjudged);
+        report.push_str("; ");
+        report.push_str(&unjudged);
     }
     if scenario.windows {
         match used_windows(direction, [&capture, &other])? {
-            Ok(delays) => told.push_str(&delays),
+            Ok(delays) => report.push_str(&delays),
             Err(difference) => return Ok(Err(difference)),
         }
     }
-    Ok(Ok(told))
+    Ok(Ok(report))
 }
 
-/// How the senders use the windows that the peers give them; those of kernels are told
+/// How the senders use the windows that the peers give them; those of kernels are reported
 /// only.
 fn used_windows(
     direction: Direction,
@@ -321,7 +321,7 @@ fn used_windows(
         ("client", direction.client, pair::CLIENT),
         ("server", direction.server, pair::SERVER),
     ];
-    let mut told = String::new();
+    let mut report = String::new();
     for ((name, end, address), capture) in ends.into_iter().zip(captures) {
         let delays = windows::of(capture, address)?;
         if delays.is_empty() {
@@ -332,12 +332,12 @@ fn used_windows(
         {
             return Ok(Err(format!("{name}: {difference}")));
         }
-        told.push_str(&format!("; {name}: {delays}"));
+        report.push_str(&format!("; {name}: {delays}"));
     }
-    Ok(Ok(told))
+    Ok(Ok(report))
 }
 
-/// As the table and `smcx decode` have it.
+/// Returns the version as the table and `smcx decode` have it.
 fn version(v1: bool) -> &'static str {
     if v1 { "v1" } else { "v2" }
 }
@@ -346,10 +346,10 @@ fn version(v1: bool) -> &'static str {
 fn summary(client: &[Held]) -> String {
     let carried = client.first().and_then(|held| held.view.as_ref());
     let carried = carried.map_or("TCP".to_owned(), |view| view.carried.to_string());
-    let octets: u64 = client.iter().map(|held| held.moved.0 + held.moved.1).sum();
+    let bytes: u64 = client.iter().map(|held| held.moved.0 + held.moved.1).sum();
     let micros: u64 = client.iter().map(|held| held.micros).sum();
-    let rate = octets as f64 * 8.0 / micros.max(1) as f64;
-    format!("{carried}, {octets} octets, {rate:.1} Mbit/s")
+    let rate = bytes as f64 * 8.0 / micros.max(1) as f64;
+    format!("{carried}, {bytes} octets, {rate:.1} Mbit/s")
 }
 
 fn transcript(place: &Path, end: &str, all: &[Held]) -> Result<(), Trouble> {

@@ -24,7 +24,7 @@ const SECOND: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 84, 0, 11), Ipv4Addr::new(10, 8
 /// Soft-RoCE devices, and the interfaces they are on. Usually there is only the first.
 pub(super) const RDMA: [&str; 2] = ["rxe0", "rxe1"];
 pub(super) const INTERFACES: [&str; 2] = ["eth0", "eth1"];
-/// Octets of a buffer that a socket may ask for: more than any does.
+/// Bytes of a buffer that a socket may ask for: more than any does.
 const MOST_BUFFERED: &str = "4194304";
 /// tshark takes port 7000 for something else, and so on: none that anybody knows.
 const FIRST_PORT: u16 = 12_865;

@@ -8,13 +8,13 @@ use super::super::Trouble;
 use super::direction::{Direction, End};
 use super::pair::Pair;
 use super::settings;
-use crate::orders::{Engagement, Family, Held, Order, Role};
+use crate::orders::{Family, Held, Order, Role, Session};
 use crate::scenarios::{ANSWER, Connections, GREETING, Scenario, Setting};
 
 /// The parts of both ends.
 pub(super) struct Parts {
-    client: Engagement,
-    server: Engagement,
+    client: Session,
+    server: Session,
 }
 
 /// What both ends held.
@@ -22,14 +22,14 @@ pub(super) struct Parts {
 pub(super) struct Holdings {
     pub(super) client: Vec<Held>,
     pub(super) server: Vec<Held>,
-    /// It was over before everything happened that should.
+    /// Set if the part was over before everything happened that should.
     pub(super) early: Option<String>,
 }
 
 /// Both parts of a scenario, at a port.
 pub(super) fn of(scenario: &Scenario, v1: bool, port: u16) -> Parts {
     let (client, server) = settings::addresses(scenario.setting);
-    let engagement = |role| Engagement {
+    let session = |role| Session {
         role,
         family: family(scenario.setting, role),
         local: match role {
@@ -43,7 +43,7 @@ pub(super) fn of(scenario: &Scenario, v1: bool, port: u16) -> Parts {
         connections: scenario.connections,
         unprivileged: scenario.setting == Setting::Unprivileged(role),
         by_hand: match scenario.setting {
-            Setting::ByHand(saying) if saying.role() == role => Some(saying),
+            Setting::ByHand(message) if message.role() == role => Some(message),
             _ => None,
         },
         memory: (scenario.setting == Setting::NoMemory(role)).then_some(0),
@@ -55,19 +55,19 @@ pub(super) fn of(scenario: &Scenario, v1: bool, port: u16) -> Parts {
         patience: scenario.patience * 1_000,
     };
     Parts {
-        client: engagement(Role::Client),
-        server: engagement(Role::Server),
+        client: session(Role::Client),
+        server: session(Role::Server),
     }
 }
 
 impl Parts {
     /// A greeting in their place, at the next port.
     fn greeting(&self) -> Self {
-        let greet = |engagement: &Engagement, steps: &[_]| Engagement {
-            port: engagement.port + 1,
+        let greet = |session: &Session, steps: &[_]| Session {
+            port: session.port + 1,
             connections: Connections::InTurn(1),
             steps: steps.to_vec(),
-            ..engagement.clone()
+            ..session.clone()
         };
         Self {
             client: greet(&self.client, GREETING),
@@ -145,11 +145,11 @@ fn held(pair: &mut Pair, scenario: &Scenario, patience: Duration) -> Result<Hold
     })
 }
 
-/// Who has TCP only is a socket of the kernel's, whoever the SMC of that end is.
-fn order(end: End, engagement: &Engagement) -> Order {
-    match (end, engagement.family) {
-        (End::Ours, Family::Smc) => Order::HoldOurs(engagement.clone()),
-        _ => Order::Hold(engagement.clone()),
+/// An end with TCP only is a socket of the kernel's, whichever SMC that end has.
+fn order(end: End, session: &Session) -> Order {
+    match (end, session.family) {
+        (End::Ours, Family::Smc) => Order::HoldOurs(session.clone()),
+        _ => Order::Hold(session.clone()),
     }
 }
 

@@ -11,8 +11,8 @@ use crate::orders::{Answer, LISTENING, Order, SCRIPTS};
 
 /// A script may take so long: in the second attempt each message of a flood has its pause.
 const SILENCE: Duration = Duration::from_secs(600);
-/// A guest that says nothing may have ended: so often its console is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+/// A guest that sends nothing may have ended: its console is read this often.
+const CONSOLE_INTERVAL: Duration = Duration::from_secs(5);
 /// All of them.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
@@ -52,11 +52,11 @@ pub(super) fn play(
     let (mut run, mut others) = (Run::default(), Vec::new());
     let mut silence = Duration::ZERO;
     let status = loop {
-        let Some(answer) = pair.client.answer_within(LOOK)? else {
-            silence += LOOK;
+        let Some(answer) = pair.client.answer_within(CONSOLE_INTERVAL)? else {
+            silence += CONSOLE_INTERVAL;
             if silence >= SILENCE || pair.alarm()?.is_some() {
                 let begun = run.begun().unwrap_or("no script");
-                let until_then = told(&run, &kept);
+                let until_then = summary(&run, &kept);
                 return Ok(Err(format!("{begun} has no end; until then {until_then}")));
             }
             continue;
@@ -64,7 +64,7 @@ pub(super) fn play(
         silence = Duration::ZERO;
         match answer {
             Answer::Printed(line) if run.take(&line) => {
-                // Who waits for it can look how far it is.
+                // The file shows progress while the run goes on.
                 let path = place.join("report.txt");
                 fs::write(&path, run.report(&kept)).map_err(failed(path.display()))?;
             }
@@ -76,20 +76,20 @@ pub(super) fn play(
     if status == Some(0) {
         return Ok(run.judge(&kept));
     }
-    // Who serves knows why, if the other end does not.
+    // The serving end knows why, if the other end does not.
     while let Ok(Answer::Printed(line)) = pair.server.answer(Duration::from_secs(2)) {
         others.push(line);
     }
     Ok(Err(format!(
         "{status:?} {}; until then {}",
         others.join("; "),
-        told(&run, &kept)
+        summary(&run, &kept)
     )))
 }
 
-/// What there is to say of a run, whether it is as it should be or not.
-fn told(run: &Run, kept: &Kept) -> String {
+/// Summary of a run, whether it is as it should be or not.
+fn summary(run: &Run, kept: &Kept) -> String {
     match run.judge(kept) {
-        Ok(told) | Err(told) => told,
+        Ok(summary) | Err(summary) => summary,
     }
 }

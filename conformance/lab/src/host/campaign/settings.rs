@@ -21,7 +21,7 @@ pub(super) const WORK_REQUESTS: [&str; 2] = ["smcr_max_send_wr", "smcr_max_recv_
 pub(super) fn lacking(setting: Setting, smc: &[u8]) -> Option<&'static str> {
     let has = |name: &str| {
         smc.windows(name.len())
-            .any(|octets| octets == name.as_bytes())
+            .any(|bytes| bytes == name.as_bytes())
     };
     match setting {
         Setting::WorkRequests(..) => WORK_REQUESTS.into_iter().find(|name| !has(name)),

@@ -72,7 +72,7 @@ impl Smc {
         self.socket.ask(self.request(FLUSH_UEIDS, ACK)).map(drop)
     }
 
-    /// Those there are, without the padding.
+    /// Returns the entries there are, without the padding.
     ///
     /// # Errors
     /// Of the kernel.
@@ -128,8 +128,8 @@ impl Smc {
     }
 }
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets)
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
         .trim_end_matches(['\0', ' '])
         .to_owned()
 }

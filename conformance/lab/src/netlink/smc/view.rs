@@ -12,7 +12,7 @@ const BY_FAMILY: u16 = 20;
 const AF_SMC: u8 = 43;
 /// Connection and link group, of what can be asked for.
 const EXTENSIONS: u8 = 1 | 2;
-/// `smc_diag_req`: family u8, pad u8[2], extensions u8, socket identity of 48 octets.
+/// `smc_diag_req`: family u8, pad u8[2], extensions u8, socket identity of 48 bytes.
 const REQUEST: usize = 52;
 /// Up to the attributes: family, state, mode, pad, socket identity, uid u32, inode u64.
 const MESSAGE: usize = 64;
@@ -45,7 +45,7 @@ impl fmt::Display for Carried {
 /// A socket in the kernel's view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketView {
-    /// The number that `fstat` tells of its descriptor, too.
+    /// Inode number, which `fstat` reports for its descriptor, too.
     pub inode: u64,
     /// The state's number.
     pub state: u8,
@@ -98,18 +98,18 @@ mod tests {
     use super::{Carried, FALLBACK, MESSAGE, Message, view};
 
     #[test]
-    fn a_socket_that_fell_back_is_told_with_both_reasons() {
+    fn a_socket_that_fell_back_is_reported_with_both_reasons() {
         let mut header = [0; MESSAGE];
         header[..3].copy_from_slice(&[43, 1, 1]);
         header[56..].copy_from_slice(&77_u64.to_ne_bytes());
         let mut reasons = 0x0500_0000_u32.to_ne_bytes().to_vec();
         reasons.extend_from_slice(&0x0303_0000_u32.to_ne_bytes());
-        let octets = Request::new(20, 0, &header)
+        let bytes = Request::new(20, 0, &header)
             .attribute(FALLBACK, &reasons)
             .finish();
         let message = Message {
             kind: 20,
-            payload: octets[HEADER..].to_vec(),
+            payload: bytes[HEADER..].to_vec(),
         };
         let seen = view(&message).expect("a view");
         assert_eq!(seen.inode, 77);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(seen.carried.to_string(), "TCP 0x05000000/0x03030000");
         let cut = Message {
             kind: 20,
-            payload: octets[HEADER..HEADER + 60].to_vec(),
+            payload: bytes[HEADER..HEADER + 60].to_vec(),
         };
         assert_eq!(view(&cut), None);
     }

@@ -1,7 +1,7 @@
 //! What an application does and sees.
 
 use super::Line;
-use crate::scripts::story::{AppAct, AppSees, Data};
+use crate::scripts::parsed::{AppAct, AppSees, Data};
 use crate::scripts::text::Unclear;
 
 const DOES: &str = "one of connect, listen, accept, decline, write, urgent, shutdown, close, abort, \
@@ -11,8 +11,8 @@ const SEES: &str = "one of proposed, established, fallback, closed, read, readab
 
 impl Line<'_> {
     pub(super) fn app_act(&mut self) -> Result<AppAct, Unclear> {
-        let word = self.take(DOES)?;
-        Ok(match word {
+        let token = self.take(DOES)?;
+        Ok(match token {
             "connect" => AppAct::Connect(self.settings()?),
             "listen" => AppAct::Listen(self.settings()?),
             "accept" => AppAct::Accept,
@@ -35,8 +35,8 @@ impl Line<'_> {
     }
 
     pub(super) fn app_sees(&mut self) -> Result<AppSees, Unclear> {
-        let word = self.take(SEES)?;
-        Ok(match word {
+        let token = self.take(SEES)?;
+        Ok(match token {
             "proposed" => AppSees::Proposed,
             "established" => AppSees::Established,
             "fallback" => {

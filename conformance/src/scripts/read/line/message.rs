@@ -2,12 +2,12 @@
 
 use super::Line;
 use crate::scripts::layout::{self, CLC_TYPES, LLC_TYPES};
-use crate::scripts::story::{Form, Kind, Message, Pattern, Setting, Value};
+use crate::scripts::parsed::{Form, Kind, Message, Pattern, Setting, Value};
 use crate::scripts::text::Unclear;
 
-/// What may be said of any message that is sent, beside its fields: `cut` keeps its first
-/// octets, `append` puts octets behind it, `insertN` and `removeN` put octets before
-/// octet N or take some out, `split` sends it in two pieces.
+/// Edits of any message that is sent, beside its fields: `cut` keeps its first
+/// bytes, `append` puts bytes behind it, `insertN` and `removeN` put bytes before
+/// byte N or take some out, `split` sends it in two pieces.
 pub(crate) const EDITS: [&str; 5] = ["cut", "append", "insert", "remove", "split"];
 
 impl Line<'_> {
@@ -66,17 +66,17 @@ impl Line<'_> {
                     return Err(self.unclear(setting.at.column, what));
                 }
                 fields.push(setting);
-            } else if let Some(word) = self.peek()
-                && let Some(field) = layout::field(kind, &word.plain)
+            } else if let Some(token) = self.peek()
+                && let Some(field) = layout::field(kind, &token.plain)
                 && field.bits <= 2
             {
                 // A flag by its name alone is set.
                 self.next += 1;
                 let ones = (1 << field.bits) - 1;
                 fields.push(Setting {
-                    name: word.plain.clone(),
+                    name: token.plain.clone(),
                     value: Value::Number(ones, vec![ones as u8]),
-                    at: self.place(word),
+                    at: self.place(token),
                 });
             } else {
                 let names = layout::names(kind);

@@ -8,7 +8,7 @@ use crate::fault::Phase;
 
 /// Until when a fault lasts, and whether it was noted that it hit something.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spell {
+pub(super) struct FaultSpan {
     until: Instant,
     fault: usize,
     noted: bool,
@@ -16,7 +16,7 @@ pub(super) struct Spell {
     phases: u16,
 }
 
-impl Spell {
+impl FaultSpan {
     /// None.
     pub(super) const OVER: Self = Self {
         until: Instant::ZERO,

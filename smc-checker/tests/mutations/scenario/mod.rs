@@ -1,6 +1,6 @@
 //! Forged captures: a conversation line by line, in which a test changes one thing.
 
-pub(crate) mod told;
+pub(crate) mod valid;
 
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::HashMap;
@@ -17,19 +17,19 @@ pub(crate) const CLIENT: usize = 1;
 
 /// What crosses the wire.
 #[derive(Clone)]
-#[allow(clippy::large_enum_variant, reason = "a story has some dozen lines")]
+#[allow(clippy::large_enum_variant, reason = "a scenario has some dozen lines")]
 pub(crate) enum What {
     /// Both SYNs, with the option or without.
     Handshake { client: bool, server: bool },
     /// A CLC message.
     Clc(ClcMessage),
-    /// Octets on TCP.
+    /// Bytes on TCP.
     Tcp(Vec<u8>),
     /// An LLC message.
     Llc(LlcMessage),
     /// A CDC message.
     Cdc(Cdc),
-    /// An RDMA WRITE of so many octets, in packets of so many.
+    /// An RDMA WRITE of so many bytes, in packets of so many.
     Write {
         rkey: u32,
         address: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Line {
     pub(crate) on: usize,
     pub(crate) from: usize,
     pub(crate) what: What,
-    /// Octets that are changed after all.
+    /// Bytes that are changed after all.
     pub(crate) patch: Option<(usize, u8)>,
     /// Packets of the sender that are missing before it.
     pub(crate) missing: u32,
@@ -89,29 +89,29 @@ impl Line {
     }
 
     fn octets(&self) -> Vec<u8> {
-        let mut octets = match &self.what {
+        let mut bytes = match &self.what {
             What::Clc(message) => {
                 let mut buffer = [0; MAX_LENGTH];
                 let length = message.emit(&mut buffer).expect("room");
                 buffer[..length].to_vec()
             }
-            What::Tcp(octets) => octets.clone(),
+            What::Tcp(bytes) => bytes.clone(),
             What::Llc(message) => message.emit().to_vec(),
             What::Cdc(cdc) => cdc.emit().to_vec(),
             What::Handshake { .. } | What::Write { .. } => Vec::new(),
         };
-        if let Some((place, octet)) = self.patch {
-            octets[place] = octet;
+        if let Some((place, byte)) = self.patch {
+            bytes[place] = byte;
         }
-        octets
+        bytes
     }
 }
 
 /// A conversation.
 #[derive(Clone)]
-pub(crate) struct Story(pub(crate) Vec<Line>);
+pub(crate) struct Scenario(pub(crate) Vec<Line>);
 
-impl Story {
+impl Scenario {
     #[track_caller]
     pub(crate) fn place(&self, name: &str) -> usize {
         let place = self.0.iter().position(|line| line.name == name);
@@ -168,7 +168,7 @@ impl Story {
                 }
                 What::Llc(_) | What::Cdc(_) | What::Write { .. } => {
                     let next = psns.entry((line.on, line.from));
-                    let next = next.or_insert_with(|| told::psn(line.on, line.from).value());
+                    let next = next.or_insert_with(|| valid::psn(line.on, line.from).value());
                     *next += line.missing;
                     let psn = Psn::new(*next);
                     let path = path(line.on, line.from);
@@ -196,7 +196,7 @@ impl Story {
         writer.finish().expect("memory")
     }
 
-    /// What the checker says of it.
+    /// Returns the report of the checker.
     pub(crate) fn judged(&self) -> Report {
         smc_checker::check(self.written().as_slice()).expect("a capture")
     }

@@ -1,51 +1,51 @@
-//! The stories.
+//! The scenarios.
 
 use smc_proto::config::Offers;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::DiagnosisCode;
 
-use super::story::{Act, Story};
+use super::scenario::{Act, Scenario};
 
-/// Octets that lap a ring several times.
+/// Bytes that lap a ring several times.
 const BULK: u64 = 100_000;
 const BACK: Duration = Duration::from_millis(30);
 
 /// All of them.
 #[must_use]
-pub fn stories() -> Vec<Story> {
+pub fn scenarios() -> Vec<Scenario> {
     vec![
-        Story::smcr("first contact").whole(0, 0, 1_000),
-        Story::smcr("first contact, version 2")
+        Scenario::smcr("first contact").whole(0, 0, 1_000),
+        Scenario::smcr("first contact, version 2")
             .version_2()
             .whole(0, 0, 1_000),
-        Story::smcr("subsequent contact")
+        Scenario::smcr("subsequent contact")
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
             .whole(10, 1, 1_000)
             .both_finish(20, 0),
-        Story::smcr("subsequent contact, version 2")
+        Scenario::smcr("subsequent contact, version 2")
             .version_2()
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
             .whole(10, 1, 1_000)
             .both_finish(20, 0),
-        Story::smcr("both hosts connect")
+        Scenario::smcr("both hosts connect")
             .whole(0, 0, 1_000)
             .at(0, Act::Open(1))
             .both_write(0, 1, 1_000)
             .both_finish(0, 1),
-        Story::smcr("second link")
+        Scenario::smcr("second link")
             .rnics(2)
             .whole(0, 0, 1_000)
             .whole(10, 1, 1_000),
         add_link_continuation(),
-        Story::smcr("CONFIRM RKEY of a new RMB")
+        Scenario::smcr("CONFIRM RKEY of a new RMB")
             .rnics(2)
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
             .whole(20, 1, 1_000)
             .both_finish(30, 0),
-        Story::smcr("CONFIRM RKEY, version 2")
+        Scenario::smcr("CONFIRM RKEY, version 2")
             .version_2()
             .rnics(2)
             .at(0, Act::Open(0))
@@ -53,7 +53,7 @@ pub fn stories() -> Vec<Story> {
             .whole(20, 1, 1_000)
             .both_finish(30, 0),
         rmbs_grow(),
-        Story::smcr("failover")
+        Scenario::smcr("failover")
             .rnics(2)
             .at(0, Act::Open(0))
             .both_write(0, 0, BULK)
@@ -61,7 +61,7 @@ pub fn stories() -> Vec<Story> {
             .at(10, Act::LinkFails(0))
             .both_write(20, 0, 1_000)
             .both_finish(20, 0),
-        Story::smcr("revive")
+        Scenario::smcr("revive")
             .rnics(2)
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
@@ -69,50 +69,50 @@ pub fn stories() -> Vec<Story> {
             .both_write(11, 0, 1_000)
             .both_write(60, 0, 1_000)
             .both_finish(60, 0),
-        Story::smcr("bulk").whole(0, 0, BULK),
-        Story::smcr("urgent")
+        Scenario::smcr("bulk").whole(0, 0, BULK),
+        Scenario::smcr("urgent")
             .at(0, Act::Open(0))
             .at(0, Act::Urge(0, 0))
             .both_write(0, 0, 1_000)
             .both_write(5, 0, 20_000)
             .both_finish(6, 0),
-        Story::smcr("half-close")
+        Scenario::smcr("half-close")
             .at(0, Act::Open(0))
             .at(0, Act::Write(0, 0, 1_000))
             .at(0, Act::Finish(0, 0))
             .at(10, Act::Write(0, 1, BULK))
             .at(10, Act::Finish(0, 1)),
-        Story::smcr("abort")
+        Scenario::smcr("abort")
             .at(0, Act::Open(0))
             .both_write(0, 0, BULK)
             .at(1, Act::Abort(0, 0)),
-        Story::smcr("crossing closes")
+        Scenario::smcr("crossing closes")
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
             .at(5, Act::Close(0, 0))
             .at(5, Act::Close(0, 1)),
         many(),
-        Story::smcr("keepalive")
+        Scenario::smcr("keepalive")
             .keepalive(Duration::from_millis(20), Duration::from_secs(1))
             .at(0, Act::Open(0))
             .both_write(0, 0, 1_000)
             .both_write(90, 0, 1_000)
             .both_finish(90, 0),
-        Story::smcr("group deleted")
+        Scenario::smcr("group deleted")
             .whole(0, 0, 1_000)
             .at(10, Act::Leave(1))
             .whole(20, 1, 1_000),
-        Story::smcr("fallback with data")
+        Scenario::smcr("fallback with data")
             .declined(DiagnosisCode::CONFIGURATION)
             .whole(0, 0, 10_000),
-        Story::smcd("SMC-D, version 1", Offers::SMCD_V1)
+        Scenario::smcd("SMC-D, version 1", Offers::SMCD_V1)
             .whole(0, 0, 1_000)
             .whole(10, 1, 1_000),
-        Story::smcd("SMC-D, version 2", Offers::SMCD_V2)
+        Scenario::smcd("SMC-D, version 2", Offers::SMCD_V2)
             .whole(0, 0, 1_000)
             .whole(10, 1, 1_000),
-        Story::smcd("SMC-D bulk", Offers::SMCD_V2).whole(0, 0, BULK),
-        Story::smcd("SMC-D group deleted", Offers::SMCD_V2)
+        Scenario::smcd("SMC-D bulk", Offers::SMCD_V2).whole(0, 0, BULK),
+        Scenario::smcd("SMC-D group deleted", Offers::SMCD_V2)
             .whole(0, 0, 1_000)
             .at(10, Act::Leave(0))
             .whole(20, 1, 1_000),
@@ -120,37 +120,37 @@ pub fn stories() -> Vec<Story> {
 }
 
 /// A link is added to a group with more RMBs than one message names.
-fn add_link_continuation() -> Story {
+fn add_link_continuation() -> Scenario {
     let second_port_away = Act::PortsDown(1, BACK);
-    let mut story = Story::smcr("ADD LINK with CONTINUATIONs")
+    let mut scenario = Scenario::smcr("ADD LINK with CONTINUATIONs")
         .rnics(2)
         .at(0, second_port_away);
     for conn in 0..5 {
-        story = story
+        scenario = scenario
             .at(1, Act::Open(0))
             .both_write(1, conn, 1_000)
             .both_finish(60, conn);
     }
-    story
+    scenario
 }
 
 /// Elements are all in use, then free again.
-fn rmbs_grow() -> Story {
-    let mut story = Story::smcr("RMBs grow, elements are used again").elements(2);
+fn rmbs_grow() -> Scenario {
+    let mut scenario = Scenario::smcr("RMBs grow, elements are used again").elements(2);
     for conn in 0..3 {
-        story = story
+        scenario = scenario
             .at(3 * conn as u64, Act::Open(0))
             .both_write(10, conn, 1_000);
     }
-    story
+    scenario
         .both_finish(15, 1)
         .whole(20, 3, 20_000)
         .both_finish(30, 0)
         .both_finish(30, 2)
 }
 
-fn many() -> Story {
-    (0..12).fold(Story::smcr("many connections"), |story, conn| {
-        story.whole(0, conn, 1_000)
+fn many() -> Scenario {
+    (0..12).fold(Scenario::smcr("many connections"), |scenario, conn| {
+        scenario.whole(0, conn, 1_000)
     })
 }

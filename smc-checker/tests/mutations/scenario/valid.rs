@@ -1,4 +1,4 @@
-//! The conversations that are told rightly, for tests to spoil.
+//! Correct conversations, for tests to spoil.
 
 use core::net::Ipv4Addr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use smc_proto::wire::types::{
     Psn, RKey, RToken, RmbeIndex,
 };
 
-use super::{CLIENT, Line, SERVER, Story, What, cdc, gid, mac, qpn};
+use super::{CLIENT, Line, SERVER, Scenario, What, cdc, gid, mac, qpn};
 
 /// The first packet number of a side on a link.
 pub(crate) fn psn(link: usize, from: usize) -> Psn {
@@ -188,7 +188,7 @@ pub(crate) fn decline(host: usize, diagnosis: DiagnosisCode) -> ClcMessage {
 /// A whole conversation of version 1: a first contact with two links, urgent data, a
 /// change of link, a second connection with RMBs of its own, ends of all kinds, and a
 /// connection that is declined.
-pub(crate) fn whole() -> Story {
+pub(crate) fn whole() -> Scenario {
     const NONE: ProducerFlags = ProducerFlags::empty();
     const OPEN: ConnectionFlags = ConnectionFlags::empty();
     let urgent = ProducerFlags::URGENT_PENDING | ProducerFlags::URGENT_PRESENT;
@@ -207,12 +207,12 @@ pub(crate) fn whole() -> Story {
     };
     let clc = |name, on, from, message| Line::new(name, on, from, What::Clc(message));
     let llc = |name, on, from, message| Line::new(name, on, from, What::Llc(message));
-    let say = |name, on, from, message| Line::new(name, on, from, What::Cdc(message));
+    let cdc_line = |name, on, from, message| Line::new(name, on, from, What::Cdc(message));
     // Tokens of the receivers.
     let (to_server, to_client) = (token(SERVER, 1), token(CLIENT, 1));
     let (to_server_2, to_client_2) = (token(SERVER, 2), token(CLIENT, 2));
     let all = DeleteLinkFlags::ALL;
-    Story(vec![
+    Scenario(vec![
         hand("syn 1", 0),
         clc("proposal 1", 0, CLIENT, ClcMessage::Proposal(proposal())),
         clc(
@@ -270,28 +270,28 @@ pub(crate) fn whole() -> Story {
             CLIENT,
             LlcMessage::ConfirmLink(confirm_link(1, CLIENT)),
         ),
-        // Data, then an octet of urgent data.
+        // Data, then a byte of urgent data.
         Line::new("write 1", 0, CLIENT, write(0, SERVER, 1, 0, 2000)),
-        say("cdc 1", 0, CLIENT, cdc(1, to_server, 2000, 0)),
+        cdc_line("cdc 1", 0, CLIENT, cdc(1, to_server, 2000, 0)),
         Line::new("write 2", 0, CLIENT, write(0, SERVER, 1, 2000, 1)),
-        say(
+        cdc_line(
             "cdc 2",
             0,
             CLIENT,
             flagged(cdc(2, to_server, 2001, 0), urgent, OPEN),
         ),
-        say("update", 0, SERVER, cdc(1, to_client, 0, 2001)),
+        cdc_line("update", 0, SERVER, cdc(1, to_client, 0, 2001)),
         Line::new("write 3", 0, CLIENT, write(0, SERVER, 1, 2001, 10)),
-        say("cdc 3", 0, CLIENT, cdc(3, to_server, 2011, 0)),
+        cdc_line("cdc 3", 0, CLIENT, cdc(3, to_server, 2011, 0)),
         // The client's side changes its link.
-        say(
+        cdc_line(
             "validation",
             1,
             CLIENT,
             flagged(cdc(3, to_server, 0, 0), validation, OPEN),
         ),
         Line::new("write 4", 1, CLIENT, write(1, SERVER, 1, 2011, 5)),
-        say("cdc 4", 1, CLIENT, cdc(4, to_server, 2016, 0)),
+        cdc_line("cdc 4", 1, CLIENT, cdc(4, to_server, 2016, 0)),
         llc("test link", 1, SERVER, test_link(false)),
         llc("test link reply", 1, CLIENT, test_link(true)),
         // Another connection, over RMBs of its own.
@@ -334,14 +334,14 @@ pub(crate) fn whole() -> Story {
             ClcMessage::Confirm(end(CLIENT, false, 2, 2)),
         ),
         Line::new("write 5", 0, SERVER, write(0, CLIENT, 2, 0, 100)),
-        say("cdc 5", 0, SERVER, cdc(1, to_client_2, 100, 0)),
-        say(
+        cdc_line("cdc 5", 0, SERVER, cdc(1, to_client_2, 100, 0)),
+        cdc_line(
             "abort",
             0,
             CLIENT,
             flagged(cdc(1, to_server_2, 0, 0), NONE, aborted),
         ),
-        say(
+        cdc_line(
             "abort reply",
             0,
             SERVER,
@@ -360,19 +360,19 @@ pub(crate) fn whole() -> Story {
             LlcMessage::DeleteRkey(delete_rkey(SERVER, true)),
         ),
         // The first connection ends.
-        say(
+        cdc_line(
             "done",
             1,
             CLIENT,
             flagged(cdc(5, to_server, 2016, 0), NONE, done),
         ),
-        say(
+        cdc_line(
             "closed",
             0,
             SERVER,
             flagged(cdc(2, to_client, 0, 2016), NONE, done | closed),
         ),
-        say(
+        cdc_line(
             "closed too",
             1,
             CLIENT,
@@ -411,14 +411,14 @@ pub(crate) fn whole() -> Story {
 }
 
 /// The CLC messages of the first connection in a capture of kernels.
-pub(crate) fn of_kernels(name: &str) -> Story {
+pub(crate) fn of_kernels(name: &str) -> Scenario {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/vectors");
     let capture = CaptureReader::open(vectors.join(name)).expect("a capture");
     let options = What::Handshake {
         client: true,
         server: true,
     };
-    let mut story = Story(vec![Line::new("syn", 0, CLIENT, options)]);
+    let mut scenario = Scenario(vec![Line::new("syn", 0, CLIENT, options)]);
     for item in items(capture) {
         let Content::Clc(message) = item.expect("an item").content else {
             continue;
@@ -429,10 +429,12 @@ pub(crate) fn of_kernels(name: &str) -> Story {
             ClcMessage::Confirm(_) | ClcMessage::SmcdConfirm(_) => ("confirm", CLIENT),
             ClcMessage::Decline(_) => ("decline", SERVER),
         };
-        story.0.push(Line::new(name, 0, from, What::Clc(message)));
+        scenario
+            .0
+            .push(Line::new(name, 0, from, What::Clc(message)));
         if name == "confirm" {
             break;
         }
     }
-    story
+    scenario
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smc_lab::conversation;
 use smc_lab::netlink::smc::{Carried, SocketView};
-use smc_lab::orders::{Answer, Engagement, Held, LOCKED_MEMORY, Role};
+use smc_lab::orders::{Answer, Held, LOCKED_MEMORY, Role, Session};
 use smc_lab::scenarios::Connections;
 use smc_sockets::why::{State, Why};
 use smc_sockets::{SmcListener, SmcSocket, Stack};
@@ -24,29 +24,29 @@ use crate::setup;
 /// Linux is done with a connection a while after both ends have closed it.
 const AFTERMATH: Duration = Duration::from_millis(300);
 
-/// With so many connections one after another, what the process holds is looked at.
+/// With so many connections one after another, what the process holds is checked.
 const MANY: u32 = 1_000;
 
 /// Most processes of `smcx why` in one scenario.
 const QUESTIONS: u32 = 8;
 
-/// Reads what to do, does it, and tells how it went.
+/// Reads what to do, does it, and reports the outcome.
 pub(crate) fn hold() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
-    let engagement: Engagement = serde_json::from_str(&line)?;
-    if let Some(saying) = engagement.by_hand {
-        let held = by_hand::hold(&engagement, saying, || say(&Answer::Listening));
+    let session: Session = serde_json::from_str(&line)?;
+    if let Some(message) = session.by_hand {
+        let held = by_hand::hold(&session, message, || send_answer(&Answer::Listening));
         let held = held.unwrap_or_else(|error| Held::failed(&error));
-        return say(&Answer::Held(vec![held]));
+        return send_answer(&Answer::Held(vec![held]));
     }
-    let stack = setup::stack(&engagement)?;
+    let stack = setup::stack(&session)?;
     let party = Party {
         stack: &stack,
-        engagement: &engagement,
+        session: &session,
         questions: AtomicU32::new(QUESTIONS),
     };
-    let held = match engagement.role {
+    let held = match session.role {
         Role::Client => party.connect_all(),
         Role::Server => party.accept_all(),
     };
@@ -56,13 +56,13 @@ pub(crate) fn hold() -> io::Result<()> {
     if !stack.end(patience)
         && let Some(last) = held.last_mut()
     {
-        let told = format!("the stack did not end within {patience:?}");
-        last.difference.get_or_insert(told);
+        let difference = format!("the stack did not end within {patience:?}");
+        last.difference.get_or_insert(difference);
     }
-    say(&Answer::Held(held))
+    send_answer(&Answer::Held(held))
 }
 
-fn say(answer: &Answer) -> io::Result<()> {
+fn send_answer(answer: &Answer) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(answer)?)?;
     out.flush()
@@ -70,14 +70,14 @@ fn say(answer: &Answer) -> io::Result<()> {
 
 struct Party<'a> {
     stack: &'a Stack,
-    engagement: &'a Engagement,
+    session: &'a Session,
     /// How many more connections may run `smcx why`: none after one answer named the limit.
     questions: AtomicU32,
 }
 
 impl Party<'_> {
     fn connect_all(&self) -> io::Result<Vec<Held>> {
-        match self.engagement.connections {
+        match self.session.connections {
             Connections::InTurn(count) => Ok(self.in_turn(count, || self.connect())),
             Connections::AtOnce(count) => {
                 let all = Barrier::new(usize::try_from(count).unwrap_or(1));
@@ -131,19 +131,19 @@ impl Party<'_> {
     }
 
     fn connect(&self) -> io::Result<Connection> {
-        let address = SocketAddr::from((self.engagement.address, self.engagement.port));
+        let address = SocketAddr::from((self.session.address, self.session.port));
         let stream = self.socket()?.connect(address)?;
         Connection::new(stream, self.patience())
     }
 
     fn accept_all(&self) -> io::Result<Vec<Held>> {
-        let count = self.engagement.connections.count();
+        let count = self.session.connections.count();
         let socket = self.socket()?;
         socket.set_reuseaddr(true)?;
-        socket.bind((Ipv4Addr::UNSPECIFIED, self.engagement.port).into())?;
+        socket.bind((Ipv4Addr::UNSPECIFIED, self.session.port).into())?;
         let listener = socket.listen(count)?;
-        say(&Answer::Listening)?;
-        if let Connections::InTurn(count) = self.engagement.connections {
+        send_answer(&Answer::Listening)?;
+        if let Connections::InTurn(count) = self.session.connections {
             return Ok(self.in_turn(count, || self.accept(&listener)));
         }
         Ok(thread::scope(|scope| {
@@ -173,15 +173,15 @@ impl Party<'_> {
 
     fn socket(&self) -> io::Result<SmcSocket> {
         let socket = SmcSocket::new_v4_on(self.stack)?;
-        if let Some(octets) = self.engagement.buffers {
-            socket.set_send_buffer_size(octets)?;
-            socket.set_recv_buffer_size(octets)?;
+        if let Some(bytes) = self.session.buffers {
+            socket.set_send_buffer_size(bytes)?;
+            socket.set_recv_buffer_size(bytes)?;
         }
         Ok(socket)
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_millis(self.engagement.patience)
+        Duration::from_millis(self.session.patience)
     }
 
     fn result(&self, connection: io::Result<Connection>) -> Held {
@@ -198,13 +198,12 @@ impl Party<'_> {
             link: None,
         };
         let why = match view.carried {
-            Carried::Tcp(..) if self.engagement.unprivileged => self.why(connection),
+            Carried::Tcp(..) if self.session.unprivileged => self.why(connection),
             _ => Vec::new(),
         };
         let began = Instant::now();
-        let steps = &self.engagement.steps;
-        let mut outcome =
-            conversation::hold(connection, self.engagement.role, steps, self.patience());
+        let steps = &self.session.steps;
+        let mut outcome = conversation::hold(connection, self.session.role, steps, self.patience());
         outcome.transcript.insert(0, connection.carrier());
         outcome.transcript.extend(why);
         Held::new(Some(view), outcome, began)
@@ -212,7 +211,7 @@ impl Party<'_> {
 }
 
 impl Party<'_> {
-    /// What `smcx why` says of the conditions that do not hold for a connection like this
+    /// Returns the conditions that `smcx why` names as missing for a connection like this
     /// one, while the others are open.
     fn why(&self, connection: &Connection) -> Vec<String> {
         let Some(peer) = connection.peer() else {

@@ -1,15 +1,15 @@
-//! What the engine said, and what its applications saw.
+//! What the engine sent, and what its applications saw.
 
 use super::{Came, Channel, Item, Run};
 use crate::scripts::capture::Recorded;
-use crate::scripts::story::{Form, Kind};
-use crate::scripts::wire::{Heard, Host, Seen, Wire};
+use crate::scripts::parsed::{Form, Kind};
+use crate::scripts::wire::{Host, Received, Seen, Wire};
 
 impl<B: Wire + Host> Run<'_, B> {
-    /// Takes in what the engine said and what its applications saw.
+    /// Takes in what the engine sent and what its applications saw.
     pub(super) fn absorb(&mut self) {
-        while let Some(heard) = self.bench.heard() {
-            self.hear(heard);
+        while let Some(received) = self.bench.receive() {
+            self.on_received(received);
         }
         while let Some((conn, seen)) = self.bench.seen() {
             self.note(format_args!("app.{conn} saw {seen:?}"));
@@ -23,70 +23,70 @@ impl<B: Wire + Host> Run<'_, B> {
         }
     }
 
-    fn hear(&mut self, heard: Heard) {
-        match heard {
-            Heard::Tcp { conn, octets } => {
+    fn on_received(&mut self, received: Received) {
+        match received {
+            Received::Tcp { conn, bytes } => {
                 self.put_down(Recorded::Tcp {
                     conn,
                     by_engine: true,
-                    octets: octets.clone(),
+                    bytes: bytes.clone(),
                 });
-                for mut message in self.peer.hears_tcp(conn, &octets) {
+                for mut message in self.peer.takes_tcp(conn, &bytes) {
                     let Some(kind) = kind_of_clc(&message) else {
-                        self.came(Channel::Tcp(conn), Came::Octets(message));
+                        self.came(Channel::Tcp(conn), Came::Bytes(message));
                         continue;
                     };
-                    self.bench.hears(kind, &mut message);
+                    self.bench.name_for_script(kind, &mut message);
                     if let Some(link) = self.peer.learns_clc(conn, &message) {
                         self.join(link, kind, &message);
                     }
                     self.came(Channel::Tcp(conn), Came::Message(kind, message));
                 }
             }
-            Heard::Fin { conn } => {
+            Received::Fin { conn } => {
                 self.put_down(Recorded::Fin {
                     conn,
                     by_engine: true,
                 });
                 self.came(Channel::Tcp(conn), Came::Fin);
             }
-            Heard::Reset { conn } => {
+            Received::Reset { conn } => {
                 self.put_down(Recorded::Reset {
                     conn,
                     by_engine: true,
                 });
                 self.came(Channel::Tcp(conn), Came::Reset);
             }
-            Heard::Sent { end, mut octets } => {
+            Received::Sent { end, mut bytes } => {
                 let link = self.peer.channel(end);
                 self.put_down(Recorded::Send {
                     link,
                     by_engine: true,
-                    octets: octets.clone(),
+                    bytes: bytes.clone(),
                 });
-                let kind = kind_of_send(&octets);
-                self.bench.hears(kind, &mut octets);
+                let kind = kind_of_send(&bytes);
+                self.bench.name_for_script(kind, &mut bytes);
                 match kind {
                     Kind::Llc(_) => {
-                        if let Some(link) = self.peer.hears_llc(link, &octets) {
-                            self.join(link, kind, &octets);
+                        if let Some(link) = self.peer.learns_llc(link, &bytes) {
+                            self.join(link, kind, &bytes);
                         }
                     }
                     _ => {
-                        let places = self.peer.announced(link, &octets);
+                        let places = self.peer.announced(link, &bytes);
                         for wrote in self.bench.announced(end, &places) {
-                            self.hear(wrote);
+                            self.on_received(wrote);
                         }
                     }
                 }
-                let what = Came::Message(kind, octets);
+                let what = Came::Message(kind, bytes);
                 self.came(Channel::Link(link), what);
             }
-            Heard::Wrote {
+            Received::Wrote {
                 end,
                 key,
                 address,
-                octets,
+                bytes,
             } => {
                 let link = self.peer.channel(end);
                 self.put_down(Recorded::Write {
@@ -94,12 +94,12 @@ impl<B: Wire + Host> Run<'_, B> {
                     by_engine: true,
                     key,
                     address,
-                    octets: octets.clone(),
+                    bytes: bytes.clone(),
                 });
                 let what = Came::Write {
                     key,
                     address,
-                    octets,
+                    bytes,
                 };
                 self.came(Channel::Link(link), what);
             }
@@ -115,7 +115,7 @@ impl<B: Wire + Host> Run<'_, B> {
 
     fn came(&mut self, channel: Channel, what: Came) {
         let ignored = match &what {
-            Came::Message(kind, octets) => self.is_ignored(*kind, octets),
+            Came::Message(kind, bytes) => self.is_ignored(*kind, bytes),
             _ => false,
         };
         let silently = if ignored { " (ignored)" } else { "" };
@@ -130,16 +130,16 @@ impl<B: Wire + Host> Run<'_, B> {
         }
     }
 
-    fn is_ignored(&self, kind: Kind, octets: &[u8]) -> bool {
-        let reply = octets.get(3).is_some_and(|flags| flags & 0x80 != 0);
+    fn is_ignored(&self, kind: Kind, bytes: &[u8]) -> bool {
+        let reply = bytes.get(3).is_some_and(|flags| flags & 0x80 != 0);
         self.ignored.iter().any(|pattern| {
             pattern.kind == kind && (!matches!(kind, Kind::Llc(_)) || pattern.reply == reply)
         })
     }
 
-    /// What was said or seen and no line has asked for.
+    /// What was sent or seen and no line has asked for.
     pub(super) fn left_over(&self) -> Option<String> {
-        let said = self.queues.iter().find_map(|(channel, queue)| {
+        let sent = self.queues.iter().find_map(|(channel, queue)| {
             let item = queue.front()?;
             Some(match channel {
                 Channel::Tcp(conn) => format!("engine.{conn} > {}", item.what),
@@ -152,7 +152,7 @@ impl<B: Wire + Host> Run<'_, B> {
                 Some(format!("app.{conn} saw {seen:?}"))
             })
         };
-        said.or_else(seen)
+        sent.or_else(seen)
     }
 }
 
@@ -168,9 +168,9 @@ fn kind_of_clc(message: &[u8]) -> Option<Kind> {
     message.get(4).map(|kind| Kind::Clc(form, *kind))
 }
 
-fn kind_of_send(octets: &[u8]) -> Kind {
-    match octets.first() {
+fn kind_of_send(bytes: &[u8]) -> Kind {
+    match bytes.first() {
         Some(kind @ ..=0xbf) => Kind::Llc(*kind),
-        _ => Kind::Cdc(octets.len() == 32),
+        _ => Kind::Cdc(bytes.len() == 32),
     }
 }

@@ -10,13 +10,13 @@ use smc_transport_sim::sim::{Policy, Simulation};
 
 use crate::versions::port;
 
-/// Something that happens in a story. Connections are numbered as they are opened,
+/// An event of a scenario. Connections are numbered as they are opened,
 /// sides and hosts are 0 and 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// A host connects to the other one.
     Open(u8),
-    /// One side of a connection writes so many octets.
+    /// One side of a connection writes so many bytes.
     Write(usize, usize, u64),
     /// What one side writes from now on is urgent.
     Urge(usize, usize),
@@ -36,7 +36,7 @@ pub enum Act {
 
 /// Two hosts, and what happens to them.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct Scenario {
     /// What it is about.
     pub name: &'static str,
     pub(super) offers: Offers,
@@ -50,8 +50,8 @@ pub struct Story {
     pub(super) lines: Vec<(Duration, Act)>,
 }
 
-impl Story {
-    /// Of two hosts with an RNIC each, who speak version 1.
+impl Scenario {
+    /// A scenario of two hosts with an RNIC each, which speak version 1.
     pub(super) const fn smcr(name: &'static str) -> Self {
         Self {
             name,
@@ -67,14 +67,14 @@ impl Story {
         }
     }
 
-    /// Of two hosts with an ISM device each, who speak this version.
+    /// A scenario of two hosts with an ISM device each, which speak this version.
     pub(super) const fn smcd(name: &'static str, offers: Offers) -> Self {
-        let mut story = Self::smcr(name);
-        story.offers = offers;
-        story.rnics = 0;
-        story.chid = Some(Chid(0x07c1));
-        story.eid = true;
-        story
+        let mut scenario = Self::smcr(name);
+        scenario.offers = offers;
+        scenario.rnics = 0;
+        scenario.chid = Some(Chid(0x07c1));
+        scenario.eid = true;
+        scenario
     }
 
     pub(super) const fn rnics(mut self, rnics: u8) -> Self {
@@ -92,7 +92,7 @@ impl Story {
         self
     }
 
-    /// Links are tested after one time without a word, and end after the other.
+    /// Links are tested after one time without a message, and end after the other.
     pub(super) const fn keepalive(mut self, tested: Duration, idle: Duration) -> Self {
         (self.keepalive, self.idle) = (tested, idle);
         self
@@ -110,10 +110,10 @@ impl Story {
         self
     }
 
-    /// Both sides write so many octets.
-    pub(super) fn both_write(self, milliseconds: u64, conn: usize, octets: u64) -> Self {
-        self.at(milliseconds, Act::Write(conn, 0, octets))
-            .at(milliseconds, Act::Write(conn, 1, octets))
+    /// Both sides write so many bytes.
+    pub(super) fn both_write(self, milliseconds: u64, conn: usize, bytes: u64) -> Self {
+        self.at(milliseconds, Act::Write(conn, 0, bytes))
+            .at(milliseconds, Act::Write(conn, 1, bytes))
     }
 
     /// Both sides end in order.
@@ -123,9 +123,9 @@ impl Story {
     }
 
     /// A connection that is opened, talks both ways and ends in order.
-    pub(super) fn whole(self, milliseconds: u64, conn: usize, octets: u64) -> Self {
+    pub(super) fn whole(self, milliseconds: u64, conn: usize, bytes: u64) -> Self {
         self.at(milliseconds, Act::Open(0))
-            .both_write(milliseconds, conn, octets)
+            .both_write(milliseconds, conn, bytes)
             .both_finish(milliseconds, conn)
     }
 
@@ -135,11 +135,11 @@ impl Story {
         self.lines.iter().filter(opens).count()
     }
 
-    /// Octets that the sides of a connection write.
+    /// Bytes that the sides of a connection write.
     pub(super) fn octets(&self, conn: usize) -> [u64; 2] {
         [0, 1].map(|side| {
             let of = self.lines.iter().filter_map(|(_, act)| match act {
-                Act::Write(c, s, octets) if (*c, *s) == (conn, side) => Some(octets),
+                Act::Write(c, s, bytes) if (*c, *s) == (conn, side) => Some(bytes),
                 _ => None,
             });
             of.sum()

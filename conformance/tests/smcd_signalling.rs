@@ -1,4 +1,4 @@
-//! Writing and telling the peer in one call comes to the same as in two.
+//! Writing and signalling the peer in one call has the same outcome as in two.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -9,7 +9,7 @@ use smc_proto::connection::ApiMisuse;
 use smc_proto::id::ConnId;
 use smc_proto::time::{Duration, Instant};
 
-/// What became of a write: how it ended, what the device is asked, what the engine is
+/// Outcome of a write: how it ended, what the device is asked, what the engine is
 /// then, and what it counted.
 type Outcome = (Result<u32, ApiMisuse>, Vec<IsmCommand>, u64, String);
 
@@ -17,7 +17,7 @@ fn now(pair: &Pair) -> Instant {
     pair.sim.now()
 }
 
-/// The write of `len` octets, as far as they fit, in the client of a copy of `pair`.
+/// The write of `len` bytes, as far as they fit, in the client of a copy of `pair`.
 fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
     let (mut pair, now) = (pair.clone(), now(pair));
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
@@ -25,21 +25,21 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
         let room: u32 = space.segments.iter().map(|at| at.length).sum();
         len.min(room)
     };
-    let (written, told) = if in_one {
-        let mut told = None;
+    let (written, signalled) = if in_one {
+        let mut signalled = None;
         let written = engine.write_and_tell(
             now,
             conn,
-            &mut told,
+            &mut signalled,
             |_, space| fill(space),
-            |told, signal| *told = Some(*signal),
+            |signalled, signal| *signalled = Some(*signal),
         );
-        (written.expect("a connection"), told)
+        (written.expect("a connection"), signalled)
     } else {
         let mut at = engine.conn(conn).expect("a connection");
         (at.write(now, fill), None)
     };
-    let mut commands: Vec<_> = told.into_iter().map(IsmCommand::from).collect();
+    let mut commands: Vec<_> = signalled.into_iter().map(IsmCommand::from).collect();
     while let Some(command) = engine.poll_ism(now, DEVICE) {
         commands.push(command);
     }
@@ -61,7 +61,7 @@ fn both(pair: &Pair, conn: ConnId, len: u32) -> Outcome {
 }
 
 #[test]
-fn a_write_that_tells_is_a_write_and_what_follows() {
+fn a_write_with_a_signal_is_a_write_and_what_follows() {
     //= D-045 test
     for attaches in [true, false] {
         let mut pair = Setup::new(attaches).build();
@@ -75,8 +75,8 @@ fn a_write_that_tells_is_a_write_and_what_follows() {
         for len in [1, 0, 64, 5000, u32::MAX] {
             let outcome = both(&pair, conn, len);
             assert_eq!(signals(&outcome), usize::from(len > 0));
-            let octets = vec![7; len.min(5000) as usize];
-            assert_eq!(pair.carry(near, far, &octets), octets);
+            let bytes = vec![7; len.min(5000) as usize];
+            assert_eq!(pair.carry(near, far, &bytes), bytes);
             let _ = both(&pair, conn, len);
         }
         // No room is left.
@@ -85,7 +85,7 @@ fn a_write_that_tells_is_a_write_and_what_follows() {
         let engine = full.sim.endpoint(full.client).expect("an engine");
         let mut fills = engine.conn(conn).expect("a connection");
         let taken = fills.write(at, |space| space.segments.iter().map(|at| at.length).sum());
-        assert!(taken.is_ok_and(|octets| octets > 5000));
+        assert!(taken.is_ok_and(|bytes| bytes > 5000));
         assert_eq!(both(&full, conn, 1).0, Ok(0));
         // Something of the peer is to be acknowledged with it.
         pair.sim.write(far, &[8; 10_000]);
@@ -107,7 +107,7 @@ fn a_write_that_tells_is_a_write_and_what_follows() {
             _ => None,
         });
         assert_eq!(first, Some(other));
-        // This side has said that it sends no more.
+        // This side has announced that it sends no more.
         pair.sim.finish(near);
         pair.run(Duration::from_millis(1));
         assert!(both(&pair, conn, 9).0.is_err());

@@ -1,23 +1,23 @@
 //! What the peer answers by itself, where scripts do not speak of it.
 
-use conformance::scripts::{Act, Kind, Said, Step, Story};
+use conformance::scripts::{Act, Kind, ParsedScript, Step, Transmission};
 
 /// DELETE RKEY: the five lower bits of its type are the same in either version.
 const DELETE_RKEY: u8 = 0x09;
 const TYPE: u8 = 0x1f;
 const REPLY: u8 = 0x80;
 
-/// Whether a script says when the engine withdraws an RMB. If it does not, a stack may do so
-/// whenever it likes, and be answered ([`Live::with_courtesy`](crate::Live::with_courtesy)).
+/// Whether a script names withdrawals of RMBs by the engine. If it does not, a stack may do so
+/// whenever it likes, and be answered ([`Live::with_auto_reply`](crate::Live::with_auto_reply)).
 #[must_use]
-pub fn tells_of_withdrawals(story: &Story) -> bool {
-    any(&story.steps)
+pub fn names_withdrawals(script: &ParsedScript) -> bool {
+    any(&script.steps)
 }
 
 fn any(steps: &[Step]) -> bool {
     steps.iter().any(|step| match &step.act {
         Act::Repeat(_, inner) => any(inner),
-        Act::Engine(_, Said::Message(message)) => {
+        Act::Engine(_, Transmission::Message(message)) => {
             matches!(message.kind, Kind::Llc(kind) if kind & TYPE == DELETE_RKEY)
         }
         _ => false,
@@ -25,15 +25,15 @@ fn any(steps: &[Step]) -> bool {
 }
 
 /// The answer to the withdrawal of an RMB, if it is one.
-pub(crate) fn to_withdrawal(octets: &[u8]) -> Option<Vec<u8>> {
-    let [kind, _, _, flags, ..] = *octets else {
+pub(crate) fn to_withdrawal(bytes: &[u8]) -> Option<Vec<u8>> {
+    let [kind, _, _, flags, ..] = *bytes else {
         return None;
     };
     let is_llc = kind < 0x40;
     if !is_llc || kind & TYPE != DELETE_RKEY || flags & REPLY != 0 {
         return None;
     }
-    let mut answer = octets.to_vec();
+    let mut answer = bytes.to_vec();
     if let Some(flags) = answer.get_mut(3) {
         *flags |= REPLY;
     }

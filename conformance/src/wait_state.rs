@@ -1,5 +1,5 @@
 //! The states in which an endpoint waits for a CLC message, of SMC-R and of SMC-D: what a
-//! peer says in its TCP stream is judged alike, whatever is to carry the connection.
+//! peer sends in its TCP stream is judged alike, whatever is to carry the connection.
 
 use std::fmt::Debug;
 
@@ -12,13 +12,13 @@ use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::ClcMessage;
 
 use crate::script::{Peer, Script, Waiting};
-use crate::smcd::hand::{Hand, Manner};
+use crate::smcd::hand::{Hand, Mode};
 
 /// What an endpoint waits for, and over what it wants to speak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Station {
+pub struct WaitState {
     /// `None`: SMC-R.
-    smcd: Option<Manner>,
+    smcd: Option<Mode>,
     /// One of [`Waiting::FOR_CLC`].
     pub waiting: Waiting,
 }
@@ -40,11 +40,11 @@ enum World {
     SmcD(Hand),
 }
 
-impl Station {
-    /// Every state, of SMC-R and of each manner of SMC-D.
+impl WaitState {
+    /// Every state, of SMC-R and of each mode of SMC-D.
     pub fn all() -> impl Iterator<Item = Self> {
-        let carriers = [None].into_iter().chain(Manner::ALL.map(Some));
-        carriers.flat_map(|smcd| Waiting::FOR_CLC.map(|waiting| Self { smcd, waiting }))
+        let transports = [None].into_iter().chain(Mode::ALL.map(Some));
+        transports.flat_map(|smcd| Waiting::FOR_CLC.map(|waiting| Self { smcd, waiting }))
     }
 
     /// Whether it is one of SMC-D.
@@ -53,9 +53,9 @@ impl Station {
         self.smcd.is_some()
     }
 
-    /// Octets of an Accept or Confirm that mean nothing here.
+    /// Bytes of an Accept or Confirm that mean nothing here.
     pub fn reserved(self) -> impl Iterator<Item = usize> {
-        let (few, many) = match self.smcd.map(|manner| manner.version) {
+        let (few, many) = match self.smcd.map(|mode| mode.version) {
             None => ([51, 60], 0..0),
             Some(SmcVersion::V1) => ([26, 27], 32..44),
             Some(SmcVersion::V2) => ([26, 27], 0..0),
@@ -81,8 +81,8 @@ impl Station {
                 let world = World::SmcR(script);
                 Reached { world, conn, due }
             }
-            Some(manner) => {
-                let (hand, conn, due) = smcd(manner, self.waiting);
+            Some(mode) => {
+                let (hand, conn, due) = smcd(mode, self.waiting);
                 let (due, world) = (Peer::octets(&due), World::SmcD(hand));
                 Reached { world, conn, due }
             }
@@ -101,8 +101,8 @@ fn due_of_smcr(waiting: Waiting, peer: &Peer) -> ClcMessage {
 }
 
 #[track_caller]
-fn smcd(manner: Manner, waiting: Waiting) -> (Hand, ConnId, ClcMessage) {
-    let mut hand = Hand::new(manner);
+fn smcd(mode: Mode, waiting: Waiting) -> (Hand, ConnId, ClcMessage) {
+    let mut hand = Hand::new(mode);
     if waiting == Waiting::SubsequentAccept {
         let _ = hand.client(true, 0xa);
     } else if waiting == Waiting::SubsequentConfirm {
@@ -117,7 +117,7 @@ fn smcd(manner: Manner, waiting: Waiting) -> (Hand, ConnId, ClcMessage) {
         Waiting::SubsequentConfirm => (hand.accepts(), ClcMessage::SmcdConfirm(next)),
         _ => (hand.listen(), hand.proposal()),
     };
-    hand.said.clear();
+    hand.sent_clc.clear();
     hand.events.clear();
     hand.tcp.clear();
     hand.moved.clear();
@@ -139,47 +139,47 @@ impl Reached {
         }
     }
 
-    /// Octets over TCP: what the engine makes of them.
+    /// Bytes over TCP: what the engine makes of them.
     ///
     /// # Errors
     /// The engine's.
-    pub fn octets(&mut self, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+    pub fn octets(&mut self, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         match &mut self.world {
-            World::SmcR(script) => script.octets(self.conn, octets),
-            World::SmcD(hand) => hand.octets(self.conn, octets),
+            World::SmcR(script) => script.octets(self.conn, bytes),
+            World::SmcD(hand) => hand.octets(self.conn, bytes),
         }
     }
 
-    /// Compares; the conversation is told where they differ.
+    /// Compares; the transcript is printed where they differ.
     #[track_caller]
     pub fn expect_eq<T: PartialEq + Debug>(&self, found: T, expected: T) {
         match &self.world {
             World::SmcR(script) => script.expect_eq(found, expected),
             World::SmcD(hand) => {
-                assert_eq!(found, expected, "{:?}\n{:#?}", hand.manner, hand.events);
+                assert_eq!(found, expected, "{:?}\n{:#?}", hand.mode, hand.events);
             }
         }
     }
 
-    /// The endpoint has nothing to say.
+    /// The endpoint has nothing to send.
     #[track_caller]
     pub fn expect_silence(&mut self) {
         match &mut self.world {
             World::SmcR(script) => script.expect_silence(),
             World::SmcD(hand) => {
-                assert!(hand.said.is_empty(), "{:?}", hand.said);
+                assert!(hand.sent_clc.is_empty(), "{:?}", hand.sent_clc);
                 assert!(hand.tcp.is_empty(), "{:?}", hand.tcp);
                 assert!(hand.events.is_empty(), "{:?}", hand.events);
             }
         }
     }
 
-    /// These octets end the TCP connection, are counted, and make no group.
+    /// Malformed bytes end the TCP connection, are counted, and make no group.
     #[track_caller]
-    pub fn expect_broken(mut self, octets: &[u8]) {
+    pub fn expect_broken(mut self, bytes: &[u8]) {
         let violations = self.endpoint().statistics().violations;
         let groups = self.endpoint().usage().groups;
-        let result = self.octets(octets);
+        let result = self.octets(bytes);
         self.expect_eq(result.is_err(), true);
         let conn = self.conn;
         let reason = CloseReason::PeerMisbehaved;
@@ -195,7 +195,7 @@ impl Reached {
         self.expect_eq(counted, violations + 1);
         let groups_now = self.endpoint().usage().groups;
         self.expect_eq(groups_now <= groups, true);
-        let again = self.octets(octets);
+        let again = self.octets(bytes);
         self.expect_eq(again, Ok(ClcProgress::NotClc));
         self.end();
     }

@@ -1,4 +1,4 @@
-//! What a script says, as read.
+//! A script as read.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A script.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct ParsedScript {
     /// Chapter and name: `clc/decline_crossing`.
     pub name: String,
     /// The file.
@@ -49,7 +49,7 @@ impl Form {
     }
 }
 
-/// What a host is told before anything happens.
+/// Configuration of a host before anything happens.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Technology and version.
@@ -85,7 +85,7 @@ pub struct Place {
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number, an address or a cursor, and its octets as they were written.
+    /// A number, an address or a cursor, and its bytes as they were written.
     Number(u128, Vec<u8>),
     /// A text.
     Text(String),
@@ -93,7 +93,7 @@ pub enum Value {
     Variable(String, i64),
     /// Whatever it is.
     Any,
-    /// A word.
+    /// A name.
     Word(String),
 }
 
@@ -132,9 +132,9 @@ pub struct Where {
 #[derive(Clone, Debug)]
 pub enum Act {
     /// The peer sends.
-    Peer(Where, Said),
+    Peer(Where, Transmission),
     /// The engine is to send.
-    Engine(Where, Said),
+    Engine(Where, Transmission),
     /// The application does.
     App(Where, AppAct),
     /// The application is to see.
@@ -143,35 +143,35 @@ pub enum Act {
     Rnic(RnicAct),
     /// Time passes.
     Wait(Duration),
-    /// Time passes in which the engine says nothing and nothing happens.
+    /// Time passes in which the engine sends nothing and nothing happens.
     Nothing(Duration),
-    /// Such messages of the engine are not looked at from here on.
+    /// Such messages of the engine are ignored from here on.
     Ignore(Pattern),
     /// Lines that happen several times; a variable counts from 0.
     Repeat(u64, Vec<Step>),
 }
 
-/// What one side says.
+/// What one side sends.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum Transmission {
     /// A message by its fields.
     Message(Message),
-    /// Octets as they are, over TCP or the link.
+    /// Bytes as they are, over TCP or the link.
     Raw {
         /// Over TCP.
         tcp: bool,
-        /// The octets.
-        octets: Vec<u8>,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// TCP FIN.
     Fin,
     /// TCP RST.
     Reset,
-    /// Octets into the memory of the other side.
+    /// Bytes into the memory of the other side.
     Write {
         /// `at`, and whatever else is named.
         settings: Vec<Setting>,
-        /// The octets.
+        /// The bytes.
         data: Data,
     },
     /// The peer's end of the link breaks; or the peer's device vanishes.
@@ -194,15 +194,15 @@ pub struct Message {
 /// Kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// CLC, by its type octet.
+    /// CLC, by its type byte.
     Clc(Form, u8),
-    /// LLC, by its type octet.
+    /// LLC, by its type byte.
     Llc(u8),
     /// CDC of SMC-R, or of SMC-D.
     Cdc(bool),
 }
 
-/// Which messages: a kind, and if told whether they are answers.
+/// Which messages: a kind, and perhaps whether they are answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The kind.
@@ -211,10 +211,10 @@ pub struct Pattern {
     pub reply: bool,
 }
 
-/// Octets of an application.
+/// Bytes of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// These.
+    /// These bytes.
     Text(Vec<u8>),
     /// So many of the stream's pattern.
     Count(u32),
@@ -233,7 +233,7 @@ pub enum AppAct {
     Decline(u32),
     /// Writes.
     Write(Data),
-    /// Writes octets of which the last one is urgent.
+    /// Writes bytes of which the last one is urgent.
     Urgent(Data),
     /// Ends its sending.
     Shutdown,
@@ -258,19 +258,19 @@ pub enum AppSees {
     Established,
     /// TCP carries it, for this reason, and the peer's.
     FellBack(u32, Option<u32>),
-    /// The end, in the word of the engine.
+    /// The end, by the name of the engine's reason.
     Closed(String),
-    /// Octets.
+    /// Bytes.
     Read(Data),
-    /// So many octets can be read, and stay.
+    /// So many bytes can be read, and stay.
     Readable(u32),
-    /// So many octets can be written.
+    /// So many bytes can be written.
     Room(u32),
     /// The end of the stream.
     End,
-    /// The urgent octet, behind so many others.
+    /// The urgent byte, behind so many others.
     Urgent(u32, u8),
-    /// Octets of plain TCP.
+    /// Bytes of plain TCP.
     Tcp(Vec<u8>),
     /// A link comes up.
     LinkUp(u8),

@@ -120,7 +120,7 @@ impl Script {
         (conn, accept.alert_token)
     }
 
-    /// Answers CONFIRM RKEY, if that is what the engine says next.
+    /// Answers CONFIRM RKEY, if that is what the engine sends next.
     #[track_caller]
     pub fn agree_to_rmb(&mut self) {
         if let Some((link, request @ LlcMessage::ConfirmRkey(_))) = self.llc.front().cloned() {

@@ -8,11 +8,11 @@ use smc_proto::wire::types::AlertToken;
 use super::{Peer, Script};
 
 /// Further links. The peer's port at the end of a link has the link's number
-/// unless a story says otherwise.
+/// unless a script changes it.
 impl Script {
     /// The peer, as client, takes the offer of a link that was just made over
-    /// another one, tells of its RMBs and confirms the link: the pairs this side
-    /// told of.
+    /// another one, announces its RMBs and confirms the link: the pairs this side
+    /// announced.
     #[track_caller]
     pub fn peer_joins(&mut self, over: u8, link: u8, port: u8, rmbs: &[u32]) -> Vec<RTokenPair> {
         self.over(over).send(Peer::takes(link, port));
@@ -22,7 +22,7 @@ impl Script {
         pairs
     }
 
-    /// The CONTINUATIONs of this side as server, answered: the pairs it told of.
+    /// The CONTINUATIONs of this side as server, answered: the pairs it announced.
     #[track_caller]
     pub fn peer_answers_continuations(
         &mut self,
@@ -45,7 +45,7 @@ impl Script {
         }
     }
 
-    /// The peer, as server, adds a link over another one: the pairs this side told of.
+    /// The peer, as server, adds a link over another one: the pairs this side announced.
     #[track_caller]
     pub fn peer_adds(&mut self, over: u8, link: u8, port: u8, rmbs: &[u32]) -> Vec<RTokenPair> {
         self.over(over).send(Peer::offer(link, port));
@@ -106,20 +106,20 @@ impl Script {
             if link == 2 {
                 self.expect_established(conn);
             }
-            // It has ports to spare and says so.
+            // It has ports to spare and announces them.
             self.skip_hints();
         }
         self.link_events.clear();
         (conn, confirm.alert_token)
     }
 
-    /// Forgets what this side, as client, said of ports it could spare.
+    /// Discards what this side, as client, announced of ports it could spare.
     pub fn skip_hints(&mut self) {
         self.llc
             .retain(|(_, message)| !matches!(message, LlcMessage::AddLink(m) if !m.reply));
     }
 
-    /// A server and two links, the story of most groups.
+    /// A server and two links, the start of most groups.
     #[must_use]
     #[track_caller]
     pub fn two_link_server() -> (Self, ConnId, AlertToken) {
@@ -165,7 +165,8 @@ impl Script {
         conn
     }
 
-    /// The same for a server.
+    /// A connection of a server asks for a new RMB of this side: the client's Proposal is
+    /// there, CONFIRM RKEY follows.
     #[track_caller]
     pub fn server_wants_rmb(&mut self) -> ConnId {
         let conn = self.listen();
