@@ -457,3 +457,30 @@ fn both_kinds_of_listeners_serve_one_client() {
     }
     client.join().unwrap();
 }
+
+/// On a runtime of the child's own.
+//= SHM-015 test
+#[cfg(feature = "tokio")]
+#[test]
+fn a_child_serves_an_inherited_listener_on_tokio() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let _alone = alone();
+    let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let child = fork(|| {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap().block_on(async {
+            let listener = listener.try_clone().unwrap();
+            let listener = smc_sockets::tokio::SmcListener::from_std(listener).unwrap();
+            for _ in 0..3 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = Vec::new();
+                stream.read_to_end(&mut bytes).await.unwrap();
+                stream.write_all(&bytes).await.unwrap();
+                stream.shutdown().await.unwrap();
+            }
+        });
+    });
+    (0..3).for_each(|_| asks_by_smc(address));
+    child.succeeds();
+}

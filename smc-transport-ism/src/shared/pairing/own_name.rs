@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use super::kernel::Kernel;
-use super::{belongs, mark, spare};
+use super::{belongs, client_name_of, mark, spare};
 use crate::process::Process;
 use crate::shared::socket::Socket;
 
@@ -35,7 +35,7 @@ impl OwnName {
     //= SHM-054
     pub(super) fn open(tcp: impl AsFd) -> io::Result<Self> {
         let socket = Socket::unconnected()?;
-        spare::bind(&socket, &tcp)?;
+        spare::bind(&socket, &tcp, client_name_of)?;
         rustix::net::listen(&socket, BACKLOG)?;
         mark::mark_client(tcp)?;
         let process = Process::current();

@@ -11,7 +11,9 @@ use rustix::net::SocketAddrAny;
 use super::call_back::{Called, Calling};
 use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
-use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, normal, spare};
+use super::{
+    Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, name_of, normal, spare,
+};
 use crate::device::Gid128;
 use crate::process::Process;
 use crate::shared::gids::Gids;
@@ -64,7 +66,7 @@ impl Rendezvous {
         callers: &Callers,
     ) -> io::Result<Self> {
         let socket = Socket::unconnected()?;
-        spare::bind(&socket, listener)?;
+        spare::bind(&socket, listener, name_of)?;
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self {
             socket,

@@ -5,6 +5,8 @@
 //!   smc-d.3.<cookie>.<random>   the first is another user's ─► the spare name
 //! ```
 //!
+//! Likewise the name of a client, `smc-d-client.3.<cookie>`.
+//!
 //! Cookies can be guessed, 64 random bits cannot. That there is a spare name is shown by an
 //! option of the listening socket, which the kernel reports together with its cookie:
 //! `IP_MULTICAST_LOOP`, which means nothing to TCP, and which only a process that has the
@@ -19,27 +21,20 @@ use rustix::net::{SocketAddrUnix, sockopt};
 
 use super::kernel::{End, Listening};
 use super::names::{Holders, holders};
-use super::{belongs, name_of};
+use super::{belongs, client_name_of, name_of};
 use crate::shared::socket::Socket;
 
 /// Most spare names of one listener that are tried: only its own user makes them.
 const SPARES: usize = 8;
 
-fn spare_of(cookie: u64, random: u64) -> Vec<u8> {
-    let mut name = name_of(cookie);
-    name.extend(format!(".{random:016x}").bytes());
-    name
-}
-
-/// Binds a socket to the name of a listener, or to a spare one.
+/// Binds a socket to the name that `naming` makes of the cookie of `tcp`, or to a spare one.
 ///
 /// # Errors
 /// The operating system's; [`io::ErrorKind::AddrInUse`] if a process of this user, or root,
 /// answers to the name.
 //= SHM-054
-pub(super) fn bind(socket: &OwnedFd, listener: impl AsFd) -> io::Result<()> {
-    let cookie = sockopt::socket_cookie(&listener)?;
-    let name = name_of(cookie);
+pub(super) fn bind(socket: &OwnedFd, tcp: impl AsFd, naming: fn(u64) -> Vec<u8>) -> io::Result<()> {
+    let mut name = naming(sockopt::socket_cookie(&tcp)?);
     match rustix::net::bind(socket, &SocketAddrUnix::new_abstract_name(&name)?) {
         Err(Errno::ADDRINUSE) => {}
         other => return Ok(other?),
@@ -48,15 +43,15 @@ pub(super) fn bind(socket: &OwnedFd, listener: impl AsFd) -> io::Result<()> {
     if connect(&name).is_ok_and(|(_, uid)| belongs(uid, own)) {
         return Err(Errno::ADDRINUSE.into());
     }
-    let spare = spare_of(cookie, crate::shared::random()?);
-    rustix::net::bind(socket, &SocketAddrUnix::new_abstract_name(&spare)?)?;
-    Ok(sockopt::set_ip_multicast_loop(&listener, false)?)
+    name.extend(format!(".{:016x}", crate::shared::random()?).bytes());
+    rustix::net::bind(socket, &SocketAddrUnix::new_abstract_name(&name)?)?;
+    Ok(sockopt::set_ip_multicast_loop(&tcp, false)?)
 }
 
 /// A TCP socket whose process may have a name made of its cookie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Named {
-    cookie: u64,
+    name: Vec<u8>,
     uid: u32,
     has_spare: bool,
 }
@@ -64,7 +59,7 @@ pub(super) struct Named {
 impl From<&Listening> for Named {
     fn from(listener: &Listening) -> Self {
         Self {
-            cookie: listener.cookie,
+            name: name_of(listener.cookie),
             uid: listener.uid,
             has_spare: listener.has_spare,
         }
@@ -74,7 +69,7 @@ impl From<&Listening> for Named {
 impl From<&End> for Named {
     fn from(end: &End) -> Self {
         Self {
-            cookie: end.cookie,
+            name: client_name_of(end.cookie),
             uid: end.uid,
             has_spare: end.has_spare,
         }
@@ -89,11 +84,12 @@ impl From<&End> for Named {
 /// others if there is none of a user that may speak for the socket.
 //= SHM-006
 pub(super) fn call(socket: Named) -> io::Result<(OwnedFd, u32)> {
+    let owner = socket.uid;
     let judged = |called: io::Result<(OwnedFd, u32)>| match called {
-        Ok((_, uid)) if !belongs(uid, socket.uid) => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok((_, uid)) if !belongs(uid, owner) => Err(io::ErrorKind::PermissionDenied.into()),
         called => called,
     };
-    let first = judged(connect(&name_of(socket.cookie)));
+    let first = judged(connect(&socket.name));
     if first.is_ok() || !socket.has_spare {
         return first;
     }
@@ -112,9 +108,9 @@ pub(super) fn call(socket: Named) -> io::Result<(OwnedFd, u32)> {
 /// Spare names of a socket at which processes that may speak for it listen.
 //= SHM-054
 pub(super) fn spares(socket: Named, holders: &Holders) -> impl Iterator<Item = &[u8]> {
-    let (uid, mut prefix) = (socket.uid, name_of(socket.cookie));
+    let (uid, has_spare, mut prefix) = (socket.uid, socket.has_spare, socket.name);
     prefix.push(b'.');
-    let all = holders.iter().filter(move |_| socket.has_spare);
+    let all = holders.iter().filter(move |_| has_spare);
     all.filter(move |(name, holder)| {
         // A kernel that does not name the user is not to be guessed for.
         name.starts_with(&prefix) && holder.is_none_or(|holder| belongs(holder, uid))

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustix::net::{SocketAddrUnix, sockopt};
 
-use super::super::{Answer, Call, Listeners, let_go, mark_listener, name_of, survey};
+use super::super::{Answer, Call, Listeners, client_name_of, let_go, mark_listener, survey};
 use super::{PATIENT, connect, done, is_plain, listening, paired, socket};
 use crate::device::{Gid128, IsmDevice};
 use crate::shared::Device;
@@ -66,7 +66,7 @@ fn as_stranger<T: Send>(task: impl FnOnce() -> T + Send) -> Option<T> {
 
 /// Calls a client, as the process that has accepted its connection does.
 fn claim(client: &TcpStream, cookie: u64) -> Socket {
-    let name = name_of(sockopt::socket_cookie(client).unwrap());
+    let name = client_name_of(sockopt::socket_cookie(client).unwrap());
     let caller = Socket::unconnected().unwrap();
     rustix::net::connect(&caller, &SocketAddrUnix::new_abstract_name(&name).unwrap()).unwrap();
     let caller = Socket::new(caller);
@@ -207,7 +207,7 @@ fn calls_of_strangers_keep_no_client_from_pairing() {
     let (tcp, call) = connect(to, CLIENT, PATIENT);
     let mut call = call.unwrap();
     let accepted = listener.accept().unwrap().0;
-    let name = name_of(sockopt::socket_cookie(&tcp).unwrap());
+    let name = client_name_of(sockopt::socket_cookie(&tcp).unwrap());
     let name = SocketAddrUnix::new_abstract_name(&name).unwrap();
     let flood = as_stranger(|| -> Vec<OwnedFd> {
         let one = || {
@@ -229,7 +229,7 @@ fn calls_of_strangers_keep_no_client_from_pairing() {
 fn a_clients_name_that_was_taken_in_advance_keeps_it_not_from_pairing() {
     let (listener, to) = marked("127.0.0.1:0");
     let tcp = socket(to);
-    let name = name_of(sockopt::socket_cookie(&tcp).unwrap());
+    let name = client_name_of(sockopt::socket_cookie(&tcp).unwrap());
     let taken = as_stranger(|| {
         let squatter = Socket::unconnected().unwrap();
         let name = SocketAddrUnix::new_abstract_name(&name).unwrap();
