@@ -11,8 +11,8 @@ const NAME: &str = "@smc-d-client.";
 /// Calls that it keeps.
 const KEPT: usize = 200;
 
-/// Prints `claiming`, calls every client of its network namespace again and again until the line
-/// `end`, and prints `claimed CALLS`.
+/// Prints `claiming`, and calls every client of its network namespace again and again until the
+/// line `end`. Prints `met` at the first call, and at the end `claimed CALLS`.
 pub(super) fn run(_: &[String]) -> io::Result<()> {
     static OVER: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(|| {
@@ -34,6 +34,9 @@ pub(super) fn run(_: &[String]) -> io::Result<()> {
             };
             let _ = neighbour::send(&call, (kind::MINE, [calls, 0xa77a_c000, 0, 1, 0]), None);
             calls += 1;
+            if calls == 1 {
+                println!("met");
+            }
             kept.push_back(call);
             if kept.len() > KEPT {
                 kept.pop_front();
