@@ -368,7 +368,7 @@ fn a_socket_that_was_prepared_is_called_back() {
     client.join().unwrap();
 }
 
-/// Ended by force with the connection accepted, begun or decided: its client hears of the end,
+/// Ended by force with the connection accepted, begun or decided: its client notices the end,
 /// and the next worker serves.
 #[test]
 fn a_worker_that_ends_by_sigkill_leaves_no_client_waiting() {
