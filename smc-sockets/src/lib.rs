@@ -69,7 +69,7 @@
 //!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
 //! - The descriptor is for polling only, and clones of a stream share it.
 //! - After `fork`, SMC connections stay with the parent. In the child, stacks begin anew,
-//!   inherited listeners accept plain TCP, using an inherited SMC stream is
+//!   inherited listeners accept for the child, using an inherited SMC stream is
 //!   [`Unsupported`](std::io::ErrorKind::Unsupported), and dropping it does nothing.
 //! - A signal handler does not cut a connect short, and a read or a write only if the program
 //!   asks for it ([`SmcStream::set_interruptible`]).
@@ -86,6 +86,8 @@
     allow(rustdoc::broken_intra_doc_links, reason = "of what is on Linux only")
 )]
 
+#[cfg(target_os = "linux")]
+mod accepting;
 #[cfg(target_os = "linux")]
 mod asking;
 #[cfg(target_os = "linux")]
@@ -149,6 +151,8 @@ use smc_transport_ism::process;
 #[allow(unsafe_code)]
 mod children;
 
+#[cfg(target_os = "linux")]
+pub use accepting::Accepting;
 #[cfg(target_os = "linux")]
 pub use building::SmcSocket;
 #[cfg(target_os = "linux")]

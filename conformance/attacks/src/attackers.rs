@@ -3,8 +3,10 @@
 //! A new attack is a module here, a line in [`run`], and a module of `tests/attacks`.
 
 mod caller;
+mod claimer;
 mod deaf;
 mod hoarder;
+mod mute;
 mod offers;
 mod silence;
 mod squatter;
@@ -21,8 +23,10 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
         "hoarder" => hoarder::run(arguments),
         "caller" => caller::run(arguments),
+        "claimer" => claimer::run(arguments),
         "deaf" => deaf::run(arguments),
         "deaf-server" => deaf::serve(arguments),
+        "mute" => mute::run(arguments),
         "offers" => offers::run(arguments),
         "offers-server" => offers::serve(arguments),
         "silence" => silence::run(arguments),

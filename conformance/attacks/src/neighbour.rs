@@ -278,6 +278,19 @@ pub fn call_name(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Calls at an abstract name, without a wait for room in the kernel's queue.
+///
+/// # Errors
+/// The operating system's.
+pub fn call_name_at_once(name: &str) -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    rustix::net::connect(&socket, &name)?;
+    Ok(socket)
+}
+
 /// Sends a message, with a descriptor if there is one; never waits.
 ///
 /// # Errors

@@ -28,7 +28,7 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
     limit(Resource::Nofile, &descriptors)?;
     limit(Resource::Fsize, &file)?;
     match role.as_str() {
-        "victim" => victim::run(),
+        "victim" => victim::run(&rest),
         "client" => client::run(&rest),
         "passer" => passer::run(),
         "honest" => honest::run(&rest),

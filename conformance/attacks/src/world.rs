@@ -181,6 +181,15 @@ impl World {
         (victim, address)
     }
 
+    /// Starts an echo server of the victim's user that accepts from a kernel listener by itself;
+    /// where it listens.
+    #[must_use]
+    pub fn victim_that_accepts(&self, limits: Limits) -> (Process, String) {
+        let mut victim = self.start(self.victim_uid(), limits, "victim", &["kernel"]);
+        let address = victim.line("listening");
+        (victim, address)
+    }
+
     /// Starts honest clients of a server, `threads` at a time.
     #[must_use]
     pub fn honest(&self, address: &str, threads: u32) -> Process {

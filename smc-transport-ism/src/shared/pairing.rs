@@ -14,20 +14,35 @@
 //!  ═════════ CLC on the TCP connection, DMBs over the channel ═══════════
 //! ```
 //!
+//! Or whichever process has accepted the connection calls the client, from a listener that is
+//! marked for that:
+//!
+//! ```text
+//!  Call::announce ── listens at a name of socket C's ──► TCP connect ──────►  accept
+//!                                 ◄── whose is the other end? ── Answer::call_back
+//!  Call::poll  ◄──────────────── mine: accepted as socket S ────────────┤
+//!        └───────────────────────── go ────────────────────────────────►  Answer::poll
+//! ```
+//!
 //! Whatever else happens, the connection is plain TCP. The statements cited here
 //! (`SHM-…`) are those of `docs/shared-memory.md`.
 
+mod call_back;
 mod callers;
 mod client;
 mod kernel;
+mod mark;
 mod names;
+mod own_name;
 mod owners;
 mod server;
 mod spare;
 mod survey;
 
+pub use call_back::takes_calls;
 pub use callers::{Callers, MAX_CALLERS};
 pub use client::{Call, Grace, MAX_LISTENERS};
+pub use mark::{let_go, mark_listener, unmark_listener};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};
@@ -45,11 +60,13 @@ use crate::device::Gid128;
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Client: until the connection is accepted; while it is not, the server would
-    /// not read from it either.
+    /// Client: until the connection is accepted, and again until the process that accepted it
+    /// calls, as long as the kernel shows that it may. Meanwhile the server would not read from
+    /// it either.
     pub accept: Duration,
-    /// Client: until the process that accepted the connection answers; longer if the client has
-    /// not asked the kernel eight times by then, as on a busy machine.
+    /// Client: until the process that accepted the connection answers, where the kernel does not
+    /// show whether it will; longer if the client has not asked the kernel eight times by then, as
+    /// on a busy machine.
     pub grace: Duration,
     /// Server: until the client, known to be waiting, goes on.
     pub go: Duration,
@@ -204,6 +221,12 @@ impl Greeting {
 //= SHM-003
 fn name_of(cookie: u64) -> Vec<u8> {
     format!("smc-d.3.{cookie:016x}").into_bytes()
+}
+
+/// The name at which the process of a client is called by whichever process has accepted.
+//= SHM-076
+fn client_name_of(cookie: u64) -> Vec<u8> {
+    format!("smc-d-client.3.{cookie:016x}").into_bytes()
 }
 
 /// Whether a process of user `process` may speak for a socket of user `socket`.

@@ -1,4 +1,4 @@
-//! Takes the names of listeners that do not exist yet: cookies of sockets are given one after
+//! Takes the names of listeners and clients that do not exist yet: cookies of sockets are given one after
 //! the other, in a range of their own on each processor.
 
 use std::io;
@@ -21,7 +21,8 @@ pub(super) fn run(_: &[String]) -> io::Result<()> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
         let next = sockopt::socket_cookie(&socket)? + 1;
         for cookie in next..next + AHEAD {
-            names.extend(take(cookie)?);
+            names.extend(take(&format!("smc-d.3.{cookie:016x}"))?);
+            names.extend(take(&format!("smc-d-client.3.{cookie:016x}"))?);
         }
     }
     println!("squatting");
@@ -29,10 +30,9 @@ pub(super) fn run(_: &[String]) -> io::Result<()> {
 }
 
 /// Takes a name, and answers nothing there; nothing if another process has it.
-fn take(cookie: u64) -> io::Result<Option<OwnedFd>> {
+fn take(name: &str) -> io::Result<Option<OwnedFd>> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    let name = format!("smc-d.3.{cookie:016x}");
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     match rustix::net::bind(&socket, &name) {
         Ok(()) => Ok(Some(socket)),

@@ -1,6 +1,7 @@
 //! Attacks by other users, and what honest clients of third users see of them.
 #![cfg(target_os = "linux")]
 
+mod accepting;
 mod baseline;
 mod calls;
 mod channels;
