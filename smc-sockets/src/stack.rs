@@ -159,7 +159,7 @@ impl Stack {
         again: Option<Settings>,
     ) -> io::Result<Self> {
         let shard = Shard::new(settings, rnics)?;
-        // While the program has one thread still, perhaps: see there.
+        // Before the driver: the table of a process with one thread grows without a wait.
         let _ = system::reserve_descriptors(&shard.poller);
         let driven = shard.clone();
         let end = Arc::new(End::default());
