@@ -26,7 +26,7 @@ use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
 use crate::discovery::Discovery;
 use crate::process::Process;
-use crate::shard::{Place, Shard, timespec};
+use crate::shard::{Announcement, Place, Shard, timespec};
 use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
@@ -51,7 +51,7 @@ pub(crate) fn connect(
 ) -> io::Result<Arc<Socket>> {
     // A time without end has none.
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut attempt = Attempt::begin(shard, socket, to)?;
+    let mut attempt = Attempt::begin(shard, socket, to, Waits::Here)?;
     loop {
         let until = match attempt.step()? {
             Step::Done(socket) => return Ok(socket),
@@ -76,12 +76,22 @@ pub(crate) fn connect(
     }
 }
 
+/// How the end of an attempt is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waits {
+    /// The thread that began it does nothing else.
+    Here,
+    /// The program polls a descriptor for it.
+    Elsewhere,
+}
+
 /// A connection that is being made.
 struct Attempt {
     /// The one that began.
     process: Process,
     shard: Arc<Shard>,
     to: SocketAddr,
+    waits: Waits,
     tcp: TcpStream,
     stage: Stage,
     /// What was asked before it connected.
@@ -126,7 +136,12 @@ enum Step {
 
 impl Attempt {
     /// With a socket that does not block, or with one of its own.
-    fn begin(shard: &Arc<Shard>, given: Option<OwnedFd>, to: SocketAddr) -> io::Result<Self> {
+    fn begin(
+        shard: &Arc<Shard>,
+        given: Option<OwnedFd>,
+        to: SocketAddr,
+        waits: Waits,
+    ) -> io::Result<Self> {
         let place = shard.place();
         let socket = match given {
             Some(socket) => socket,
@@ -139,13 +154,14 @@ impl Attempt {
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.met.at(to).filter(|_| may_pair);
         let (place, socket) = match known {
-            Some(peer) => match announce(shard, to, peer, (place, socket))? {
+            Some(peer) => match announce(shard, (to, peer), (place, socket), waits)? {
                 Ok((stage, tcp)) => {
                     connect_to(&tcp, to)?;
                     return Ok(Self {
                         process: Process::current(),
                         shard: shard.clone(),
                         to,
+                        waits,
                         tcp,
                         stage,
                         wish,
@@ -169,6 +185,7 @@ impl Attempt {
             process: Process::current(),
             shard: shard.clone(),
             to,
+            waits,
             tcp: TcpStream::from(socket),
             stage: Stage::Tcp(called, place),
             wish,
@@ -289,7 +306,10 @@ impl Attempt {
         };
         let shard = self.shard.clone();
         let mut state = shard.lock();
-        state.settle(&shard, shard.now());
+        match self.waits {
+            Waits::Here => state.stay_awake(&shard, shard.now()),
+            Waits::Elsewhere => state.settle(&shard, shard.now()),
+        }
         let (carrier, closed) = {
             let status = socket.status();
             (status.carrier, status.closed)
@@ -474,9 +494,9 @@ type Beginning = (Option<Place>, OwnedFd);
 //= SHM-066
 fn announce(
     shard: &Arc<Shard>,
-    to: SocketAddr,
-    peer: Peer,
+    (to, peer): (SocketAddr, Peer),
     (place, socket): Beginning,
+    waits: Waits,
 ) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
     // A channel that the server has and this side has not taken in yet may be the one that the
     // server offers its memory over.
@@ -488,7 +508,14 @@ fn announce(
     let tcp = TcpStream::from(socket);
     let held = Arc::new(Socket::new(tcp.try_clone()?, None, shard.spin));
     held.status().place = place;
-    let conn = shard.lock().announce(shard, &held, (peer, cookie), to);
+    let announcement = Announcement {
+        to,
+        peer,
+        socket: &held,
+        cookie,
+        is_awaited: waits == Waits::Here,
+    };
+    let conn = shard.lock().announce(shard, &announcement);
     let Some(conn) = conn else {
         let place = held.status().place.take();
         return Ok(Err((place, tcp.into())));

@@ -15,6 +15,7 @@ use crate::policy::{Policy, Transport};
 use crate::process::{PerProcess, Process};
 use crate::rnics::Rnics;
 use crate::shard::Shard;
+use crate::system;
 use crate::tcp_option::Marks;
 
 /// What may be chosen of a [`Stack`].
@@ -158,6 +159,8 @@ impl Stack {
         again: Option<Settings>,
     ) -> io::Result<Self> {
         let shard = Shard::new(settings, rnics)?;
+        // Before the driver: the table of a process with one thread grows without a wait.
+        let _ = system::reserve_descriptors(&shard.poller);
         let driven = shard.clone();
         let end = Arc::new(End::default());
         let ended = end.clone();

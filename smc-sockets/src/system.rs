@@ -5,11 +5,32 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use rustix::process::{Resource, getrlimit};
+
 /// `SO_BUF_LOCK`.
 const BUFFER_LOCKS: libc::c_int = 72;
 
 /// `SIOCATMARK`.
 const AT_MARK: libc::Ioctl = 0x8905;
+
+/// Descriptors of a process for which its table has room from the beginning.
+const DESCRIPTORS: u64 = 1024;
+
+/// Makes room in the table of this process for [`DESCRIPTORS`], or as many as it may have, by a
+/// copy of a descriptor that is closed at once.
+///
+/// Where a process has several threads, the kernel lets each growth of the table wait until all
+/// CPUs have passed through the scheduler: 20 to 40 ms on a busy machine, in whichever thread
+/// opens the 65th, 257th or 513th descriptor. The table has 8 bytes for each.
+pub(crate) fn reserve_descriptors(any: impl AsFd) -> io::Result<()> {
+    let most = getrlimit(Resource::Nofile).current;
+    let last = most
+        .map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS))
+        .saturating_sub(1);
+    let last = i32::try_from(last).map_err(io::Error::other)?;
+    drop(rustix::io::fcntl_dupfd_cloexec(any, last)?);
+    Ok(())
+}
 
 /// Octets that must be there before `poll` and the like call a socket readable, unless it
 /// has ended: at least one.
@@ -89,6 +110,23 @@ mod tests {
         assert!(!is_readable(50));
         drop(client);
         assert!(is_readable(900));
+    }
+
+    /// Later descriptors wait for no growth of the table.
+    #[test]
+    fn a_stack_makes_room_for_descriptors() {
+        crate::children::fork(|| {
+            let room = || {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap();
+                let line = status.lines().find_map(|at| at.strip_prefix("FDSize:"));
+                line.unwrap().trim().parse::<u64>().unwrap()
+            };
+            assert!(room() < super::DESCRIPTORS, "a child has a small table");
+            let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+            let _stack = crate::Stack::open().unwrap();
+            assert!(room() >= super::DESCRIPTORS.min(most.unwrap_or(u64::MAX)));
+        })
+        .succeeds();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
-use super::{Attempt, Step};
+use super::{Attempt, Step, Waits};
 use crate::process::Process;
 use crate::shard::timespec;
 use crate::stack::Stack;
@@ -45,7 +45,7 @@ impl Connecting {
         to: SocketAddr,
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
-        let mut attempt = Attempt::begin(stack.shard(), socket, to)?;
+        let mut attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
         attempt.poll_announced()?;
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

@@ -31,8 +31,22 @@ use crate::listening::Arrival;
 use crate::opening;
 use crate::socket::Socket;
 
-/// How long handshakes are left to event loops before the driver polls for them.
-const LOOPS: Duration = Duration::from_millis(2);
+/// How long a handshake is left to event loops, or to the thread that waits for it, before the
+/// driver polls for it.
+const UNDRIVEN: Duration = Duration::from_millis(2);
+
+/// A connection to be announced.
+pub(crate) struct Announcement<'a> {
+    /// Where it connects to.
+    pub(crate) to: SocketAddr,
+    /// The peer that accepts there.
+    pub(crate) peer: Peer,
+    pub(crate) socket: &'a Arc<Socket>,
+    /// Cookie of its TCP socket.
+    pub(crate) cookie: u64,
+    /// A thread polls for the answer, as soon as TCP has begun to connect.
+    pub(crate) is_awaited: bool,
+}
 
 /// How the CLC messages of a connection go over shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -54,19 +68,26 @@ impl State {
     pub(crate) fn announce(
         &mut self,
         shard: &Arc<Shard>,
-        socket: &Arc<Socket>,
-        (peer, cookie): (Peer, u64),
-        to: SocketAddr,
+        announcement: &Announcement<'_>,
     ) -> Option<ConnId> {
+        let Announcement {
+            to, peer, socket, ..
+        } = *announcement;
         let offered = self.transports.announced(peer)?;
         let mut options = self.options(to.ip(), to.ip(), &socket.tcp);
         (options.subnets, options.vlan) = (None, None);
         let now = shard.now();
         let conn = self.engine.connect(now, options, offered.paths()).ok()?;
         self.enter(conn, socket.clone(), Some(peer), None);
-        self.begin_handshake(shard, conn, Handshake::Begins(cookie), now);
+        let handshake = Handshake::Begins(announcement.cookie);
+        self.begin_handshake(shard, conn, handshake, announcement.is_awaited, now);
         self.carry_out(shard, now);
         if matches!(self.handshake(conn), Some(Handshake::Open { .. })) {
+            if announcement.is_awaited {
+                // The answer comes while TCP connects: the device is awake then, and no thread
+                // has to be woken for it.
+                self.stay_awake(shard, now);
+            }
             return Some(conn);
         }
         self.forget(shard, conn, now);
@@ -157,28 +178,53 @@ impl State {
             cookie,
             is_verified,
         };
-        self.begin_handshake(shard, conn, handshake, now);
+        self.begin_handshake(shard, conn, handshake, false, now);
         self.handle_clc_of(shard, conn, &proposal, now);
     }
 
-    fn begin_handshake(&mut self, shard: &Shard, conn: ConnId, handshake: Handshake, now: Instant) {
+    fn begin_handshake(
+        &mut self,
+        shard: &Shard,
+        conn: ConnId,
+        handshake: Handshake,
+        is_awaited: bool,
+        now: Instant,
+    ) {
+        let mut driven = now;
         // An event loop is woken by what rings, if it runs.
-        if self.attention.loops > 0 {
+        if self.attention.loops > 0 || is_awaited {
             self.set_urgent(conn, false);
-            self.wake_at(shard, now.after(LOOPS), now);
+            driven = now.after(UNDRIVEN);
+            self.wake_at(shard, driven, now);
         }
         if let Some(entry) = self.entry_mut(conn) {
             entry.handshake = Some(handshake);
         }
-        self.handshakes.push(conn);
+        self.handshakes.push((conn, driven));
     }
 
-    /// Has the driver poll for handshakes that no event loop has gone on with.
+    /// Takes in what has happened, and lets the device stay awake unless something else must be
+    /// woken by it.
+    pub(crate) fn stay_awake(&mut self, shard: &Arc<Shard>, now: Instant) {
+        self.take_in(shard, now);
+        self.leave(shard, now);
+    }
+
+    /// Has the driver poll for handshakes with which no event loop and no thread has gone on in
+    /// time. The others are left to these: polled by the driver as well, each of their messages
+    /// would wake it.
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
-        if self.handshakes.is_empty() {
+        let (due, later): (Vec<_>, Vec<_>) = self
+            .handshakes
+            .iter()
+            .partition(|(_, driven)| *driven <= now);
+        if let Some(next) = later.iter().map(|(_, driven)| *driven).min() {
+            self.wake_at(shard, next, now);
+        }
+        if due.is_empty() {
             return;
         }
-        for conn in self.handshakes.clone() {
+        for (conn, _) in due {
             self.set_urgent(conn, true);
         }
         self.settle(shard, now);
@@ -199,7 +245,7 @@ impl State {
         let Some(handshake) = handshake else {
             return;
         };
-        self.handshakes.retain(|of| *of != conn);
+        self.handshakes.retain(|(of, _)| *of != conn);
         if let Handshake::Open { id, .. } = handshake {
             self.transports.ism.device_mut().end_handshake(id);
         }
@@ -265,7 +311,7 @@ impl State {
         if self.transports.ism.device_mut().take_calls_to_accept() {
             self.driver_waker.call_to_accept();
         }
-        for conn in self.handshakes.clone() {
+        for (conn, _) in self.handshakes.clone() {
             while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
                 let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
                     break;

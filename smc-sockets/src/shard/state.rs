@@ -40,8 +40,9 @@ pub(crate) struct State {
     pub(super) goodbye: Option<Instant>,
     /// Tasks that became ready under the lock.
     pub(super) wakes: Vec<Waker>,
-    /// Connections whose CLC messages go over shared memory, until they are decided.
-    pub(super) handshakes: Vec<ConnId>,
+    /// Connections whose CLC messages go over shared memory, until they are decided, and from when
+    /// on the driver polls for each of them.
+    pub(super) handshakes: Vec<(ConnId, Instant)>,
     /// Connections that were accepted and whose CLC messages come over TCP, until they are
     /// decided.
     pub(super) negotiating: Vec<ConnId>,
@@ -183,12 +184,12 @@ impl State {
 fn wished_buffers(tcp: &TcpStream) -> (Option<BufferSize>, Option<BufferSize>) {
     use rustix::net::sockopt;
     let (receive, send) = system::are_buffers_set(tcp);
-    let size = |set: bool, size: rustix::io::Result<usize>| {
-        let half = u32::try_from(size.ok().filter(|_| set)? / 2).unwrap_or(u32::MAX);
+    let size = |size: rustix::io::Result<usize>| {
+        let half = u32::try_from(size.ok()? / 2).unwrap_or(u32::MAX);
         Some(BufferSize::at_least(half.min(MAX_DMB_LEN)))
     };
-    (
-        size(receive, sockopt::socket_recv_buffer_size(tcp)),
-        size(send, sockopt::socket_send_buffer_size(tcp)),
-    )
+    // Most programs set neither, and are not asked for them.
+    let receive = receive.then(|| size(sockopt::socket_recv_buffer_size(tcp)));
+    let send = send.then(|| size(sockopt::socket_send_buffer_size(tcp)));
+    (receive.flatten(), send.flatten())
 }

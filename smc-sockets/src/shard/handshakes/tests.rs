@@ -1,8 +1,10 @@
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Announcement;
+use crate::socket::Socket;
 use crate::{Patience, Settings, SmcListener, SmcStream, Stack};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -75,6 +77,43 @@ fn a_server_that_was_met_is_not_called_again() {
     }
     let state = client.shard().lock();
     assert!(state.handshakes.is_empty());
+}
+
+/// The driver is woken by other things, too: it polls for a handshake only if the thread that is to
+/// go on with it does not. Until that thread sleeps, the server wakes no thread by its answer.
+//= SHM-068 test
+#[test]
+fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
+    let (_listener, address, client) = met();
+    let shard = client.shard();
+    // The first connection has ended.
+    let end = std::time::Instant::now() + LONG;
+    while !shard.lock().is_empty() {
+        assert!(std::time::Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
+    let socket = Arc::new(Socket::new(tcp, None, shard.spin));
+    let announcement = Announcement {
+        to: address,
+        peer: shard.met.at(address).unwrap(),
+        socket: &socket,
+        cookie,
+        is_awaited: true,
+    };
+    let mut state = shard.lock();
+    let conn = state.announce(shard, &announcement).unwrap();
+    assert!(!state.transports.ism.device().is_parked());
+    let (_, driven) = state.handshakes[0];
+    let early = smc_proto::time::Instant::from_nanos(driven.as_nanos() - 1);
+    for (now, is_driven) in [(early, false), (driven, true)] {
+        state.urge_handshakes(shard, now);
+        assert_eq!(state.entry(conn).unwrap().urgent, is_driven);
+        assert_eq!(state.transports.ism.device().is_parked(), is_driven);
+    }
+    state.withdraw(shard, conn);
 }
 
 /// The first connections of a client have their CLC over TCP, which the driver of the server
