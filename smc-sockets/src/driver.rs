@@ -10,22 +10,24 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Answer, Outcome, Peer, Progress};
+use smc_transport_ism::shared::Gids;
+use smc_transport_ism::shared::pairing::{self, Answer, Outcome, Peer, Progress};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::{NotAsked, blame_own_user, is_near, unmet};
-use crate::listening::{Arrival, Listening};
+use crate::listening::{Arrival, Destination, HandedOver, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
 use calls::Calls;
 use draining::Draining;
-use newcomers::{Newcomer, Stage};
+use newcomers::Newcomer;
+pub(crate) use newcomers::Stage;
 use promises::{Promise, Promises};
 
 /// Connections accepted from one listener before others have their turn.
@@ -195,9 +197,16 @@ impl Driver {
                 self.accept(key);
             }
         }
-        for (listening, tcp, address) in shard.take_handed_over() {
-            if let Some(listening) = listening.upgrade() {
-                self.begin(&listening, tcp, address);
+        for handed_over in shard.take_handed_over() {
+            match handed_over {
+                HandedOver::New(listening, tcp, address) => {
+                    if let Some(listening) = listening.upgrade() {
+                        self.begin(&listening, tcp, address);
+                    }
+                }
+                HandedOver::Undecided(to, tcp, address, stage) => {
+                    self.arrive(&to, tcp, address, stage);
+                }
             }
         }
         let now = Instant::now();
@@ -270,15 +279,17 @@ impl Driver {
         });
         drop(rendezvous);
         self.calls_taken();
-        match answer {
-            Some(answer) => self.arrive(listening, tcp, address, Stage::Asked(answer)),
-            None => {
-                let listener = (listening.port(), listening.asked());
-                match speaks_uncalled(&shard, &tcp, address, listener, full) {
-                    Ok(declines) => self.arrive(listening, tcp, address, Stage::Promised(declines)),
-                    Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
-                }
+        let listener = (listening.port(), listening.asked());
+        let stage = match answer {
+            Some(answer) => Ok(Stage::Asked(answer)),
+            None => look(&shard, &tcp, address, listener, listening.gids()),
+        };
+        match stage {
+            Ok(stage) => {
+                let to: Weak<dyn Destination> = Arc::downgrade(listening) as _;
+                self.arrive(&to, tcp, address, stage);
             }
+            Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
         }
     }
 
@@ -303,7 +314,10 @@ impl Driver {
                 let flags = EventFlags::IN | EventFlags::ONESHOT;
                 for socket in pairing.answer.sockets() {
                     let data = Token::Answer(key).data();
-                    let _ = epoll::modify(&self.shard.poller, socket, data, flags);
+                    // A client that could not be called at once has a socket since.
+                    if epoll::modify(&self.shard.poller, socket, data, flags) == Err(Errno::NOENT) {
+                        let _ = epoll::add(&self.shard.poller, socket, data, flags);
+                    }
                 }
                 pairing.until = until;
                 self.answers.insert(key, pairing);
@@ -395,29 +409,45 @@ fn speaks(
     }
 }
 
-/// Whether a client that has not called speaks SMC nevertheless, and why it is to be declined, if
-/// it is. The listener is its port and whether it asked for SMC's TCP option; `full` is the limit
-/// because of which the client was not asked.
+/// How a connection begins whose client has not called: the client takes a call, and was called, or
+/// it speaks SMC nevertheless. The listener is its port and whether it asked for SMC's TCP option.
+/// Never waits.
 ///
 /// # Errors
-/// Why the connection is plain TCP.
-pub(crate) fn speaks_uncalled(
+/// Why the connection is plain TCP. The client is let go.
+pub(crate) fn look(
     shard: &Shard,
     tcp: &TcpStream,
     client: SocketAddr,
     listener: (u16, Result<(), NotAsked>),
-    full: Option<Limit>,
-) -> Result<Option<Cause>, Cause> {
+    gids: Option<&Gids>,
+) -> Result<Stage, Cause> {
+    let policy = &shard.asking.policy;
+    let permitted = policy.accepting(listener.0, client.ip()).is_ok();
+    let full = (!shard.has_place()).then_some(shard.limit);
+    let may_call = permitted && full.or(shard.memory_limit()).is_none();
+    let answer = gids.filter(|_| may_call).and_then(|gids| {
+        let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
+        Answer::call_back(tcp, gids, reach, &shard.patience)
+    });
+    if let Some(answer) = answer {
+        return Ok(Stage::Asked(answer));
+    }
     let met = Met {
         listener,
         full,
         called: false,
     };
-    speaks(shard, tcp, client, met)
+    let spoken = speaks(shard, tcp, client, met).map(Stage::Promised);
+    if spoken.is_err() {
+        let _ = pairing::let_go(tcp);
+    }
+    spoken
 }
 
 /// Hands out a connection that is plain TCP.
 fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
+    let _ = pairing::let_go(&tcp);
     let carrier = Some(Carrier::tcp(cause));
     let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
     arrival.deliver(socket);

@@ -87,6 +87,8 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod accepting;
+#[cfg(target_os = "linux")]
 mod asking;
 #[cfg(target_os = "linux")]
 mod building;
@@ -149,6 +151,8 @@ use smc_transport_ism::process;
 #[allow(unsafe_code)]
 mod children;
 
+#[cfg(target_os = "linux")]
+pub use accepting::Accepting;
 #[cfg(target_os = "linux")]
 pub use building::SmcSocket;
 #[cfg(target_os = "linux")]

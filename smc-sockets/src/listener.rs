@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use smc_transport_ism::shared::pairing;
 
 use crate::carrier::Cause;
 use crate::discovery::NotAsked;
-use crate::listening::Listening;
+use crate::listening::{Destination, Listening};
+use crate::process::PerProcess;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
 
@@ -32,9 +34,10 @@ const PAUSE: Duration = Duration::from_micros(20);
 /// that have not decided yet are bounded in number; the oldest
 /// of the user or address that has most of them is declined when there are too many.
 ///
-/// In a child made by `fork`, an inherited listener goes on with connections over plain TCP. A
-/// process that has not accepted before it forks leaves its connections to the children until
-/// it accepts, or polls, itself.
+/// In children made by `fork`, an inherited listener goes on as well, also after they have taken
+/// another user's identity: whichever process accepts a connection asks its client. A process
+/// that has not accepted before it forks leaves its connections to the children until it accepts,
+/// or polls, itself.
 pub struct SmcListener {
     shared: Arc<Shared>,
 }
@@ -44,6 +47,14 @@ struct Shared {
     stack: Stack,
     listening: Arc<Listening>,
     nonblocking: AtomicBool,
+    /// What a child made by `fork` accepts with.
+    inherited: PerProcess<Inherited>,
+}
+
+/// The listener of a parent, in a child.
+struct Inherited {
+    stack: Stack,
+    listening: Arc<Listening>,
 }
 
 impl SmcListener {
@@ -107,6 +118,7 @@ impl SmcListener {
             stack: stack.clone(),
             listening,
             nonblocking: AtomicBool::new(false),
+            inherited: PerProcess::new(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -118,29 +130,29 @@ impl SmcListener {
     /// # Errors
     /// As [`TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
-        if self.shared.listening.is_inherited() {
-            return self.accept_inherited();
-        }
-        self.shared.listening.want(self.shared.stack.shard());
+        let Ok((stack, listening)) = self.shared.here() else {
+            return self.accept_plain();
+        };
+        listening.want(stack.shard());
         loop {
-            if let Some(accepted) = self.shared.listening.accept(self.shared.stack.shard()) {
+            if let Some(accepted) = listening.accept(stack.shard()) {
                 let (socket, address) = accepted?;
-                return Ok((SmcStream::new(self.shared.stack.clone(), socket), address));
+                return Ok((SmcStream::new(stack.clone(), socket), address));
             }
             if self.shared.nonblocking.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            wait_readable(self.shared.listening.ready())?;
+            wait_readable(listening.ready())?;
         }
     }
 
-    /// Accepts from the listener of the parent.
-    fn accept_inherited(&self) -> io::Result<(SmcStream, SocketAddr)> {
-        self.shared.listening.leave_rendezvous();
+    /// Accepts from the listener of the parent, in a child without a stack of its own.
+    fn accept_plain(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let listener = self.shared.listening.tcp();
         loop {
             match listener.accept() {
                 Ok((tcp, address)) => {
+                    let _ = pairing::let_go(&tcp);
                     return Ok((SmcStream::plain(tcp, Cause::Inherited), address));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -223,12 +235,11 @@ impl SmcListener {
 /// Readable while there is something to accept.
 impl AsFd for SmcListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        if self.shared.listening.is_inherited() {
-            self.shared.listening.leave_rendezvous();
+        let Ok((stack, listening)) = self.shared.here() else {
             return self.shared.listening.tcp().as_fd();
-        }
-        self.shared.listening.want(self.shared.stack.shard());
-        self.shared.listening.ready()
+        };
+        listening.want(stack.shard());
+        listening.ready()
     }
 }
 
@@ -247,21 +258,54 @@ impl AsRawFd for SmcListener {
     }
 }
 
+impl Shared {
+    /// The stack of this process that accepts, and its listener.
+    ///
+    /// # Errors
+    /// Those of a stack that a child cannot have.
+    //= SHM-015
+    fn here(&self) -> io::Result<(&Stack, &Arc<Listening>)> {
+        if !self.listening.is_inherited() {
+            return Ok((&self.stack, &self.listening));
+        }
+        self.listening.leave_rendezvous();
+        let made = self.inherited.get_or_make(|| {
+            let stack = self.stack.current()?;
+            let asked = (self.listening.asked(), stack.shard().asking.assumes_any());
+            let gids = self.listening.gids().and_then(|_| stack.gids());
+            let listening = Arc::new(Listening::inherited(&self.listening, gids, asked)?);
+            stack.shard().enlist(&listening)?;
+            Ok(Inherited { stack, listening })
+        });
+        made.map(|made| (&made.stack, &made.listening))
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.listening.is_inherited() {
-            // The parent's driver, and its poller, go on with it.
-            return;
+        if !self.listening.is_inherited() {
+            end(&self.stack, &self.listening);
         }
-        self.stack.shard().delist(&self.listening);
-        for (socket, _) in self.listening.close() {
-            drop(SmcStream::new(self.stack.clone(), socket));
-        }
-        // The driver may be accepting from it: the address is free once that is over.
-        let end = Instant::now() + ACCEPTING;
-        while Arc::strong_count(&self.listening) > 1 && Instant::now() < end {
-            std::thread::sleep(PAUSE);
-        }
+        // The parent's driver, and its poller, go on with its own.
+    }
+}
+
+impl Drop for Inherited {
+    fn drop(&mut self) {
+        end(&self.stack, &self.listening);
+    }
+}
+
+/// Accepts no more from a listener of this process.
+fn end(stack: &Stack, listening: &Arc<Listening>) {
+    stack.shard().delist(listening);
+    for (socket, _) in listening.close() {
+        drop(SmcStream::new(stack.clone(), socket));
+    }
+    // The driver may be accepting from it: the address is free once that is over.
+    let end = Instant::now() + ACCEPTING;
+    while Arc::strong_count(listening) > 1 && Instant::now() < end {
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -13,11 +13,11 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_transport_ism::shared::Gids;
-use smc_transport_ism::shared::pairing::{Callers, Rendezvous};
+use smc_transport_ism::shared::pairing::{self, Callers, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::discovery::NotAsked;
-use crate::driver;
+use crate::driver::{self, Stage};
 use crate::process::{self, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
@@ -37,8 +37,11 @@ pub(crate) type Accepted = (Arc<Socket>, SocketAddr);
 /// that have called wait, or have asked for it.
 pub(crate) struct Listening {
     tcp: TcpListener,
-    /// None if this process cannot be called: all connections are plain TCP.
+    /// Where clients call; none if this process has only inherited the listener, or if shared
+    /// memory is not used.
     rendezvous: Mutex<Option<Rendezvous>>,
+    /// Names of this side's device, if shared memory is used.
+    gids: Option<Gids>,
     queue: Mutex<Queue>,
     /// Readable while the queue has something.
     ready: OwnedFd,
@@ -72,16 +75,42 @@ struct Queue {
 }
 
 impl Listening {
+    /// A listener of this process. Whoever inherits it may pair its connections, too.
     pub(crate) fn new(
         tcp: TcpListener,
         gids: Option<Gids>,
-        (asked, assumes): (Result<(), NotAsked>, bool),
+        asked: (Result<(), NotAsked>, bool),
         callers: &Callers,
+    ) -> io::Result<Self> {
+        let open = |gids: &Gids| Rendezvous::open_in(&tcp, gids.clone(), callers).ok();
+        let rendezvous = gids.as_ref().and_then(open);
+        if gids.is_some() {
+            // Without it, processes that inherit the listener serve TCP.
+            //= SHM-075
+            let _ = pairing::mark_listener(&tcp);
+        }
+        Self::over(tcp, gids, asked, rendezvous)
+    }
+
+    /// The listener of a process from which this one was forked: other processes may accept from
+    /// it as well, so clients call none of them.
+    //= SHM-015
+    pub(crate) fn inherited(
+        from: &Self,
+        gids: Option<Gids>,
+        asked: (Result<(), NotAsked>, bool),
+    ) -> io::Result<Self> {
+        Self::over(from.tcp.try_clone()?, gids, asked, None)
+    }
+
+    fn over(
+        tcp: TcpListener,
+        gids: Option<Gids>,
+        (asked, assumes): (Result<(), NotAsked>, bool),
+        rendezvous: Option<Rendezvous>,
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let port = tcp.local_addr()?.port();
-        let open = |gids| Rendezvous::open_in(&tcp, gids, callers).ok();
-        let rendezvous = gids.and_then(open);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ready = rustix::event::eventfd(0, flags)?;
         let watched = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -98,6 +127,7 @@ impl Listening {
         Ok(Self {
             tcp,
             rendezvous: Mutex::new(rendezvous),
+            gids,
             queue: Mutex::new(queue),
             ready,
             watched,
@@ -110,8 +140,7 @@ impl Listening {
         })
     }
 
-    /// Whether this process has inherited it: its connections are plain TCP then, and no
-    /// driver takes them in.
+    /// Whether this process has inherited it.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.process.is_current()
     }
@@ -133,10 +162,6 @@ impl Listening {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port it listens at.
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
 
     /// Whether a connection to this address arrives at it.
     pub(crate) fn is_at(&self, to: SocketAddr) -> bool {
@@ -251,7 +276,7 @@ impl Listening {
     }
 
     /// No further connections are accepted while one waits until others are decided.
-    pub(crate) fn hold(&self, held: bool, shard: &Shard) {
+    fn hold_back(&self, held: bool, shard: &Shard) {
         let mut queue = self.queue();
         queue.held = held;
         let flags = match held {
@@ -302,9 +327,20 @@ impl Listening {
                 shard.spin_for_handshake(ACCEPT, |_| !self.queue().ready.is_empty());
                 continue;
             };
-            match self.begin(shard, tcp, address) {
-                Ok(socket) => return Some(Ok((socket, address))),
-                Err(tcp) => shard.hand_over(self, tcp, address),
+            match self.begin(shard, &tcp, address) {
+                Next::Plain(cause) => {
+                    let carrier = Some(Carrier::tcp(cause));
+                    let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
+                    return Some(Ok((socket, address)));
+                }
+                Next::Driver => {
+                    let from = Arc::downgrade(self);
+                    shard.hand_over(HandedOver::New(from, tcp, address));
+                }
+                Next::Undecided(stage) => {
+                    let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
+                    shard.hand_over(HandedOver::Undecided(to, tcp, address, stage));
+                }
             }
         }
     }
@@ -324,13 +360,8 @@ impl Listening {
         }
     }
 
-    /// A connection that is plain TCP; else gives it back, for the driver.
-    fn begin(
-        &self,
-        shard: &Arc<Shard>,
-        tcp: TcpStream,
-        address: SocketAddr,
-    ) -> Result<Arc<Socket>, TcpStream> {
+    /// What is to be done with a connection.
+    fn begin(&self, shard: &Arc<Shard>, tcp: &TcpStream, address: SocketAddr) -> Next {
         let has_calls = match &mut *self.rendezvous() {
             // Calls that cannot be taken in are the driver's matter.
             Some(rendezvous) => !rendezvous
@@ -339,15 +370,12 @@ impl Listening {
             None => false,
         };
         if has_calls {
-            return Err(tcp);
+            return Next::Driver;
         }
-        let full = (!shard.has_place()).then_some(shard.limit);
-        match driver::speaks_uncalled(shard, &tcp, address, (self.port, self.asked), full) {
-            Ok(_) => Err(tcp),
-            Err(cause) => {
-                let carrier = Some(Carrier::tcp(cause));
-                Ok(Arc::new(Socket::new(tcp, carrier, shard.spin)))
-            }
+        let listener = (self.port, self.asked);
+        match driver::look(shard, tcp, address, listener, self.gids.as_ref()) {
+            Ok(stage) => Next::Undecided(stage),
+            Err(cause) => Next::Plain(cause),
         }
     }
 
@@ -399,18 +427,68 @@ impl Listening {
         None
     }
 
-    /// Whether its SYN-ACKs have SMC's TCP option.
-    pub(crate) fn asked(&self) -> Result<(), NotAsked> {
-        self.asked
+    /// Names of this side's device, if shared memory is used.
+    pub(crate) fn gids(&self) -> Option<&Gids> {
+        self.gids.as_ref()
     }
 
     /// A connection that was accepted. With a ticket, it is not decided yet what carries it.
     pub(crate) fn coming(self: &Arc<Self>, address: SocketAddr, ticket: Option<Ticket>) -> Arrival {
-        Arrival {
-            listening: Arc::downgrade(self),
-            address,
-            ticket,
-        }
+        let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
+        Arrival::new(to, address, ticket)
+    }
+}
+
+/// What is to be done with a connection that was accepted.
+enum Next {
+    Plain(Cause),
+    /// A client that called may be the one: the driver knows.
+    Driver,
+    /// The client promises CLC, or is asked to.
+    Undecided(Stage),
+}
+
+/// An accepted connection for the driver to go on with, and the client's address.
+pub(crate) enum HandedOver {
+    /// Of a listener; whether its client has called is not known yet.
+    New(Weak<Listening>, TcpStream, SocketAddr),
+    /// It has come so far.
+    Undecided(Weak<dyn Destination>, TcpStream, SocketAddr, Stage),
+}
+
+/// Where a connection goes once it is decided what carries it.
+pub(crate) trait Destination: Send + Sync {
+    /// The port at which it was accepted.
+    fn port(&self) -> u16;
+
+    /// Whether the listener's SYN-ACKs have SMC's TCP option.
+    fn asked(&self) -> Result<(), NotAsked>;
+
+    /// Hands a connection over; whether it is still wanted.
+    fn deliver(&self, accepted: Accepted) -> bool;
+
+    /// The connection has ended before it was decided.
+    fn lost(&self) {}
+
+    /// No further connections are accepted while one waits until others are decided.
+    fn hold(&self, _held: bool, _shard: &Shard) {}
+}
+
+impl Destination for Listening {
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn asked(&self) -> Result<(), NotAsked> {
+        self.asked
+    }
+
+    fn deliver(&self, accepted: Accepted) -> bool {
+        self.arrived(Ok(accepted))
+    }
+
+    fn hold(&self, held: bool, shard: &Shard) {
+        self.hold_back(held, shard);
     }
 }
 
@@ -420,23 +498,46 @@ impl AsFd for Listening {
     }
 }
 
-/// A connection on its way to a listener, which may be gone when it arrives.
+/// A connection on its way to a listener, or to whoever has accepted it, which may be gone when it
+/// arrives.
 pub(crate) struct Arrival {
-    listening: Weak<Listening>,
+    /// None once it has arrived.
+    to: Option<Weak<dyn Destination>>,
     address: SocketAddr,
     /// Its place among the undecided.
     pub(crate) ticket: Option<Ticket>,
 }
 
 impl Arrival {
+    pub(crate) fn new(
+        to: Weak<dyn Destination>,
+        address: SocketAddr,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let to = Some(to);
+        Self {
+            to,
+            address,
+            ticket,
+        }
+    }
+
     /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Hands the connection over; whether there still is a listener.
-    pub(crate) fn deliver(self, socket: Arc<Socket>) -> bool {
-        let listening = self.listening.upgrade();
-        listening.is_some_and(|listening| listening.arrived(Ok((socket, self.address))))
+    pub(crate) fn deliver(mut self, socket: Arc<Socket>) -> bool {
+        let to = self.to.take().and_then(|to| to.upgrade());
+        to.is_some_and(|to| to.deliver((socket, self.address)))
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if let Some(to) = self.to.take().and_then(|to| to.upgrade()) {
+            to.lost();
+        }
     }
 }

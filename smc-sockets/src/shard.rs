@@ -27,10 +27,10 @@ pub(crate) use timer::timespec;
 pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
@@ -51,7 +51,7 @@ use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::connecting::{Greetings, Met};
 use crate::driver::Token;
-use crate::listening::Listening;
+use crate::listening::HandedOver;
 use crate::opening::{self, Opening};
 use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
@@ -120,9 +120,6 @@ pub(crate) struct Shard {
     /// Servers that this process has paired with.
     pub(crate) met: Met,
 }
-
-/// A connection that was accepted, its listener, and the client's address.
-type HandedOver = (Weak<Listening>, TcpStream, SocketAddr);
 
 /// Most accepted connections that wait for the driver.
 const HANDED_OVER: usize = 64;
@@ -349,13 +346,7 @@ impl Shard {
     }
 
     /// Has the driver go on with a connection that was accepted.
-    pub(crate) fn hand_over(
-        &self,
-        listening: &Arc<Listening>,
-        tcp: TcpStream,
-        address: SocketAddr,
-    ) {
-        let handed_over = (Arc::downgrade(listening), tcp, address);
+    pub(crate) fn hand_over(&self, handed_over: HandedOver) {
         self.handed_over().push(handed_over);
         self.ring();
     }

@@ -98,9 +98,10 @@ impl Connecting {
                 Ok(SmcStream::new(self.stack.clone(), socket))
             }
             Step::Wait(until) => {
-                if let Some(told) = attempt.told() {
+                // A process that has accepted the connection may have called since.
+                for socket in attempt.called().into_iter().chain(attempt.told()) {
                     let flags = EventFlags::IN | EventFlags::ET;
-                    match epoll::add(&self.poller, told, EventData::new_u64(0), flags) {
+                    match epoll::add(&self.poller, socket, EventData::new_u64(0), flags) {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(error.into()),
                     }

@@ -2,7 +2,7 @@
 //! one source of them shuts no other out.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Instant;
 
 use rustix::event::epoll;
@@ -11,12 +11,12 @@ use smc_transport_ism::shared::pairing::Answer;
 use super::promises::Promise;
 use super::{Driver, Pairing};
 use crate::carrier::{Cause, Limit};
-use crate::listening::Listening;
+use crate::listening::{Arrival, Destination};
 use crate::opening::Opening;
 use crate::undecided::{Admission, Source};
 
 /// How far an undecided connection has come.
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Its client called, and was asked to go on.
     Asked(Answer),
     /// Its client has promised CLC. It is to be declined, if there is a cause.
@@ -26,7 +26,7 @@ pub(super) enum Stage {
 /// A connection that is not counted yet.
 pub(super) struct Newcomer {
     /// The port is free as soon as the program drops the listener.
-    listening: Weak<Listening>,
+    to: Weak<dyn Destination>,
     tcp: TcpStream,
     address: SocketAddr,
     stage: Stage,
@@ -38,7 +38,7 @@ impl Driver {
     /// Counts a connection that was accepted, and goes on with it.
     pub(super) fn arrive(
         &mut self,
-        listening: &Arc<Listening>,
+        to: &Weak<dyn Destination>,
         tcp: TcpStream,
         address: SocketAddr,
         stage: Stage,
@@ -49,7 +49,7 @@ impl Driver {
         };
         let now = Instant::now();
         let newcomer = Newcomer {
-            listening: Arc::downgrade(listening),
+            to: to.clone(),
             tcp,
             address,
             stage,
@@ -57,7 +57,9 @@ impl Driver {
             until: now,
         };
         if let Some(held) = self.admit(newcomer, now) {
-            listening.hold(true, &self.shard);
+            if let Some(to) = to.upgrade() {
+                to.hold(true, &self.shard);
+            }
             self.held.push_back(held);
         }
     }
@@ -94,12 +96,12 @@ impl Driver {
                 break;
             };
             // Like the kernel, without a listener it resets what the program has not accepted.
-            let Some(listening) = newcomer.listening.upgrade() else {
+            let Some(to) = newcomer.to.upgrade() else {
                 continue;
             };
             match self.admit(newcomer, now) {
                 Some(held) => self.held.push_back(held),
-                None => listening.hold(false, &self.shard),
+                None => to.hold(false, &self.shard),
             }
         }
         self.held.iter().map(|newcomer| newcomer.until).min()
@@ -107,25 +109,25 @@ impl Driver {
 
     fn start(&mut self, newcomer: Newcomer, number: u64) {
         let Newcomer {
-            listening,
+            to,
             tcp,
             address,
             stage,
             ..
         } = newcomer;
         let ticket = self.shard.ticket(number);
-        let Some(listening) = listening.upgrade() else {
+        let Some(destination) = to.upgrade() else {
             return;
         };
-        let arrival = listening.coming(address, Some(ticket));
+        let arrival = Arrival::new(to, address, Some(ticket));
         match stage {
             Stage::Asked(answer) => {
                 let pairing = Pairing {
                     answer,
                     tcp,
                     arrival,
-                    asked: listening.asked(),
-                    port: listening.port(),
+                    asked: destination.asked(),
+                    port: destination.port(),
                     until: Instant::now(),
                 };
                 self.ask(number as u32, pairing);

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -14,7 +14,7 @@ use super::promises::patience;
 use super::{Draining, Driver};
 use crate::carrier::{Cause, Limit};
 use crate::discovery::NotAsked;
-use crate::listening::Listening;
+use crate::listening::{Destination, Listening};
 use crate::opening;
 use crate::shard::Shard;
 use crate::socket::Socket;
@@ -46,7 +46,8 @@ fn promising(
     client.set_read_timeout(Some(LONG)).unwrap();
     assert!(is_readable(listening.tcp()));
     let (tcp, address) = listening.tcp().accept().unwrap();
-    driver.arrive(listening, tcp, address, Stage::Promised(declines));
+    let to: Weak<dyn Destination> = Arc::downgrade(listening) as _;
+    driver.arrive(&to, tcp, address, Stage::Promised(declines));
     client
 }
 

@@ -36,8 +36,8 @@ pub(super) enum Message {
         gid: Gid128,
         joined: bool,
     },
-    /// Pairing, third: both will speak CLC, over a new channel if it is `fresh`.
-    Go { fresh: bool },
+    /// Pairing, third: both will speak CLC, over a new channel to this device if it is `fresh`.
+    Go { fresh: bool, gid: Gid128 },
     /// A further page of the sender's doorbells, numbered from 0. With its descriptor. `rung` if
     /// the sender may have rung in it before, so that these rings are in no leaf.
     Page { at: u32, rung: bool },
@@ -67,7 +67,7 @@ impl Message {
                 gid,
                 joined,
             } => (7, [cookie, gid.gid, gid.ext, flag(joined), 0]),
-            Self::Go { fresh } => (8, [flag(fresh), 0, 0, 0, 0]),
+            Self::Go { fresh, gid } => (8, [flag(fresh), gid.gid, gid.ext, 0, 0]),
             Self::Page { at, rung } => (9, [at.into(), flag(rung), 0, 0, 0]),
             Self::Handshakes { slot, generation } => {
                 (10, [slot.into(), generation.into(), 0, 0, 0])
@@ -122,7 +122,10 @@ impl Message {
                 gid: Gid128 { gid: b, ext: c },
                 joined: d != 0,
             },
-            8 => Self::Go { fresh: a != 0 },
+            8 => Self::Go {
+                fresh: a != 0,
+                gid: Gid128 { gid: b, ext: c },
+            },
             9 => Self::Page {
                 at: a.try_into().ok()?,
                 rung: b != 0,
@@ -176,8 +179,8 @@ mod tests {
                 gid,
                 joined: false,
             },
-            Message::Go { fresh: true },
-            Message::Go { fresh: false },
+            Message::Go { fresh: true, gid },
+            Message::Go { fresh: false, gid },
             Message::Page {
                 at: u32::MAX,
                 rung: true,
@@ -218,7 +221,7 @@ mod tests {
                 },
                 4,
             ),
-            (Message::Go { fresh: true }, 1),
+            (Message::Go { fresh: true, gid }, 3),
         ] {
             let bytes = message.emit();
             let (used, rest) = bytes.split_at(8 + 8 * fields);
@@ -229,7 +232,8 @@ mod tests {
 
     #[test]
     fn anything_else_is_none() {
-        let good = Message::Go { fresh: true }.emit();
+        let gid = Gid128 { gid: 1, ext: 2 };
+        let good = Message::Go { fresh: true, gid }.emit();
         for len in 0..MESSAGE_LEN {
             assert_eq!(Message::parse(&good[..len]), None);
         }

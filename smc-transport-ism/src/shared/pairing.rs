@@ -17,17 +17,22 @@
 //! Whatever else happens, the connection is plain TCP. The statements cited here
 //! (`SHM-…`) are those of `docs/shared-memory.md`.
 
+mod call_back;
 mod callers;
 mod client;
 mod kernel;
+mod mark;
 mod names;
+mod own_name;
 mod owners;
 mod server;
 mod spare;
 mod survey;
 
+pub use call_back::takes_calls;
 pub use callers::{Callers, MAX_CALLERS};
 pub use client::{Call, Grace, MAX_LISTENERS};
+pub use mark::{let_go, mark_listener, unmark_listener};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};

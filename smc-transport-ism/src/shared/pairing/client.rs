@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 
 use super::kernel::{Kernel, Listening};
+use super::own_name::OwnName;
 use super::server::ends;
-use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, normal, spare};
+use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, normal, spare};
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -19,6 +20,8 @@ pub const MAX_LISTENERS: usize = 64;
 /// Least number of times that the kernel is asked within the grace: on a busy machine, on which
 /// this process is late as well, the grace is longer.
 const QUESTIONS: u32 = 8;
+/// Most calls of a connection that wait for their message.
+const CALLS: usize = 8;
 /// First pause between two questions to the kernel; they double up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
 
@@ -30,6 +33,9 @@ pub struct Call {
     patience: Patience,
     state: Calling,
     is_to_one: bool,
+    /// Every listener that may accept it is marked, so that the kernel shows how far the process
+    /// that has accepted it has come.
+    is_shown: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +43,8 @@ enum Calling {
     /// The connection is in some listener's queue, or just out of it.
     Announced {
         asked: Vec<Asked>,
+        /// Where whoever has accepted the connection calls.
+        own_name: Option<OwnName>,
         since: Option<Since>,
         pause: Duration,
         next: Option<Instant>,
@@ -45,11 +53,13 @@ enum Calling {
     Done,
 }
 
-/// A listener's process that was told.
+/// A process that may say that it has accepted the connection: one of a listener that was called,
+/// or one that called.
 #[derive(Debug)]
 struct Asked {
     socket: Socket,
     uid: u32,
+    has_called: bool,
 }
 
 /// When waiting began.
@@ -92,7 +102,7 @@ impl Grace {
     /// The operating system's.
     //= SHM-011
     pub fn is_over(&mut self, tcp: impl AsFd, now: Instant) -> io::Result<bool> {
-        let left = ask(&self.kernel, &self.patience, self.since, tcp, now)?;
+        let left = ask(&self.kernel, &self.patience, self.since, tcp, false, now)?;
         self.since = left.unwrap_or(self.since);
         Ok(left.is_none())
     }
@@ -122,33 +132,45 @@ impl Call {
         let Some(likely) = kernel.listener(remote)? else {
             return Ok(None);
         };
-        let Some(first) = Asked::call(&likely) else {
+        let first = Asked::call(&likely);
+        if first.is_none() && !likely.is_marked {
             return Ok(None);
-        };
+        }
         let listeners = kernel.listeners(remote)?;
         if listeners.is_empty() || listeners.len() > MAX_LISTENERS {
             return Ok(None);
         }
-        let cookie = rustix::net::sockopt::socket_cookie(tcp)?;
+        let cookie = rustix::net::sockopt::socket_cookie(&tcp)?;
         let gids = gids.into();
-        let mut first = Some(first);
+        let own_name = match listeners.iter().any(|at| at.is_marked) {
+            true => OwnName::open(&tcp).ok(),
+            false => None,
+        };
+        let mut first = first;
         let mut asked = Vec::new();
-        for listener in listeners {
+        for listener in &listeners {
             let called = match listener.cookie == likely.cookie {
                 true => first.take(),
-                false => Asked::call(&listener),
+                false => Asked::call(listener),
             };
-            //= SHM-005
-            // One that does not answer to its name may accept the connection and
-            // speak plain TCP.
-            let Some(one) = called else { return Ok(None) };
-            let gid = gids.toward(one.uid);
-            one.socket.send(Message::Announce { cookie, gid }, None)?;
-            asked.push(one);
+            match called {
+                Some(one) => {
+                    let gid = gids.toward(one.uid);
+                    one.socket.send(Message::Announce { cookie, gid }, None)?;
+                    asked.push(one);
+                }
+                None if listener.is_marked && own_name.is_some() => {}
+                //= SHM-005
+                // One that does not answer to its name, and is not marked, may accept the
+                // connection and speak plain TCP.
+                None => return Ok(None),
+            }
         }
-        let is_to_one = asked.len() == 1;
+        let is_to_one = listeners.len() == 1 && asked.len() == 1;
+        let is_shown = listeners.iter().all(|at| at.is_marked);
         let state = Calling::Announced {
             asked,
+            own_name,
             since: None,
             pause: PAUSES.0,
             next: None,
@@ -159,6 +181,7 @@ impl Call {
             patience,
             state,
             is_to_one,
+            is_shown,
         }))
     }
 
@@ -177,10 +200,14 @@ impl Call {
             match core::mem::replace(&mut self.state, Calling::Done) {
                 Calling::Announced {
                     mut asked,
+                    own_name,
                     since,
                     pause,
                     next,
                 } => {
+                    if let Some(name) = &own_name {
+                        self.receive_calls(name, &mut asked, &tcp)?;
+                    }
                     if let Some(greeting) = self.accepted(&mut asked, &tcp, &reach, now)? {
                         self.state = Calling::Greeting(greeting);
                         continue;
@@ -193,9 +220,10 @@ impl Call {
                     let since = if early {
                         Some(since)
                     } else {
-                        ask(&self.kernel, &self.patience, since, &tcp, now)?
+                        ask(&self.kernel, &self.patience, since, &tcp, self.is_shown, now)?
                     };
-                    let Some(since) = since.filter(|_| !asked.is_empty()) else {
+                    let may_come = own_name.is_some() || !asked.is_empty();
+                    let Some(since) = since.filter(|_| may_come) else {
                         return Ok(Progress::Done(Outcome::Plain));
                     };
                     let (pause, until) = match next.filter(|_| early) {
@@ -205,6 +233,7 @@ impl Call {
                     let (since, next) = (Some(since), Some(until));
                     self.state = Calling::Announced {
                         asked,
+                        own_name,
                         since,
                         pause,
                         next,
@@ -265,15 +294,43 @@ impl Call {
     #[must_use]
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match &self.state {
-            Calling::Announced { asked, .. } => asked.iter().map(|at| at.socket.as_fd()).collect(),
+            Calling::Announced {
+                asked, own_name, ..
+            } => {
+                let name = own_name.iter().map(AsFd::as_fd);
+                name.chain(asked.iter().map(|at| at.socket.as_fd()))
+                    .collect()
+            }
             Calling::Greeting(greeting) => greeting.socket().into_iter().collect(),
             Calling::Done => Vec::new(),
         }
     }
 
-    /// Whether somebody says that it accepted the connection, and rightly so.
-    fn accepted<R: Into<Reach>>(
+    /// Receives calls of processes that may have accepted the connection, a few at a time.
+    //= SHM-077
+    fn receive_calls(
         &self,
+        name: &OwnName,
+        asked: &mut Vec<Asked>,
+        tcp: impl AsFd,
+    ) -> io::Result<()> {
+        for (socket, uid) in name.receive(&self.kernel, ends(tcp)?)? {
+            if asked.iter().filter(|at| at.has_called).count() >= CALLS {
+                let oldest = asked.iter().position(|at| at.has_called);
+                oldest.map(|at| asked.remove(at));
+            }
+            asked.push(Asked {
+                socket,
+                uid,
+                has_called: true,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a process says that it accepted the connection, and rightly so.
+    fn accepted<R: Into<Reach>>(
+        &mut self,
         asked: &mut Vec<Asked>,
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
@@ -291,11 +348,19 @@ impl Call {
                     },
                     None,
                 ) => {
-                    let Asked { socket, uid } = asked.swap_remove(at);
+                    let Asked {
+                        socket,
+                        uid,
+                        has_called,
+                    } = asked.remove(at);
                     let (near, far) = ends(&tcp)?;
                     let end = self.kernel.end(far, near)?;
                     //= SHM-009
-                    if end.is_none_or(|end| end.cookie != cookie || !end.held) {
+                    let Some(end) = end.filter(|end| end.cookie == cookie && end.held) else {
+                        continue;
+                    };
+                    //= SHM-006
+                    if has_called && !belongs(uid, end.uid) {
                         continue;
                     }
                     let peer = Peer { gid, uid };
@@ -305,14 +370,21 @@ impl Call {
                     //= SHM-042
                     let fresh = !(joined && reach.joined) && reach.may_greet;
                     //= SHM-010
-                    if socket.send(Message::Go { fresh }, None).is_err() {
+                    let gid_of_own = self.gids.toward(uid);
+                    let go = Message::Go {
+                        fresh,
+                        gid: gid_of_own,
+                    };
+                    if socket.send(go, None).is_err() {
                         continue;
                     }
+                    // Another process may accept the next one.
+                    self.is_to_one &= !has_called;
                     return Ok(Some(Greeting::begin(
                         peer,
                         fresh,
                         socket,
-                        self.gids.toward(uid),
+                        gid_of_own,
                         now,
                     )));
                 }
@@ -320,14 +392,15 @@ impl Call {
                 | Received::Stripped(_)
                 | Received::Malformed
                 | Received::End => {
-                    asked.swap_remove(at);
+                    asked.remove(at);
                 }
             }
         }
         Ok(None)
     }
 
-    /// Whether exactly one listener was there to be called.
+    /// Whether exactly one listener was there, and the process that was called there has answered
+    /// if any has: it accepts the next connection, too.
     #[must_use]
     pub fn is_to_one(&self) -> bool {
         self.is_to_one
@@ -340,6 +413,7 @@ fn ask(
     patience: &Patience,
     since: Since,
     tcp: impl AsFd,
+    is_shown: bool,
     now: Instant,
 ) -> io::Result<Option<Since>> {
     let (near, far) = ends(&tcp)?;
@@ -358,7 +432,11 @@ fn ask(
         return Ok((waited < patience.accept).then_some(since));
     }
     let (settled, asked) = since.settled.unwrap_or((now, 0));
-    let graceful = now - settled < patience.grace || asked < QUESTIONS;
+    let graceful = match end.is_marked {
+        //= SHM-076
+        true => now - settled < patience.accept.max(patience.grace),
+        false => (!is_shown || !end.held) && (now - settled < patience.grace || asked < QUESTIONS),
+    };
     Ok(graceful.then_some(Since {
         settled: Some((settled, asked + 1)),
         ..since
@@ -368,9 +446,12 @@ fn ask(
 impl Asked {
     /// Calls a listener's process by the listener's name.
     fn call(listener: &Listening) -> Option<Self> {
-        let (socket, uid) = spare::call(listener)?;
-        let socket = Socket::new(socket);
-        Some(Self { socket, uid })
+        let (socket, uid) = spare::call(listener.into()).ok()?;
+        Some(Self {
+            socket: Socket::new(socket),
+            uid,
+            has_called: false,
+        })
     }
 }
 

@@ -29,6 +29,12 @@ const MULTICAST_LOOP: u8 = if cfg!(target_endian = "big") {
 } else {
     1 << 4
 };
+/// `IP_BIND_ADDRESS_NO_PORT` in the second byte.
+const BIND_ADDRESS_NO_PORT: u8 = if cfg!(target_endian = "big") {
+    1 << 7
+} else {
+    1
+};
 const ENOENT: i32 = 2;
 
 /// A socket that listens.
@@ -43,6 +49,8 @@ pub(super) struct Listening {
     pub(super) uid: u32,
     /// Whether its rendezvous may have a spare name (SHM-054).
     pub(super) has_spare: bool,
+    /// Whoever accepts its connections may pair them (SHM-075).
+    pub(super) is_marked: bool,
 }
 
 /// An end of a connection.
@@ -53,6 +61,10 @@ pub(super) struct End {
     /// A process holds it: it is no longer in a listener's queue.
     pub(super) held: bool,
     pub(super) established: bool,
+    /// Whether its own name may be a spare one (SHM-054).
+    pub(super) has_spare: bool,
+    /// Whether it takes calls, or whoever accepted it may still call (SHM-075, SHM-076).
+    pub(super) is_marked: bool,
 }
 
 /// A way to ask.
@@ -83,6 +95,8 @@ impl Kernel {
                     uid: record.uid,
                     held,
                     established,
+                    has_spare: record.has_spare,
+                    is_marked: record.is_marked,
                 });
             }
         })?;
@@ -181,6 +195,7 @@ struct Record {
     inode: u32,
     v6only: bool,
     has_spare: bool,
+    is_marked: bool,
 }
 
 impl Record {
@@ -199,13 +214,15 @@ impl Record {
             INET => IpAddr::V4(Ipv4Addr::from(*body.get(8..)?.first_chunk()?)),
             _ => IpAddr::V6(Ipv6Addr::from(*body.get(8..)?.first_chunk()?)).to_canonical(),
         };
-        let first_byte = |wanted| {
+        let byte = |wanted, at: usize| {
             let mut all = attributes(body.get(MESSAGE..).unwrap_or_default());
-            all.find_map(|(kind, value)| value.first().copied().filter(|_| kind == wanted))
+            let found = all.find_map(|(kind, value)| Some(value).filter(|_| kind == wanted));
+            found.and_then(|value: &[u8]| value.get(at).copied())
         };
-        let v6only = first_byte(ATTRIBUTE_V6ONLY) == Some(1);
-        let has_spare =
-            first_byte(ATTRIBUTE_OPTIONS).is_some_and(|bits| bits & MULTICAST_LOOP == 0);
+        let v6only = byte(ATTRIBUTE_V6ONLY, 0) == Some(1);
+        let has_spare = byte(ATTRIBUTE_OPTIONS, 0).is_some_and(|bits| bits & MULTICAST_LOOP == 0);
+        let is_marked =
+            byte(ATTRIBUTE_OPTIONS, 1).is_some_and(|bits| bits & BIND_ADDRESS_NO_PORT != 0);
         Some(Self {
             state: *body.get(1)?,
             local_port: port(4)?,
@@ -217,6 +234,7 @@ impl Record {
             inode: word(68)?,
             v6only,
             has_spare,
+            is_marked,
         })
     }
 
@@ -230,6 +248,7 @@ impl Record {
             cookie: self.cookie,
             uid: self.uid,
             has_spare: self.has_spare,
+            is_marked: self.is_marked,
         }
     }
 }
@@ -369,6 +388,7 @@ mod tests {
             confined: false,
             cookie,
             has_spare: false,
+            is_marked: false,
             uid: 0,
         };
         let all = vec![

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 
+use super::call_back::{Called, Calling};
 use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
 use super::{Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, normal, spare};
@@ -20,7 +21,7 @@ use crate::shared::socket::{Received, Socket};
 /// Calls taken in at a time, so that others of the driver have their turn.
 const AT_ONCE: usize = 16;
 /// Longer than any wait: a time after which no clock has a number is no deadline.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Calls that the kernel keeps until they are taken in.
 const BACKLOG: i32 = 128;
 
@@ -143,6 +144,7 @@ impl Rendezvous {
             gid: self.gids.toward(uid),
             peer,
             may_greet,
+            calls_back: false,
             deadline,
         })
     }
@@ -210,16 +212,20 @@ impl Drop for Rendezvous {
 /// An accepted connection whose client has been asked to go on.
 #[derive(Debug)]
 pub struct Answer {
-    state: Answering,
-    gid: Gid128,
-    peer: Peer,
+    pub(super) state: Answering,
+    pub(super) gid: Gid128,
+    pub(super) peer: Peer,
     /// Whether a channel may be made.
-    may_greet: bool,
-    deadline: Instant,
+    pub(super) may_greet: bool,
+    /// This side calls, and learns the peer's GID by GO.
+    pub(super) calls_back: bool,
+    pub(super) deadline: Instant,
 }
 
 #[derive(Debug)]
-enum Answering {
+pub(super) enum Answering {
+    /// The client is to be called.
+    Calling(Calling),
     Asked(Socket),
     Greeting(Greeting),
     Done,
@@ -230,6 +236,18 @@ impl Answer {
     pub fn poll(&mut self, now: Instant) -> Progress {
         loop {
             match core::mem::replace(&mut self.state, Answering::Done) {
+                Answering::Calling(calling) => {
+                    let gids = calling.gids().clone();
+                    match calling.call(now) {
+                        Called::Yes(socket, uid) => self.has_called(socket, uid, &gids),
+                        Called::NotYet(calling) if now < self.deadline => {
+                            let until = calling.next().min(self.deadline);
+                            self.state = Answering::Calling(calling);
+                            return Progress::Pending { until };
+                        }
+                        Called::NotYet(_) | Called::No => return Progress::Done(Outcome::Plain),
+                    }
+                }
                 Answering::Asked(socket) => {
                     let mut received = socket.receive();
                     if matches!(received, Received::Nothing) {
@@ -247,9 +265,10 @@ impl Answer {
                         }
                     }
                     //= SHM-001
-                    let Received::Message(Message::Go { fresh }, None) = received else {
+                    let Received::Message(Message::Go { fresh, gid }, None) = received else {
                         return Progress::Done(Outcome::Plain);
                     };
+                    self.learn(gid);
                     let fresh = fresh && self.may_greet;
                     let greeting = Greeting::begin(self.peer, fresh, socket, self.gid, now);
                     self.state = Answering::Greeting(greeting);
@@ -267,6 +286,13 @@ impl Answer {
         }
     }
 
+    /// The client has named its device, which this side knew before unless it has called.
+    fn learn(&mut self, gid: Gid128) {
+        if self.calls_back {
+            self.peer.gid = gid;
+        }
+    }
+
     /// Goes on until the end, waiting as long as that takes.
     ///
     /// # Errors
@@ -280,7 +306,7 @@ impl Answer {
         }
     }
 
-    /// The client, as it called.
+    /// The client, as it called. Until it was called back, its GID is not known, and zero.
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.peer
@@ -296,13 +322,14 @@ impl Answer {
                 if matches!(received, Received::Nothing) && socket.refuse().is_ok() {
                     received = socket.receive();
                 }
-                if !matches!(received, Received::Message(Message::Go { .. }, None)) {
+                let Received::Message(Message::Go { gid, .. }, None) = received else {
                     return Outcome::Plain;
-                }
+                };
+                self.learn(gid);
                 None
             }
             Answering::Greeting(greeting) => greeting.begun.map(|begun| begun.socket),
-            Answering::Done => return Outcome::Plain,
+            Answering::Calling(_) | Answering::Done => return Outcome::Plain,
         };
         Outcome::Paired(Paired {
             peer: self.peer,
@@ -317,7 +344,7 @@ impl Answer {
         match &self.state {
             Answering::Asked(socket) => vec![socket.as_fd()],
             Answering::Greeting(greeting) => greeting.socket().into_iter().collect(),
-            Answering::Done => Vec::new(),
+            Answering::Calling(_) | Answering::Done => Vec::new(),
         }
     }
 }

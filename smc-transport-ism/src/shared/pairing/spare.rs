@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, sockopt};
 
-use super::kernel::Listening;
+use super::kernel::{End, Listening};
 use super::names::{Holders, holders};
 use super::{belongs, name_of};
 use crate::shared::socket::Socket;
@@ -45,7 +45,7 @@ pub(super) fn bind(socket: &OwnedFd, listener: impl AsFd) -> io::Result<()> {
         other => return Ok(other?),
     }
     let own = rustix::process::geteuid().as_raw();
-    if connect(&name).is_some_and(|(_, uid)| belongs(uid, own)) {
+    if connect(&name).is_ok_and(|(_, uid)| belongs(uid, own)) {
         return Err(Errno::ADDRINUSE.into());
     }
     let spare = spare_of(cookie, crate::shared::random()?);
@@ -53,29 +53,68 @@ pub(super) fn bind(socket: &OwnedFd, listener: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_ip_multicast_loop(&listener, false)?)
 }
 
-/// Calls the process of a listener: the socket, and the user of the process, which may speak
-/// for the listener.
+/// A TCP socket whose process may have a name made of its cookie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    cookie: u64,
+    uid: u32,
+    has_spare: bool,
+}
+
+impl From<&Listening> for Named {
+    fn from(listener: &Listening) -> Self {
+        Self {
+            cookie: listener.cookie,
+            uid: listener.uid,
+            has_spare: listener.has_spare,
+        }
+    }
+}
+
+impl From<&End> for Named {
+    fn from(end: &End) -> Self {
+        Self {
+            cookie: end.cookie,
+            uid: end.uid,
+            has_spare: end.has_spare,
+        }
+    }
+}
+
+/// Calls the process that has a socket: the connection to it, and the user of the process, which
+/// may speak for the socket.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if a process there has not received the calls before this one;
+/// others if there is none of a user that may speak for the socket.
 //= SHM-006
-pub(super) fn call(listener: &Listening) -> Option<(OwnedFd, u32)> {
-    let is_right = |called: &(OwnedFd, u32)| belongs(called.1, listener.uid);
-    let first = connect(&name_of(listener.cookie)).filter(is_right);
-    if first.is_some() || !listener.has_spare {
+pub(super) fn call(socket: Named) -> io::Result<(OwnedFd, u32)> {
+    let judged = |called: io::Result<(OwnedFd, u32)>| match called {
+        Ok((_, uid)) if !belongs(uid, socket.uid) => Err(io::ErrorKind::PermissionDenied.into()),
+        called => called,
+    };
+    let first = judged(connect(&name_of(socket.cookie)));
+    if first.is_ok() || !socket.has_spare {
         return first;
     }
     let holders = holders();
-    let mut called = spares(listener, &holders).filter_map(connect);
-    called.find(is_right)
+    let mut outcome = Err(io::ErrorKind::NotFound.into());
+    for name in spares(socket, &holders) {
+        match judged(connect(name)) {
+            Ok(called) => return Ok(called),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => outcome = Err(error),
+            Err(_) => {}
+        }
+    }
+    outcome
 }
 
-/// Spare names of a listener at which processes that may speak for it listen.
+/// Spare names of a socket at which processes that may speak for it listen.
 //= SHM-054
-pub(super) fn spares<'a>(
-    listener: &Listening,
-    holders: &'a Holders,
-) -> impl Iterator<Item = &'a [u8]> {
-    let (uid, mut prefix) = (listener.uid, name_of(listener.cookie));
+pub(super) fn spares(socket: Named, holders: &Holders) -> impl Iterator<Item = &[u8]> {
+    let (uid, mut prefix) = (socket.uid, name_of(socket.cookie));
     prefix.push(b'.');
-    let all = holders.iter().filter(|_| listener.has_spare);
+    let all = holders.iter().filter(move |_| socket.has_spare);
     all.filter(move |(name, holder)| {
         // A kernel that does not name the user is not to be guessed for.
         name.starts_with(&prefix) && holder.is_none_or(|holder| belongs(holder, uid))
@@ -85,10 +124,10 @@ pub(super) fn spares<'a>(
 }
 
 /// Connects to a name: the socket, and the user of the process there.
-fn connect(name: &[u8]) -> Option<(OwnedFd, u32)> {
-    let name = SocketAddrUnix::new_abstract_name(name).ok()?;
-    let socket = Socket::unconnected().ok()?;
-    rustix::net::connect(&socket, &name).ok()?;
-    let uid = crate::sys::peer_uid(&socket).ok()?;
-    Some((socket, uid))
+fn connect(name: &[u8]) -> io::Result<(OwnedFd, u32)> {
+    let name = SocketAddrUnix::new_abstract_name(name)?;
+    let socket = Socket::unconnected()?;
+    rustix::net::connect(&socket, &name)?;
+    let uid = crate::sys::peer_uid(&socket)?;
+    Ok((socket, uid))
 }

@@ -14,7 +14,8 @@ use super::{belongs, name_of, normal};
 pub struct Listeners {
     /// Number of all.
     pub all: usize,
-    /// Number of those whose names answer: only if all do is a client paired.
+    /// Number of those that are marked, or whose names answer: only if all are or do is a client
+    /// paired.
     pub named: usize,
     /// User of a process that answers to the name of one, and must not (SHM-006): it is
     /// neither the user of the socket nor root, or stands for users unknown here.
@@ -39,7 +40,7 @@ pub fn survey(address: SocketAddr) -> io::Result<Option<Listeners>> {
         foreign: None,
     };
     for listener in &listeners {
-        if spares(listener, &holders).next().is_some() {
+        if listener.is_marked || spares(listener.into(), &holders).next().is_some() {
             found.named += 1;
             continue;
         }

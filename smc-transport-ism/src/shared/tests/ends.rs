@@ -107,13 +107,18 @@ fn no_move_fails_between_the_signals_of_a_peer_and_the_report_of_its_end() {
     assert_eq!(moved, Err(IsmError::Unreachable));
 }
 
+const GO: Message = Message::Go {
+    fresh: true,
+    gid: HOSTILE,
+};
+
 //= SHM-020 test
 #[test]
 fn who_breaks_the_rules_is_cut_off_whatever_it_offered() {
     let (mut device, far, _bells) = with_hostile();
     device.is_heard();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
-    far.send(Message::Go { fresh: true }, None).unwrap();
+    far.send(GO, None).unwrap();
     device.heed();
     assert_eq!(device.poll(), vanished());
 }
@@ -127,7 +132,7 @@ fn what_a_peer_sends_before_it_closes_is_received_before_its_end() {
     let (to_sender, sockets) = std::sync::mpsc::sync_channel::<Socket>(1);
     let sender = std::thread::spawn(move || {
         for socket in sockets {
-            socket.send(Message::Go { fresh: false }, None).unwrap();
+            socket.send(GO, None).unwrap();
         }
     });
     let received = |socket: &Socket| loop {
@@ -140,7 +145,7 @@ fn what_a_peer_sends_before_it_closes_is_received_before_its_end() {
         let (near, far) = Socket::pair().unwrap();
         to_sender.send(far).unwrap();
         let first = received(&near);
-        let is_go = matches!(first, Received::Message(Message::Go { fresh: false }, None));
+        let is_go = matches!(first, Received::Message(GO, None));
         assert!(is_go, "round {round}: {first:?}");
         let second = received(&near);
         assert!(matches!(second, Received::End), "round {round}: {second:?}");

@@ -109,7 +109,10 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
         channel.uid = uid;
         device.in_flight.greeted(uid);
         device.adopt(channel).unwrap();
-        far.send(Message::Go { fresh: true }, None).unwrap();
+        far.send(Message::Go {
+                fresh: true,
+                gid: super::HOSTILE,
+            }, None).unwrap();
         let unknown = device.attach_dmb(gid, DmbToken(0), LEN);
         assert_eq!(unknown, Err(IsmError::Token));
         assert!(!device.query_reach(gid, None), "a breach");

@@ -75,7 +75,7 @@ fn a_channel_is_made_unless_both_have_one_already_or_there_may_be_none() {
             may_greet,
         };
         let _ = call.poll(&tcp, reach, Instant::now()).unwrap();
-        let Received::Message(Message::Go { fresh }, None) = caller.receive() else {
+        let Received::Message(Message::Go { fresh, .. }, None) = caller.receive() else {
             panic!("{theirs} {ours} {may_greet}");
         };
         assert_eq!(

@@ -1,0 +1,328 @@
+//! Connections that a program has accepted by itself, from a kernel listener.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::io::Errno;
+use smc_transport_ism::shared::pairing;
+
+use crate::carrier::Carrier;
+use crate::discovery::NotAsked;
+use crate::driver;
+use crate::listening::{Accepted, Destination, HandedOver};
+use crate::process::PerProcess;
+use crate::socket::Socket;
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+
+/// A connection that a program has accepted from a listener of its own, and of which it is not
+/// decided yet what carries it: [`Stack::accepted`].
+///
+/// Nothing is begun before the first call of [`Self::finish`] or [`Self::wait`], or the first use
+/// of its descriptor ([`AsFd`]). The process that does it goes on with the connection: the one
+/// that accepted, or a child made by `fork` since. Every other process drops it, which then does
+/// nothing but close the descriptor. Meanwhile the client waits, half a second at most; a program
+/// that lets more pass has a connection over TCP.
+///
+/// When its descriptor is readable, [`Self::finish`] has the stream; the program drops this then,
+/// as it has a descriptor of the TCP connection as well. Dropping it before gives the connection
+/// up, if this process has begun.
+pub struct Accepting {
+    stack: Stack,
+    tcp: TcpStream,
+    client: SocketAddr,
+    /// A process has begun: this one, or one from which it was forked.
+    has_begun: AtomicBool,
+    here: PerProcess<Here>,
+}
+
+/// How far this process has come.
+#[derive(Default)]
+struct Here {
+    beginning: Mutex<()>,
+    single: OnceLock<Arc<Single>>,
+}
+
+/// What the driver knows of it.
+struct Single {
+    stack: Stack,
+    port: u16,
+    asked: Result<(), NotAsked>,
+    outcome: Mutex<Outcome>,
+    /// Readable once it is decided.
+    decided: OwnedFd,
+}
+
+enum Outcome {
+    NotYet,
+    Decided(io::Result<Arc<Socket>>),
+    /// The program has it, or wants it no more.
+    Over,
+}
+
+impl Stack {
+    /// Lets connections of a listening kernel socket be paired by whichever process accepts them:
+    /// this one, or one that inherits the socket, of whatever user. Each of them gives what it has
+    /// accepted to [`Self::accepted`] before it reads a byte or writes one. Does nothing where the
+    /// policy forbids SMC at the port.
+    ///
+    /// The kernel keeps this with the socket, and no thread accepts from it. Without it, clients
+    /// send plain TCP.
+    ///
+    /// # Errors
+    /// The operating system's; [`io::ErrorKind::InvalidInput`] for a socket without a port.
+    pub fn announce_listener(&self, listener: impl AsFd) -> io::Result<()> {
+        let address = SocketAddr::try_from(rustix::net::getsockname(&listener)?);
+        let port = address.map_err(|_| io::ErrorKind::InvalidInput)?.port();
+        let stack = self.current()?;
+        let permitted = stack.shard().asking.policy.listening(port).is_ok();
+        if permitted && stack.gids().is_some() {
+            pairing::mark_listener(listener)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what [`Self::announce_listener`] did, for every process that shares the socket.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn withdraw_listener(&self, listener: impl AsFd) -> io::Result<()> {
+        pairing::unmark_listener(listener)
+    }
+
+    /// A connection that this process has accepted by itself from a listener that was announced
+    /// ([`Self::announce_listener`]). One question to the kernel: it neither waits nor begins
+    /// anything.
+    ///
+    /// # Errors
+    /// The connection itself: it is plain TCP from its first byte, as the client does not pair, the
+    /// policy forbids it, or there is no room. A client that waits for an answer is let go.
+    pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
+        match (self.may_pair(&tcp), tcp.peer_addr()) {
+            (true, Ok(client)) => Ok(Accepting {
+                stack: self.clone(),
+                tcp,
+                client,
+                has_begun: AtomicBool::new(false),
+                here: PerProcess::new(),
+            }),
+            _ => {
+                let _ = pairing::let_go(&tcp);
+                Err(tcp)
+            }
+        }
+    }
+
+    /// Whether an accepted connection may be one to pair.
+    fn may_pair(&self, tcp: &TcpStream) -> bool {
+        let (Ok(stack), Ok(near), Ok(far)) = (self.current(), tcp.local_addr(), tcp.peer_addr())
+        else {
+            return false;
+        };
+        let shard = stack.shard();
+        let permitted = shard.asking.policy.accepting(near.port(), far.ip()).is_ok();
+        let would = permitted && shard.has_place() && pairing::own_user().is_ok();
+        would && stack.gids().is_some() && pairing::takes_calls(tcp)
+    }
+}
+
+impl Accepting {
+    /// The stream, when it is decided what carries it: SMC, or TCP. Does not wait. The first call
+    /// begins.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: not yet. Otherwise the end of the connection, the operating
+    /// system's, [`io::ErrorKind::NotConnected`] for one that has been finished, and
+    /// [`io::ErrorKind::Unsupported`] in a child that was forked after another process had begun.
+    pub fn finish(&self) -> io::Result<SmcStream> {
+        let single = self.begin()?;
+        match single.take() {
+            Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
+            Outcome::Over => Err(io::ErrorKind::NotConnected.into()),
+            Outcome::Decided(socket) => Ok(SmcStream::new(single.stack.clone(), socket?)),
+        }
+    }
+
+    /// The stream, when it is decided what carries it. A client answers within half a second, or
+    /// the connection is TCP; one that has answered has six seconds for each message of CLC.
+    ///
+    /// # Errors
+    /// As [`Self::finish`], but never [`io::ErrorKind::WouldBlock`].
+    pub fn wait(&self) -> io::Result<SmcStream> {
+        loop {
+            match self.finish() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            let mut polled = [PollFd::new(self, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The TCP connection, untouched, for a program that hands it to something that does not pair:
+    /// the client is let go, and uses TCP.
+    ///
+    /// # Errors
+    /// The connection itself, if a process has begun.
+    pub fn give_up(self) -> Result<TcpStream, Self> {
+        let tcp = match self.has_begun.load(Ordering::Relaxed) {
+            false => self.tcp.try_clone(),
+            true => return Err(self),
+        };
+        let Ok(tcp) = tcp else { return Err(self) };
+        let _ = pairing::let_go(&tcp);
+        Ok(tcp)
+    }
+
+    /// The address of the client.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.client
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// As [`TcpStream::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Begins, unless this process has.
+    //= SHM-078
+    fn begin(&self) -> io::Result<&Arc<Single>> {
+        let here = self.here.get_or_make(|| Ok(Here::default()))?;
+        let beginning = here.beginning.lock();
+        let _beginning = beginning.unwrap_or_else(PoisonError::into_inner);
+        if let Some(single) = here.single.get() {
+            return Ok(single);
+        }
+        if self.has_begun.load(Ordering::Relaxed) {
+            let reason = "the process that this one was forked from has begun with it";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
+        let stack = self.stack.current()?;
+        let tcp = self.tcp.try_clone()?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let single = Arc::new(Single {
+            port: tcp.local_addr()?.port(),
+            asked: stack.shard().asking.marks().and(Err(NotAsked::TooLate)),
+            outcome: Mutex::new(Outcome::NotYet),
+            decided: rustix::event::eventfd(0, flags)?,
+            stack,
+        });
+        self.has_begun.store(true, Ordering::Relaxed);
+        single.begin(tcp, self.client);
+        Ok(here.single.get_or_init(|| single))
+    }
+}
+
+impl Single {
+    fn begin(self: &Arc<Self>, tcp: TcpStream, client: SocketAddr) {
+        let shard = self.stack.shard();
+        let gids = self.stack.gids();
+        let listener = (self.port, self.asked);
+        match driver::look(shard, &tcp, client, listener, gids.as_ref()) {
+            Ok(stage) => {
+                let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
+                shard.hand_over(HandedOver::Undecided(to, tcp, client, stage));
+            }
+            Err(cause) => {
+                let carrier = Some(Carrier::tcp(cause));
+                let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
+                self.set(Ok(socket));
+            }
+        }
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome, once.
+    fn take(&self) -> Outcome {
+        let mut outcome = self.outcome();
+        match *outcome {
+            Outcome::NotYet => Outcome::NotYet,
+            _ => std::mem::replace(&mut *outcome, Outcome::Over),
+        }
+    }
+
+    /// Sets the outcome; whether it is wanted.
+    fn set(&self, decided: io::Result<Arc<Socket>>) -> bool {
+        let mut outcome = self.outcome();
+        let is_wanted = matches!(*outcome, Outcome::NotYet);
+        if is_wanted {
+            *outcome = Outcome::Decided(decided);
+            // It cannot be full.
+            let _ = rustix::io::write(&self.decided, &1u64.to_ne_bytes());
+        }
+        is_wanted
+    }
+
+    /// The program wants it no more.
+    fn give_up(&self) {
+        let outcome = std::mem::replace(&mut *self.outcome(), Outcome::Over);
+        if let Outcome::Decided(Ok(socket)) = outcome {
+            drop(SmcStream::new(self.stack.clone(), socket));
+        }
+    }
+}
+
+impl Destination for Single {
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn asked(&self) -> Result<(), NotAsked> {
+        self.asked
+    }
+
+    fn deliver(&self, (socket, _): Accepted) -> bool {
+        self.set(Ok(socket))
+    }
+
+    fn lost(&self) {
+        self.set(Err(io::ErrorKind::ConnectionReset.into()));
+    }
+}
+
+/// Readable once [`Accepting::finish`] has the stream, or an error. Begins, as that does.
+impl AsFd for Accepting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // What cannot begin is readable, or will be, and fails when it is finished.
+        let begun = self.begin();
+        begun.map_or(self.tcp.as_fd(), |single| single.decided.as_fd())
+    }
+}
+
+/// The descriptor of [`AsFd`].
+impl AsRawFd for Accepting {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        if let Some(single) = self.here.get().and_then(|here| here.single.get()) {
+            single.give_up();
+        }
+    }
+}
+
+impl fmt::Debug for Accepting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepting")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}

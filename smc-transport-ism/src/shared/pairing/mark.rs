@@ -1,0 +1,49 @@
+//! The mark of a TCP socket, which the kernel reports together with its cookie.
+//!
+//! ```text
+//!   listener    whoever accepts its connections may pair them
+//!   accepted    whoever holds it may still call its client; cleared: it is plain TCP
+//!   client      it listens at its own name for that call
+//! ```
+//!
+//! An option that means nothing to a socket that has its port: `IP_BIND_ADDRESS_NO_PORT`. Only a
+//! process that has a socket can set it, every process that shares the socket sees it, the sockets
+//! that are accepted from a listener begin with the listener's, and it ends with the socket. So
+//! nothing is to be kept by a process, or handed on when it forks.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::sys::set_bind_address_no_port;
+
+/// Marks a listening socket: whoever accepts its connections, this process or one that has
+/// inherited the socket, may pair them ([`Answer::call_back`](super::Answer::call_back)).
+///
+/// # Errors
+/// The operating system's.
+//= SHM-075
+pub fn mark_listener(listener: impl AsFd) -> io::Result<()> {
+    set_bind_address_no_port(listener, true)
+}
+
+/// Takes back what [`mark_listener`] has set, for every process that shares the socket.
+///
+/// # Errors
+/// The operating system's.
+pub fn unmark_listener(listener: impl AsFd) -> io::Result<()> {
+    set_bind_address_no_port(listener, false)
+}
+
+/// Lets the client of an accepted connection go on over plain TCP: nothing will call it.
+///
+/// # Errors
+/// The operating system's. The client goes on by itself then, when its time is up.
+//= SHM-076
+pub fn let_go(accepted: impl AsFd) -> io::Result<()> {
+    set_bind_address_no_port(accepted, false)
+}
+
+/// Shows that a client listens at its own name.
+pub(super) fn mark_client(tcp: impl AsFd) -> io::Result<()> {
+    set_bind_address_no_port(tcp, true)
+}
