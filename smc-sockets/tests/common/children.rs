@@ -33,19 +33,32 @@ pub(crate) fn fork(task: impl FnOnce()) -> Child {
 }
 
 impl Child {
-    /// Waits for its end, which has to be that of its task.
-    #[track_caller]
-    pub(crate) fn succeeds(self) {
+    fn wait(self) -> libc::c_int {
         let mut status = 0;
         loop {
             // SAFETY: the kernel writes to a local variable.
             let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
             if waited == self.0 {
-                break;
+                return status;
             }
             let error = std::io::Error::last_os_error();
             assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
         }
+    }
+
+    /// Waits for its end, which has to be SIGKILL.
+    #[allow(dead_code)]
+    #[track_caller]
+    pub(crate) fn is_killed(self) {
+        let status = self.wait();
+        assert!(libc::WIFSIGNALED(status), "its task ended");
+        assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
+    }
+
+    /// Waits for its end, which has to be that of its task.
+    #[track_caller]
+    pub(crate) fn succeeds(self) {
+        let status = self.wait();
         assert!(
             !libc::WIFSIGNALED(status),
             "ended by signal {}",
