@@ -1,9 +1,9 @@
 /* Connections of a listener whose connections several processes accept: a parent that made it,
- * workers that it forked, of another user perhaps, and a program that it executed. Not built
- * yet: this is the way of pairing that docs/shared-memory.md is to describe for them.
+ * workers that it forked, of another user perhaps, and a program that it executed (SHM-076 to
+ * SHM-079 of docs/shared-memory.md).
  *
  *   client                                            whichever process accepts: S
- *   is a name of the listener held? no: plain
+ *   has the listener a mark? no: plain
  *   listens at a name made of the cookie of C
  *   connect ------------------- SYN ----------------> accept
  *                                                     first read, write or poll (it may be that
@@ -11,7 +11,8 @@
  *       <--- connects to C's name; MINE: cookie of S, held by me
  *   who holds S? its user must be that of the caller, or the caller root
  *       ---- GO, at most once ----------------------> SMC; its end refuses further bytes when it
- *   gives up: closes the name, then the call          gives up, then looks for GO once more
+ *   gives up: closes the name, then the call          gives up, then looks for GO once more; or
+ *                                                     takes the mark off S, without a call
  *
  * Each connection to C's name is an object of the kernel: closing and refusing are atomic with
  * sending on it. Checked: both ends come to the same; a byte arrives once; no process but the
@@ -117,6 +118,8 @@ pairs:
         fi; break
      od
   :: atomic { !named -> decided[p] = TCP }
+  /* The mark is taken off S, and the client gives up by itself. */
+  :: decided[p] = TCP
   fi;
 #ifdef EAGER
   if

@@ -197,7 +197,7 @@ impl Accepting {
     }
 
     /// Begins, unless this process has.
-    //= SHM-078
+    //= SHM-079
     fn begin(&self) -> io::Result<&Arc<Single>> {
         let here = self.here.get_or_make(|| Ok(Here::default()))?;
         let beginning = here.beginning.lock();

@@ -69,7 +69,7 @@
 //!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
 //! - The descriptor is for polling only, and clones of a stream share it.
 //! - After `fork`, SMC connections stay with the parent. In the child, stacks begin anew,
-//!   inherited listeners accept plain TCP, using an inherited SMC stream is
+//!   inherited listeners accept for the child, using an inherited SMC stream is
 //!   [`Unsupported`](std::io::ErrorKind::Unsupported), and dropping it does nothing.
 //! - A signal handler does not cut a connect short, and a read or a write only if the program
 //!   asks for it ([`SmcStream::set_interruptible`]).

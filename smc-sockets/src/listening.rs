@@ -86,7 +86,7 @@ impl Listening {
         let rendezvous = gids.as_ref().and_then(open);
         if gids.is_some() {
             // Without it, processes that inherit the listener serve TCP.
-            //= SHM-075
+            //= SHM-076
             let _ = pairing::mark_listener(&tcp);
         }
         Self::over(tcp, gids, asked, rendezvous)
@@ -161,7 +161,6 @@ impl Listening {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-
 
     /// Whether a connection to this address arrives at it.
     pub(crate) fn is_at(&self, to: SocketAddr) -> bool {

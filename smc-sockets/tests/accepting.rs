@@ -108,7 +108,7 @@ fn become_user(uid: u32) {
     rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
 }
 
-//= SHM-075 test
+//= SHM-076 test
 #[test]
 fn a_program_that_accepts_by_itself_pairs() {
     let _alone = alone();
@@ -144,7 +144,7 @@ fn an_undecided_connection_keeps_no_other_waiting() {
 }
 
 //= SHM-015 test
-//= SHM-075 test
+//= SHM-076 test
 #[test]
 fn workers_pair_what_they_accept() {
     let _alone = alone();
@@ -240,7 +240,7 @@ fn who_becomes_another_user_between_accepting_and_pairing_has_tcp() {
     worker.succeeds();
 }
 
-//= SHM-078 test
+//= SHM-079 test
 #[test]
 fn a_child_pairs_what_its_parent_has_accepted() {
     let _alone = alone();
@@ -261,7 +261,7 @@ fn a_child_pairs_what_its_parent_has_accepted() {
     }
 }
 
-//= SHM-078 test
+//= SHM-079 test
 #[test]
 fn what_one_process_has_begun_no_child_goes_on_with() {
     let _alone = alone();
@@ -282,7 +282,7 @@ fn what_one_process_has_begun_no_child_goes_on_with() {
 }
 
 /// As inetd does: the program that is executed has the connection as its standard streams.
-//= SHM-076 test
+//= SHM-077 test
 #[test]
 fn a_program_that_is_executed_has_tcp() {
     let _alone = alone();
@@ -335,7 +335,7 @@ fn a_listener_without_an_announcement_has_tcp() {
 }
 
 /// The program that accepts begins only after the client has begun to wait.
-//= SHM-076 test
+//= SHM-077 test
 #[test]
 fn a_client_waits_as_long_as_whoever_accepted_may_call() {
     let _alone = alone();

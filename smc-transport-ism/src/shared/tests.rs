@@ -302,10 +302,14 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
             }
         }),
         ("a message of pairing", |far| {
-            far.send(Message::Go {
-                fresh: true,
-                gid: HOSTILE,
-            }, None).unwrap()
+            far.send(
+                Message::Go {
+                    fresh: true,
+                    gid: HOSTILE,
+                },
+                None,
+            )
+            .unwrap()
         }),
         ("a second greeting", |far| {
             far.send(Message::Hello { gid: HOSTILE }, None).unwrap()

@@ -57,7 +57,7 @@ impl Answer {
     /// Any process that has the connection may call, and one of them does. `reach` is as for
     /// [`Rendezvous::answer`](super::Rendezvous::answer); the peer's GID is not known yet, and
     /// zero.
-    //= SHM-075
+    //= SHM-076
     pub fn call_back<R: Into<Reach>>(
         accepted: impl AsFd,
         gids: &Gids,

@@ -220,7 +220,14 @@ impl Call {
                     let since = if early {
                         Some(since)
                     } else {
-                        ask(&self.kernel, &self.patience, since, &tcp, self.is_shown, now)?
+                        ask(
+                            &self.kernel,
+                            &self.patience,
+                            since,
+                            &tcp,
+                            self.is_shown,
+                            now,
+                        )?
                     };
                     let may_come = own_name.is_some() || !asked.is_empty();
                     let Some(since) = since.filter(|_| may_come) else {
@@ -307,7 +314,7 @@ impl Call {
     }
 
     /// Receives calls of processes that may have accepted the connection, a few at a time.
-    //= SHM-077
+    //= SHM-078
     fn receive_calls(
         &self,
         name: &OwnName,
@@ -380,13 +387,7 @@ impl Call {
                     }
                     // Another process may accept the next one.
                     self.is_to_one &= !has_called;
-                    return Ok(Some(Greeting::begin(
-                        peer,
-                        fresh,
-                        socket,
-                        gid_of_own,
-                        now,
-                    )));
+                    return Ok(Some(Greeting::begin(peer, fresh, socket, gid_of_own, now)));
                 }
                 Received::Message(..)
                 | Received::Stripped(_)
@@ -433,7 +434,7 @@ fn ask(
     }
     let (settled, asked) = since.settled.unwrap_or((now, 0));
     let graceful = match end.is_marked {
-        //= SHM-076
+        //= SHM-077
         true => now - settled < patience.accept.max(patience.grace),
         false => (!is_shown || !end.held) && (now - settled < patience.grace || asked < QUESTIONS),
     };

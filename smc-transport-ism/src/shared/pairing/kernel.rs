@@ -49,7 +49,7 @@ pub(super) struct Listening {
     pub(super) uid: u32,
     /// Whether its rendezvous may have a spare name (SHM-054).
     pub(super) has_spare: bool,
-    /// Whoever accepts its connections may pair them (SHM-075).
+    /// Whoever accepts its connections may pair them (SHM-076).
     pub(super) is_marked: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct End {
     pub(super) established: bool,
     /// Whether its own name may be a spare one (SHM-054).
     pub(super) has_spare: bool,
-    /// Whether it takes calls, or whoever accepted it may still call (SHM-075, SHM-076).
+    /// Whether it takes calls, or whoever accepted it may still call (SHM-076, SHM-077).
     pub(super) is_marked: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::sys::set_bind_address_no_port;
 ///
 /// # Errors
 /// The operating system's.
-//= SHM-075
+//= SHM-076
 pub fn mark_listener(listener: impl AsFd) -> io::Result<()> {
     set_bind_address_no_port(listener, true)
 }
@@ -38,7 +38,7 @@ pub fn unmark_listener(listener: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// The operating system's. The client goes on by itself then, when its time is up.
-//= SHM-076
+//= SHM-077
 pub fn let_go(accepted: impl AsFd) -> io::Result<()> {
     set_bind_address_no_port(accepted, false)
 }

@@ -31,7 +31,7 @@ impl OwnName {
     ///
     /// # Errors
     /// The operating system's.
-    //= SHM-075
+    //= SHM-076
     //= SHM-054
     pub(super) fn open(tcp: impl AsFd) -> io::Result<Self> {
         let socket = Socket::unconnected()?;

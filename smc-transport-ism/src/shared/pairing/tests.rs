@@ -1,6 +1,7 @@
 //! Both ends of every connection come to the same, and plain TCP never waits.
 
 mod agreement;
+mod call_backs;
 mod callers;
 mod channels;
 mod claims;

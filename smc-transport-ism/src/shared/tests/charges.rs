@@ -239,10 +239,14 @@ fn nothing_stays_in_dmbs_of_a_peer_that_has_gone_or_broke_the_rules() {
         let (finished, remote) = written(&mut device, &far, 3);
         device.discard_dmb(remote).unwrap();
         if breach {
-            far.send(Message::Go {
-                fresh: true,
-                gid: super::HOSTILE,
-            }, None).unwrap();
+            far.send(
+                Message::Go {
+                    fresh: true,
+                    gid: super::HOSTILE,
+                },
+                None,
+            )
+            .unwrap();
         } else {
             drop(far);
         }

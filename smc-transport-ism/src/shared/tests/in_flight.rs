@@ -109,10 +109,14 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
         channel.uid = uid;
         device.in_flight.greeted(uid);
         device.adopt(channel).unwrap();
-        far.send(Message::Go {
+        far.send(
+            Message::Go {
                 fresh: true,
                 gid: super::HOSTILE,
-            }, None).unwrap();
+            },
+            None,
+        )
+        .unwrap();
         let unknown = device.attach_dmb(gid, DmbToken(0), LEN);
         assert_eq!(unknown, Err(IsmError::Token));
         assert!(!device.query_reach(gid, None), "a breach");
