@@ -371,7 +371,7 @@ fn a_socket_that_was_prepared_is_called_back() {
 /// Ended by force with the connection accepted, begun or decided: its client hears of the end,
 /// and the next worker serves.
 #[test]
-fn a_worker_that_is_killed_leaves_no_client_waiting() {
+fn a_worker_that_ends_by_sigkill_leaves_no_client_waiting() {
     let _alone = alone();
     let server = stack();
     let (listener, address) = announced(&server);
@@ -397,7 +397,7 @@ fn a_worker_that_is_killed_leaves_no_client_waiting() {
                 }
             }
         }
-        worker.is_killed();
+        worker.ends_by_sigkill();
         let worker = fork(|| serve(&server, &listener, 1));
         asks_by_smc(address);
         worker.succeeds();
@@ -406,7 +406,7 @@ fn a_worker_that_is_killed_leaves_no_client_waiting() {
 
 /// Ended by force while the server waits for its answer, or after that.
 #[test]
-fn a_client_that_is_killed_leaves_no_server_waiting() {
+fn a_client_that_ends_by_sigkill_leaves_no_server_waiting() {
     let _alone = alone();
     let server = stack();
     let (listener, address) = announced(&server);
@@ -428,7 +428,7 @@ fn a_client_that_is_killed_leaves_no_server_waiting() {
             stream.set_read_timeout(Some(LONG)).unwrap();
             assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
         }
-        client.is_killed();
+        client.ends_by_sigkill();
         let client = self::client(address);
         serve(&server, &listener, 1);
         client.join().unwrap();

@@ -36,7 +36,8 @@ pub enum Cause {
     UnknownUser(u32),
     /// A limit of this side's was reached.
     Limit(Limit),
-    /// The listener was made by the process that this one was forked from.
+    /// The listener was made by the process that this one was forked from, and this one can have no
+    /// stack of its own.
     Inherited,
 }
 
@@ -143,8 +144,8 @@ impl Cause {
             Self::NotPaired => "The other process is on this host and knows SMC, but did not \
                                 take this connection up in time, or is this very process."
                 .to_owned(),
-            Self::Inherited => "The listener was made before this process was forked, and \
-                                accepts plain TCP here."
+            Self::Inherited => "The listener was made before this process was forked, which \
+                                cannot have a stack of its own."
                 .to_owned(),
             Self::UnknownUser(uid) => format!(
                 "This process belongs to user {uid}, which stands for all users unknown to the \
@@ -174,8 +175,8 @@ impl Cause {
             Self::NotPaired => "Look whether the other process is short of time, and give \
                                 both more patience (`Settings::patience`)."
                 .to_owned(),
-            Self::Inherited => "Make the listener after the fork (with `SO_REUSEPORT`, one in \
-                                each child)."
+            Self::Inherited => "Make the listener after the fork, with the RNICs of the child, or \
+                                leave the process more descriptors."
                 .to_owned(),
             Self::UnknownUser(uid) => {
                 format!("Run it as a user of its own, and not as {uid} (\"nobody\").")

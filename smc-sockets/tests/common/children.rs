@@ -49,7 +49,7 @@ impl Child {
     /// Waits for its end, which has to be SIGKILL.
     #[allow(dead_code)]
     #[track_caller]
-    pub(crate) fn is_killed(self) {
+    pub(crate) fn ends_by_sigkill(self) {
         let status = self.wait();
         assert!(libc::WIFSIGNALED(status), "its task ended");
         assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
