@@ -172,7 +172,7 @@ pub use shared_memory::SharedMemory;
 #[cfg(target_os = "linux")]
 pub use stack::{Settings, Stack};
 #[cfg(target_os = "linux")]
-pub use stream::{CallFlags, SmcStream};
+pub use stream::{CallFlags, PollState, SmcStream};
 
 #[cfg(target_os = "linux")]
 pub use smc_proto::event::FallbackReason;
