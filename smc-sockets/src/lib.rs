@@ -177,7 +177,7 @@ pub use stream::{CallFlags, PollState, SmcStream};
 #[cfg(target_os = "linux")]
 pub use smc_proto::event::FallbackReason;
 #[cfg(target_os = "linux")]
-pub use smc_proto::version::Terms;
+pub use smc_proto::version::{Technology, Terms};
 #[cfg(target_os = "linux")]
 pub use smc_transport_ism::shared::pairing::Patience;
 

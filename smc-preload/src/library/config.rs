@@ -1,0 +1,140 @@
+//! What the environment asks for, and the stack of the process.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use smc_sockets::{Policy, Settings, Stack};
+
+use super::report;
+
+/// The library does something in this process.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The process, as it last looked.
+static PID: AtomicI32 = AtomicI32::new(0);
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs code of the library.
+#[inline]
+pub(crate) fn is_inside() -> bool {
+    INSIDE.with(Cell::get)
+}
+
+/// Runs code of the library: what it calls of libc concerns no connection of the program.
+pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> T {
+    struct Leave(bool);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            INSIDE.with(|inside| inside.set(self.0));
+        }
+    }
+    let _leave = Leave(INSIDE.with(|inside| inside.replace(true)));
+    run()
+}
+
+/// Whether new connections may use SMC.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
+
+/// The number of this process. In a child of `vfork` it is still that of the parent, whose
+/// memory it is.
+#[inline]
+pub(crate) fn pid() -> i32 {
+    PID.load(Ordering::Relaxed)
+}
+
+/// Whether this is a child that shares the memory of its parent (`vfork`).
+pub(crate) fn shares_memory() -> bool {
+    rustix::process::getpid().as_raw_pid() != pid()
+}
+
+/// This process is a child made by `fork`.
+pub(crate) fn forked() {
+    PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
+}
+
+/// Begins, as the process starts: nothing is opened yet.
+pub(crate) fn start(is_privileged: bool) {
+    forked();
+    let off = std::env::var_os("SMC_PRELOAD").is_some_and(|value| value == "0");
+    if is_privileged || off {
+        return;
+    }
+    report::start(is_set("SMC_DEBUG"));
+    super::stats::start();
+    ACTIVE.store(true, Ordering::Relaxed);
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// The policy of the process; none if it cannot be used.
+pub(crate) fn policy() -> Option<&'static Policy> {
+    static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
+    let find = || match Policy::find() {
+        Ok(policy) => {
+            if let Some(warning) = policy.warning() {
+                report::line(&format!("policy: {warning}; every connection is TCP"));
+            }
+            Some(policy)
+        }
+        Err(error) => {
+            report::line(&format!("policy: {error}; every connection is TCP"));
+            None
+        }
+    };
+    POLICY.get_or_init(find).as_ref()
+}
+
+/// The stack of the process, opened when it is first needed; none if it cannot be.
+pub(crate) fn stack() -> Option<&'static Stack> {
+    static STACK: OnceLock<Option<Stack>> = OnceLock::new();
+    STACK.get_or_init(|| inside(open)).as_ref()
+}
+
+fn open() -> Option<Stack> {
+    let mut settings = Settings::default();
+    settings.policy = policy()?.clone();
+    let sizes = ["SMC_RCVBUF", "SMC_SNDBUF"].map(|name| std::env::var(name).ok());
+    let size = sizes.iter().flatten().find_map(|size| parse_size(size));
+    settings.buffer = size.or(settings.buffer);
+    match Stack::with(settings) {
+        Ok(stack) => Some(stack),
+        Err(error) => {
+            report::line(&format!("no SMC in this process: {error}"));
+            None
+        }
+    }
+}
+
+/// A number of bytes with an optional K or M, as `smc_run` takes it.
+fn parse_size(text: &str) -> Option<u32> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (text.get(..at)?, 1 << 10),
+        (at, 'm' | 'M') => (text.get(..at)?, 1 << 20),
+        _ => (text, 1),
+    };
+    digits.parse::<u32>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_size;
+
+    #[test]
+    fn sizes_have_units_as_smc_run_has_them() {
+        assert_eq!(parse_size("65536"), Some(65536));
+        assert_eq!(parse_size(" 64K "), Some(65536));
+        assert_eq!(parse_size("1m"), Some(1 << 20));
+        for wrong in ["", "K", "-1", "64KB", "5000M"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+}
