@@ -30,7 +30,10 @@
     allow(rustdoc::broken_intra_doc_links, reason = "of what is on Linux only")
 )]
 #![allow(rustdoc::private_intra_doc_links, reason = "nothing here is public")]
-#![cfg_attr(test, allow(dead_code, reason = "the hooks are not part of unit tests"))]
+#![cfg_attr(
+    test,
+    allow(dead_code, reason = "the hooks are not part of unit tests")
+)]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod library {

@@ -458,7 +458,11 @@ mod tests {
         for (token, list) in lists.iter().enumerate() {
             waiters.watch(Watch::new(token, list.clone()));
             // Registering again changes the token.
-            assert!(waiters.watch(Watch::new(token + 10, list.clone())).is_some());
+            assert!(
+                waiters
+                    .watch(Watch::new(token + 10, list.clone()))
+                    .is_some()
+            );
         }
         let tokens = |list: &ReadyList| {
             let mut tokens = Vec::new();

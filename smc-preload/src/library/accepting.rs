@@ -1,121 +1,57 @@
 //! Accepting: which connections of a listener SMC carries.
+//!
+//! The listening socket stays the kernel's, and is polled and accepted from there by whichever
+//! process has it. A connection that its client wants to pair gets an entry; nothing is begun
+//! before the program uses it, so that a child that is forked first may do that.
 
-use std::net::TcpListener;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::TcpStream;
 
-use rustix::io::Errno;
-use smc_sockets::SmcListener;
-
-use super::conn::{Conn, borrowed, lock, poll_one, replace, set_mode};
+use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
-use super::{config, connecting, errno, report, set};
+use super::{config, connecting, report, stats};
 
-/// A listener whose connections may be SMC.
-///
-/// The program's descriptor is one that is readable while there is something to accept; the
-/// listening socket has another number.
-pub(crate) struct Listener {
-    smc: SmcListener,
-    tcp: OwnedFd,
-    nonblocking: AtomicBool,
-    fds: Mutex<Vec<i32>>,
-    pid: i32,
-}
-
-/// A socket has begun to listen.
+/// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
-    if config::is_inside() || !config::is_active() || table::has(fd) || !connecting::is_tcp(fd) {
+    if !config::is_active() || table::has(fd) || !connecting::is_tcp(fd) {
         return;
     }
+    // Also where nothing comes of it: it is not asked again then.
+    table::put(fd, Object::Listener);
+    if let Some(stack) = config::stack() {
+        // What cannot be announced accepts TCP.
+        let _ = config::inside(|| stack.announce_listener(borrowed(fd)));
+    }
+}
+
+/// A connection that the program has just accepted.
+pub(crate) fn accepted(fd: i32, nonblocking: bool) {
     let Some(stack) = config::stack() else {
         return;
     };
-    let made = config::inside(|| {
-        let nonblocking = is_nonblocking(fd);
-        let tcp = set::high(rustix::io::dup(borrowed(fd)).ok()?);
-        let own = rustix::io::fcntl_dupfd_cloexec(&tcp, report::HIGH).ok()?;
-        let smc = SmcListener::on(stack, TcpListener::from(own)).ok()?;
-        replace(fd, smc.as_fd().as_raw_fd());
-        Some(Listener {
-            smc,
-            tcp,
-            nonblocking: AtomicBool::new(nonblocking),
-            fds: Mutex::new(vec![fd]),
-            pid: config::pid(),
-        })
+    config::inside(|| {
+        let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
+            return stats::plain(true, "no descriptor is left for SMC", true);
+        };
+        match stack.accepted(TcpStream::from(own)) {
+            Ok(accepting) => Conn::accepting(accepting, nonblocking).add_fd(fd),
+            Err(_) => stats::plain(true, "the client does not use SMC", true),
+        }
     });
-    if let Some(listener) = made {
-        table::put(fd, Object::Listener(Arc::new(listener)));
-    }
 }
 
-fn is_nonblocking(fd: i32) -> bool {
-    let flags = rustix::fs::fcntl_getfl(borrowed(fd));
-    flags.is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
-}
-
-impl Listener {
-    /// The listening socket.
-    pub(crate) fn tcp(&self) -> i32 {
-        self.tcp.as_raw_fd()
-    }
-
-    /// Whether accept(2) returns at once.
-    pub(crate) fn is_nonblocking(&self) -> bool {
-        self.nonblocking.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether accept(2) returns at once.
-    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
-        self.nonblocking.store(nonblocking, Ordering::Relaxed);
-    }
-
-    /// Gives it a further descriptor.
-    pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
-        lock(&self.fds).push(fd);
-        table::put(fd, Object::Listener(self.clone()));
-    }
-
-    /// One of its descriptors is closed.
-    pub(crate) fn remove_fd(&self, fd: i32) {
-        lock(&self.fds).retain(|of| *of != fd);
-    }
-
-    /// Accepts a connection: its descriptor.
-    pub(crate) fn accept(&self, flags: i32) -> Result<i32, Errno> {
-        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
-            return Err(Errno::INVAL);
-        }
-        if self.pid != config::pid() {
-            return Err(Errno::INVAL);
-        }
-        let _ = self.smc.set_nonblocking(true);
-        let (stream, _) = loop {
-            match config::inside(|| self.smc.accept()) {
-                Ok(accepted) => break accepted,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    if self.is_nonblocking() {
-                        return Err(Errno::AGAIN);
-                    }
-                    poll_one(self.smc.as_raw_fd(), None)?;
-                }
-                Err(error) => return Err(errno::of(&error)),
+/// Another program takes this process over: connections that nothing was begun of go on there,
+/// as TCP; others end, unless they are closed.
+pub(crate) fn before_exec() {
+    config::inside(|| {
+        for (fd, conn) in table::conns() {
+            let flags = rustix::io::fcntl_getfd(borrowed(fd));
+            if flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC)) {
+                continue;
             }
-        };
-        let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-        let tcp = stream.tcp();
-        let fd = match flags & libc::SOCK_CLOEXEC {
-            0 => rustix::io::dup(tcp)?,
-            _ => rustix::io::fcntl_dupfd_cloexec(tcp, 0)?,
-        };
-        let fd = fd.into_raw_fd();
-        set_mode(fd, nonblocking);
-        let conn = Conn::accepted(stream, fd, nonblocking);
-        if conn.is_served() {
-            table::put(fd, Object::Conn(conn));
+            conn.give_up();
+            if conn.smc().is_some() && !conn.is_inherited() {
+                report::refuse("an SMC connection ends when its process executes a program");
+            }
         }
-        Ok(fd)
-    }
+    });
 }

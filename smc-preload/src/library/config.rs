@@ -58,6 +58,13 @@ pub(crate) fn forked() {
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
 }
 
+/// The process ends.
+pub(crate) fn end() {
+    if is_active() && !shares_memory() {
+        super::table::conns().for_each(|(_, conn)| conn.end());
+    }
+}
+
 /// Begins, as the process starts: nothing is opened yet.
 pub(crate) fn start(is_privileged: bool) {
     forked();

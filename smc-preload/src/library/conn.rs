@@ -18,7 +18,7 @@ use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use smc_sockets::{CallFlags, Connecting, SmcStream};
+use smc_sockets::{Accepting, CallFlags, Connecting, SmcStream};
 
 use super::set::Set;
 use super::table::{self, Object};
@@ -58,7 +58,7 @@ pub(crate) struct Conn {
     pid: AtomicI32,
     phase: AtomicU8,
     stream: OnceLock<SmcStream>,
-    pending: Mutex<Option<Connecting>>,
+    pending: Mutex<Option<Pending>>,
     /// What is polled while it is pending.
     pollable: AtomicI32,
     /// The descriptors of the program that refer to it.
@@ -71,6 +71,30 @@ pub(crate) struct Conn {
     /// Bytes that make it readable (`SO_RCVLOWAT`).
     low_water: AtomicUsize,
     accepted: bool,
+}
+
+/// How a connection comes about.
+enum Pending {
+    /// This side has begun.
+    Connect(Box<Connecting>),
+    /// The other side has; this one begins when it is first used.
+    Accept(Box<Accepting>),
+}
+
+impl Pending {
+    fn finish(&self) -> io::Result<SmcStream> {
+        match self {
+            Self::Connect(connecting) => connecting.finish(),
+            Self::Accept(accepting) => accepting.finish(),
+        }
+    }
+
+    fn pollable(&self) -> i32 {
+        match self {
+            Self::Connect(connecting) => connecting.as_raw_fd(),
+            Self::Accept(accepting) => accepting.as_raw_fd(),
+        }
+    }
 }
 
 /// What a call on a connection does.
@@ -106,22 +130,29 @@ impl Conn {
     /// A connection that is being made.
     pub(crate) fn connecting(pending: Connecting, nonblocking: bool) -> Arc<Self> {
         let new = Self::new(Phase::Pending, false, nonblocking);
-        new.pollable.store(pending.as_raw_fd(), Ordering::Relaxed);
-        *lock(&new.pending) = Some(pending);
+        *lock(&new.pending) = Some(Pending::Connect(Box::new(pending)));
         Arc::new(new)
     }
 
-    /// A connection of which it is decided what carries it. Its descriptor is `fd`.
-    pub(crate) fn accepted(stream: SmcStream, fd: i32, nonblocking: bool) -> Arc<Self> {
-        let new = Arc::new(Self::new(Phase::Pending, true, nonblocking));
-        lock(&new.fds).push(fd);
-        new.decided(stream);
-        new
+    /// A connection that was accepted.
+    pub(crate) fn accepting(pending: Accepting, nonblocking: bool) -> Arc<Self> {
+        let new = Self::new(Phase::Pending, true, nonblocking);
+        *lock(&new.pending) = Some(Pending::Accept(Box::new(pending)));
+        Arc::new(new)
     }
 
-    /// Whether the hooks have to do anything for it.
-    pub(crate) fn is_served(&self) -> bool {
-        self.phase() != Phase::Plain
+    /// Before another program takes this process over: one that nothing was begun of goes on as
+    /// TCP.
+    pub(crate) fn give_up(&self) {
+        let mut pending = lock(&self.pending);
+        match pending.take() {
+            Some(Pending::Accept(accepting)) => {
+                if let Err(begun) = accepting.give_up() {
+                    *pending = Some(Pending::Accept(Box::new(begun)));
+                }
+            }
+            other => *pending = other,
+        }
     }
 
     /// How far it is.
@@ -191,24 +222,37 @@ impl Conn {
 
     /// The descriptor to be polled while it is pending: readable when [`Self::advance`] goes on.
     pub(crate) fn pollable(&self) -> Option<i32> {
+        if self.phase() != Phase::Pending {
+            return None;
+        }
         let fd = self.pollable.load(Ordering::Relaxed);
-        (fd >= 0 && self.phase() == Phase::Pending).then_some(fd)
+        if fd >= 0 && !self.is_inherited() {
+            return Some(fd);
+        }
+        let pending = lock(&self.pending);
+        let fd = config::inside(|| pending.as_ref().map(Pending::pollable))?;
+        self.pollable.store(fd, Ordering::Relaxed);
+        Some(fd)
     }
 
     /// Goes on with a connection that is being made.
     pub(crate) fn advance(self: &Arc<Self>) -> Phase {
         let phase = self.phase();
-        if phase != Phase::Pending || self.is_inherited() {
+        if phase != Phase::Pending {
             return phase;
         }
         let mut pending = lock(&self.pending);
-        let Some(connecting) = pending.as_ref() else {
+        let Some(begun) = pending.as_ref() else {
             return self.phase();
         };
-        match connecting.finish() {
+        let finished = config::inside(|| begun.finish());
+        // A child goes on with one that its parent has accepted and not begun.
+        self.pid.store(config::pid(), Ordering::Relaxed);
+        match finished {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Phase::Pending,
             Err(error) => {
-                self.error.store(errno::of(&error).raw_os_error(), Ordering::Relaxed);
+                self.error
+                    .store(errno::of(&error).raw_os_error(), Ordering::Relaxed);
                 // The program may try again: the mode is its own.
                 self.restore_mode();
                 self.pollable.store(-1, Ordering::Relaxed);
@@ -295,7 +339,10 @@ impl Conn {
     fn replace_tcp(&self, stream: &SmcStream) {
         for fd in lock(&self.fds).iter() {
             let own = borrowed(*fd);
-            let is_same = match (sockopt::socket_cookie(own), sockopt::socket_cookie(stream.tcp())) {
+            let is_same = match (
+                sockopt::socket_cookie(own),
+                sockopt::socket_cookie(stream.tcp()),
+            ) {
                 (Ok(own), Ok(other)) => own == other,
                 _ => true,
             };
@@ -329,8 +376,7 @@ impl Conn {
 
     /// Whether the TCP connection has nothing of CLC before the application's bytes any more.
     fn after_opening(&self) {
-        if self.phase() == Phase::Opening
-            && self.stream.get().is_some_and(SmcStream::is_plain_tcp)
+        if self.phase() == Phase::Opening && self.stream.get().is_some_and(SmcStream::is_plain_tcp)
         {
             self.become_plain();
         }
@@ -345,17 +391,18 @@ impl Conn {
             Phase::Plain | Phase::Opening => return None,
             Phase::Smc if self.is_inherited() => OVER | EPOLLERR,
             Phase::Smc => {
-                let state = self.stream.get()?.poll_state().ok().flatten()?;
+                let stream = self.stream.get()?;
+                let state = stream.poll_state().ok().flatten()?;
                 let mut bits = 0;
-                let few = self.low_water.load(Ordering::Relaxed) > 1 && !state.read_ended;
-                let readable = state.readable && !(few && !self.has_low_water());
+                let any = self.low_water.load(Ordering::Relaxed) <= 1 || state.read_ended;
+                let readable = state.readable && (any || self.has_low_water());
                 for (is_set, bit) in [
                     (readable || state.read_ended, EPOLLIN),
                     (state.writable, EPOLLOUT),
                     (state.urgent, EPOLLPRI),
                     (state.read_ended, EPOLLRDHUP),
                     (state.ended, EPOLLHUP),
-                    (state.error, EPOLLERR),
+                    (state.error && !stream.has_lost_peer(), EPOLLERR),
                 ] {
                     bits |= if is_set { bit } else { 0 };
                 }
@@ -366,7 +413,10 @@ impl Conn {
     }
 
     fn has_low_water(&self) -> bool {
-        let unread = self.stream.get().and_then(|stream| stream.unread().ok().flatten());
+        let unread = self
+            .stream
+            .get()
+            .and_then(|stream| stream.unread().ok().flatten());
         unread.is_some_and(|unread| unread >= self.low_water.load(Ordering::Relaxed))
     }
 
@@ -435,7 +485,11 @@ impl Conn {
             call = call.peek();
         }
         let waits_for_all = flags & libc::MSG_WAITALL != 0 && !peeks;
-        let read = read_slices(stream, into, call, waits_for_all);
+        let read = match read_slices(stream, into, call, waits_for_all) {
+            // Of a process that was killed TCP reports the end.
+            Err(_) if stream.has_lost_peer() => Ok(0),
+            read => read,
+        };
         self.after_opening();
         Outcome::Done(read.map_err(|error| errno::of(&error)))
     }
@@ -450,7 +504,10 @@ impl Conn {
             Outcome::Done(Ok(_)) | Outcome::Kernel => return Outcome::Kernel,
         };
         let written = if flags & libc::MSG_OOB != 0 {
-            let bytes: Vec<u8> = bytes.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let bytes: Vec<u8> = bytes
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect();
             stream.send_urgent(&bytes)
         } else if nonblocking {
             write_slices(stream, bytes)
@@ -465,6 +522,16 @@ impl Conn {
             raise_pipe();
         }
         Outcome::Done(written)
+    }
+
+    /// The process ends: the peer gets the end of the stream, as the kernel sends it for TCP.
+    pub(crate) fn end(&self) {
+        let stream = self.smc().filter(|_| !self.is_inherited());
+        if let Some(stream) = stream
+            && !matches!(stream.linger(), Ok(Some(Duration::ZERO)))
+        {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Ends one direction, or both.
@@ -596,7 +663,10 @@ pub(crate) fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
 pub(crate) fn poll_one(fd: i32, time: Option<Duration>) -> Result<(), Errno> {
     let fd = borrowed(fd);
     let time = time.and_then(|time| rustix::time::Timespec::try_from(time).ok());
-    rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], time.as_ref())?;
+    rustix::event::poll(
+        &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
+        time.as_ref(),
+    )?;
     Ok(())
 }
 

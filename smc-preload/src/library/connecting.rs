@@ -33,7 +33,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if let Some(conn) = table::conn(fd) {
         return again(fd, &conn);
     }
-    if config::is_inside() || !config::is_active() || table::has(fd) || !is_tcp(fd) {
+    if !config::is_active() || table::has(fd) || !is_tcp(fd) {
         return Connects::Kernel;
     }
     let refused = config::policy().map_or_else(
@@ -84,7 +84,10 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         return Connects::Done(Err(Errno::INPROGRESS));
     }
     let time = sockopt::socket_timeout(borrowed(fd), sockopt::Timeout::Send);
-    let until = time.ok().flatten().and_then(|time| Instant::now().checked_add(time));
+    let until = time
+        .ok()
+        .flatten()
+        .and_then(|time| Instant::now().checked_add(time));
     match conn.wait_decided(until) {
         // The kernel has it as being connected until it is asked.
         Ok(Phase::Failed) => {
@@ -164,7 +167,6 @@ fn registration(line: &str, fd: i32, set: i32) -> Option<Registration> {
     let data = u64::from_str_radix(data, 16).ok()?;
     Some(Registration { set, events, data })
 }
-
 
 #[cfg(test)]
 mod tests {

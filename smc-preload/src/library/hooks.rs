@@ -5,7 +5,9 @@
 
 mod address;
 mod data;
+mod exec;
 mod fds;
+mod number;
 mod options;
 mod start;
 mod waits;
@@ -14,13 +16,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
 
-use super::{errno, report};
+use super::{config, errno, report};
 
 /// Runs the library's part of a call. A panic ends the process here: nothing above can handle
 /// it.
 #[inline]
 fn guard<T>(run: impl FnOnce() -> T) -> T {
-    match catch_unwind(AssertUnwindSafe(run)) {
+    match catch_unwind(AssertUnwindSafe(|| config::inside(run))) {
         Ok(done) => done,
         Err(_) => {
             report::line("a mistake in the library; the process ends");

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use libc::{POLLERR, POLLHUP, POLLIN, pollfd, sigset_t};
@@ -21,6 +21,8 @@ use super::{config, real};
 const TURNS: u32 = 10;
 /// Turns without events, but without sleep, after which the kernel is asked.
 const IDLE_TURNS: u32 = 8;
+/// How long a thread without a loop sleeps at a time.
+const SLICE: Duration = Duration::from_millis(5);
 /// Connections of earlier waits that a thread's loop keeps.
 const KEPT: usize = 1024;
 
@@ -33,7 +35,7 @@ struct Poller {
     pid: i32,
     events: EventLoop,
     /// By the connection's number, which is the token, too.
-    known: HashMap<u64, Arc<Conn>>,
+    known: HashMap<u64, Weak<Conn>>,
     ready: Vec<Ready>,
     turns: u32,
 }
@@ -62,22 +64,18 @@ impl Poller {
         }
         let token = usize::try_from(conn.id).unwrap_or(usize::MAX);
         if self.events.register(stream, token).is_ok() {
-            self.known.insert(conn.id, conn.clone());
+            self.known.insert(conn.id, Arc::downgrade(conn));
         }
     }
 
     /// Forgets all connections: those that are still waited for are registered again.
     fn forget_unused(&mut self) {
         for (_, conn) in self.known.drain() {
-            if let Some(stream) = conn.smc() {
+            let conn = conn.upgrade();
+            if let Some(stream) = conn.as_ref().and_then(|conn| conn.smc()) {
                 let _ = self.events.deregister(stream);
             }
         }
-    }
-
-    /// Forgets connections that only this loop keeps.
-    fn forget_closed(&mut self) {
-        self.known.retain(|_, conn| Arc::strong_count(conn) > 1);
     }
 
     fn drive(&mut self) {
@@ -105,7 +103,7 @@ pub(crate) fn poll(
 ) -> Result<usize, Errno> {
     let until = time.and_then(|time| Instant::now().checked_add(time));
     let now = time == Some(Duration::ZERO);
-    POLLER.with(|poller| match poller.try_borrow_mut() {
+    let waited = POLLER.try_with(|poller| match poller.try_borrow_mut() {
         Ok(mut poller) => {
             if poller.as_ref().is_some_and(|of| of.pid != config::pid()) {
                 // The parent's.
@@ -118,7 +116,9 @@ pub(crate) fn poll(
         }
         // A handler of a signal that came in between.
         Err(_) => Err(Errno::INTR),
-    })
+    });
+    // A thread that ends has no loop any more.
+    waited.unwrap_or_else(|_| wait(fds, None, (until, now), mask))
 }
 
 fn wait(
@@ -131,7 +131,6 @@ fn wait(
     loop {
         let (conns, mut polled) = sort(fds);
         if let Some(poller) = poller.as_deref_mut() {
-            poller.forget_closed();
             conns.iter().for_each(|entry| poller.register(&entry.conn));
             poller.drive();
         }
@@ -164,6 +163,11 @@ fn wait(
             (false, _) => Some(Duration::ZERO),
             (true, Some(until)) => Some(until.saturating_duration_since(Instant::now())),
             (true, None) => None,
+        };
+        // Without a loop nothing wakes the thread for connections.
+        let time = match poller {
+            None if !conns.is_empty() => Some(time.map_or(SLICE, |time| time.min(SLICE))),
+            _ => time,
         };
         let count = polled.len();
         if let Some(poller) = poller.as_deref() {
@@ -243,11 +247,7 @@ fn merge(fds: &mut [pollfd], polled: &[pollfd]) -> usize {
 
 /// ppoll(2) of the kernel.
 #[allow(unsafe_code)]
-fn ask(
-    fds: &mut [pollfd],
-    time: Option<Duration>,
-    mask: Option<&sigset_t>,
-) -> Result<(), Errno> {
+fn ask(fds: &mut [pollfd], time: Option<Duration>, mask: Option<&sigset_t>) -> Result<(), Errno> {
     let time = time.map(|time| libc::timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),

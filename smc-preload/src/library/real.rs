@@ -59,8 +59,6 @@ real! {
     fn shutdown(fd: c_int, how: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn close_range(first: libc::c_uint, last: libc::c_uint, flags: c_int) -> c_int;
-    fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
-    fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
@@ -88,13 +86,16 @@ real! {
     fn epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout: c_int, mask: *const sigset_t) -> c_int;
     fn epoll_pwait2(set: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int;
-    fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int;
     fn ioctl(fd: c_int, request: libc::c_ulong, argument: *mut c_void) -> c_int;
     fn dup(fd: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
     fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
     fn sockatmark(fd: c_int) -> c_int;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
 }
 
 /// Finds a function whose result is no number: `fdopen`.

@@ -2,8 +2,8 @@
 //! its own.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::OnceLock;
 use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smc_sockets::Carrier;

@@ -262,7 +262,9 @@ impl Set {
                 let asks = state.turns.is_multiple_of(TURNS);
                 state.leave();
                 drop(state);
-                let rest = into.get_mut(found..).filter(|rest| asks && !rest.is_empty());
+                let rest = into
+                    .get_mut(found..)
+                    .filter(|rest| asks && !rest.is_empty());
                 let more = rest.map_or(0, |rest| self.ask(epoll, rest).unwrap_or(0));
                 return Ok(found + more);
             }
@@ -776,7 +778,9 @@ pub(crate) fn kernel_ctl(
     event: Option<epoll_event>,
 ) -> Result<(), Errno> {
     let mut event = event;
-    let event = event.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let event = event
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the event is null or valid for the call.
     result(unsafe { real::epoll_ctl(epoll, operation, fd, event) }).map(drop)
 }
@@ -821,7 +825,13 @@ mod tests {
     #[test]
     fn events_of_the_library_are_taken_out_whatever_their_place() {
         let own = key() | LOOP;
-        let mut events = [event(own), event(7), event(key() | 12), event(u64::MAX), event(own)];
+        let mut events = [
+            event(own),
+            event(7),
+            event(key() | 12),
+            event(u64::MAX),
+            event(own),
+        ];
         let mut taken = Vec::new();
         let left = without_own(&mut events, 5, |low| taken.push(low));
         let datas = [events[0].u64, events[1].u64];

@@ -51,12 +51,9 @@ impl Counters {
     fn count_reason(&self, text: &str) {
         let key = hash(text);
         for place in (REASONS..LENGTH / 8).step_by(REASON) {
-            let claim = self.word(place).compare_exchange(
-                0,
-                key,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let claim =
+                self.word(place)
+                    .compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
             match claim {
                 Ok(_) => {
                     let bytes = text.as_bytes();
@@ -80,7 +77,10 @@ impl Counters {
 /// A number for a text that is not 0 (FNV-1a).
 fn hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix).max(1)
+    text.as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, mix)
+        .max(1)
 }
 
 /// Maps the file that `SMC_STATS` names, if there is one of the right length.
@@ -108,7 +108,10 @@ pub(crate) fn start() {
             0,
         )
     };
-    if let Some(at) = mapped.ok().and_then(|at| NonNull::new(at.cast::<AtomicU64>())) {
+    if let Some(at) = mapped
+        .ok()
+        .and_then(|at| NonNull::new(at.cast::<AtomicU64>()))
+    {
         let counters = Counters(at);
         let magic = counters.word(0);
         let claim = magic.compare_exchange(0, MAGIC, Ordering::Relaxed, Ordering::Relaxed);
@@ -172,7 +175,11 @@ mod tests {
         assert_eq!(memory[REASONS + 1].load(Ordering::Relaxed), 3);
         assert_eq!(memory[REASONS + REASON + 1].load(Ordering::Relaxed), 1);
         let text: Vec<u8> = (0..3)
-            .flat_map(|at| memory[REASONS + 2 + at].load(Ordering::Relaxed).to_ne_bytes())
+            .flat_map(|at| {
+                memory[REASONS + 2 + at]
+                    .load(Ordering::Relaxed)
+                    .to_ne_bytes()
+            })
             .collect();
         assert_eq!(&text[..18], b"a peer without SMC");
         for number in 0..100 {

@@ -12,7 +12,6 @@ use std::array;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-use super::accepting::Listener;
 use super::conn::Conn;
 use super::set::Set;
 
@@ -52,8 +51,8 @@ pub(crate) enum Object {
     Conn(Arc<Conn>),
     /// An epoll set with such connections.
     Set(Arc<Set>),
-    /// A listener.
-    Listener(Arc<Listener>),
+    /// A listener that was announced.
+    Listener,
 }
 
 impl Object {
@@ -61,7 +60,7 @@ impl Object {
         match self {
             Self::Conn(_) => 1,
             Self::Set(_) => 2,
-            Self::Listener(_) => 3,
+            Self::Listener => 3,
         }
     }
 }
@@ -94,7 +93,9 @@ impl Slot {
         for _ in 0..100_000 {
             match self.object.try_lock() {
                 Ok(object) => return Some(object),
-                Err(TryLockError::Poisoned(object)) => return Some(PoisonError::into_inner(object)),
+                Err(TryLockError::Poisoned(object)) => {
+                    return Some(PoisonError::into_inner(object));
+                }
                 Err(TryLockError::WouldBlock) => std::thread::yield_now(),
             }
         }
@@ -134,6 +135,19 @@ pub(crate) fn set(fd: i32) -> Option<Arc<Set>> {
         Object::Set(set) => Some(set),
         _ => None,
     }
+}
+
+/// All connections, each under the descriptors that it has.
+pub(crate) fn conns() -> impl Iterator<Item = (i32, Arc<Conn>)> {
+    let pages = PAGES
+        .iter()
+        .enumerate()
+        .filter(|(_, page)| page.get().is_some());
+    let fds = pages.flat_map(|(page, _)| page * PER_PAGE..(page + 1) * PER_PAGE);
+    fds.filter_map(|fd| {
+        let fd = i32::try_from(fd).ok()?;
+        Some((fd, conn(fd)?))
+    })
 }
 
 /// Gives a descriptor an entry; whether it can have one.

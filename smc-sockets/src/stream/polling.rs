@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use smc_proto::event::CloseReason;
+use smc_proto::version::Technology;
 
 use super::SmcStream;
+use crate::carrier::Carrier;
 use crate::shard::{has_peer_ended, has_this_ended};
 
 /// The state of a stream that SMC carries, as poll(2) reports that of a TCP socket.
@@ -103,6 +105,14 @@ impl SmcStream {
         let unread = readable.map_or_else(|| socket.status().left.len(), |at| at.len() as usize);
         state.leave(shard, now);
         Ok(Some(unread))
+    }
+
+    /// Whether the connection over shared memory ended because the process of the peer did, which
+    /// had not closed it. The kernel ends a TCP connection in order then.
+    #[must_use]
+    pub fn has_lost_peer(&self) -> bool {
+        let over_memory = matches!(self.carrier(), Carrier::Smc(terms) if terms.technology == Technology::SmcD);
+        over_memory && self.socket().status().closed == Some(CloseReason::LinksLost)
     }
 
     /// The TCP connection that the stream began as: for what TCP alone knows, such as addresses.

@@ -18,7 +18,11 @@ const IPPROTO_SMC: c_int = 256;
 
 /// socket(2): an SMC socket is a TCP socket, whose connections use SMC.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn socket(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> c_int {
     let (domain, protocol) = match (domain, protocol) {
         (AF_SMC, 0) => (AF_INET, 0),
         (AF_SMC, 1) => (AF_INET6, 0),
@@ -61,14 +65,14 @@ unsafe fn internet(address: *const sockaddr, len: socklen_t) -> Option<SocketAdd
 
 /// connect(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn connect(
+pub(super) unsafe extern "C-unwind" fn connect(
     fd: c_int,
     address: *const sockaddr,
     len: socklen_t,
 ) -> c_int {
     // SAFETY: as the caller's.
     let done = match unsafe { internet(address, len) } {
-        Some(to) if config::is_active() => guard(|| connecting::connect(fd, to)),
+        Some(to) if config::is_active() && !config::is_inside() => guard(|| connecting::connect(fd, to)),
         _ => Connects::Kernel,
     };
     match done {
@@ -80,80 +84,61 @@ unsafe extern "C-unwind" fn connect(
 
 /// listen(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    let tcp = guard(|| tcp_of(fd));
+pub(super) unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: as the caller's.
-    let listens = unsafe { real::listen(tcp, backlog) };
-    if listens == 0 {
+    let listens = unsafe { real::listen(fd, backlog) };
+    if listens == 0 && !config::is_inside() {
         guard(|| accepting::listens(fd));
     }
     listens
 }
 
-/// The number of the kernel's TCP socket of a descriptor.
-fn tcp_of(fd: c_int) -> c_int {
-    match table::get(fd) {
-        Some(Object::Listener(listener)) => listener.tcp(),
-        _ => fd,
+/// What comes of a connection that was just accepted.
+fn after_accept(listener: c_int, fd: c_int, flags: c_int) {
+    if fd < 0 || !config::is_active() || config::is_inside() {
+        return;
     }
+    guard(|| {
+        if !table::has(listener) {
+            // From another program, by exec.
+            accepting::listens(listener);
+        }
+        if table::has(listener) {
+            accepting::accepted(fd, flags & libc::SOCK_NONBLOCK != 0);
+        }
+    });
 }
 
 /// accept(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn accept(
+pub(super) unsafe extern "C-unwind" fn accept(
     fd: c_int,
     address: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe { accept4(fd, address, len, 0) };
-    }
     // SAFETY: as the caller's.
-    unsafe { real::accept(fd, address, len) }
+    let new = unsafe { real::accept(fd, address, len) };
+    after_accept(fd, new, 0);
+    new
 }
 
 /// accept4(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn accept4(
+pub(super) unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     address: *mut sockaddr,
     len: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    if table::has(fd) {
-        let accepted = guard(|| match table::get(fd) {
-            Some(Object::Listener(listener)) => Some(listener.accept(flags)),
-            _ => None,
-        });
-        if let Some(accepted) = accepted {
-            let new = status(accepted);
-            if new >= 0 && !address.is_null() {
-                // SAFETY: as the caller's.
-                unsafe { real::getpeername(new, address, len) };
-            }
-            return new;
-        }
-    }
     // SAFETY: as the caller's.
-    unsafe { real::accept4(fd, address, len, flags) }
-}
-
-/// getsockname(2).
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn getsockname(
-    fd: c_int,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
-) -> c_int {
-    let tcp = if table::has(fd) { guard(|| tcp_of(fd)) } else { fd };
-    // SAFETY: as the caller's.
-    unsafe { real::getsockname(tcp, address, len) }
+    let new = unsafe { real::accept4(fd, address, len, flags) };
+    after_accept(fd, new, flags);
+    new
 }
 
 /// shutdown(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if table::has(fd) {
         let outcome = guard(|| match table::get(fd) {
             Some(Object::Conn(conn)) => conn.shutdown(how),
@@ -162,8 +147,6 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         if let Outcome::Done(result) = outcome {
             return status(result.map(|()| 0));
         }
-        // SAFETY: as the caller's.
-        return unsafe { real::shutdown(tcp_of(fd), how) };
     }
     // SAFETY: as the caller's.
     unsafe { real::shutdown(fd, how) }

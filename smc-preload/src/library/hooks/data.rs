@@ -92,7 +92,12 @@ unsafe fn slice<'a>(at: *const c_void, len: size_t) -> &'a [u8] {
 ///
 /// # Safety
 /// As readv(2) asks.
-unsafe fn read_several(fd: c_int, into: *const iovec, count: usize, flags: c_int) -> Option<ssize_t> {
+unsafe fn read_several(
+    fd: c_int,
+    into: *const iovec,
+    count: usize,
+    flags: c_int,
+) -> Option<ssize_t> {
     guard(|| {
         if count > MOST {
             return Some(returned(Err(Errno::INVAL)));
@@ -150,7 +155,7 @@ unsafe fn write_several(
 
 /// read(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller's.
     match unsafe { read_one(fd, into, len, 0) } {
         Some(done) => done,
@@ -161,7 +166,7 @@ unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> s
 
 /// read(2) of programs that were compiled with checks.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __read_chk(
+pub(super) unsafe extern "C-unwind" fn __read_chk(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -182,7 +187,11 @@ fn check(len: size_t, room: size_t) {
 
 /// readv(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn readv(fd: c_int, into: *const iovec, count: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn readv(
+    fd: c_int,
+    into: *const iovec,
+    count: c_int,
+) -> ssize_t {
     if table::has(fd) {
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
@@ -198,7 +207,7 @@ unsafe extern "C-unwind" fn readv(fd: c_int, into: *const iovec, count: c_int) -
 
 /// recv(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recv(
+pub(super) unsafe extern "C-unwind" fn recv(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -214,7 +223,7 @@ unsafe extern "C-unwind" fn recv(
 
 /// recv(2) of programs that were compiled with checks.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __recv_chk(
+pub(super) unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -228,7 +237,7 @@ unsafe extern "C-unwind" fn __recv_chk(
 
 /// recvfrom(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recvfrom(
+pub(super) unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -253,7 +262,7 @@ unsafe extern "C-unwind" fn recvfrom(
 
 /// recvfrom(2) of programs that were compiled with checks.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __recvfrom_chk(
+pub(super) unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -269,12 +278,16 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 
 /// recvmsg(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recvmsg(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+) -> ssize_t {
     if table::has(fd) && !message.is_null() {
         // SAFETY: as the caller's.
         let of = unsafe { message.read() };
         // SAFETY: as the caller's.
-        if let Some(done) = unsafe { read_several(fd, of.msg_iov, of.msg_iovlen as usize, flags) } {
+        if let Some(done) = unsafe { read_several(fd, of.msg_iov, of.msg_iovlen, flags) } {
             if done >= 0 {
                 let is_urgent = flags & libc::MSG_OOB;
                 let new = msghdr {
@@ -295,7 +308,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
 
 /// recvmmsg(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recvmmsg(
+pub(super) unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: libc::c_uint,
@@ -330,7 +343,11 @@ unsafe extern "C-unwind" fn recvmmsg(
 
 /// write(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn write(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+) -> ssize_t {
     // SAFETY: as the caller's.
     match unsafe { write_one(fd, bytes, len, 0) } {
         Some(done) => done,
@@ -341,7 +358,11 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
 
 /// writev(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn writev(fd: c_int, bytes: *const iovec, count: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn writev(
+    fd: c_int,
+    bytes: *const iovec,
+    count: c_int,
+) -> ssize_t {
     if table::has(fd) {
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
@@ -357,7 +378,7 @@ unsafe extern "C-unwind" fn writev(fd: c_int, bytes: *const iovec, count: c_int)
 
 /// send(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn send(
+pub(super) unsafe extern "C-unwind" fn send(
     fd: c_int,
     bytes: *const c_void,
     len: size_t,
@@ -373,7 +394,7 @@ unsafe extern "C-unwind" fn send(
 
 /// sendto(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendto(
+pub(super) unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     bytes: *const c_void,
     len: size_t,
@@ -428,12 +449,16 @@ unsafe fn passes_connection(message: *const msghdr) -> bool {
 
 /// sendmsg(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn sendmsg(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
     if table::has(fd) && !message.is_null() {
         // SAFETY: as the caller's.
         let of = unsafe { message.read() };
         // SAFETY: as the caller's.
-        let done = unsafe { write_several(fd, of.msg_iov, of.msg_iovlen as usize, flags) };
+        let done = unsafe { write_several(fd, of.msg_iov, of.msg_iovlen, flags) };
         if let Some(done) = done {
             return done;
         }
@@ -448,7 +473,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 
 /// sendmmsg(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendmmsg(
+pub(super) unsafe extern "C-unwind" fn sendmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: libc::c_uint,
@@ -476,7 +501,7 @@ unsafe extern "C-unwind" fn sendmmsg(
 
 /// preadv(2): sockets have no position.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn preadv(
+pub(super) unsafe extern "C-unwind" fn preadv(
     fd: c_int,
     into: *const iovec,
     count: c_int,
@@ -491,7 +516,7 @@ unsafe extern "C-unwind" fn preadv(
 
 /// sendfile(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendfile(
+pub(super) unsafe extern "C-unwind" fn sendfile(
     to: c_int,
     from: c_int,
     offset: *mut libc::off_t,
@@ -509,7 +534,7 @@ unsafe extern "C-unwind" fn sendfile(
 
 /// sendfile64(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendfile64(
+pub(super) unsafe extern "C-unwind" fn sendfile64(
     to: c_int,
     from: c_int,
     offset: *mut libc::off64_t,
@@ -594,7 +619,7 @@ unsafe fn copy_file(
 
 /// splice(2): programs read and write where it cannot be.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn splice(
+pub(super) unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_offset: *mut libc::loff_t,
     to: c_int,
@@ -612,7 +637,7 @@ unsafe extern "C-unwind" fn splice(
 
 /// sockatmark(3).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
     if table::has(fd) {
         let mark = guard(|| Some(table::conn(fd)?.smc()?.at_mark()));
         if let Some(mark) = mark {
@@ -626,7 +651,10 @@ unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
 
 /// fdopen(3): libc's streams read and write by functions that no symbol stands before.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const std::ffi::c_char) -> *mut libc::FILE {
+pub(super) unsafe extern "C-unwind" fn fdopen(
+    fd: c_int,
+    mode: *const std::ffi::c_char,
+) -> *mut libc::FILE {
     if table::conn(fd).is_some_and(|conn| conn.smc().is_some()) {
         // SAFETY: as the caller's.
         return unsafe { stream(fd, mode) };
@@ -659,7 +687,11 @@ unsafe extern "C" {
 /// # Safety
 /// The mode is a C string.
 unsafe fn stream(fd: c_int, mode: *const std::ffi::c_char) -> *mut libc::FILE {
-    unsafe extern "C-unwind" fn read_of(at: *mut c_void, into: *mut c_void, len: size_t) -> ssize_t {
+    unsafe extern "C-unwind" fn read_of(
+        at: *mut c_void,
+        into: *mut c_void,
+        len: size_t,
+    ) -> ssize_t {
         // SAFETY: as libc calls it.
         unsafe { read(at.addr() as c_int, into, len) }
     }

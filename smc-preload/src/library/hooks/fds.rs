@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use rustix::io::Errno;
 
 use super::{guard, returned};
+use crate::library::conn::{Conn, Phase};
 use crate::library::table::{self, Object};
 use crate::library::{config, real};
 
@@ -21,8 +22,7 @@ fn forget(fd: c_int) {
     config::inside(|| match &object {
         Some(Object::Conn(conn)) => conn.remove_fd(fd),
         Some(Object::Set(set)) => set.remove_fd(fd),
-        Some(Object::Listener(listener)) => listener.remove_fd(fd),
-        None => {}
+        Some(Object::Listener) | None => {}
     });
     config::inside(|| drop(object));
 }
@@ -35,14 +35,16 @@ fn duplicate(of: c_int, new: c_int) {
     match table::get(of) {
         Some(Object::Conn(conn)) => conn.add_fd(new),
         Some(Object::Set(set)) => set.add_fd(new),
-        Some(Object::Listener(listener)) => listener.add_fd(new),
+        Some(Object::Listener) => {
+            table::put(new, Object::Listener);
+        }
         None => {}
     }
 }
 
 /// close(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if table::has(fd) {
         guard(|| forget(fd));
     }
@@ -53,7 +55,11 @@ unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 /// close_range(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close_range(
+    first: c_uint,
+    last: c_uint,
+    flags: c_int,
+) -> c_int {
     let marks_only = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
     if !marks_only && first <= last {
         for fd in first..=last.min(MOST) {
@@ -70,14 +76,14 @@ unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_in
 
 /// closefrom(3).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn closefrom(first: c_int) {
+pub(super) unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: as the caller's.
     unsafe { close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) };
 }
 
 /// dup(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     // SAFETY: as the caller's.
     let new = unsafe { real::dup(fd) };
     if table::has(fd) {
@@ -88,7 +94,7 @@ unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 
 /// dup2(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
     if from != to && (table::has(from) || table::has(to)) {
         let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
         if table::has(to) && from >= 0 && guard(is_open) {
@@ -108,7 +114,7 @@ unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
 
 /// dup3(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     if from != to && table::has(to) {
         let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
         if from >= 0 && flags & !libc::O_CLOEXEC == 0 && guard(is_open) {
@@ -126,6 +132,10 @@ unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int 
     new
 }
 
+fn is_pending(conn: &Conn) -> bool {
+    conn.phase() == Phase::Pending
+}
+
 /// What fcntl(2) does of a descriptor with an entry; `None` if the kernel does it as well.
 fn control(fd: c_int, command: c_int, argument: c_long) -> Option<c_int> {
     let object = table::get(fd)?;
@@ -134,18 +144,14 @@ fn control(fd: c_int, command: c_int, argument: c_long) -> Option<c_int> {
         (libc::F_SETFL, Object::Conn(conn)) => {
             conn.set_nonblocking(is_nonblocking);
             // While it is being made, the engine has the mode.
-            conn.pollable().map(|_| 0)
+            is_pending(&conn).then_some(0)
         }
-        (libc::F_GETFL, Object::Conn(conn)) if conn.pollable().is_some() => {
-            let bit = if conn.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
-            Some(libc::O_RDWR | bit)
-        }
-        (libc::F_SETFL, Object::Listener(listener)) => {
-            listener.set_nonblocking(is_nonblocking);
-            Some(0)
-        }
-        (libc::F_GETFL, Object::Listener(listener)) => {
-            let bit = if listener.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
+        (libc::F_GETFL, Object::Conn(conn)) if is_pending(&conn) => {
+            let bit = if conn.is_nonblocking() {
+                libc::O_NONBLOCK
+            } else {
+                0
+            };
             Some(libc::O_RDWR | bit)
         }
         _ => None,
@@ -161,7 +167,7 @@ fn after_control(fd: c_int, command: c_int, result: c_int) {
 
 /// fcntl(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     if !table::has(fd) {
         // SAFETY: as the caller's.
         return unsafe { real::fcntl(fd, command, argument) };
@@ -177,26 +183,29 @@ unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_long) -
 
 /// fcntl(2) of programs that were compiled for large files.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
+pub(super) unsafe extern "C-unwind" fn fcntl64(
+    fd: c_int,
+    command: c_int,
+    argument: c_long,
+) -> c_int {
     // SAFETY: as the caller's; on 64-bit systems they are one.
     unsafe { fcntl(fd, command, argument) }
 }
 
 /// ioctl(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+pub(super) unsafe extern "C-unwind" fn ioctl(
+    fd: c_int,
+    request: c_ulong,
+    argument: *mut c_void,
+) -> c_int {
     if table::has(fd) && !argument.is_null() {
         let value = argument.cast::<c_int>();
         let done = guard(|| match (request, table::get(fd)?) {
             (libc::FIONBIO, Object::Conn(conn)) => {
                 // SAFETY: the request names an integer of the caller.
                 conn.set_nonblocking(unsafe { *value } != 0);
-                conn.pollable().map(|_| Ok(0))
-            }
-            (libc::FIONBIO, Object::Listener(listener)) => {
-                // SAFETY: as above.
-                listener.set_nonblocking(unsafe { *value } != 0);
-                Some(Ok(0))
+                is_pending(&conn).then_some(Ok(0))
             }
             (libc::FIONREAD, Object::Conn(conn)) => {
                 let unread = conn.unread()?;

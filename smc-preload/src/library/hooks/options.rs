@@ -11,14 +11,6 @@ use crate::library::conn::{Conn, Outcome};
 use crate::library::table::{self, Object};
 use crate::library::{errno, real};
 
-/// Where the kernel's answer is to be asked for.
-fn tcp_of(fd: c_int) -> c_int {
-    match table::get(fd) {
-        Some(Object::Listener(listener)) => listener.tcp(),
-        _ => fd,
-    }
-}
-
 /// Answers an option with an integer, of which the caller may take less.
 ///
 /// # Safety
@@ -39,7 +31,7 @@ unsafe fn answer(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Resul
 
 /// getsockopt(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn getsockopt(
+pub(super) unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
@@ -59,7 +51,7 @@ unsafe extern "C-unwind" fn getsockopt(
         return status(unsafe { answer(&own, value, len) });
     }
     // SAFETY: as the caller's.
-    unsafe { real::getsockopt(guard(|| tcp_of(fd)), level, name, value, len) }
+    unsafe { real::getsockopt(fd, level, name, value, len) }
 }
 
 /// What TCP does not know of a connection.
@@ -90,7 +82,7 @@ fn own_option(conn: &std::sync::Arc<Conn>, level: c_int, name: c_int) -> Option<
 
 /// setsockopt(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn setsockopt(
+pub(super) unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
@@ -113,7 +105,7 @@ unsafe extern "C-unwind" fn setsockopt(
         return status(result.map(|()| 0));
     }
     // SAFETY: as the caller's.
-    let set = unsafe { real::setsockopt(guard(|| tcp_of(fd)), level, name, value, len) };
+    let set = unsafe { real::setsockopt(fd, level, name, value, len) };
     if set == 0 {
         guard(|| follow(fd, level, name));
     }

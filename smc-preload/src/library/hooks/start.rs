@@ -15,6 +15,39 @@ extern "C" fn start() {
     real::warm_up();
 }
 
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn end() {
+    // A handler of a signal that came in the midst of the library may have its locks.
+    if !config::is_inside() {
+        super::guard(config::end);
+    }
+}
+
+/// _exit(2).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _exit(status: std::ffi::c_int) -> ! {
+    leave(status)
+}
+
+/// _Exit(3).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _Exit(status: std::ffi::c_int) -> ! {
+    leave(status)
+}
+
+fn leave(status: std::ffi::c_int) -> ! {
+    if !config::is_inside() {
+        super::guard(config::end);
+    }
+    loop {
+        // SAFETY: exit_group has no precondition.
+        unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };
+    }
+}
+
 extern "C" fn forked() {
     config::forked();
 }

@@ -34,7 +34,7 @@ unsafe fn time_of(time: *const timespec) -> Result<Option<Duration>, Errno> {
 
 /// epoll_ctl(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn epoll_ctl(
+pub(super) unsafe extern "C-unwind" fn epoll_ctl(
     epoll: c_int,
     operation: c_int,
     fd: c_int,
@@ -110,7 +110,7 @@ unsafe fn filtered(epoll: c_int, events: *mut epoll_event, found: c_int) -> c_in
 
 /// epoll_wait(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn epoll_wait(
+pub(super) unsafe extern "C-unwind" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -137,7 +137,7 @@ unsafe extern "C-unwind" fn epoll_wait(
 
 /// epoll_pwait(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn epoll_pwait(
+pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -163,7 +163,7 @@ unsafe extern "C-unwind" fn epoll_pwait(
 
 /// epoll_pwait2(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn epoll_pwait2(
+pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -220,7 +220,11 @@ unsafe fn polls(
 
 /// poll(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+) -> c_int {
     // SAFETY: as the caller's.
     match unsafe { polls(fds, count, Ok(millis(timeout)), std::ptr::null()) } {
         Some(done) => done,
@@ -231,7 +235,7 @@ unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int
 
 /// poll(2) of programs that were compiled with checks.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __poll_chk(
+pub(super) unsafe extern "C-unwind" fn __poll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: c_int,
@@ -251,7 +255,7 @@ fn check(count: nfds_t, room: size_t) {
 
 /// ppoll(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ppoll(
+pub(super) unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -267,7 +271,7 @@ unsafe extern "C-unwind" fn ppoll(
 
 /// ppoll(2) of programs that were compiled with checks.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __ppoll_chk(
+pub(super) unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -352,7 +356,11 @@ unsafe fn selects(
             if events != 0 {
                 let fd = i32::try_from(fd).unwrap_or(-1);
                 let revents = 0;
-                polled.push(pollfd { fd, events, revents });
+                polled.push(pollfd {
+                    fd,
+                    events,
+                    revents,
+                });
             }
         }
         // SAFETY: null or readable.
@@ -376,7 +384,7 @@ unsafe fn selects(
 
 /// select(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn select(
+pub(super) unsafe extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -387,9 +395,9 @@ unsafe extern "C-unwind" fn select(
     let time = match unsafe { timeout.as_ref() } {
         None => Ok(None),
         Some(time) => match (u64::try_from(time.tv_sec), u64::try_from(time.tv_usec)) {
-            (Ok(seconds), Ok(micros)) => {
-                Ok(Some(Duration::from_secs(seconds) + Duration::from_micros(micros)))
-            }
+            (Ok(seconds), Ok(micros)) => Ok(Some(
+                Duration::from_secs(seconds) + Duration::from_micros(micros),
+            )),
             _ => Err(Errno::INVAL),
         },
     };
@@ -415,7 +423,7 @@ unsafe extern "C-unwind" fn select(
 
 /// pselect(2).
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pselect(
+pub(super) unsafe extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
