@@ -70,6 +70,8 @@ pub(crate) struct Conn {
     error: AtomicI32,
     /// Bytes that make it readable (`SO_RCVLOWAT`).
     low_water: AtomicUsize,
+    /// The program has ended the direction to the peer.
+    is_shut: AtomicBool,
     accepted: bool,
 }
 
@@ -123,6 +125,7 @@ impl Conn {
             nonblocking: AtomicBool::new(nonblocking),
             error: AtomicI32::new(0),
             low_water: AtomicUsize::new(1),
+            is_shut: AtomicBool::new(false),
             accepted,
         }
     }
@@ -393,6 +396,7 @@ impl Conn {
             Phase::Smc => {
                 let stream = self.stream.get()?;
                 let state = stream.poll_state().ok().flatten()?;
+                let is_shut = self.is_shut.load(Ordering::Relaxed);
                 let mut bits = 0;
                 let any = self.low_water.load(Ordering::Relaxed) <= 1 || state.read_ended;
                 let readable = state.readable && (any || self.has_low_water());
@@ -401,7 +405,7 @@ impl Conn {
                     (state.writable, EPOLLOUT),
                     (state.urgent, EPOLLPRI),
                     (state.read_ended, EPOLLRDHUP),
-                    (state.ended, EPOLLHUP),
+                    (state.ended || state.read_ended && is_shut, EPOLLHUP),
                     (state.error && !stream.has_lost_peer(), EPOLLERR),
                 ] {
                     bits |= if is_set { bit } else { 0 };
@@ -544,7 +548,11 @@ impl Conn {
                     libc::SHUT_RDWR => Shutdown::Both,
                     _ => return Outcome::Done(Err(Errno::INVAL)),
                 };
-                Outcome::Done(stream.shutdown(how).map_err(|error| errno::of(&error)))
+                let done = stream.shutdown(how).map_err(|error| errno::of(&error));
+                if done.is_ok() && how != Shutdown::Read {
+                    self.is_shut.store(true, Ordering::Relaxed);
+                }
+                Outcome::Done(done)
             }
             Outcome::Done(Err(Errno::AGAIN)) => Outcome::Done(Err(Errno::NOTCONN)),
             Outcome::Done(Err(error)) => Outcome::Done(Err(error)),

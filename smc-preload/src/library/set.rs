@@ -188,7 +188,9 @@ impl Set {
                 if known.is_none() {
                     conn.is_registered(self, token);
                 }
-                state.follow(token);
+                if state.at(token).is_some_and(|at| !at.is_driven) {
+                    state.follow(token);
+                }
                 Ok(())
             }
             (libc::EPOLL_CTL_MOD, true, Some(event)) => {

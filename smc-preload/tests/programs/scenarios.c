@@ -17,6 +17,7 @@
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,7 +208,10 @@ static void epoll_kinds_server(int listener)
 	event.events = EPOLLIN | EPOLLET;
 	CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == 0);
 	CHECK(event_of(set, 2, LONG) == EPOLLIN);
-	CHECK(event_of(set, 2, 50) == 0);
+	int edges = 0;
+	for (int at = 0; at < 100; at++)
+		edges += event_of(set, 2, 0) != 0;
+	CHECK(edges < 10);
 	say(fd, "go");
 	CHECK(event_of(set, 2, LONG) == EPOLLIN);
 	event.events = EPOLLIN | EPOLLONESHOT;
@@ -393,7 +397,6 @@ static void workers_client(int listener)
 	}
 	for (int worker = 0; worker < 3; worker++)
 		say(connected(), "the end.");
-	sleep(1);
 }
 
 static void half_close_server(int listener)
@@ -465,7 +468,7 @@ static void threads_client(int listener)
 	int fd = connected();
 	pthread_t thread;
 	CHECK(pthread_create(&thread, NULL, reads, &fd) == 0);
-	usleep(20000);
+	usleep(20000); /* most often, the other thread waits by then */
 	say(fd, "question");
 	CHECK(pthread_join(thread, NULL) == 0);
 }
@@ -610,6 +613,59 @@ static void inherited_client(int listener)
 }
 
 
+/* Of a process that is killed the peer gets the end of the stream. */
+static void killed_server(int listener)
+{
+	int fd = accepted(listener);
+	expect(fd, "question");
+	say(fd, "answer");
+	expect_end(fd);
+	wait_for(fd, POLLIN);
+	expect_end(fd);
+}
+
+static void killed_client(int listener)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		answered_client(listener);
+		kill(getpid(), SIGKILL);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+/* Calls by number. */
+static void number_client(int listener)
+{
+	int fd = connected();
+	char answer[7] = {0};
+	CHECK(syscall(SYS_write, fd, "question", 8) == 8);
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	CHECK(syscall(SYS_ppoll, &polled, 1, NULL, NULL, 0) == 1 && polled.revents == POLLIN);
+	CHECK(syscall(SYS_recvfrom, fd, answer, 6, MSG_WAITALL, NULL, NULL) == 6);
+	CHECK(strcmp(answer, "answer") == 0);
+	CHECK(syscall(SYS_close, fd) == 0);
+	CHECK(syscall(SYS_close, fd) == -1 && errno == EBADF);
+}
+
+/* A connection cannot be passed to another process: it says so, and TCP can be. */
+static void passed_client(int listener)
+{
+	int fd = connected(), pair[2];
+	char buffer[CMSG_SPACE(sizeof fd)] = {0};
+	struct iovec slice = {"x", 1};
+	struct msghdr message = {.msg_iov = &slice, .msg_iovlen = 1, .msg_control = buffer, .msg_controllen = sizeof buffer};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	*header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+	memcpy(CMSG_DATA(header), &fd, sizeof fd);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	ssize_t sent = sendmsg(pair[0], &message, 0);
+	CHECK(sent == 1 || (sent == -1 && errno == EINVAL && getenv("LD_PRELOAD")));
+	say(fd, "question");
+	expect(fd, "answer");
+}
+
 static struct {
 	const char *name;
 	scenario *server, *client;
@@ -633,6 +689,9 @@ static struct {
 	{"refused", answer_server, refused_client},
 	{"stdio", answer_server, stdio_client},
 	{"inherited", answer_server, inherited_client},
+	{"killed", killed_server, killed_client},
+	{"number", answer_server, number_client},
+	{"passed", answer_server, passed_client},
 };
 
 int main(int count, char **arguments)

@@ -111,7 +111,8 @@ impl SmcStream {
     /// had not closed it. The kernel ends a TCP connection in order then.
     #[must_use]
     pub fn has_lost_peer(&self) -> bool {
-        let over_memory = matches!(self.carrier(), Carrier::Smc(terms) if terms.technology == Technology::SmcD);
+        let over_memory =
+            matches!(self.carrier(), Carrier::Smc(terms) if terms.technology == Technology::SmcD);
         over_memory && self.socket().status().closed == Some(CloseReason::LinksLost)
     }
 

@@ -72,7 +72,9 @@ pub(super) unsafe extern "C-unwind" fn connect(
 ) -> c_int {
     // SAFETY: as the caller's.
     let done = match unsafe { internet(address, len) } {
-        Some(to) if config::is_active() && !config::is_inside() => guard(|| connecting::connect(fd, to)),
+        Some(to) if config::is_active() && !config::is_inside() => {
+            guard(|| connecting::connect(fd, to))
+        }
         _ => Connects::Kernel,
     };
     match done {

@@ -104,7 +104,9 @@ unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c
             }
             libc::SYS_sendmmsg => data::sendmmsg(fd, at(b), int(c).cast_unsigned(), int(d)).into(),
             libc::SYS_sendfile => data::sendfile(fd, int(b), at(c), len(d)) as c_long,
-            libc::SYS_splice => data::splice(fd, at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long,
+            libc::SYS_splice => {
+                data::splice(fd, at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long
+            }
             libc::SYS_shutdown => address::shutdown(fd, int(b)).into(),
             libc::SYS_close => fds::close(fd).into(),
             libc::SYS_dup => fds::dup(fd).into(),
