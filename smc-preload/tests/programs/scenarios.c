@@ -371,8 +371,9 @@ static void cat_client(int listener)
 static void workers_server(int listener)
 {
 	int status;
+	pid_t workers[3];
 	for (int worker = 0; worker < 3; worker++)
-		if (fork() == 0) {
+		if ((workers[worker] = fork()) == 0) {
 			for (;;) {
 				int fd = accepted(listener);
 				char bytes[9] = {0};
@@ -384,7 +385,7 @@ static void workers_server(int listener)
 			}
 		}
 	for (int worker = 0; worker < 3; worker++)
-		CHECK(wait(&status) > 0 && status == 0);
+		CHECK(waitpid(workers[worker], &status, 0) > 0 && status == 0);
 }
 
 static void workers_client(int listener)
