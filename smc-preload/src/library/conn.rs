@@ -182,6 +182,10 @@ impl Conn {
 
     /// One of its descriptors is closed.
     pub(crate) fn remove_fd(&self, fd: i32) {
+        // A thread of the parent may have had the lock at the fork.
+        if self.is_inherited() && self.phase() != Phase::Pending {
+            return;
+        }
         let is_last = {
             let mut fds = lock(&self.fds);
             if let Some(at) = fds.iter().position(|of| *of == fd) {

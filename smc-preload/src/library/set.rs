@@ -126,7 +126,8 @@ impl Set {
     /// # Errors
     /// It is no epoll set.
     fn of(epoll: i32, fd: i32) -> Result<Arc<Self>, Errno> {
-        if let Some(set) = table::set(epoll) {
+        // That of a parent is of no use here.
+        if let Some(set) = table::set(epoll).filter(|set| set.pid == config::pid()) {
             return Ok(set);
         }
         match kernel_ctl(epoll, libc::EPOLL_CTL_DEL, fd, None) {
@@ -142,15 +143,21 @@ impl Set {
 
     /// Gives the set a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
-        lock(&self.state).fds.push(fd);
+        if self.pid == config::pid() {
+            lock(&self.state).fds.push(fd);
+        }
         table::put(fd, Object::Set(self.clone()));
     }
 
     /// One of its descriptors is closed: the set ends with the last.
     pub(crate) fn remove_fd(&self, fd: i32) {
+        // A thread of the parent may have had the lock at the fork.
+        if self.pid != config::pid() {
+            return;
+        }
         let mut state = lock(&self.state);
         state.fds.retain(|of| *of != fd);
-        if !state.fds.is_empty() || self.pid != config::pid() {
+        if !state.fds.is_empty() {
             return;
         }
         let ended = std::mem::take(&mut *state);
@@ -160,6 +167,9 @@ impl Set {
 
     /// Another set or poll(2) has it: it is to be readable whenever it has events.
     pub(crate) fn is_polled(&self) {
+        if self.pid != config::pid() {
+            return;
+        }
         let mut state = lock(&self.state);
         state.is_polled = true;
         state.leave();
@@ -250,11 +260,10 @@ impl Set {
         if into.is_empty() {
             return Err(Errno::INVAL);
         }
-        let mut state = lock(&self.state);
         if self.pid != config::pid() {
-            drop(state);
             return self.wait_inherited(epoll, into, time, mask);
         }
+        let mut state = lock(&self.state);
         let mut deadline = None;
         let mut idle = 0_u32;
         loop {
@@ -496,7 +505,7 @@ impl State {
 
     /// Another thread that sleeps has to take a turn.
     fn kick_sleeper(&mut self) {
-        if self.sleepers == 0 && !self.is_polled || self.kicked {
+        if !self.has_waiters() || self.kicked {
             return;
         }
         if self.kick.is_none() {
@@ -506,6 +515,13 @@ impl State {
             let _ = rustix::io::write(kick, &1_u64.to_ne_bytes());
             self.kicked = true;
         }
+    }
+
+    /// Whether anything waits for the kernel's set: a thread, one that began before the set had
+    /// connections, or another set.
+    fn has_waiters(&self) -> bool {
+        let before = || self.fds.iter().any(|fd| table::waiters(*fd) > 0);
+        self.sleepers > 0 || self.is_polled || before()
     }
 
     fn new_kick(&self) -> Option<OwnedFd> {
@@ -687,8 +703,7 @@ impl State {
     /// A thread goes on with something else: those that sleep in the kernel's set, or poll it,
     /// are woken by what comes.
     fn leave(&mut self) {
-        let waits = self.sleepers > 0 || self.is_polled;
-        if !waits {
+        if !self.has_waiters() {
             return;
         }
         let parked = match &mut self.events {

@@ -9,7 +9,7 @@
 //! The look-up of a foreign descriptor is two loads; it takes no lock and allocates nothing.
 
 use std::array;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::conn::Conn;
@@ -31,6 +31,8 @@ struct Slot {
     kind: AtomicU8,
     object: Mutex<Option<Object>>,
     added: Added,
+    /// Threads that wait at it in the kernel, if it is an epoll set without connections.
+    waiters: AtomicU32,
 }
 
 /// The registration of a descriptor in an epoll set of the kernel.
@@ -43,6 +45,8 @@ struct Added {
 }
 
 const SEVERAL: i32 = -1;
+/// The kind of epoll sets with connections.
+const SET: u8 = 2;
 
 /// A descriptor that is not the kernel's alone.
 #[derive(Clone)]
@@ -59,7 +63,7 @@ impl Object {
     fn kind(&self) -> u8 {
         match self {
             Self::Conn(_) => 1,
-            Self::Set(_) => 2,
+            Self::Set(_) => SET,
             Self::Listener => 3,
         }
     }
@@ -212,6 +216,36 @@ pub(crate) fn closed(fd: i32) {
     {
         slot.added.set.store(0, Ordering::Relaxed);
     }
+}
+
+/// A thread begins to wait at an epoll set in the kernel; false if the set has connections by now,
+/// and the thread is to wait for them.
+#[inline]
+pub(crate) fn begins_wait(set: i32) -> bool {
+    if let Some(slot) = slot_or_new(set) {
+        slot.waiters.fetch_add(1, Ordering::SeqCst);
+        // A thread that makes it a set with connections sees the waiter, or this one sees that.
+        fence(Ordering::SeqCst);
+        if slot.kind.load(Ordering::Acquire) == SET {
+            ends_wait(set);
+            return false;
+        }
+    }
+    true
+}
+
+/// A thread waits no more.
+#[inline]
+pub(crate) fn ends_wait(set: i32) {
+    if let Some(slot) = slot(set) {
+        slot.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Threads that wait at an epoll set in the kernel without the library.
+pub(crate) fn waiters(set: i32) -> u32 {
+    fence(Ordering::SeqCst);
+    slot(set).map_or(0, |slot| slot.waiters.load(Ordering::Acquire))
 }
 
 /// Whether the kernel has a descriptor in any set.

@@ -123,8 +123,13 @@ pub(super) unsafe extern "C-unwind" fn epoll_wait(
             return done;
         }
     }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_wait(epoll, events, count, timeout) };
+    }
     // SAFETY: as the caller's.
     let found = unsafe { real::epoll_wait(epoll, events, count, timeout) };
+    table::ends_wait(epoll);
     // SAFETY: so many were just written.
     let left = unsafe { filtered(epoll, events, found) };
     if found > 0 && left == 0 {
@@ -150,8 +155,13 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait(
             return done;
         }
     }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait(epoll, events, count, timeout, mask) };
+    }
     // SAFETY: as the caller's.
     let found = unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) };
+    table::ends_wait(epoll);
     // SAFETY: so many were just written.
     let left = unsafe { filtered(epoll, events, found) };
     if found > 0 && left == 0 {
@@ -181,8 +191,13 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
             return done;
         }
     }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait2(epoll, events, count, timeout, mask) };
+    }
     // SAFETY: as the caller's.
     let found = unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
+    table::ends_wait(epoll);
     // SAFETY: so many were just written.
     let left = unsafe { filtered(epoll, events, found) };
     if found > 0 && left == 0 {
