@@ -266,7 +266,7 @@ impl Conn {
                 self.set_phase(Phase::Failed);
                 *pending = None;
                 drop(pending);
-                self.tell_sets();
+                self.notify_sets();
             }
             Ok(stream) => {
                 self.pollable.store(-1, Ordering::Relaxed);
@@ -308,7 +308,7 @@ impl Conn {
             self.take_over(&stream);
             let _ = self.stream.set(stream);
             self.set_phase(Phase::Smc);
-            return self.tell_sets();
+            return self.notify_sets();
         }
         self.replace_tcp(&stream);
         if stream.is_plain_tcp() {
@@ -316,7 +316,7 @@ impl Conn {
         } else {
             let _ = self.stream.set(stream);
             self.set_phase(Phase::Opening);
-            self.tell_sets();
+            self.notify_sets();
         }
     }
 
@@ -362,7 +362,7 @@ impl Conn {
     /// The kernel serves all its descriptors from now on.
     fn become_plain(&self) {
         self.set_phase(Phase::Plain);
-        self.tell_sets();
+        self.notify_sets();
         for fd in std::mem::take(&mut *lock(&self.fds)) {
             let is_own = |conn: Arc<Self>| std::ptr::eq(&*conn, self);
             if table::conn(fd).is_some_and(is_own) {
@@ -372,7 +372,7 @@ impl Conn {
     }
 
     /// Sets in which it is registered go on as its phase says.
-    fn tell_sets(&self) {
+    fn notify_sets(&self) {
         let sets = lock(&self.registered).clone();
         for (set, token) in sets {
             if let Some(set) = set.upgrade() {

@@ -88,7 +88,7 @@ static void expect(int fd, const char *text)
 	CHECK(strcmp(bytes, text) == 0);
 }
 
-static void say(int fd, const char *text) { write_all(fd, text, strlen(text)); }
+static void send_text(int fd, const char *text) { write_all(fd, text, strlen(text)); }
 
 static void expect_end(int fd)
 {
@@ -145,12 +145,12 @@ static void echo_client(int listener)
 	CHECK(memcmp(bytes, back, sizeof back) == 0);
 }
 
-/* Trap 1 and 2: a second connect() tells how the first went, and addresses are TCP's. */
+/* Trap 1 and 2: a second connect() returns how the first went, and addresses are TCP's. */
 static void answer_server(int listener)
 {
 	int fd = accepted(listener);
 	expect(fd, "question");
-	say(fd, "answer");
+	send_text(fd, "answer");
 	expect_end(fd);
 }
 
@@ -172,7 +172,7 @@ static void second_connect_client(int listener)
 	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	char byte;
 	CHECK(read(fd, &byte, 1) == -1 && errno == EAGAIN);
-	say(fd, "question");
+	send_text(fd, "question");
 	CHECK(wait_for(fd, POLLIN) == POLLIN);
 	expect(fd, "answer");
 }
@@ -186,7 +186,7 @@ static void epoll_before_connect_client(int listener)
 	int done = connect(fd, (struct sockaddr *)&address, sizeof address);
 	CHECK(done == 0 || errno == EINPROGRESS);
 	CHECK(event_of(set, 0xfedcba9876543210, LONG) == EPOLLOUT);
-	say(fd, "question");
+	send_text(fd, "question");
 	unsigned events;
 	do
 		events = event_of(set, 0xfedcba9876543210, LONG);
@@ -202,7 +202,7 @@ static void epoll_kinds_server(int listener)
 	add(set, fd, EPOLLIN, 1);
 	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == -1 && errno == EEXIST);
 	CHECK(event_of(set, 1, 0) == 0);
-	say(fd, "go");
+	send_text(fd, "go");
 	CHECK(event_of(set, 1, LONG) == EPOLLIN);
 	CHECK(event_of(set, 1, LONG) == EPOLLIN);
 	event.events = EPOLLIN | EPOLLET;
@@ -212,7 +212,7 @@ static void epoll_kinds_server(int listener)
 	for (int at = 0; at < 100; at++)
 		edges += event_of(set, 2, 0) != 0;
 	CHECK(edges < 10);
-	say(fd, "go");
+	send_text(fd, "go");
 	CHECK(event_of(set, 2, LONG) == EPOLLIN);
 	event.events = EPOLLIN | EPOLLONESHOT;
 	CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == 0);
@@ -228,7 +228,7 @@ static void epoll_kinds_server(int listener)
 	CHECK(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == 0);
 	CHECK(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == -1 && errno == ENOENT);
 	CHECK(epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) == -1 && errno == ENOENT);
-	say(fd, "go");
+	send_text(fd, "go");
 	wait_for(fd, POLLIN);
 	CHECK(event_of(set, 2, 0) == 0);
 	add(set, fd, EPOLLIN | EPOLLRDHUP, 3);
@@ -238,7 +238,7 @@ static void epoll_kinds_server(int listener)
 	CHECK(event_of(set, 3, LONG) == (EPOLLIN | EPOLLRDHUP));
 	/* A set that its connections outlive. */
 	close(set);
-	say(fd, "end");
+	send_text(fd, "end");
 	close(fd);
 }
 
@@ -246,11 +246,11 @@ static void epoll_kinds_client(int listener)
 {
 	int fd = connected();
 	expect(fd, "go");
-	say(fd, "one");
+	send_text(fd, "one");
 	expect(fd, "go");
-	say(fd, "two");
+	send_text(fd, "two");
 	expect(fd, "go");
-	say(fd, "three");
+	send_text(fd, "three");
 	shutdown(fd, SHUT_WR);
 	expect(fd, "end");
 	expect_end(fd);
@@ -264,11 +264,11 @@ static void nested_server(int listener)
 	add(inner, fd, EPOLLIN, 1);
 	for (int round = 0; round < 20; round++) {
 		CHECK(event_of(inner, 1, 0) == 0);
-		say(fd, "go");
+		send_text(fd, "go");
 		while (event_of(outer, 7, LONG), event_of(inner, 1, 0) == 0)
 			;
 		expect(fd, "x");
-		say(fd, "go");
+		send_text(fd, "go");
 		do
 			CHECK(wait_for(inner, POLLIN) == POLLIN);
 		while (event_of(inner, 1, 0) == 0);
@@ -283,7 +283,7 @@ static void nested_client(int listener)
 	for (int round = 0; round < 40; round++) {
 		expect(fd, "go");
 		usleep(round % 3 * 500);
-		say(fd, "x");
+		send_text(fd, "x");
 	}
 	expect_end(fd);
 }
@@ -295,10 +295,10 @@ static void dup_client(int listener)
 	int over = socket(AF_INET, SOCK_STREAM, 0);
 	CHECK(other >= 0 && high >= 100);
 	close(fd);
-	say(other, "quest");
+	send_text(other, "quest");
 	CHECK(dup2(other, over) == over);
 	close(other);
-	say(over, "ion");
+	send_text(over, "ion");
 	close(over);
 	expect(high, "answer");
 	CHECK(dup2(0, high) == high);
@@ -326,7 +326,7 @@ static void fork_server(int listener)
 	if (child == 0) {
 		close(listener);
 		expect(fd, "question");
-		say(fd, "answer");
+		send_text(fd, "answer");
 		expect_end(fd);
 		_exit(0);
 	}
@@ -337,7 +337,7 @@ static void fork_server(int listener)
 static void answered_client(int listener)
 {
 	int fd = connected();
-	say(fd, "question");
+	send_text(fd, "question");
 	expect(fd, "answer");
 }
 
@@ -361,7 +361,7 @@ static void exec_server(int listener)
 static void cat_client(int listener)
 {
 	int fd = connected();
-	say(fd, "question");
+	send_text(fd, "question");
 	expect(fd, "question");
 	shutdown(fd, SHUT_WR);
 	expect_end(fd);
@@ -380,7 +380,7 @@ static void workers_server(int listener)
 				read_all(fd, bytes, 8);
 				if (strcmp(bytes, "the end.") == 0)
 					_exit(0);
-				say(fd, "answer");
+				send_text(fd, "answer");
 				close(fd);
 			}
 		}
@@ -392,12 +392,12 @@ static void workers_client(int listener)
 {
 	for (int number = 0; number < 30; number++) {
 		int fd = connected();
-		say(fd, "question");
+		send_text(fd, "question");
 		expect(fd, "answer");
 		close(fd);
 	}
 	for (int worker = 0; worker < 3; worker++)
-		say(connected(), "the end.");
+		send_text(connected(), "the end.");
 }
 
 static void half_close_server(int listener)
@@ -407,14 +407,14 @@ static void half_close_server(int listener)
 	CHECK(poll(&polled, 1, LONG) == 1 && polled.revents == POLLRDHUP);
 	expect(fd, "question");
 	expect_end(fd);
-	say(fd, "answer");
+	send_text(fd, "answer");
 	close(fd);
 }
 
 static void half_close_client(int listener)
 {
 	int fd = connected();
-	say(fd, "question");
+	send_text(fd, "question");
 	CHECK(shutdown(fd, SHUT_WR) == 0);
 	signal(SIGPIPE, SIG_IGN);
 	CHECK(write(fd, "x", 1) == -1 && errno == EPIPE);
@@ -431,7 +431,7 @@ static void mixed_client(int listener)
 	CHECK(pipe(ends) == 0);
 	struct pollfd polled[] = {{.fd = ends[0], .events = POLLIN}, {.fd = fd, .events = POLLIN}, {.fd = -1}};
 	CHECK(poll(polled, 3, 20) == 0);
-	say(ends[1], "!");
+	send_text(ends[1], "!");
 	CHECK(poll(polled, 3, LONG) == 1 && polled[0].revents == POLLIN && polled[1].revents == 0);
 	expect(ends[0], "!");
 	fd_set in, out;
@@ -442,7 +442,7 @@ static void mixed_client(int listener)
 	FD_SET(ends[0], &in);
 	struct timeval time = {.tv_sec = 20};
 	CHECK(select(ends[1] + 1, &in, &out, NULL, &time) == 1 && FD_ISSET(fd, &out) && !FD_ISSET(fd, &in));
-	say(fd, "question");
+	send_text(fd, "question");
 	FD_ZERO(&in);
 	FD_SET(fd, &in);
 	FD_SET(ends[0], &in);
@@ -453,7 +453,7 @@ static void mixed_client(int listener)
 	CHECK(event_of(set, 2, LONG) == EPOLLIN);
 	expect(fd, "answer");
 	CHECK(event_of(set, 2, 20) == 0);
-	say(ends[1], "!");
+	send_text(ends[1], "!");
 	CHECK(event_of(set, 1, LONG) == EPOLLIN);
 }
 
@@ -470,7 +470,7 @@ static void threads_client(int listener)
 	pthread_t thread;
 	CHECK(pthread_create(&thread, NULL, reads, &fd) == 0);
 	usleep(20000); /* most often, the other thread waits by then */
-	say(fd, "question");
+	send_text(fd, "question");
 	CHECK(pthread_join(thread, NULL) == 0);
 }
 
@@ -498,7 +498,7 @@ static void shared_set_server(int listener)
 		add(shared_set, fds[at], EPOLLIN | EPOLLONESHOT, fds[at]);
 	}
 	for (int at = 0; at < 3; at++)
-		say(fds[at], "go");
+		send_text(fds[at], "go");
 	for (int at = 0; at < 3; at++)
 		CHECK(pthread_join(threads[at], NULL) == 0);
 	for (int at = 0; at < 3; at++)
@@ -513,7 +513,7 @@ static void shared_set_client(int listener)
 	for (int at = 0; at < 3; at++) {
 		expect(fds[at], "go");
 		usleep(5000);
-		say(fds[at], "x");
+		send_text(fds[at], "x");
 	}
 	for (int at = 0; at < 3; at++)
 		expect_end(fds[at]);
@@ -524,7 +524,7 @@ static void flags_client(int listener)
 	int fd = connected(), count = 0;
 	char bytes[16] = {0}, rest[16] = {0};
 	CHECK(recv(fd, bytes, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
-	say(fd, "question");
+	send_text(fd, "question");
 	CHECK(recv(fd, bytes, 6, MSG_WAITALL | MSG_PEEK) > 0);
 	CHECK(recv(fd, bytes, 4, MSG_WAITALL) == 4 && memcmp(bytes, "answ", 4) == 0);
 	do
@@ -564,21 +564,21 @@ static void signal_client(int listener)
 	struct epoll_event event;
 	CHECK(epoll_wait(set, &event, 1, LONG) == -1 && errno == EINTR);
 	ualarm(0, 0);
-	say(fd, "question");
+	send_text(fd, "question");
 	expect(fd, "answer");
 }
 
 static void refused_client(int listener)
 {
-	struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in closed = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0), error = 0;
-	socklen_t len = sizeof nobody;
-	CHECK(bind(fd, (struct sockaddr *)&nobody, len) == 0);
-	CHECK(getsockname(fd, (struct sockaddr *)&nobody, &len) == 0);
+	socklen_t len = sizeof closed;
+	CHECK(bind(fd, (struct sockaddr *)&closed, len) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)&closed, &len) == 0);
 	int other = socket(AF_INET, SOCK_STREAM, 0);
-	CHECK(connect(other, (struct sockaddr *)&nobody, sizeof nobody) == -1 && errno == ECONNREFUSED);
+	CHECK(connect(other, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == ECONNREFUSED);
 	other = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	if (connect(other, (struct sockaddr *)&nobody, sizeof nobody) == -1 && errno == EINPROGRESS) {
+	if (connect(other, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == EINPROGRESS) {
 		CHECK(wait_for(other, POLLOUT) & POLLERR);
 		len = sizeof error;
 		CHECK(getsockopt(other, SOL_SOCKET, SO_ERROR, &error, &len) == 0);
@@ -602,14 +602,14 @@ static void stdio_client(int listener)
 static void inherited_client(int listener)
 {
 	int fd = connected(), status;
-	say(fd, "quest");
+	send_text(fd, "quest");
 	pid_t child = fork();
 	if (child == 0) {
 		close(fd);
 		_exit(0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	say(fd, "ion");
+	send_text(fd, "ion");
 	expect(fd, "answer");
 }
 
@@ -619,7 +619,7 @@ static void killed_server(int listener)
 {
 	int fd = accepted(listener);
 	expect(fd, "question");
-	say(fd, "answer");
+	send_text(fd, "answer");
 	expect_end(fd);
 	wait_for(fd, POLLIN);
 	expect_end(fd);
@@ -663,7 +663,7 @@ static void passed_client(int listener)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	ssize_t sent = sendmsg(pair[0], &message, 0);
 	CHECK(sent == 1 || (sent == -1 && errno == EINVAL && getenv("LD_PRELOAD")));
-	say(fd, "question");
+	send_text(fd, "question");
 	expect(fd, "answer");
 }
 

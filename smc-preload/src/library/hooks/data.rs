@@ -249,7 +249,7 @@ pub(super) unsafe extern "C-unwind" fn recvfrom(
     match unsafe { read_one(fd, into, len, flags) } {
         Some(done) => {
             if done >= 0 && !address.is_null() && !address_len.is_null() {
-                // A connected socket names nobody.
+                // A connected socket has one peer.
                 // SAFETY: the caller's length.
                 unsafe { address_len.write(0) };
             }
