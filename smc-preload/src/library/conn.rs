@@ -107,6 +107,9 @@ pub(crate) enum Outcome<T> {
     Kernel,
 }
 
+/// How long a connection that is being made is polled for at a time.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
 /// All events of a connection that nothing comes of.
 const OVER: i32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP;
 
@@ -264,16 +267,17 @@ impl Conn {
                 self.restore_mode();
                 self.pollable.store(-1, Ordering::Relaxed);
                 self.set_phase(Phase::Failed);
-                *pending = None;
-                drop(pending);
-                self.notify_sets();
             }
             Ok(stream) => {
                 self.pollable.store(-1, Ordering::Relaxed);
-                *pending = None;
-                drop(pending);
                 self.decided(stream);
             }
+        }
+        *pending = None;
+        drop(pending);
+        match self.phase() {
+            Phase::Plain => self.leave_table(),
+            _ => self.notify_sets(),
         }
         self.phase()
     }
@@ -289,7 +293,8 @@ impl Conn {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Errno::INPROGRESS);
             }
-            poll_one(fd, left)?;
+            // Another thread may go on with it meanwhile, and close what is polled here.
+            poll_one(fd, Some(left.map_or(SLICE, |left| left.min(SLICE))))?;
         }
     }
 
@@ -300,24 +305,23 @@ impl Conn {
         }
     }
 
-    fn decided(self: &Arc<Self>, stream: SmcStream) {
+    /// Sets what carries the connection. Callers notify the sets then, without the lock.
+    fn decided(&self, stream: SmcStream) {
         self.restore_mode();
         stats::decided(stream.carrier(), self.accepted);
         report::decided(stream.carrier(), self.accepted);
-        if stream.carrier().is_smc() {
+        let phase = if stream.carrier().is_smc() {
             self.take_over(&stream);
-            let _ = self.stream.set(stream);
-            self.set_phase(Phase::Smc);
-            return self.notify_sets();
-        }
-        self.replace_tcp(&stream);
-        if stream.is_plain_tcp() {
-            self.become_plain();
+            Phase::Smc
         } else {
-            let _ = self.stream.set(stream);
-            self.set_phase(Phase::Opening);
-            self.notify_sets();
-        }
+            self.replace_tcp(&stream);
+            match stream.is_plain_tcp() {
+                true => return self.set_phase(Phase::Plain),
+                false => Phase::Opening,
+            }
+        };
+        let _ = self.stream.set(stream);
+        self.set_phase(phase);
     }
 
     /// What the program has set holds for the stream.
@@ -360,8 +364,7 @@ impl Conn {
     }
 
     /// The kernel serves all its descriptors from now on.
-    fn become_plain(&self) {
-        self.set_phase(Phase::Plain);
+    fn leave_table(&self) {
         self.notify_sets();
         for fd in std::mem::take(&mut *lock(&self.fds)) {
             let is_own = |conn: Arc<Self>| std::ptr::eq(&*conn, self);

@@ -13,7 +13,7 @@ use libc::{POLLERR, POLLHUP, POLLIN, pollfd, sigset_t};
 use rustix::io::Errno;
 use smc_sockets::{EventLoop, Ready, Wait};
 
-use super::conn::{Conn, Phase};
+use super::conn::{self, Conn, Phase};
 use super::table::{self, Object};
 use super::{config, real};
 
@@ -165,7 +165,10 @@ fn wait(
             (true, None) => None,
         };
         // Without a loop nothing wakes the thread for connections.
+        let is_being_made = polled.iter().zip(&*fds).any(|(at, of)| at.fd >= 0 && at.fd != of.fd);
         let time = match poller {
+            // Another thread may go on with it, and close what is polled here.
+            _ if is_being_made => Some(time.map_or(conn::SLICE, |time| time.min(conn::SLICE))),
             None if !conns.is_empty() => Some(time.map_or(SLICE, |time| time.min(SLICE))),
             _ => time,
         };
