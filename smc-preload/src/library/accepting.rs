@@ -8,7 +8,7 @@ use std::net::TcpStream;
 
 use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
-use super::{config, connecting, report, stats};
+use super::{config, connecting, real, report, stats};
 
 /// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
@@ -18,9 +18,26 @@ pub(crate) fn listens(fd: i32) {
     // Also where nothing comes of it: it is not asked again then.
     table::put(fd, Object::Listener);
     if let Some(stack) = config::stack() {
+        accept_at_once(fd);
         // What cannot be announced accepts TCP.
         let _ = config::inside(|| stack.announce_listener(borrowed(fd)));
     }
+}
+
+/// An undecided client sends no data, for which the kernel would wait (`TCP_DEFER_ACCEPT`).
+#[allow(unsafe_code)]
+fn accept_at_once(fd: i32) {
+    let none = 0_i32;
+    // SAFETY: the value is this function's, and as long as it says.
+    unsafe {
+        real::setsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const none).cast(),
+            4,
+        )
+    };
 }
 
 /// A connection that the program has just accepted.

@@ -205,6 +205,11 @@ impl Conn {
         }
     }
 
+    /// Whether it has several descriptors.
+    pub(crate) fn has_several(&self) -> bool {
+        lock(&self.fds).len() > 1
+    }
+
     /// It is registered in an epoll set.
     pub(crate) fn is_registered(&self, set: &Arc<Set>, token: usize) {
         lock(&self.registered).push((Arc::downgrade(set), token));
@@ -547,7 +552,8 @@ impl Conn {
 
     /// Ends one direction, or both.
     pub(crate) fn shutdown(self: &Arc<Self>, how: i32) -> Outcome<()> {
-        match self.for_call(true) {
+        // One that was accepted is a connection, whatever comes to carry it.
+        match self.for_call(!self.accepted) {
             Outcome::Done(Ok(stream)) if self.phase() == Phase::Smc => {
                 let how = match how {
                     libc::SHUT_RD => Shutdown::Read,

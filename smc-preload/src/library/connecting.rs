@@ -11,7 +11,7 @@ use smc_sockets::SmcStream;
 use super::conn::{Conn, Phase, borrowed, set_mode};
 use super::set::Set;
 use super::table::{self, Registration};
-use super::{config, errno, report, stats};
+use super::{config, errno, real, report, stats};
 
 /// What connect(2) does.
 pub(crate) enum Connects {
@@ -28,12 +28,31 @@ pub(crate) fn is_tcp(fd: i32) -> bool {
         && sockopt::socket_protocol(fd) == Ok(Some(rustix::net::ipproto::TCP))
 }
 
+/// Whether a descriptor is a TCP socket that neither connects nor listens.
+#[allow(unsafe_code)]
+fn is_unconnected(fd: i32) -> bool {
+    const CLOSED: u8 = 7;
+    let (mut state, mut len) = (0_u8, 1);
+    // SAFETY: the kernel writes the first byte of TCP's state, as there is room for one.
+    let asked = unsafe {
+        real::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut state).cast(),
+            &raw mut len,
+        )
+    };
+    asked == 0 && state == CLOSED
+}
+
 /// Connects a descriptor, or goes on with that.
 pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if let Some(conn) = table::conn(fd) {
         return again(fd, &conn);
     }
-    if !config::is_active() || table::has(fd) || !is_tcp(fd) {
+    // A socket that connects already, or has, is asked how that went.
+    if !config::is_active() || table::has(fd) || !is_unconnected(fd) {
         return Connects::Kernel;
     }
     let refused = config::policy().map_or_else(

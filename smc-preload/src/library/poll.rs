@@ -17,8 +17,6 @@ use super::conn::{self, Conn, Phase};
 use super::table::{self, Object};
 use super::{config, real};
 
-/// Calls that found events of connections after which the kernel is asked as well.
-const TURNS: u32 = 10;
 /// Turns without events, but without sleep, after which the kernel is asked.
 const IDLE_TURNS: u32 = 8;
 /// How long a thread without a loop sleeps at a time.
@@ -37,7 +35,6 @@ struct Poller {
     /// By the connection's number, which is the token, too.
     known: HashMap<u64, Weak<Conn>>,
     ready: Vec<Ready>,
-    turns: u32,
 }
 
 impl Poller {
@@ -47,7 +44,6 @@ impl Poller {
             events: EventLoop::new(config::stack()?).ok()?,
             known: HashMap::new(),
             ready: Vec::new(),
-            turns: 0,
         })
     }
 
@@ -137,11 +133,7 @@ fn wait(
         let found = report(fds, &conns);
         let others = polled.iter().any(|at| at.fd >= 0);
         if found > 0 {
-            let asks = poller.as_deref_mut().is_none_or(|poller| {
-                poller.turns = poller.turns.wrapping_add(1);
-                poller.turns.is_multiple_of(TURNS)
-            });
-            if others && asks {
+            if others {
                 ask(&mut polled, Some(Duration::ZERO), None)?;
                 return Ok(merge(fds, &polled));
             }

@@ -85,6 +85,8 @@ struct State {
     sleepers: usize,
     /// Something else polls the set: another set, or poll(2).
     is_polled: bool,
+    /// A connection may be in the set under several descriptors.
+    has_duplicates: bool,
 }
 
 struct Registered {
@@ -430,6 +432,7 @@ impl State {
     }
 
     fn insert(&mut self, fd: i32, conn: &Arc<Conn>) -> usize {
+        self.has_duplicates |= conn.has_several();
         let new = Some(Registered {
             conn: conn.clone(),
             fd,
@@ -479,7 +482,13 @@ impl State {
         if let Some(stream) = at.conn.smc().filter(|_| at.is_driven)
             && let Some(events) = &self.events
         {
-            let _ = events.deregister(stream);
+            let is_other = |of: &Option<Registered>| {
+                of.as_ref().is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
+            };
+            let _ = match self.registered.iter().position(is_other) {
+                Some(other) if self.has_duplicates => events.register(stream, other),
+                _ => events.deregister(stream),
+            };
         }
         self.free.push(token);
         Some(at)
@@ -579,6 +588,22 @@ impl State {
         self.activate(token);
     }
 
+    /// The loop lists a connection once: it is in the set under several descriptors.
+    #[cold]
+    fn activate_duplicates(&mut self, token: usize) {
+        let Some(conn) = self.at(token).map(|at| at.conn.clone()) else {
+            return;
+        };
+        for (token, at) in self.registered.iter_mut().enumerate() {
+            if let Some(at) = at.as_mut().filter(|at| Arc::ptr_eq(&at.conn, &conn)) {
+                at.has_news = true;
+                if !std::mem::replace(&mut at.is_active, true) {
+                    self.active.push_back(token);
+                }
+            }
+        }
+    }
+
     /// Has the loop list a connection.
     fn drive(&mut self, token: usize, conn: &Arc<Conn>) {
         let Some(stream) = conn.smc() else {
@@ -653,6 +678,9 @@ impl State {
             let mut ready = std::mem::take(&mut self.ready);
             let _ = events.drive(&mut ready);
             for ready in ready.drain(..) {
+                if self.has_duplicates {
+                    self.activate_duplicates(ready.token);
+                }
                 if let Some(Some(at)) = self.registered.get_mut(ready.token) {
                     at.has_news = true;
                     if !std::mem::replace(&mut at.is_active, true) {

@@ -574,8 +574,10 @@ unsafe fn copy_file(
         None => unsafe { libc::lseek64(from, 0, libc::SEEK_CUR) },
     };
     if start < 0 {
-        // It is no file.
-        return Some(returned(Err(Errno::INVAL)));
+        let error = std::io::Error::last_os_error().raw_os_error();
+        // It is no file, or nothing.
+        let is_open = error != Some(libc::EBADF);
+        return Some(returned(Err(if is_open { Errno::INVAL } else { Errno::BADF })));
     }
     while total < len {
         let most = (len - total).min(bytes.len());

@@ -9,6 +9,8 @@ use crate::library::conn::{Conn, Phase};
 use crate::library::table::{self, Object};
 use crate::library::{config, real};
 
+/// Linux's number of the request whether the urgent mark is next.
+const SIOCATMARK: c_ulong = 0x8905;
 /// Descriptors that are looked at when a range is closed.
 const MOST: c_uint = 1 << 20;
 
@@ -211,6 +213,12 @@ pub(super) unsafe extern "C-unwind" fn ioctl(
                 let unread = conn.unread()?;
                 // SAFETY: as above.
                 unsafe { *value = c_int::try_from(unread).unwrap_or(c_int::MAX) };
+                Some(Ok(0))
+            }
+            (SIOCATMARK, Object::Conn(conn)) => {
+                let mark = conn.smc()?.at_mark().ok()?;
+                // SAFETY: as above.
+                unsafe { *value = mark.into() };
                 Some(Ok(0))
             }
             // What was written is in the peer's memory.

@@ -99,6 +99,12 @@ pub(super) unsafe extern "C-unwind" fn setsockopt(
             let value = unsafe { std::slice::from_raw_parts(value.cast(), len as usize) };
             set_option(&conn, (level, name), value)
         }
+        // An undecided client sends no data, so that its connection would not be accepted.
+        Some(Object::Listener)
+            if (level, name) == (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) =>
+        {
+            Outcome::Done(Ok(()))
+        }
         _ => Outcome::Kernel,
     });
     if let Outcome::Done(result) = outcome {
