@@ -122,11 +122,6 @@ pub(crate) fn start() {
     }
 }
 
-/// Whether anything is counted.
-pub(crate) fn are_kept() -> bool {
-    COUNTERS.get().is_some()
-}
-
 /// It is decided what carries a connection.
 pub(crate) fn decided(carrier: &Carrier, accepted: bool) {
     let Some(counters) = COUNTERS.get() else {
