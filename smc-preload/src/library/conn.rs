@@ -199,7 +199,7 @@ impl Conn {
         if is_last && !self.is_inherited() {
             for (set, token) in std::mem::take(&mut *lock(&self.registered)) {
                 if let Some(set) = set.upgrade() {
-                    set.forget(token);
+                    set.forget(token, self.id);
                 }
             }
         }
@@ -384,7 +384,7 @@ impl Conn {
         let sets = lock(&self.registered).clone();
         for (set, token) in sets {
             if let Some(set) = set.upgrade() {
-                set.decided(token);
+                set.decided(token, self.id);
             }
         }
     }

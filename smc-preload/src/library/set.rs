@@ -239,14 +239,18 @@ impl Set {
     }
 
     /// It is decided what carries a connection.
-    pub(crate) fn decided(&self, token: usize) {
-        lock(&self.state).follow(token);
+    pub(crate) fn decided(&self, token: usize, conn: u64) {
+        let mut state = lock(&self.state);
+        if state.is_of(token, conn) {
+            state.follow(token);
+        }
     }
 
     /// A connection has no descriptor any more.
-    pub(crate) fn forget(&self, token: usize) {
+    pub(crate) fn forget(&self, token: usize, conn: u64) {
         let mut state = lock(&self.state);
-        let removed = state.remove(token);
+        let is_of = state.is_of(token, conn);
+        let removed = is_of.then(|| state.remove(token)).flatten();
         drop(state);
         drop(removed);
     }
@@ -415,6 +419,11 @@ fn end(time: Option<Duration>) -> Option<Instant> {
 impl State {
     fn at(&mut self, token: usize) -> Option<&mut Registered> {
         self.registered.get_mut(token)?.as_mut()
+    }
+
+    /// Whether a registration is still that of a connection.
+    fn is_of(&mut self, token: usize, conn: u64) -> bool {
+        self.at(token).is_some_and(|at| at.conn.id == conn)
     }
 
     fn conn(&self, fd: i32) -> Option<Arc<Conn>> {
