@@ -157,7 +157,10 @@ fn wait(
             (true, None) => None,
         };
         // Without a loop nothing wakes the thread for connections.
-        let is_being_made = polled.iter().zip(&*fds).any(|(at, of)| at.fd >= 0 && at.fd != of.fd);
+        let is_being_made = polled
+            .iter()
+            .zip(&*fds)
+            .any(|(at, of)| at.fd >= 0 && at.fd != of.fd);
         let time = match poller {
             // Another thread may go on with it, and close what is polled here.
             _ if is_being_made => Some(time.map_or(conn::SLICE, |time| time.min(conn::SLICE))),

@@ -492,7 +492,8 @@ impl State {
             && let Some(events) = &self.events
         {
             let is_other = |of: &Option<Registered>| {
-                of.as_ref().is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
+                of.as_ref()
+                    .is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
             };
             let _ = match self.registered.iter().position(is_other) {
                 Some(other) if self.has_duplicates => events.register(stream, other),

@@ -577,7 +577,11 @@ unsafe fn copy_file(
         let error = std::io::Error::last_os_error().raw_os_error();
         // It is no file, or nothing.
         let is_open = error != Some(libc::EBADF);
-        return Some(returned(Err(if is_open { Errno::INVAL } else { Errno::BADF })));
+        return Some(returned(Err(if is_open {
+            Errno::INVAL
+        } else {
+            Errno::BADF
+        })));
     }
     while total < len {
         let most = (len - total).min(bytes.len());
