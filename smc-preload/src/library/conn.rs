@@ -393,7 +393,8 @@ impl Conn {
     fn after_opening(&self) {
         if self.phase() == Phase::Opening && self.stream.get().is_some_and(SmcStream::is_plain_tcp)
         {
-            self.become_plain();
+            self.set_phase(Phase::Plain);
+            self.leave_table();
         }
     }
 
