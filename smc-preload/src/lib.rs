@@ -13,12 +13,12 @@
 //! ```
 //!
 //! A connection is plain TCP until both sides have agreed on SMC; only then its descriptor gets an
-//! entry in the [table](table). A connection that stays TCP costs a look-up when it is made, and
+//! entry in the table. A connection that stays TCP costs a look-up when it is made, and
 //! nothing for each byte.
 //!
 //! Waits are made in user space: an epoll set that has connections keeps their registrations
-//! itself ([`set`]) and asks the kernel for its other descriptors now and then, and before it
-//! sleeps. `poll` and `select` do so for one call ([`poll`]).
+//! itself (`set`) and asks the kernel for its other descriptors now and then, and before it
+//! sleeps. `poll` and `select` do so for one call (`poll`).
 //!
 //! What is used of libc inside the library goes through the same symbols: descriptors of the
 //! library have no entry in the table, so that these calls reach libc like any others.
@@ -29,7 +29,6 @@
     not(all(target_os = "linux", target_env = "gnu")),
     allow(rustdoc::broken_intra_doc_links, reason = "of what is on Linux only")
 )]
-#![allow(rustdoc::private_intra_doc_links, reason = "nothing here is public")]
 #![cfg_attr(
     test,
     allow(dead_code, reason = "the hooks are not part of unit tests")
