@@ -87,6 +87,7 @@ scenarios! {
     a_signal_ends_a_wait: "signal";
     a_connection_that_is_refused_is_refused: "refused";
     libc_streams_read_and_write: "stdio";
+    what_is_printed_to_a_descriptor_arrives: "printed";
     of_a_process_that_is_killed_the_peer_gets_the_end: "killed";
     calls_by_number_reach_the_library: "number";
     a_connection_is_not_passed_to_another_process: "passed";

@@ -332,6 +332,7 @@ impl Conn {
     /// What the program has set holds for the stream.
     fn take_over(&self, stream: &SmcStream) {
         let tcp = stream.tcp();
+        self.set_low_water(low_water(tcp.as_raw_fd()));
         let _ = stream.set_nonblocking(self.is_nonblocking());
         stream.set_interruptible(true);
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
@@ -501,8 +502,12 @@ impl Conn {
         if peeks {
             call = call.peek();
         }
-        let waits_for_all = flags & libc::MSG_WAITALL != 0 && !peeks;
-        let read = match read_slices(stream, into, call, waits_for_all) {
+        let least = match flags & libc::MSG_WAITALL {
+            _ if peeks => 1,
+            0 => self.low_water.load(Ordering::Relaxed),
+            _ => usize::MAX,
+        };
+        let read = match read_slices(stream, into, call, least) {
             // Of a process that was killed TCP reports the end.
             Err(_) if stream.has_lost_peer() => Ok(0),
             read => read,
@@ -613,18 +618,18 @@ fn read_urgent(stream: &SmcStream, into: &mut [IoSliceMut<'_>]) -> Result<usize,
     }))
 }
 
-/// Reads into the slices in turn: waits for the first bytes only, or for all.
+/// Reads into the slices in turn, and waits until there are so many bytes.
 fn read_slices(
     stream: &SmcStream,
     into: &mut [IoSliceMut<'_>],
     call: CallFlags,
-    waits_for_all: bool,
+    least: usize,
 ) -> io::Result<usize> {
     let mut total = 0;
     for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
         let mut filled = 0;
         while let Some(rest) = slice.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            let call = match total > 0 && !waits_for_all {
+            let call = match total >= least {
                 true => call.nonblocking(),
                 false => call,
             };
@@ -638,7 +643,7 @@ fn read_slices(
                 // The next call returns it.
                 Err(_) => return Ok(total),
             }
-            if !waits_for_all {
+            if total >= least {
                 break;
             }
         }
@@ -720,4 +725,21 @@ pub(crate) fn replace(fd: i32, by: i32) {
 fn raise_pipe() {
     // SAFETY: raise has no precondition.
     unsafe { libc::raise(libc::SIGPIPE) };
+}
+
+/// Bytes that make a socket readable (`SO_RCVLOWAT`), as the kernel has it.
+#[allow(unsafe_code)]
+pub(crate) fn low_water(fd: i32) -> usize {
+    let (mut value, mut len) = (1_i32, 4_u32);
+    // SAFETY: the value and its length are this function's.
+    unsafe {
+        super::real::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    usize::try_from(value).unwrap_or(1)
 }

@@ -9,6 +9,7 @@ mod exec;
 mod fds;
 mod number;
 mod options;
+mod print;
 mod start;
 mod waits;
 

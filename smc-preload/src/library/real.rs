@@ -92,6 +92,8 @@ real! {
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
     fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
     fn sockatmark(fd: c_int) -> c_int;
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
     fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int;

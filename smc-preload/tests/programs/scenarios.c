@@ -625,6 +625,22 @@ static void killed_server(int listener)
 	expect_end(fd);
 }
 
+/* The first bytes that either side sends are printed. */
+static void printed_server(int listener)
+{
+	int fd = accepted(listener);
+	CHECK(dprintf(fd, "%d %s %.2f %d %d %d %d", 1, "two", 3.5, 4, 5, 6, 7) == 18);
+	expect(fd, "answer");
+	expect_end(fd);
+}
+
+static void printed_client(int listener)
+{
+	int fd = connected();
+	expect(fd, "1 two 3.50 4 5 6 7");
+	CHECK(dprintf(fd, "ans%s", "wer") == 6);
+}
+
 static void killed_client(int listener)
 {
 	int status;
@@ -690,6 +706,7 @@ static struct {
 	{"refused", answer_server, refused_client},
 	{"stdio", answer_server, stdio_client},
 	{"inherited", answer_server, inherited_client},
+	{"printed", printed_server, printed_client},
 	{"killed", killed_server, killed_client},
 	{"number", answer_server, number_client},
 	{"passed", answer_server, passed_client},

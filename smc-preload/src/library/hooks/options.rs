@@ -7,7 +7,7 @@ use libc::socklen_t;
 use rustix::io::Errno;
 
 use super::{guard, status};
-use crate::library::conn::{Conn, Outcome};
+use crate::library::conn::{Conn, Outcome, low_water};
 use crate::library::table::{self, Object};
 use crate::library::{errno, real};
 
@@ -173,19 +173,4 @@ fn follow(fd: c_int, level: c_int, name: c_int) {
         }
         _ => {}
     }
-}
-
-fn low_water(fd: c_int) -> usize {
-    let (mut value, mut len) = (1_i32, 4_u32);
-    // SAFETY: the value and its length are this function's.
-    unsafe {
-        real::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw mut value).cast(),
-            &raw mut len,
-        )
-    };
-    usize::try_from(value).unwrap_or(1)
 }
