@@ -13,7 +13,10 @@ pub const SEND_BUFFER: &str = "SMC_SNDBUF";
 pub const DEBUG: &str = "SMC_DEBUG";
 
 /// Path of the table of [`crate::statistics`].
-pub const STATISTICS: &str = "SMC_STATISTICS";
+pub const STATISTICS: &str = "SMC_STATS";
+
+/// `0` turns the library off.
+pub const PRELOAD: &str = "SMC_PRELOAD";
 
 /// Parses a number of bytes: decimal digits with an optional suffix `K` or `M`, upper or
 /// lower case, for KiB and MiB, as `smc_run` does.

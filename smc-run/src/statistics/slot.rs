@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Most distinct causes of a process; connections of further ones count in the totals only.
-const CAUSES: usize = 12;
+/// Most distinct reasons of a process; connections of further ones count in the totals only.
+const REASONS: usize = 12;
 
 /// Bytes of a process name, as in `/proc/PID/comm`.
 const NAME: usize = 16;
@@ -26,18 +26,18 @@ pub enum Wanted {
     No,
 }
 
-/// Connections of one cause: a diagnosis code, never 0.
+/// Connections of one reason: the key of its sentence, never 0.
 #[derive(Debug, Default)]
 #[repr(C)]
-struct Cause {
-    code: AtomicU32,
+struct Reasoned {
+    key: AtomicU32,
     count: AtomicU32,
 }
 
 /// The counters of one process, in memory shared with `smcx run`.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Slot {
+pub(super) struct Slot {
     process: AtomicU32,
     reserved: AtomicU32,
     name: [AtomicU8; NAME],
@@ -48,12 +48,11 @@ pub struct Slot {
     refused: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
-    causes: [Cause; CAUSES],
+    reasons: [Reasoned; REASONS],
 }
 
 impl Slot {
-    /// Counts a connection that SMC carries.
-    pub fn count_smc(&self, carried: Carried) {
+    pub(super) fn count_smc(&self, carried: Carried) {
         let counter = match carried {
             Carried::Ism => &self.ism,
             Carried::Verbs => &self.verbs,
@@ -61,31 +60,28 @@ impl Slot {
         add(counter, 1);
     }
 
-    /// Counts a connection that stays TCP; `code` is the diagnosis code of the cause.
-    pub fn count_tcp(&self, code: u32, wanted: Wanted) {
+    /// Counts a TCP connection by the key of its reason.
+    pub(super) fn count_tcp(&self, key: u32, wanted: Wanted) {
         let counter = match wanted {
             Wanted::Yes => &self.tcp_wanted,
             Wanted::No => &self.tcp_forbidden,
         };
         add(counter, 1);
-        // A cause without an entry is the difference between the totals and the causes.
-        if let Some(cause) = self.causes.iter().find(|cause| cause.claim(code)) {
-            cause.count.fetch_add(1, Ordering::Relaxed);
+        // A reason without an entry is the difference between the totals and the reasons.
+        if let Some(entry) = self.reasons.iter().find(|entry| entry.claim(key)) {
+            entry.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Counts a call that was refused since SMC cannot serve it.
-    pub fn count_refused(&self) {
+    pub(super) fn count_refused(&self) {
         add(&self.refused, 1);
     }
 
-    /// Counts bytes of payload sent over SMC.
-    pub fn add_sent(&self, bytes: u64) {
+    pub(super) fn add_sent(&self, bytes: u64) {
         add(&self.sent, bytes);
     }
 
-    /// Counts bytes of payload received over SMC.
-    pub fn add_received(&self, bytes: u64) {
+    pub(super) fn add_received(&self, bytes: u64) {
         add(&self.received, bytes);
     }
 
@@ -97,10 +93,11 @@ impl Slot {
         self.process.store(process, Ordering::Release);
     }
 
-    /// The current counts.
-    pub(super) fn read(&self) -> Counts {
+    /// The current counts; `sentence` looks up that of a key.
+    pub(super) fn read(&self, sentence: impl Fn(u32) -> Vec<u8>) -> Counts {
         let process = self.process.load(Ordering::Acquire);
         let name = self.name.iter().map(|byte| byte.load(Ordering::Relaxed));
+        let reasons = self.reasons.iter().filter_map(Reasoned::read);
         Counts {
             process: (process != 0).then_some(process),
             name: name.take_while(|byte| *byte != 0).collect(),
@@ -111,22 +108,22 @@ impl Slot {
             refused: read(&self.refused),
             sent: read(&self.sent),
             received: read(&self.received),
-            causes: self.causes.iter().filter_map(Cause::read).collect(),
+            reasons: reasons.map(|(key, count)| (sentence(key), count)).collect(),
         }
     }
 }
 
-impl Cause {
-    /// Whether the entry counts a code, for which a free one is taken.
-    fn claim(&self, code: u32) -> bool {
+impl Reasoned {
+    /// Whether the entry counts the reason of a key, for which a free entry is taken.
+    fn claim(&self, key: u32) -> bool {
         let order = Ordering::Relaxed;
-        let found = self.code.compare_exchange(0, code, order, order);
-        found.is_ok() || found == Err(code)
+        let found = self.key.compare_exchange(0, key, order, order);
+        found.is_ok() || found == Err(key)
     }
 
     fn read(&self) -> Option<(u32, u64)> {
-        let code = self.code.load(Ordering::Relaxed);
-        (code != 0).then(|| (code, self.count.load(Ordering::Relaxed).into()))
+        let key = self.key.load(Ordering::Relaxed);
+        (key != 0).then(|| (key, self.count.load(Ordering::Relaxed).into()))
     }
 }
 
@@ -159,9 +156,9 @@ pub struct Counts {
     pub sent: u64,
     /// Bytes of payload received over SMC.
     pub received: u64,
-    /// TCP connections by diagnosis code; fewer than the totals in a process with many
-    /// causes.
-    pub causes: Vec<(u32, u64)>,
+    /// TCP connections by the sentence that says why, of any bytes; empty if it is
+    /// unknown. Fewer than the totals in a process with many reasons.
+    pub reasons: Vec<(Vec<u8>, u64)>,
 }
 
 impl Counts {

@@ -1,5 +1,6 @@
 //! The memory that processes share.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,10 +11,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{Counts, Slot};
+use super::reason::{Reason, key_of};
+use super::slot::{Carried, Counts, Slot, Wanted};
 
 /// Processes that count by themselves; further ones count together in one more slot.
 pub const SLOTS: usize = 1024;
+
+/// Distinct sentences that say why connections are TCP; further ones are counted without.
+const REASONS: usize = 64;
 
 /// The first bytes of a table, with the version of its layout.
 const MAGIC: u64 = u64::from_ne_bytes(*b"smcxrun\x01");
@@ -29,6 +34,52 @@ struct Layout {
     reserved: AtomicU32,
     slots: [Slot; SLOTS],
     others: Slot,
+    reasons: [Reason; REASONS],
+}
+
+/// The counters of one process. Every method makes a few atomic additions, and no
+/// allocation, lock or system call.
+#[derive(Clone, Copy)]
+pub struct Counter<'a> {
+    slot: &'a Slot,
+    reasons: &'a [Reason],
+}
+
+impl Counter<'_> {
+    /// Counts a connection that SMC carries.
+    pub fn count_smc(&self, carried: Carried) {
+        self.slot.count_smc(carried);
+    }
+
+    /// Counts a connection that stays TCP; `sentence` says why, in at most 248 bytes.
+    pub fn count_tcp(&self, sentence: &str, wanted: Wanted) {
+        let key = key_of(sentence.as_bytes());
+        self.reasons
+            .iter()
+            .any(|reason| reason.enter(key, sentence.as_bytes()));
+        self.slot.count_tcp(key, wanted);
+    }
+
+    /// Counts a call that was refused since SMC cannot serve it.
+    pub fn count_refused(&self) {
+        self.slot.count_refused();
+    }
+
+    /// Counts bytes of payload sent over SMC.
+    pub fn add_sent(&self, bytes: u64) {
+        self.slot.add_sent(bytes);
+    }
+
+    /// Counts bytes of payload received over SMC.
+    pub fn add_received(&self, bytes: u64) {
+        self.slot.add_received(bytes);
+    }
+}
+
+impl fmt::Debug for Counter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slot.fmt(f)
+    }
 }
 
 /// A table of counters, mapped into this process for as long as the value lives.
@@ -101,21 +152,16 @@ impl Table {
         unsafe { self.memory.as_ref() }
     }
 
-    /// Claims a slot for this process; `name` is the content of its `/proc/self/comm`.
-    /// When all slots are taken, returns the one of all further processes.
+    /// Claims counters for this process; `name` is the content of its `/proc/self/comm`.
+    /// When all are taken, returns those of all further processes.
     ///
     /// Makes no allocation and takes no lock: a child may call it right after `fork`.
-    pub fn claim(&self, name: &[u8]) -> &Slot {
+    pub fn claim(&self, name: &[u8]) -> Counter<'_> {
         let layout = self.layout();
-        let order = Ordering::Relaxed;
-        // Never beyond the end, so the number cannot wrap around to slots in use.
-        let next = |claimed: u32| ((claimed as usize) < SLOTS).then_some(claimed + 1);
-        let claimed = layout.claimed.fetch_update(order, order, next).ok();
-        let Some(slot) = claimed.and_then(|at| layout.slots.get(at as usize)) else {
-            return &layout.others;
-        };
-        slot.enter(std::process::id(), name);
-        slot
+        Counter {
+            slot: claim(layout, name),
+            reasons: &layout.reasons,
+        }
     }
 
     /// What the processes counted, in the order in which they started. Processes that
@@ -124,7 +170,11 @@ impl Table {
     pub fn read(&self) -> Vec<Counts> {
         let layout = self.layout();
         let all = layout.slots.iter().chain([&layout.others]);
-        let counts = all.map(Slot::read);
+        let sentence = |key| {
+            let found = layout.reasons.iter().find_map(|reason| reason.read(key));
+            found.unwrap_or_default()
+        };
+        let counts = all.map(|slot| slot.read(sentence));
         counts.filter(|counts| !counts.is_empty()).collect()
     }
 }
@@ -136,4 +186,17 @@ impl Drop for Table {
         // leaves the memory mapped, which harms nothing.
         let _ = unsafe { rustix::mm::munmap(memory, size_of::<Layout>()) };
     }
+}
+
+/// The slot of a process.
+fn claim<'a>(layout: &'a Layout, name: &[u8]) -> &'a Slot {
+    let order = Ordering::Relaxed;
+    // Never beyond the end, so the number cannot wrap around to slots in use.
+    let next = |claimed: u32| ((claimed as usize) < SLOTS).then_some(claimed + 1);
+    let claimed = layout.claimed.fetch_update(order, order, next).ok();
+    let Some(slot) = claimed.and_then(|at| layout.slots.get(at as usize)) else {
+        return &layout.others;
+    };
+    slot.enter(std::process::id(), name);
+    slot
 }

@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, MemfdFlags, SealFlags};
 
 use super::*;
 
-const PEER_NO_SMC: u32 = 0x0301_0000;
+const PEER_NO_SMC: &str = "The peer does not use SMC.";
 
 #[test]
 fn what_another_mapping_counts_is_read() {
@@ -19,7 +19,7 @@ fn what_another_mapping_counts_is_read() {
     slot.count_smc(Carried::Verbs);
     slot.count_tcp(PEER_NO_SMC, Wanted::Yes);
     slot.count_tcp(PEER_NO_SMC, Wanted::Yes);
-    slot.count_tcp(0x0303_0000, Wanted::No);
+    slot.count_tcp("The policy forbids it.", Wanted::No);
     slot.add_sent(5);
     slot.add_received(7);
     slot.count_refused();
@@ -35,7 +35,10 @@ fn what_another_mapping_counts_is_read() {
         refused: 1,
         sent: 5,
         received: 7,
-        causes: vec![(PEER_NO_SMC, 2), (0x0303_0000, 1)],
+        reasons: vec![
+            (PEER_NO_SMC.into(), 2),
+            ("The policy forbids it.".into(), 1),
+        ],
     };
     assert_eq!(table.read(), [expected]);
 }
@@ -56,16 +59,16 @@ fn names_are_cut_and_may_hold_any_bytes() {
 }
 
 #[test]
-fn causes_beyond_the_room_count_in_the_totals_alone() {
+fn reasons_beyond_the_room_count_in_the_totals_alone() {
     let (_file, table) = Table::create().unwrap();
     let slot = table.claim(b"many");
-    for code in 1..=20 {
-        slot.count_tcp(code, Wanted::Yes);
+    for reason in 1..=20 {
+        slot.count_tcp(&format!("{reason}"), Wanted::Yes);
     }
     let counts = table.read().remove(0);
     assert_eq!(counts.tcp_wanted, 20);
-    assert_eq!(counts.causes.len(), 12);
-    assert_eq!(counts.causes.last(), Some(&(12, 1)));
+    assert_eq!(counts.reasons.len(), 12);
+    assert_eq!(counts.reasons.last(), Some(&("12".into(), 1)));
 }
 
 #[test]
@@ -85,17 +88,40 @@ fn threads_lose_no_count() {
     let (_file, table) = Table::create().unwrap();
     let slot = table.claim(b"threads");
     std::thread::scope(|scope| {
-        for thread in 0..4_u32 {
+        for thread in 0..4 {
+            let reason = ["one", "other"][thread % 2];
             scope.spawn(move || {
                 for _ in 0..1000 {
-                    slot.count_tcp(1 + thread % 2, Wanted::Yes);
+                    slot.count_tcp(reason, Wanted::Yes);
                 }
             });
         }
     });
     let counts = table.read().remove(0);
     assert_eq!(counts.tcp_wanted, 4000);
-    assert_eq!(counts.causes.iter().map(|at| at.1).sum::<u64>(), 4000);
+    assert_eq!(counts.reasons.iter().map(|at| at.1).sum::<u64>(), 4000);
+}
+
+#[test]
+fn sentences_beyond_the_room_are_counted_without() {
+    let (_file, table) = Table::create().unwrap();
+    for process in 0..10 {
+        let slot = table.claim(b"many");
+        for reason in 0..10 {
+            slot.count_tcp(&format!("{process}{reason}"), Wanted::Yes);
+        }
+    }
+    let counts = table.read();
+    assert_eq!(counts[6].reasons[3], ("63".into(), 1));
+    assert_eq!(counts[6].reasons[4], (Vec::new(), 1));
+    assert!(counts.iter().all(|counts| counts.reasons.len() == 10));
+}
+
+#[test]
+fn long_sentences_are_cut() {
+    let (_file, table) = Table::create().unwrap();
+    table.claim(b"x").count_tcp(&"é".repeat(200), Wanted::Yes);
+    assert_eq!(table.read()[0].reasons, [("é".repeat(124).into(), 1)]);
 }
 
 /// A path in the environment may name anything.
