@@ -1,0 +1,70 @@
+//! Programs print with the library what they print without.
+//!
+//! Each case is a server and a client. It runs four times: plain, with the library in the
+//! server, in the client, and in both. The transcripts and statuses must be the same, and
+//! in the last run SMC must have carried the connections.
+#![cfg(target_os = "linux")]
+
+mod case;
+mod process;
+mod program;
+
+use case::{Carrier, Case};
+use program::Program;
+
+/// Runs every case of a program; `differing` are those that are not as [`Case::new`] has it.
+fn compare(name: &str, differing: &[(&str, Carrier)]) {
+    let program = Program::compile(name);
+    let cases = program.cases();
+    for (case, _) in differing {
+        assert!(cases.iter().any(|of| of == case), "{name} has no case {case}");
+    }
+    let failures: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let carrier = differing.iter().find(|(of, _)| of == case);
+            let carrier = carrier.map_or(Carrier::Smc, |(_, carrier)| *carrier);
+            Case::new(&program, case, carrier).compare().err()
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn calls() {
+    compare("calls", &[]);
+}
+
+#[test]
+fn descriptors() {
+    compare(
+        "descriptors",
+        &[
+            // What is served by another process than the one that accepted.
+            ("child-serves", Carrier::Any),
+            ("exec", Carrier::Any),
+            ("spawn", Carrier::Any),
+            ("passed-on", Carrier::Refused),
+        ],
+    );
+}
+
+#[test]
+fn readiness() {
+    compare("readiness", &[]);
+}
+
+#[test]
+fn connecting() {
+    compare("connecting", &[]);
+}
+
+#[test]
+fn stdio() {
+    compare("stdio", &[]);
+}
+
+#[test]
+fn waits() {
+    compare("waits", &[]);
+}
