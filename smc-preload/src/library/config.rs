@@ -1,9 +1,11 @@
 //! What the environment asks for, and the stack of the process.
 
 use std::cell::Cell;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use smc_run::variables;
 use smc_sockets::{Policy, Settings, Stack};
 
 use super::report;
@@ -56,6 +58,7 @@ pub(crate) fn shares_memory() -> bool {
 /// This process is a child made by `fork`.
 pub(crate) fn forked() {
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
+    super::stats::forked();
 }
 
 /// The process ends.
@@ -68,17 +71,17 @@ pub(crate) fn end() {
 /// Begins, as the process starts: nothing is opened yet.
 pub(crate) fn start(is_privileged: bool) {
     forked();
-    let off = std::env::var_os("SMC_PRELOAD").is_some_and(|value| value == "0");
+    let off = std::env::var_os(variables::PRELOAD).is_some_and(|value| value == "0");
     if is_privileged || off {
         return;
     }
-    report::start(is_set("SMC_DEBUG"));
+    report::start(is_set(variables::DEBUG));
     super::stats::start();
     ACTIVE.store(true, Ordering::Relaxed);
 }
 
 fn is_set(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
+    std::env::var_os(name).is_some_and(|value| variables::is_set(value.as_bytes()))
 }
 
 /// The policy of the process; none if it cannot be used.
@@ -108,40 +111,14 @@ pub(crate) fn stack() -> Option<&'static Stack> {
 fn open() -> Option<Stack> {
     let mut settings = Settings::default();
     settings.policy = policy()?.clone();
-    let sizes = ["SMC_RCVBUF", "SMC_SNDBUF"].map(|name| std::env::var(name).ok());
-    let size = sizes.iter().flatten().find_map(|size| parse_size(size));
+    let sizes = [variables::RECEIVE_BUFFER, variables::SEND_BUFFER].map(|name| std::env::var(name).ok());
+    let size = sizes.iter().flatten().find_map(|size| variables::size(size));
     settings.buffer = size.or(settings.buffer);
     match Stack::with(settings) {
         Ok(stack) => Some(stack),
         Err(error) => {
             report::line(&format!("no SMC in this process: {error}"));
             None
-        }
-    }
-}
-
-/// A number of bytes with an optional K or M, as `smc_run` takes it.
-fn parse_size(text: &str) -> Option<u32> {
-    let text = text.trim();
-    let (digits, unit) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (text.get(..at)?, 1 << 10),
-        (at, 'm' | 'M') => (text.get(..at)?, 1 << 20),
-        _ => (text, 1),
-    };
-    digits.parse::<u32>().ok()?.checked_mul(unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_size;
-
-    #[test]
-    fn sizes_have_units_as_smc_run_has_them() {
-        assert_eq!(parse_size("65536"), Some(65536));
-        assert_eq!(parse_size(" 64K "), Some(65536));
-        assert_eq!(parse_size("1m"), Some(1 << 20));
-        for wrong in ["", "K", "-1", "64KB", "5000M"] {
-            assert_eq!(parse_size(wrong), None, "{wrong}");
         }
     }
 }

@@ -313,7 +313,7 @@ impl Conn {
     /// Sets what carries the connection. Callers notify the sets then, without the lock.
     fn decided(&self, stream: SmcStream) {
         self.restore_mode();
-        stats::decided(stream.carrier(), self.accepted);
+        stats::decided(stream.carrier());
         report::decided(stream.carrier(), self.accepted);
         let phase = if stream.carrier().is_smc() {
             self.take_over(&stream);
@@ -513,6 +513,11 @@ impl Conn {
             read => read,
         };
         self.after_opening();
+        if let Ok(bytes) = &read
+            && !peeks
+        {
+            stats::received(*bytes);
+        }
         Outcome::Done(read.map_err(|error| errno::of(&error)))
     }
 
@@ -540,6 +545,9 @@ impl Conn {
             }
         };
         let written = written.map_err(|error| errno::of(&error));
+        if let Ok(bytes) = written {
+            stats::sent(bytes);
+        }
         if written == Err(Errno::PIPE) && flags & libc::MSG_NOSIGNAL == 0 {
             raise_pipe();
         }

@@ -60,7 +60,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         |policy| policy.connecting(to).err().map(|rule| rule.to_string()),
     );
     if let Some(rule) = refused {
-        stats::plain(false, &rule, false);
+        stats::plain(&rule, false);
         return Connects::Kernel;
     }
     let Some(stack) = config::stack() else {
@@ -70,7 +70,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         return Connects::Kernel;
     };
     let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
-        stats::plain(false, "no descriptor is left for SMC", true);
+        stats::plain("no descriptor is left for SMC", true);
         return Connects::Kernel;
     };
     let nonblocking = flags.contains(rustix::fs::OFlags::NONBLOCK);
@@ -90,7 +90,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if connecting.is_plain() {
         drop(connecting);
         set_mode(fd, nonblocking);
-        stats::plain(false, "the peer does not use SMC", true);
+        stats::plain("the peer does not use SMC", true);
         return kernel(nonblocking);
     }
     let conn = Conn::connecting(connecting, nonblocking);

@@ -152,14 +152,30 @@ impl Table {
         unsafe { self.memory.as_ref() }
     }
 
-    /// Claims counters for this process; `name` is the content of its `/proc/self/comm`.
-    /// When all are taken, returns those of all further processes.
+    /// Claims counters for this process, and returns their index; `name` is the content of
+    /// its `/proc/self/comm`. When all are taken, the index is that of all further
+    /// processes.
     ///
     /// Makes no allocation and takes no lock: a child may call it right after `fork`.
-    pub fn claim(&self, name: &[u8]) -> Counter<'_> {
+    pub fn claim(&self, name: &[u8]) -> usize {
+        let layout = self.layout();
+        let order = Ordering::Relaxed;
+        // Never beyond the end, so the number cannot wrap around to slots in use.
+        let next = |claimed: u32| ((claimed as usize) < SLOTS).then_some(claimed + 1);
+        let claimed = layout.claimed.fetch_update(order, order, next);
+        let index = claimed.map_or(SLOTS, |index| index as usize);
+        if let Some(slot) = layout.slots.get(index) {
+            slot.enter(std::process::id(), name);
+        }
+        index
+    }
+
+    /// The counters of an index that [`Self::claim`] returned.
+    #[must_use]
+    pub fn counter(&self, index: usize) -> Counter<'_> {
         let layout = self.layout();
         Counter {
-            slot: claim(layout, name),
+            slot: layout.slots.get(index).unwrap_or(&layout.others),
             reasons: &layout.reasons,
         }
     }
@@ -186,17 +202,4 @@ impl Drop for Table {
         // leaves the memory mapped, which harms nothing.
         let _ = unsafe { rustix::mm::munmap(memory, size_of::<Layout>()) };
     }
-}
-
-/// The slot of a process.
-fn claim<'a>(layout: &'a Layout, name: &[u8]) -> &'a Slot {
-    let order = Ordering::Relaxed;
-    // Never beyond the end, so the number cannot wrap around to slots in use.
-    let next = |claimed: u32| ((claimed as usize) < SLOTS).then_some(claimed + 1);
-    let claimed = layout.claimed.fetch_update(order, order, next).ok();
-    let Some(slot) = claimed.and_then(|at| layout.slots.get(at as usize)) else {
-        return &layout.others;
-    };
-    slot.enter(std::process::id(), name);
-    slot
 }

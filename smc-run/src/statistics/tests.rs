@@ -14,7 +14,7 @@ const PEER_NO_SMC: &str = "The peer does not use SMC.";
 fn what_another_mapping_counts_is_read() {
     let (file, table) = Table::create().unwrap();
     let theirs = Table::open(&Table::path_of(file.as_fd())).unwrap();
-    let slot = theirs.claim(b"redis-server");
+    let slot = theirs.counter(theirs.claim(b"redis-server"));
     slot.count_smc(Carried::Ism);
     slot.count_smc(Carried::Verbs);
     slot.count_tcp(PEER_NO_SMC, Wanted::Yes);
@@ -46,14 +46,14 @@ fn what_another_mapping_counts_is_read() {
 #[test]
 fn a_process_that_counts_nothing_is_left_out() {
     let (_file, table) = Table::create().unwrap();
-    table.claim(b"true").add_sent(0);
+    table.counter(table.claim(b"true")).add_sent(0);
     assert_eq!(table.read(), []);
 }
 
 #[test]
 fn names_are_cut_and_may_hold_any_bytes() {
     let (_file, table) = Table::create().unwrap();
-    let slot = table.claim(b"\xff\n0123456789abcdefgh");
+    let slot = table.counter(table.claim(b"\xff\n0123456789abcdefgh"));
     slot.count_smc(Carried::Ism);
     assert_eq!(table.read()[0].name, b"\xff\n0123456789abcd");
 }
@@ -61,7 +61,7 @@ fn names_are_cut_and_may_hold_any_bytes() {
 #[test]
 fn reasons_beyond_the_room_count_in_the_totals_alone() {
     let (_file, table) = Table::create().unwrap();
-    let slot = table.claim(b"many");
+    let slot = table.counter(table.claim(b"many"));
     for reason in 1..=20 {
         slot.count_tcp(&format!("{reason}"), Wanted::Yes);
     }
@@ -75,7 +75,7 @@ fn reasons_beyond_the_room_count_in_the_totals_alone() {
 fn processes_beyond_the_room_share_a_slot() {
     let (_file, table) = Table::create().unwrap();
     for _ in 0..SLOTS + 3 {
-        table.claim(b"x").count_smc(Carried::Ism);
+        table.counter(table.claim(b"x")).count_smc(Carried::Ism);
     }
     let counts = table.read();
     assert_eq!(counts.len(), SLOTS + 1);
@@ -86,7 +86,7 @@ fn processes_beyond_the_room_share_a_slot() {
 #[test]
 fn threads_lose_no_count() {
     let (_file, table) = Table::create().unwrap();
-    let slot = table.claim(b"threads");
+    let slot = table.counter(table.claim(b"threads"));
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let reason = ["one", "other"][thread % 2];
@@ -106,7 +106,7 @@ fn threads_lose_no_count() {
 fn sentences_beyond_the_room_are_counted_without() {
     let (_file, table) = Table::create().unwrap();
     for process in 0..10 {
-        let slot = table.claim(b"many");
+        let slot = table.counter(table.claim(b"many"));
         for reason in 0..10 {
             slot.count_tcp(&format!("{process}{reason}"), Wanted::Yes);
         }
@@ -120,7 +120,8 @@ fn sentences_beyond_the_room_are_counted_without() {
 #[test]
 fn long_sentences_are_cut() {
     let (_file, table) = Table::create().unwrap();
-    table.claim(b"x").count_tcp(&"é".repeat(200), Wanted::Yes);
+    let slot = table.counter(table.claim(b"x"));
+    slot.count_tcp(&"é".repeat(200), Wanted::Yes);
     assert_eq!(table.read()[0].reasons, [("é".repeat(124).into(), 1)]);
 }
 

@@ -17,7 +17,10 @@ fn compare(name: &str, differing: &[(&str, Carrier)]) {
     let program = Program::compile(name);
     let cases = program.cases();
     for (case, _) in differing {
-        assert!(cases.iter().any(|of| of == case), "{name} has no case {case}");
+        assert!(
+            cases.iter().any(|of| of == case),
+            "{name} has no case {case}"
+        );
     }
     let failures: Vec<String> = cases
         .iter()

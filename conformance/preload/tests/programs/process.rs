@@ -47,7 +47,11 @@ impl Role {
     pub(crate) fn start(program: &Program, arguments: &[&str], preloaded: bool) -> Self {
         let mut command = Command::new(&program.path);
         let statistics = preloaded.then(|| Table::create().unwrap());
-        for variable in [variables::DEBUG, variables::RECEIVE_BUFFER, variables::SEND_BUFFER] {
+        for variable in [
+            variables::DEBUG,
+            variables::RECEIVE_BUFFER,
+            variables::SEND_BUFFER,
+        ] {
             command.env_remove(variable);
         }
         if let Some((file, _)) = &statistics {
