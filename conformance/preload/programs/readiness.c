@@ -117,7 +117,7 @@ static void many_polled_server(int listener)
         fd[at] = take(listener);
     MUST(pipe(ends));
     struct pollfd all[7] = {{fd[0], POLLIN, 0}, {fd[1], POLLIN, 0}, {fd[2], POLLIN, 0},
-        {ends[0], POLLIN, 0}, {-1, POLLIN, 7}, {999, POLLIN, 0}, {fd[1], POLLOUT, 0}};
+        {ends[0], POLLIN, 0}, {-1, POLLIN, 7}, {800, POLLIN, 0}, {fd[1], POLLOUT, 0}};
     wish(fd[1], 1);
     await(fd[1], POLLIN);
     outcome("poll", poll(all, 7, -1));
@@ -284,11 +284,14 @@ static void waits_server(int listener)
     outcome("epoll_pwait2", epoll_pwait2(set, events, 4, NULL, NULL));
     outcome("epoll_pwait", epoll_pwait(set, events, 4, -1, NULL));
     MUST(write(ends[1], "x", 1));
-    int ready = MUST(epoll_wait(set, events, 4, -1));
+    /* All that is ready is reported, not necessarily by one call. */
     uint64_t all = 0;
-    for (int at = 0; at < ready; at++)
-        all |= events[at].data.u64;
-    say("%d ready: %llx", ready, (unsigned long long)all);
+    while (all != 3) {
+        int ready = MUST(epoll_wait(set, events, 4, -1));
+        for (int at = 0; at < ready; at++)
+            all |= events[at].data.u64;
+    }
+    say("both are ready");
     outcome("epoll_wait for none", epoll_wait(set, events, 0, 0));
     outcome("epoll_wait of no set", epoll_wait(fd, events, 1, 0));
     MUST(close(fd));
