@@ -47,13 +47,28 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
     };
     config::inside(|| {
         let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
-            return stats::plain(true, "no descriptor is left for SMC", true);
+            return stats::plain("no descriptor is left for SMC", true);
         };
         match stack.accepted(TcpStream::from(own)) {
             Ok(accepting) => Conn::accepting(accepting, nonblocking).add_fd(fd),
-            Err(_) => stats::plain(true, "the client does not use SMC", true),
+            Err(tcp) => count(&tcp),
         }
     });
+}
+
+/// Counts a connection that is TCP, for who wants to know.
+fn count(tcp: &TcpStream) {
+    if !stats::are_kept() {
+        return;
+    }
+    let (Ok(near), Ok(far), Some(policy)) = (tcp.local_addr(), tcp.peer_addr(), config::policy())
+    else {
+        return;
+    };
+    match policy.accepting(near.port(), far.ip()) {
+        Ok(()) => stats::plain("the client does not use SMC", true),
+        Err(rule) => stats::plain(&rule.to_string(), false),
+    }
 }
 
 /// Another program takes this process over: connections that nothing was begun of go on there,

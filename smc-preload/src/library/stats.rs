@@ -19,6 +19,11 @@ fn counter() -> Option<Counter<'static>> {
     Some(TABLE.get()?.counter(claimed))
 }
 
+/// Whether anything is counted.
+pub(crate) fn are_kept() -> bool {
+    CLAIMED.load(Ordering::Relaxed) != 0
+}
+
 /// Maps the table that the environment names, if it is one.
 pub(crate) fn start() {
     let Some(path) = std::env::var_os(variables::STATISTICS) else {
