@@ -228,9 +228,9 @@ fn kill(signal: &str, process: u32) {
 #[test]
 fn signals_reach_the_program_behind_the_statistics() {
     let at = installation();
-    let script = "trap 'exit 9' USR1; trap 'exit 8' INT; echo ready; \
+    let script = "trap 'exit 9' USR1; trap 'exit 8' USR2; echo ready; \
                   while :; do sleep 1 & wait $!; done";
-    for (signal, status) in [("-USR1", 9), ("-INT", 8)] {
+    for (signal, status) in [("-USR1", 9), ("-USR2", 8)] {
         let mut child = at
             .command(&["--stats", "--", "sh", "-c", script])
             .spawn()
@@ -245,6 +245,18 @@ fn signals_reach_the_program_behind_the_statistics() {
     assert_eq!(first_line(&mut child), "ready\n");
     kill("-TERM", child.id());
     assert_eq!(finish(child).status.signal(), Some(15));
+}
+
+/// What this command waits for itself is not blocked in the program.
+#[test]
+fn the_program_has_the_signals_of_its_caller() {
+    let at = installation();
+    let show = ["grep", "-E", "SigBlk|SigIgn", "/proc/self/status"];
+    let bare = Command::new(show[0]).args(&show[1..]).output().unwrap();
+    for more in [[].as_slice(), &["--stats"]] {
+        let output = at.run(&[more, &["--"], &show].concat());
+        assert_eq!(text(&output.stdout), text(&bare.stdout), "{more:?}");
+    }
 }
 
 /// A process that ignores the end of its children hands that on to this command.

@@ -1,10 +1,10 @@
 //! A program as a child that behaves as if it had replaced this process.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
-use nix::sys::signal::{self, SigHandler, SigSet, Signal};
+use nix::sys::signal::{self, SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::unistd::Pid;
 
@@ -36,8 +36,10 @@ pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
     // SAFETY: no handler is installed. Ignored, as some programs start others, the signal
     // would not come, and the kernel would keep no status.
     unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
-    // Before the child is there, so that none is lost; std gives the child an empty mask.
-    awaited.thread_block()?;
+    // Before the child is there, so that none is lost.
+    let before = awaited.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    // SAFETY: setting the mask is safe between fork and exec.
+    unsafe { command.pre_exec(move || Ok(before.thread_set_mask()?)) };
     let signals = SignalFd::with_flags(&awaited, SfdFlags::SFD_CLOEXEC)?;
     let child = command.spawn()?;
     wait(child, &signals)
