@@ -71,12 +71,23 @@ static void wish(int fd, unsigned char what)
     write_all(fd, &what, 1);
 }
 
+/* A connection over which a byte has come: before that it is not known what carries it, and
+ * it may not be writable yet. */
+static int take_settled(int listener)
+{
+    int fd = take(listener);
+    char byte;
+    wish(fd, 1);
+    MUST(read(fd, &byte, 1));
+    return fd;
+}
+
 /* --- poll, select */
 
 static void polls_server(int listener)
 {
     say("listener: %s", names(await(listener, POLLIN | POLLOUT)));
-    int fd = take(listener);
+    int fd = take_settled(listener);
     const int all = POLLIN | POLLPRI | POLLOUT | POLLRDHUP;
     struct pollfd one = {.fd = fd, .events = all};
     outcome("poll", poll(&one, 1, 0));
@@ -114,7 +125,7 @@ static void many_polled_server(int listener)
 {
     int fd[3], ends[2];
     for (int at = 0; at < 3; at++)
-        fd[at] = take(listener);
+        fd[at] = take_settled(listener);
     MUST(pipe(ends));
     struct pollfd all[7] = {{fd[0], POLLIN, 0}, {fd[1], POLLIN, 0}, {fd[2], POLLIN, 0},
         {ends[0], POLLIN, 0}, {-1, POLLIN, 7}, {800, POLLIN, 0}, {fd[1], POLLOUT, 0}};
@@ -150,7 +161,7 @@ static void many_polled_client(int port)
 
 static void selects_server(int listener)
 {
-    int fd = take(listener);
+    int fd = take_settled(listener);
     fd_set in, out, other;
     struct timeval none = {0, 0}, long_time = {LIMIT, 0};
     struct timespec no_time = {0, 0};
@@ -182,7 +193,7 @@ static void selects_server(int listener)
 
 static void level_server(int listener)
 {
-    int fd = take(listener), set = MUST(epoll_create1(EPOLL_CLOEXEC));
+    int fd = take_settled(listener), set = MUST(epoll_create1(EPOLL_CLOEXEC));
     char bytes[8];
     control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 0xfedcba9876543210);
     ready_now("idle", set);
@@ -217,7 +228,7 @@ static void level_server(int listener)
 
 static void edge_server(int listener)
 {
-    int fd = take(listener), set = MUST(epoll_create(1));
+    int fd = take_settled(listener), set = MUST(epoll_create(1));
     char bytes[200];
     set_nonblocking(fd, true);
     control(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, 2);
@@ -249,7 +260,7 @@ static void edge_server(int listener)
 
 static void one_shot_server(int listener)
 {
-    int fd = take(listener), set = MUST(epoll_create1(0));
+    int fd = take_settled(listener), set = MUST(epoll_create1(0));
     control(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 4);
     wish(fd, 1);
     becomes_ready("bytes", set);
@@ -268,7 +279,7 @@ static void one_shot_server(int listener)
 /* The calls by which a set is waited for. */
 static void waits_server(int listener)
 {
-    int fd = take(listener), set = MUST(epoll_create1(0)), ends[2];
+    int fd = take_settled(listener), set = MUST(epoll_create1(0)), ends[2];
     struct epoll_event events[4];
     sigset_t none;
     sigemptyset(&none);
@@ -346,7 +357,7 @@ static void keeps_server(int listener)
 /* A set in a set, and a set that is polled. */
 static void nested_server(int listener)
 {
-    int fd = take(listener);
+    int fd = take_settled(listener);
     int inner = MUST(epoll_create1(0)), outer = MUST(epoll_create1(0));
     control(inner, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
     control(outer, EPOLL_CTL_ADD, inner, EPOLLIN, 2);
@@ -368,7 +379,7 @@ static void nested_server(int listener)
 
 static void set_closed_first_server(int listener)
 {
-    int fd = take(listener);
+    int fd = take_settled(listener);
     for (int round = 0; round < 3; round++) {
         int set = MUST(epoll_create1(0));
         control(set, EPOLL_CTL_ADD, fd, EPOLLIN, round);
@@ -384,7 +395,7 @@ static void set_closed_first_server(int listener)
 /* One connection in two sets, and two connections in one. */
 static void several_sets_server(int listener)
 {
-    int fd = take(listener), other = take(listener);
+    int fd = take_settled(listener), other = take_settled(listener);
     int first = MUST(epoll_create1(0)), second = MUST(epoll_create1(0));
     control(first, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
     control(first, EPOLL_CTL_ADD, other, EPOLLIN, 2);
@@ -428,7 +439,7 @@ static void *waits_for_set(void *of)
 
 static void changed_while_waited_server(int listener)
 {
-    int fd = take(listener), set = MUST(epoll_create1(0));
+    int fd = take_settled(listener), set = MUST(epoll_create1(0));
     for (int round = 0; round < 2; round++) {
         int shared[2] = {set, 0};
         pthread_t thread;
@@ -455,6 +466,7 @@ static void full_server(int listener)
 {
     int fd = take(listener), set = MUST(epoll_create1(0));
     static unsigned char bytes[65536];
+    await_peer(fd);
     set_nonblocking(fd, true);
     size_t sent = 0;
     ssize_t done;
@@ -483,6 +495,7 @@ static void full_client(int port)
 {
     int fd = dial(port), way = dial(port);
     size_t length;
+    signal_peer(fd);
     read_all(way, &length, sizeof length);
     static unsigned char bytes[1 << 16];
     for (size_t from = 0; from < length;) {

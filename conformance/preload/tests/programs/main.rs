@@ -47,7 +47,7 @@ fn descriptors() {
             ("child-serves", Carrier::Any),
             ("exec", Carrier::Any),
             ("spawn", Carrier::Any),
-            ("passed-on", Carrier::Refused),
+            ("passed-on", Carrier::Differs),
         ],
     );
 }
