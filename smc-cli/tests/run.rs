@@ -301,6 +301,27 @@ fn a_static_program_is_named_and_runs() {
     out_of_reach(script.to_str().unwrap(), "is statically linked");
 }
 
+/// As root alone, who may give a file to another user: the program becomes that user.
+#[test]
+fn a_set_user_id_program_is_named_and_runs() {
+    let at = installation();
+    let program = at.program("set-user-id", RUNS, &[]);
+    if std::os::unix::fs::chown(&program, Some(54_321), None).is_err() {
+        println!("not run: only root can make a program of another user");
+        return;
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    out_of_reach(program.to_str().unwrap(), "is set-user-ID");
+    // Its rights are gained although SMC was asked for.
+    let id = at.path("set-user-id-id");
+    let copied = Command::new("cp").arg("/usr/bin/id").arg(&id).status();
+    assert!(copied.unwrap().success());
+    std::os::unix::fs::chown(&id, Some(54_321), None).unwrap();
+    fs::set_permissions(&id, fs::Permissions::from_mode(0o4755)).unwrap();
+    let output = at.run(&["--", id.to_str().unwrap(), "-u"]);
+    assert_eq!(text(&output.stdout), "54321\n");
+}
+
 /// The section and the note by which Go's linker marks what it makes.
 #[test]
 fn a_go_program_is_named_and_runs() {
