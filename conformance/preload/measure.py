@@ -78,7 +78,7 @@ class Redis:
         "set -c 50": ["-t", "set", "-c", "50"],
         "get -c 512": ["-t", "get", "-c", "512"],
         "get -c 50 -P 16": ["-t", "get", "-c", "50", "-P", "16"],
-        "get -c 50 -d 4096": ["-t", "get", "-c", "50", "-d", "4096"],
+        "set -c 50 -d 4096": ["-t", "set", "-c", "50", "-d", "4096"],
     }
 
     def __init__(self, servers, smcx, requests):
