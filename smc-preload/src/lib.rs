@@ -49,7 +49,6 @@ mod library {
     pub(crate) mod real;
     pub(crate) mod report;
     pub(crate) mod set;
-    #[allow(unsafe_code)]
     pub(crate) mod stats;
     pub(crate) mod table;
 }
