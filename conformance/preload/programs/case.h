@@ -251,6 +251,15 @@ __attribute__((unused)) static int take(int listener)
     return MUST(accept(listener, NULL, NULL));
 }
 
+/* A child, which does not inherit the alarm. */
+__attribute__((unused)) static pid_t branch(void)
+{
+    pid_t child = must("fork", fork());
+    if (child == 0)
+        alarm(LIMIT);
+    return child;
+}
+
 /* Waits until a thread of this process sleeps, so that a call it began waits. */
 __attribute__((unused)) static void await_sleep(pid_t thread)
 {

@@ -214,7 +214,7 @@ static void child_serves_server(int listener)
 {
     for (int connection = 0; connection < 3; connection++) {
         int fd = take(listener);
-        pid_t child = MUST(fork());
+        pid_t child = branch();
         if (child == 0) {
             MUST(close(listener));
             echo(fd, fd);
@@ -237,7 +237,7 @@ static void three_echoes_client(int port)
 static void workers_server(int listener)
 {
     for (int worker = 0; worker < 3; worker++)
-        if (MUST(fork()) == 0) {
+        if (branch() == 0) {
             int fd = take(listener);
             echo(fd, fd);
             MUST(close(fd));
@@ -257,7 +257,7 @@ static void bystander_server(int listener)
     int fd = take(listener);
     await_peer(fd);
     for (int round = 0; round < 3; round++) {
-        pid_t child = MUST(fork());
+        pid_t child = branch();
         if (child == 0) {
             if (round == 1)
                 close(fd);
@@ -286,7 +286,7 @@ static void bystander_client(int port)
 /* The child has connections of its own, and its parent others. */
 static void forked_client(int port)
 {
-    pid_t child = MUST(fork());
+    pid_t child = branch();
     if (child == 0) {
         int fd = dial(port);
         send_pattern(fd, 5000);
@@ -317,7 +317,7 @@ static void two_echoes_server(int listener)
 static void exec_server(int listener)
 {
     int fd = take(listener);
-    pid_t child = MUST(fork());
+    pid_t child = branch();
     if (child == 0) {
         dup2(fd, STDIN_FILENO);
         dup2(fd, STDOUT_FILENO);
@@ -476,7 +476,7 @@ static void passed_on_server(int listener)
     int fd = take(listener), ends[2];
     await_peer(fd);
     MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-    pid_t child = MUST(fork());
+    pid_t child = branch();
     if (child == 0) {
         MUST(close(ends[0]));
         MUST(close(fd));

@@ -150,8 +150,7 @@ static void many_polled_server(int listener)
 static void many_polled_client(int port)
 {
     for (int at = 0; at < 3; at++)
-        if (MUST(fork()) == 0) {
-            alarm(LIMIT);
+        if (branch() == 0) {
             remote_client(port);
             _exit(0);
         }
@@ -419,9 +418,7 @@ static void several_sets_server(int listener)
 
 static void two_clients(int port)
 {
-    pid_t child = MUST(fork());
-    if (child == 0)
-        alarm(LIMIT);
+    pid_t child = branch();
     remote_client(port);
     if (child == 0)
         _exit(0);

@@ -168,7 +168,7 @@ static void broken_pipe_server(int listener)
     outcome("writev", writev(fd, &(struct iovec){"x", 1}, 1));
     say("signals %d", (int)handled);
     /* By default, the signal ends the process. */
-    pid_t child = MUST(fork());
+    pid_t child = branch();
     if (child == 0) {
         int own = take(listener);
         signal(SIGPIPE, SIG_DFL);
@@ -238,7 +238,7 @@ static void lingers_client(int port)
 /* A process that is killed leaves what it sent, and its end. */
 static void killed_server(int listener)
 {
-    pid_t child = MUST(fork());
+    pid_t child = branch();
     if (child == 0) {
         int fd = take(listener);
         send_pattern(fd, 1000);
