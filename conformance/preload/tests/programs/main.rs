@@ -35,7 +35,18 @@ fn compare(name: &str, differing: &[(&str, Carrier)]) {
 
 #[test]
 fn calls() {
-    compare("calls", &[]);
+    compare(
+        "calls",
+        &[
+            // preadv2 and splice reach the kernel, and the connection stays TCP from there.
+            ("at-offsets", Carrier::Any),
+            ("splice", Carrier::Any),
+            // A bad file is EINVAL, not EBADF.
+            ("sendfile", Carrier::Differs),
+            // SIOCATMARK is never true.
+            ("urgent", Carrier::Differs),
+        ],
+    );
 }
 
 #[test]
@@ -43,18 +54,31 @@ fn descriptors() {
     compare(
         "descriptors",
         &[
-            // What is served by another process than the one that accepted.
+            // Another process than the one that accepted serves the connection.
             ("child-serves", Carrier::Any),
             ("exec", Carrier::Any),
             ("spawn", Carrier::Any),
+            // The library has no descriptor left for SMC.
+            ("limit", Carrier::Any),
+            // EINVAL: the other process does not have the memory.
             ("passed-on", Carrier::Differs),
+            // The first connection takes numbers for the library, before the next one.
+            ("numbers", Carrier::Differs),
+            // closefrom(2) of the C library ends the descriptors of this one, which aborts.
+            ("closed-range", Carrier::Differs),
         ],
     );
 }
 
 #[test]
 fn readiness() {
-    compare("readiness", &[]);
+    compare(
+        "readiness",
+        &[
+            // A set of epoll in another one is ready once without a reason.
+            ("nested", Carrier::Differs),
+        ],
+    );
 }
 
 #[test]
@@ -64,10 +88,30 @@ fn connecting() {
 
 #[test]
 fn stdio() {
-    compare("stdio", &[]);
+    compare(
+        "stdio",
+        &[
+            // The C library reads past every other one, and the connection stays TCP from there.
+            ("lines", Carrier::Any),
+            ("blocks", Carrier::Any),
+            ("standard", Carrier::Any),
+            ("reopened", Carrier::Any),
+            ("wrong-streams", Carrier::Any),
+            // What the C library writes to a connection over SMC resets it.
+            ("dprintf", Carrier::Differs),
+        ],
+    );
 }
 
 #[test]
 fn waits() {
-    compare("waits", &[]);
+    compare(
+        "waits",
+        &[
+            // The server gives up while its peer is still asked.
+            ("timeouts", Carrier::Any),
+            // Unwinding through the library is not possible: the process is aborted.
+            ("cancelled", Carrier::Differs),
+        ],
+    );
 }
