@@ -30,8 +30,8 @@ pub(super) struct Program {
 
 impl Program {
     /// Finds the program that the first argument names, as execvp(3) does.
-    pub(super) fn find(words: &[OsString]) -> Result<Self, Refusal> {
-        let [name, arguments @ ..] = words else {
+    pub(super) fn find(parts: &[OsString]) -> Result<Self, Refusal> {
+        let [name, arguments @ ..] = parts else {
             let none = io::Error::from(io::ErrorKind::NotFound);
             return Err(Refusal::of(&"no program", &none));
         };
@@ -113,14 +113,14 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut file = BufReader::new(file.take(FIRST_LINE));
     file.read_until(b'\n', &mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.trim_ascii();
-    let mut words = line
+    let mut parts = line
         .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let interpreter = PathBuf::from(OsStr::from_bytes(words.next()?));
+        .filter(|part| !part.is_empty());
+    let interpreter = PathBuf::from(OsStr::from_bytes(parts.next()?));
     if interpreter.file_name() != Some(OsStr::new("env")) {
         return Some(interpreter);
     }
-    let mut started = words.skip_while(|word| word.starts_with(b"-") || word.contains(&b'='));
+    let mut started = parts.skip_while(|part| part.starts_with(b"-") || part.contains(&b'='));
     let found = started.next().map(|name| search(OsStr::from_bytes(name)));
     Some(found.and_then(Result::ok).unwrap_or(interpreter))
 }
@@ -129,17 +129,17 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn words(program: &str) -> Vec<OsString> {
+    fn parts(program: &str) -> Vec<OsString> {
         vec![program.into(), "argument".into()]
     }
 
     #[test]
     fn a_name_is_looked_up_and_a_path_is_not() {
-        let found = Program::find(&words("sh")).unwrap();
+        let found = Program::find(&parts("sh")).unwrap();
         assert_eq!(found.path.file_name(), Some(OsStr::new("sh")));
         assert!(found.path.is_absolute());
         assert_eq!(
-            Program::find(&words("/bin/sh")).unwrap().path,
+            Program::find(&parts("/bin/sh")).unwrap().path,
             Path::new("/bin/sh")
         );
     }
@@ -152,11 +152,11 @@ mod tests {
             "/no/such/program",
             "./no-such-program",
         ] {
-            let Refusal(status, sentence) = Program::find(&words(name)).unwrap_err();
+            let Refusal(status, sentence) = Program::find(&parts(name)).unwrap_err();
             assert_eq!(status, 127, "{name}: {sentence}");
         }
         for name in ["/", "/etc/passwd", "/dev/null"] {
-            let Refusal(status, sentence) = Program::find(&words(name)).unwrap_err();
+            let Refusal(status, sentence) = Program::find(&parts(name)).unwrap_err();
             assert_eq!(status, 126, "{name}: {sentence}");
         }
     }
