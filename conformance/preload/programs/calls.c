@@ -322,19 +322,34 @@ static void waiting_bytes_client(int port)
     MUST(close(fd));
 }
 
+static int waiting_in(int fd)
+{
+    int waiting = 0;
+    MUST(ioctl(fd, FIONREAD, &waiting));
+    return waiting;
+}
+
 static void low_water_server(int listener)
 {
     int fd = take(listener), mark = 10;
+    await_peer(fd);
     MUST(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
     socklen_t length = sizeof mark;
     mark = 0;
     MUST(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, &length));
     say("SO_RCVLOWAT %d", mark);
     signal_peer(fd);
+    while (waiting_in(fd) < 5)
+        sched_yield();
+    struct pollfd one = {fd, POLLIN, 0};
+    outcome("poll with five bytes", poll(&one, 1, 0));
+    signal_peer(fd);
+    outcome("poll for ten bytes", poll(&one, 1, -1));
     char bytes[16] = {0};
-    outcome("read of at least ten bytes", read(fd, bytes, sizeof bytes));
+    outcome("read", read(fd, bytes, sizeof bytes));
     say("%s", bytes);
     signal_peer(fd);
+    outcome("poll for the end", poll(&one, 1, -1));
     outcome("read at the end", read(fd, bytes, sizeof bytes));
     MUST(close(fd));
 }
@@ -342,8 +357,10 @@ static void low_water_server(int listener)
 static void low_water_client(int port)
 {
     int fd = dial(port);
+    signal_peer(fd);
     await_peer(fd);
     MUST(write(fd, "12345", 5));
+    await_peer(fd);
     MUST(write(fd, "67890", 5));
     await_peer(fd);
     MUST(shutdown(fd, SHUT_WR));
