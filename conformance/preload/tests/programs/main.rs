@@ -95,8 +95,6 @@ fn stdio() {
             ("standard", Carrier::Any),
             ("reopened", Carrier::Any),
             ("wrong-streams", Carrier::Any),
-            // What the C library writes to a connection over SMC resets it.
-            ("dprintf", Carrier::Differs),
         ],
     );
 }
