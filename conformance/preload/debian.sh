@@ -130,7 +130,11 @@ PYTHON
 
 nginx() {
   head -c 4096 "$scratch/data" >"$scratch/small"
+  # Shared memory is between processes of one user, which root's workers are not by default.
+  local user=
+  [ "$(id -u)" != 0 ] || user="user root;"
   cat >"$scratch/nginx.conf" <<CONFIGURATION
+$user
 worker_processes 2;
 daemon off;
 pid $scratch/nginx.pid;
@@ -147,8 +151,6 @@ http {
   server { listen 127.0.0.1:$port; root $scratch; }
 }
 CONFIGURATION
-  # Workers read the files as another user.
-  chmod 644 "$scratch/data" "$scratch/small"
   serve nginx -c "$scratch/nginx.conf"
   [ "$(client curl -sS "http://127.0.0.1:$port/data" | digest)" = "$expected" ] || fail "curl"
   client ab -q -n 5000 -c 20 -k "http://127.0.0.1:$port/small" >"$scratch/client.out.log" ||

@@ -120,8 +120,10 @@ class Nginx:
                 for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
             )
             with open(f"{path}.conf", "w") as file:
+                # Shared memory is between processes of one user.
                 file.write(
-                    f"worker_processes 1; daemon off; pid {path}.pid; error_log {path}.log;"
+                    ("user root; " if os.getuid() == 0 else "")
+                    + f"worker_processes 1; daemon off; pid {path}.pid; error_log {path}.log;"
                     "events {} http { access_log off; sendfile on; keepalive_requests 1000000;"
                     f"{paths} server {{ listen 127.0.0.1:{port}; root {servers.scratch}; }} }}"
                 )
