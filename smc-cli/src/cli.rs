@@ -5,6 +5,8 @@ mod demo;
 mod devices;
 #[cfg(target_os = "linux")]
 mod net;
+#[cfg(target_os = "linux")]
+mod run;
 mod sim;
 #[cfg(target_os = "linux")]
 mod target;
@@ -20,6 +22,8 @@ pub use demo::{DEFAULT_BYTES, DemoArguments};
 pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
 pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport, WhyArguments};
+#[cfg(target_os = "linux")]
+pub use run::{RunArguments, Size};
 pub use sim::{Profile, SimArguments};
 #[cfg(target_os = "linux")]
 pub use target::{HostPort, Target, canonical};
@@ -38,13 +42,14 @@ pub use values::{Percentages, Seeds};
         smcx decode capture.pcap --json    the same as JSON, one object a line\n  \
         smcx check capture.pcap            what in it breaks RFC 7609\n  \
         smcx sim --seeds 0..1000           runs with faults, each drawn from its seed\n  \
+        smcx run redis-server              a program as it is, over SMC\n  \
         smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
         smcx perf                          how fast that is\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx completions bash              completion script for a shell\n\n\
         Exit status: 0 success, 1 a problem, which the last line of the error stream names,\n\
-        2 wrong usage, or for check a file that cannot be read."
+        2 wrong usage, or for check a file that cannot be read. For run, that of the program."
 )]
 pub struct Cli {
     /// What to do; without it, the demo.
@@ -143,6 +148,26 @@ pub enum Command {
         The exit status is 0 if there is no finding, 1 if there are some, and 2 if the file\n\
         cannot be read to its end. Notes are no findings.")]
     Check(CheckArguments),
+    /// Run a program that knows nothing of SMC over SMC.
+    ///
+    /// A library is preloaded into the program, and into those it starts in turn. TCP
+    /// connections whose peer speaks SMC, such as another program run like this, are
+    /// carried by shared memory or RDMA; all others stay TCP. What the library cannot reach
+    /// is named first, and runs over TCP: statically linked programs, programs of another C
+    /// library or architecture, Go programs, and programs that gain rights when executed.
+    ///
+    /// The options -r, -t and -d are those of smc_run, and so are the variables SMC_RCVBUF,
+    /// SMC_SNDBUF and SMC_DEBUG.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx run redis-server --port 7000            a server\n  \
+        smcx run redis-benchmark -p 7000             its client, by shared memory\n  \
+        smcx run --stats -- curl http://localhost/   and what carried its connections\n  \
+        smcx run --require -- pgbench -S             fails if SMC was possible and TCP was used\n\n\
+        The exit status is the program's. 123: --require, and a connection that the policy\n\
+        permits to be SMC was TCP; 125: smcx cannot run programs over SMC; 126: the program\n\
+        cannot be executed; 127: there is none of this name; 2: wrong usage.")]
+    Run(RunArguments),
     /// Wait for a connection, and copy it from and to the standard streams.
     ///
     /// Like netcat. A peer on this host that speaks SMC is reached through shared

@@ -2,7 +2,7 @@
 //!
 //! [`run`] takes the arguments and two streams, and returns the exit status: 0
 //! for success, 1 for a problem, which is told in one sentence on the error
-//! stream, and 2 for wrong usage.
+//! stream, and 2 for wrong usage. `smcx run` ends with the status of the program it runs.
 
 pub mod check;
 pub mod cli;
@@ -10,6 +10,8 @@ pub mod decode;
 pub mod demo;
 #[cfg(target_os = "linux")]
 pub mod devices;
+#[cfg(target_os = "linux")]
+pub mod launch;
 #[cfg(target_os = "linux")]
 pub mod net;
 pub mod output;
@@ -60,6 +62,8 @@ where
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Run(arguments)) => return launch::run(&arguments, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

@@ -125,6 +125,11 @@ impl Asking {
         Wish { permitted, option }
     }
 
+    /// Whether a connection that is not paired may come to CLC, with what was asked before.
+    pub(crate) fn may_ask(&self, to: SocketAddr, wish: &Wish) -> bool {
+        wish.option.is_ok() || self.assumes(to.ip(), to.port())
+    }
+
     /// Of a socket that asks nobody, because its server does not understand.
     pub(crate) fn without_option(&self, to: SocketAddr) -> Wish {
         Wish {

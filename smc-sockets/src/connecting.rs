@@ -389,6 +389,14 @@ impl Attempt {
         }
     }
 
+    /// Whether TCP alone is left: nothing was called, announced or asked for.
+    fn is_plain(&self) -> bool {
+        match &self.stage {
+            Stage::Tcp(None, _) => !self.shard.asking.may_ask(self.to, &self.wish),
+            _ => false,
+        }
+    }
+
     fn end_greeting(&mut self) {
         if let Some(number) = self.greeting.take() {
             self.shard.greetings.end(number);

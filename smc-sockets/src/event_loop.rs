@@ -151,7 +151,7 @@ impl EventLoop {
 
     /// Lists a stream under `token` when it becomes ready, from now on: at first at the next
     /// [`drive`](Self::drive), as it may be ready already. Registering it again changes the
-    /// token; a stream is registered with one loop at a time.
+    /// token. A stream may be registered with several loops.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if TCP carries the stream, or it is one of another
@@ -166,7 +166,7 @@ impl EventLoop {
         let before = {
             let mut state = shard.lock();
             state.set_driven(shard, socket, !Arc::ptr_eq(shard, self.stack.shard()));
-            socket.waiters.watch(Some(watch))
+            socket.waiters.watch(watch)
         };
         drop(before);
         Ok(())
@@ -181,8 +181,11 @@ impl EventLoop {
         let (shard, socket) = stream.socket_of(&self.stack)?;
         let before = {
             let mut state = shard.lock();
-            state.set_driven(shard, socket, false);
-            socket.waiters.watch(None)
+            let (before, watched) = socket.waiters.unwatch(&self.ready);
+            if !watched {
+                state.set_driven(shard, socket, false);
+            }
+            before
         };
         drop(before);
         Ok(())
@@ -228,6 +231,22 @@ impl EventLoop {
             self.attachment.yield_cpu();
         }
         self.slept = matches!(turn, Turn::Parked | Turn::Over) && self.ready.falls_asleep();
+        Ok(if self.slept { Wait::Sleep } else { Wait::Poll })
+    }
+
+    /// Prepares for other threads that sleep at the descriptor of the loop, before the thread
+    /// that has called [`drive`](Self::drive) does something else: as [`wait`](Self::wait), but
+    /// without a further turn. If it returns [`Wait::Poll`], streams are ready already, and
+    /// another thread has to call `drive`.
+    ///
+    /// # Errors
+    /// As [`Self::drive`].
+    pub fn hand_over(&mut self) -> io::Result<Wait> {
+        self.process.check()?;
+        if !self.ready.is_empty() {
+            return Ok(Wait::Poll);
+        }
+        self.slept = self.attachment.hand_over() && self.ready.falls_asleep();
         Ok(if self.slept { Wait::Sleep } else { Wait::Poll })
     }
 }

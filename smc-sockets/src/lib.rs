@@ -172,12 +172,12 @@ pub use shared_memory::SharedMemory;
 #[cfg(target_os = "linux")]
 pub use stack::{Settings, Stack};
 #[cfg(target_os = "linux")]
-pub use stream::{CallFlags, SmcStream};
+pub use stream::{CallFlags, PollState, SmcStream};
 
 #[cfg(target_os = "linux")]
 pub use smc_proto::event::FallbackReason;
 #[cfg(target_os = "linux")]
-pub use smc_proto::version::Terms;
+pub use smc_proto::version::{Technology, Terms};
 #[cfg(target_os = "linux")]
 pub use smc_transport_ism::shared::pairing::Patience;
 

@@ -20,6 +20,7 @@ mod transports;
 mod urgent;
 
 pub(crate) use clc::{discard, end_in, has_ended, peek};
+pub(crate) use events::{has_peer_ended, has_this_ended};
 pub(crate) use handshakes::Announcement;
 pub(crate) use lock::Locked;
 pub(crate) use loops::{Attachment, Turn};

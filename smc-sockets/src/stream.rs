@@ -4,6 +4,7 @@ mod calls;
 mod descriptor;
 mod ending;
 mod options;
+mod polling;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tcp;
@@ -26,6 +27,7 @@ use crate::stack::Stack;
 use crate::waiting::Direction;
 
 pub use calls::CallFlags;
+pub use polling::PollState;
 #[cfg(feature = "tokio")]
 pub(crate) use tasks::Wait;
 
@@ -170,6 +172,20 @@ impl SmcStream {
     /// As [`Self::connect`], as far as it is known at once.
     pub fn begin_connect(stack: &Stack, to: SocketAddr) -> io::Result<Connecting> {
         Connecting::begin(stack, None, to)
+    }
+
+    /// Begins to connect a TCP socket that the program has made, which must not block, with
+    /// this stack; [`SmcSocket::begin_connect`](crate::SmcSocket::begin_connect) for sockets of
+    /// its own.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], as far as it is known at once.
+    pub fn begin_connect_with(
+        stack: &Stack,
+        socket: OwnedFd,
+        to: SocketAddr,
+    ) -> io::Result<Connecting> {
+        Connecting::begin(stack, Some(socket), to)
     }
 
     /// What carries the connection, and why; it does not change.

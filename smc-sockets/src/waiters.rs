@@ -27,7 +27,7 @@ use rustix::event::EventfdFlags;
 
 use crate::waiting::Direction;
 
-/// The tasks and the event loop that wait for one stream.
+/// The tasks and the event loops that wait for one stream.
 #[derive(Default)]
 pub(crate) struct Waiters {
     /// Which of [`READ`], [`WRITE`] and [`WATCHED`] the list has, and [`DRIVEN`].
@@ -44,7 +44,8 @@ const DRIVEN: u8 = 8;
 struct List {
     read: Tasks,
     write: Tasks,
-    watch: Option<Arc<Watch>>,
+    /// One of each event loop.
+    watches: Vec<Arc<Watch>>,
     /// Number of the last [`WaiterId`].
     last: u64,
 }
@@ -79,6 +80,15 @@ impl Direction {
 }
 
 impl List {
+    /// Removes the registration of an event loop.
+    fn unwatch(&mut self, ready: &Arc<ReadyList>) -> Option<Arc<Watch>> {
+        let of = |watch: &Arc<Watch>| Arc::ptr_eq(&watch.ready, ready);
+        let at = self.watches.iter().position(of)?;
+        let watch = self.watches.swap_remove(at);
+        watch.end();
+        Some(watch)
+    }
+
     fn tasks(&mut self, direction: Direction) -> &mut Tasks {
         match direction {
             Direction::Read => &mut self.read,
@@ -126,13 +136,11 @@ impl Waiters {
         let all = (
             std::mem::take(&mut list.read),
             std::mem::take(&mut list.write),
-            list.watch.take(),
+            std::mem::take(&mut list.watches),
         );
         self.present.store(0, Ordering::Relaxed);
         drop(list);
-        if let Some(watch) = &all.2 {
-            watch.end();
-        }
+        all.2.iter().for_each(|watch| watch.end());
     }
 
     /// Registers the task of a `poll` method, in place of the one before. Callers hold the
@@ -183,21 +191,29 @@ impl Waiters {
         drop(removed);
     }
 
-    /// Has an event loop notified from now on, or none.
-    pub(crate) fn watch(&self, watch: Option<Arc<Watch>>) -> Option<Arc<Watch>> {
+    /// Has an event loop notified from now on, in place of its registration before, which is
+    /// dropped without the endpoint's lock.
+    pub(crate) fn watch(&self, watch: Arc<Watch>) -> Option<Arc<Watch>> {
         let mut list = self.list();
-        let bits = match watch {
-            Some(_) => self.present.fetch_or(WATCHED, Ordering::Relaxed),
-            None => self.present.fetch_and(!WATCHED, Ordering::Relaxed),
-        };
-        debug_assert_eq!(bits & WATCHED != 0, list.watch.is_some());
-        let before = std::mem::replace(&mut list.watch, watch);
-        before.iter().for_each(|watch| watch.end());
+        let before = list.unwatch(&watch.ready);
+        list.watches.push(watch);
+        self.present.fetch_or(WATCHED, Ordering::Relaxed);
         before
     }
 
+    /// Notifies an event loop no more; whether another one is left.
+    pub(crate) fn unwatch(&self, ready: &Arc<ReadyList>) -> (Option<Arc<Watch>>, bool) {
+        let mut list = self.list();
+        let before = list.unwatch(ready);
+        let watched = !list.watches.is_empty();
+        if !watched {
+            self.present.fetch_and(!WATCHED, Ordering::Relaxed);
+        }
+        (before, watched)
+    }
+
     /// Takes the wakers of a direction, to be invoked once the endpoint's lock, which callers
-    /// hold, is released; adds the stream to the ready list of its event loop.
+    /// hold, is released; adds the stream to the ready lists of its event loops.
     #[inline]
     pub(crate) fn notify(&self, direction: Direction, wakes: &mut Vec<Waker>) {
         if self.has(direction) {
@@ -212,7 +228,7 @@ impl Waiters {
         let tasks = list.tasks(direction);
         wakes.extend(tasks.polled.take());
         wakes.extend(tasks.futures.drain(..).map(|(_, waker)| waker));
-        if let Some(watch) = &list.watch {
+        for watch in &list.watches {
             watch.notify(direction);
         }
     }
@@ -420,7 +436,7 @@ mod tests {
     #[test]
     fn a_watched_stream_is_listed_once_until_the_list_is_drained() {
         let (waiters, list) = (Waiters::default(), Arc::new(ReadyList::new().unwrap()));
-        waiters.watch(Some(Watch::new(7, list.clone())));
+        waiters.watch(Watch::new(7, list.clone()));
         for _ in 0..2 {
             notify(&waiters, Read);
             notify(&waiters, Write);
@@ -430,9 +446,37 @@ mod tests {
             assert_eq!(drained, [(7, true, true)]);
             assert!(list.is_empty());
         }
-        waiters.watch(None);
+        assert!(!waiters.unwatch(&list).1);
         notify(&waiters, Read);
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn each_of_several_loops_lists_a_stream_until_it_is_deregistered_there() {
+        let waiters = Waiters::default();
+        let lists = [(); 2].map(|()| Arc::new(ReadyList::new().unwrap()));
+        for (token, list) in lists.iter().enumerate() {
+            waiters.watch(Watch::new(token, list.clone()));
+            // Registering again changes the token.
+            assert!(
+                waiters
+                    .watch(Watch::new(token + 10, list.clone()))
+                    .is_some()
+            );
+        }
+        let tokens = |list: &ReadyList| {
+            let mut tokens = Vec::new();
+            list.drain(|token, read, write| tokens.push((token, read, write)));
+            tokens
+        };
+        notify(&waiters, Read);
+        assert_eq!(tokens(&lists[0]), [(10, true, false)]);
+        assert_eq!(tokens(&lists[1]), [(11, true, false)]);
+        let (before, watched) = waiters.unwatch(&lists[0]);
+        assert!(before.is_some() && watched);
+        notify(&waiters, Write);
+        assert!(lists[0].is_empty());
+        assert_eq!(tokens(&lists[1]), [(11, false, true)]);
     }
 
     /// A loop that wakes for another reason, at whatever moment, leaves no event raised.

@@ -65,6 +65,14 @@ impl Connecting {
         })
     }
 
+    /// Whether nothing is decided but by TCP: nothing that might accept the connection speaks
+    /// SMC, as far as it can be known before, so that [`Self::finish`] comes to TCP.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().is_none_or(Attempt::is_plain)
+    }
+
     /// The stream, when it is known what carries it.
     ///
     /// # Errors

@@ -258,12 +258,12 @@ impl State {
 }
 
 /// Whether the peer sends no more.
-fn has_peer_ended(state: CloseState) -> bool {
+pub(crate) fn has_peer_ended(state: CloseState) -> bool {
     !matches!(state, CloseState::Active | CloseState::PeerCloseWait1)
 }
 
 /// Whether this side sends no more.
-fn has_this_ended(state: CloseState) -> bool {
+pub(crate) fn has_this_ended(state: CloseState) -> bool {
     use CloseState::{Active, AppCloseWait1, AppFinCloseWait};
     !matches!(state, Active | AppCloseWait1 | AppFinCloseWait)
 }

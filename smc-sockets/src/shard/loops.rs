@@ -185,6 +185,14 @@ impl Attachment {
         }
     }
 
+    /// Parks the device although the loop might poll on; false if there was something to poll.
+    pub(crate) fn hand_over(&mut self) -> bool {
+        match self.shard.upgrade() {
+            Some(shard) => self.parked || self.park(&shard),
+            None => true,
+        }
+    }
+
     /// Lets other threads of this CPU run, as [`Turn::Yield`] asks for.
     pub(crate) fn yield_cpu(&mut self) {
         let begin = Instant::now();

@@ -72,6 +72,12 @@ impl Socket {
         mark.is_some_and(|mark| mark.ahead == 0)
     }
 
+    /// Whether an urgent byte has come that was not taken.
+    pub(crate) fn has_urgent(&self) -> bool {
+        let mark = self.status().urgent.mark;
+        mark.is_some_and(|mark| mark.octet.is_some())
+    }
+
     /// Whether the urgent octet is the next to be read.
     pub(crate) fn has_urgent_next(&self) -> bool {
         matches!(self.status().urgent.next(), Met::Urgent(_))

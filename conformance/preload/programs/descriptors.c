@@ -1,0 +1,544 @@
+/* What happens to the descriptor: duplicates, closing, fork, exec, passing on. */
+#include "case.h"
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+extern char **environ;
+
+/* Echoes what comes until the stream ends. */
+static void echo(int from, int to)
+{
+    char bytes[4096];
+    ssize_t length;
+    while ((length = must("read", read(from, bytes, sizeof bytes))) > 0)
+        write_all(to, bytes, length);
+}
+
+static void echo_client(int port)
+{
+    int fd = dial(port);
+    send_pattern(fd, 5000);
+    receive_pattern(fd, 5000);
+    MUST(shutdown(fd, SHUT_WR));
+    expect_end(fd);
+}
+
+/* --- duplicates: the connection lives as long as one of them */
+
+static void duplicates_server(int listener)
+{
+    int fd = take(listener);
+    int copy = MUST(dup(fd));
+    MUST(close(fd));
+    await_peer(copy);
+    int second = MUST(dup2(copy, copy + 5));
+    MUST(close(copy));
+    await_peer(second);
+    int third = MUST(dup3(second, second + 5, O_CLOEXEC));
+    say("FD_CLOEXEC %d", MUST(fcntl(third, F_GETFD)));
+    MUST(close(second));
+    await_peer(third);
+    int fourth = MUST(fcntl(third, F_DUPFD, 100));
+    say("at least 100: %d", fourth >= 100);
+    MUST(close(third));
+    await_peer(fourth);
+    int fifth = MUST(fcntl(fourth, F_DUPFD_CLOEXEC, 200));
+    say("at least 200: %d, FD_CLOEXEC %d", fifth >= 200, MUST(fcntl(fifth, F_GETFD)));
+    MUST(close(fourth));
+    await_peer(fifth);
+    outcome("dup2 to itself", dup2(fifth, fifth) - fifth);
+    outcome("dup3 to itself", dup3(fifth, fifth, 0));
+    outcome("dup of none", dup(fourth));
+    outcome("dup2 of none", dup2(fourth, fifth));
+    write_all(fifth, "still here", 10);
+    expect_end(fifth);
+}
+
+static void duplicates_client(int port)
+{
+    int fd = dial(port);
+    for (int copies = 0; copies < 5; copies++)
+        signal_peer(fd);
+    char text[11] = {0};
+    say("%zu bytes: %s", read_all(fd, text, 10), text);
+    MUST(close(fd));
+}
+
+/* Flags are of the open file, not of the number. */
+static void flags_of_duplicates_server(int listener)
+{
+    int fd = take(listener), copy = MUST(dup(fd));
+    char byte;
+    set_nonblocking(copy, true);
+    outcome("read of the other one", read(fd, &byte, 1));
+    set_nonblocking(fd, false);
+    say("O_NONBLOCK %d", !!(fcntl(copy, F_GETFL) & O_NONBLOCK));
+    MUST(shutdown(copy, SHUT_WR));
+    signal(SIGPIPE, SIG_IGN);
+    outcome("write of the other one", write(fd, "x", 1));
+    MUST(close(copy));
+    expect_end(fd);
+}
+
+static void flags_of_duplicates_client(int port)
+{
+    expect_end(dial(port));
+}
+
+/* Java closes by dup2 of something else over the descriptor. */
+static void closed_by_dup2_server(int listener)
+{
+    int fd = take(listener), null = MUST(open("/dev/null", O_RDWR));
+    await_peer(fd);
+    MUST(dup2(null, fd));
+    outcome("read of what is there now", read(fd, &(char){0}, 1));
+    outcome("shutdown of what is there now", shutdown(fd, SHUT_RDWR));
+    /* The number may be a connection again. */
+    int again = take(listener);
+    MUST(dup2(again, fd));
+    MUST(close(again));
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
+static void closed_by_dup2_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    expect_end(fd);
+    echo_client(port);
+}
+
+/* Programs expect the lowest free number, and that nothing else is where they close. */
+static void numbers_server(int listener)
+{
+    int first = take(listener), second = take(listener);
+    say("accepted next to each other: %d", second - first);
+    MUST(close(first));
+    int file = MUST(open("/dev/null", O_RDONLY));
+    say("the freed number is taken: %d", file - first);
+    MUST(close(file));
+    int third = take(listener);
+    say("and by a connection: %d", third - first);
+    MUST(close(third));
+    expect_end(second);
+}
+
+static void numbers_client(int port)
+{
+    int first = dial(port), second = dial(port), third = dial(port);
+    say("connected next to each other: %d %d", second - first, third - first);
+    expect_end(first);
+    expect_end(third);
+    MUST(close(second));
+}
+
+/* Daemons close all that they do not know. */
+static void closed_range_server(int listener)
+{
+    int fd = take(listener), other = take(listener);
+    int high = MUST(dup2(fd, 50));
+    MUST(close(fd));
+    await_peer(high);
+    outcome("close_range on exec", close_range(50, 50, CLOSE_RANGE_CLOEXEC));
+    say("FD_CLOEXEC %d", fcntl(high, F_GETFD));
+    outcome("close_range", close_range(40, ~0U, 0));
+    outcome("read of the closed one", read(high, &(char){0}, 1));
+    for (int number = 100; number < 1024; number++)
+        if (close(number) == 0)
+            say("a number the program never had was open");
+    echo(other, other);
+    MUST(close(other));
+    int third = take(listener);
+    closefrom(third);
+    outcome("read after closefrom", read(third, &(char){0}, 1));
+}
+
+static void closed_range_client(int port)
+{
+    int fd = dial(port), other = dial(port);
+    signal_peer(fd);
+    expect_end(fd);
+    send_pattern(other, 5000);
+    receive_pattern(other, 5000);
+    MUST(close(other));
+    expect_end(dial(port));
+}
+
+/* --- half-close and close */
+
+static void shutdowns_server(int listener)
+{
+    signal(SIGPIPE, SIG_IGN);
+    int fd = take(listener);
+    receive_pattern(fd, 500);
+    outcome("read at the end", read(fd, &(char){0}, 1));
+    send_pattern(fd, 700);
+    outcome("shutdown", shutdown(fd, SHUT_WR));
+    outcome("write after it", write(fd, "x", 1));
+    MUST(close(fd));
+
+    fd = take(listener);
+    outcome("shutdown of receiving", shutdown(fd, SHUT_RD));
+    outcome("read after it", read(fd, &(char){0}, 1));
+    outcome("write after it", write(fd, "ab", 2));
+    expect_end(fd);
+
+    fd = take(listener);
+    outcome("shutdown of both", shutdown(fd, SHUT_RDWR));
+    outcome("read after it", read(fd, &(char){0}, 1));
+    outcome("write after it", write(fd, "x", 1));
+    MUST(close(fd));
+}
+
+static void shutdowns_client(int port)
+{
+    int fd = dial(port);
+    send_pattern(fd, 500);
+    MUST(shutdown(fd, SHUT_WR));
+    receive_pattern(fd, 700);
+    expect_end(fd);
+    fd = dial(port);
+    char two[2];
+    say("%zu bytes", read_all(fd, two, 2));
+    MUST(close(fd));
+    expect_end(dial(port));
+}
+
+/* --- fork */
+
+/* As inetd: the child serves, the parent closes. */
+static void child_serves_server(int listener)
+{
+    for (int connection = 0; connection < 3; connection++) {
+        int fd = take(listener);
+        pid_t child = branch();
+        if (child == 0) {
+            MUST(close(listener));
+            echo(fd, fd);
+            _exit(0);
+        }
+        MUST(close(fd));
+        int status;
+        MUST(waitpid(child, &status, 0));
+        say("the child ended with %d", status);
+    }
+}
+
+static void three_echoes_client(int port)
+{
+    for (int connection = 0; connection < 3; connection++)
+        echo_client(port);
+}
+
+/* As nginx, postgres and apache: workers accept from a listener they inherited. */
+static void workers_server(int listener)
+{
+    for (int worker = 0; worker < 3; worker++)
+        if (branch() == 0) {
+            int fd = take(listener);
+            echo(fd, fd);
+            MUST(close(fd));
+            _exit(0);
+        }
+    MUST(close(listener));
+    for (int worker = 0; worker < 3; worker++) {
+        int status;
+        MUST(wait(&status));
+        say("a worker ended with %d", status);
+    }
+}
+
+/* A child that uses nothing of the parent's must not disturb it by ending. */
+static void bystander_server(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    for (int round = 0; round < 3; round++) {
+        pid_t child = branch();
+        if (child == 0) {
+            if (round == 1)
+                close(fd);
+            if (round == 2)
+                exit(0);
+            _exit(0);
+        }
+        MUST(waitpid(child, NULL, 0));
+        signal_peer(fd);
+        await_peer(fd);
+    }
+    expect_end(fd);
+}
+
+static void bystander_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    for (int round = 0; round < 3; round++) {
+        await_peer(fd);
+        signal_peer(fd);
+    }
+    MUST(close(fd));
+}
+
+/* The child has connections of its own, and its parent others. */
+static void forked_client(int port)
+{
+    pid_t child = branch();
+    if (child == 0) {
+        int fd = dial(port);
+        send_pattern(fd, 5000);
+        unsigned char bytes[5000];
+        read_all(fd, bytes, sizeof bytes);
+        judge(bytes, 0, sizeof bytes);
+        MUST(close(fd));
+        _exit(0);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("the child ended with %d", status);
+    echo_client(port);
+}
+
+static void two_echoes_server(int listener)
+{
+    for (int connection = 0; connection < 2; connection++) {
+        int fd = take(listener);
+        echo(fd, fd);
+        MUST(close(fd));
+    }
+}
+
+/* --- exec */
+
+/* As inetd for programs that know nothing of sockets. */
+static void exec_server(int listener)
+{
+    int fd = take(listener);
+    pid_t child = branch();
+    if (child == 0) {
+        dup2(fd, STDIN_FILENO);
+        dup2(fd, STDOUT_FILENO);
+        execl("/bin/cat", "cat", NULL);
+        _exit(127);
+    }
+    MUST(close(fd));
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("cat ended with %d", status);
+}
+
+static void spawn_server(int listener)
+{
+    int fd = take(listener);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
+    pid_t child;
+    char *arguments[] = {"cat", NULL};
+    int error = posix_spawnp(&child, "cat", &actions, NULL, arguments, environ);
+    say("posix_spawnp = %d", error);
+    MUST(close(fd));
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("cat ended with %d", status);
+}
+
+/* Programs that are started beside a connection leave it alone. */
+static void started_beside_server(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    say("system = %d", system("exit 3"));
+    signal_peer(fd);
+    await_peer(fd);
+    FILE *pipe = popen("echo from the shell", "r");
+    char line[64] = "";
+    say("%s", fgets(line, sizeof line, pipe) ? strtok(line, "\n") : "no line");
+    say("pclose = %d", pclose(pipe));
+    pid_t child;
+    char *arguments[] = {"true", NULL};
+    say("posix_spawn = %d", posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ));
+    MUST(waitpid(child, NULL, 0));
+    child = vfork();
+    if (child == 0) {
+        execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("vfork and exec: %d", status);
+    signal_peer(fd);
+    expect_end(fd);
+}
+
+static void started_beside_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    await_peer(fd);
+    signal_peer(fd);
+    await_peer(fd);
+    MUST(close(fd));
+}
+
+/* --- the limit of descriptors is the program's */
+
+static void limit_server(int listener)
+{
+    struct rlimit before, after;
+    MUST(getrlimit(RLIMIT_NOFILE, &before));
+    struct rlimit lower = {.rlim_cur = 64, .rlim_max = before.rlim_max};
+    MUST(setrlimit(RLIMIT_NOFILE, &lower));
+    MUST(getrlimit(RLIMIT_NOFILE, &after));
+    say("soft limit %ld, hard limit the same: %d", (long)after.rlim_cur,
+        after.rlim_max == before.rlim_max);
+    int fd = take(listener), last = fd, next;
+    while ((next = dup(STDERR_FILENO)) >= 0)
+        last = next;
+    outcome("dup at the limit", next);
+    say("the last number is %d", last);
+    await_peer(fd);
+    signal_peer(fd);
+    expect_end(fd);
+}
+
+static void limit_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    await_peer(fd);
+    MUST(close(fd));
+}
+
+/* --- what it is */
+
+static void kind_server(int listener)
+{
+    int fd = take(listener);
+    struct stat status;
+    MUST(fstat(fd, &status));
+    say("fstat: a socket %d", S_ISSOCK(status.st_mode));
+    MUST(fstatat(fd, "", &status, AT_EMPTY_PATH));
+    say("fstatat: a socket %d", S_ISSOCK(status.st_mode));
+    say("isatty %d", isatty(fd));
+    char path[64], link[64] = {0};
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    MUST(readlink(path, link, sizeof link - 1));
+    say("%.7s", link);
+    say("flags %x", MUST(fcntl(fd, F_GETFL)) & (O_ACCMODE | O_NONBLOCK | O_APPEND));
+    say("FD_CLOEXEC %d", MUST(fcntl(fd, F_GETFD)));
+    MUST(fcntl(fd, F_SETFD, FD_CLOEXEC));
+    say("FD_CLOEXEC %d", MUST(fcntl(fd, F_GETFD)));
+    say("owner %d", MUST(fcntl(fd, F_GETOWN)));
+    expect_end(fd);
+}
+
+static void kind_client(int port)
+{
+    MUST(close(dial(port)));
+}
+
+/* --- a socket handed to another process over a Unix socket */
+
+static long pass(int way, int fd)
+{
+    char control[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+        .msg_controllen = sizeof control};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    return sendmsg(way, &message, MSG_NOSIGNAL);
+}
+
+static int passed(int way)
+{
+    int fd = -1;
+    char byte, control[CMSG_SPACE(sizeof fd)];
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+        .msg_controllen = sizeof control};
+    if (recvmsg(way, &message, 0) > 0 && CMSG_FIRSTHDR(&message) != NULL)
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    return fd;
+}
+
+/* Refused over SMC: EINVAL, and the connection goes on where it was. */
+static void passed_on_server(int listener)
+{
+    int fd = take(listener), ends[2];
+    await_peer(fd);
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    pid_t child = branch();
+    if (child == 0) {
+        MUST(close(ends[0]));
+        MUST(close(fd));
+        int own = passed(ends[1]);
+        if (own >= 0)
+            echo(own, own);
+        _exit(own < 0);
+    }
+    MUST(close(ends[1]));
+    long sent = pass(ends[0], fd);
+    MUST(close(ends[0]));
+    if (sent < 0) {
+        outcome("sendmsg of a connection", sent);
+        echo(fd, fd);
+    } else {
+        say("passed on");
+    }
+    MUST(close(fd));
+    MUST(waitpid(child, NULL, 0));
+}
+
+static void passed_on_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    send_pattern(fd, 5000);
+    receive_pattern(fd, 5000);
+    MUST(shutdown(fd, SHUT_WR));
+    expect_end(fd);
+}
+
+/* Anything but a connection is passed on as ever. */
+static void pipe_passed_server(int listener)
+{
+    int fd = take(listener), ends[2], way[2];
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, way));
+    MUST(pipe(ends));
+    outcome("sendmsg of a pipe", pass(way[0], ends[1]));
+    int copy = MUST(passed(way[1]));
+    outcome("write to it", write(copy, "x", 1));
+    outcome("sendmsg of a listener", pass(way[0], listener));
+    MUST(close(MUST(passed(way[1]))));
+    expect_end(fd);
+}
+
+const struct test_case cases[] = {
+    {"duplicates", duplicates_server, duplicates_client},
+    {"flags-of-duplicates", flags_of_duplicates_server, flags_of_duplicates_client},
+    {"closed-by-dup2", closed_by_dup2_server, closed_by_dup2_client},
+    {"numbers", numbers_server, numbers_client},
+    {"closed-range", closed_range_server, closed_range_client},
+    {"shutdowns", shutdowns_server, shutdowns_client},
+    {"child-serves", child_serves_server, three_echoes_client},
+    {"workers", workers_server, three_echoes_client},
+    {"bystander", bystander_server, bystander_client},
+    {"forked-client", two_echoes_server, forked_client},
+    {"exec", exec_server, echo_client},
+    {"spawn", spawn_server, echo_client},
+    {"started-beside", started_beside_server, started_beside_client},
+    {"limit", limit_server, limit_client},
+    {"kind", kind_server, kind_client},
+    {"passed-on", passed_on_server, passed_on_client},
+    {"pipe-passed", pipe_passed_server, kind_client},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,113 @@
+//! Programs print with the library what they print without.
+//!
+//! Each case is a server and a client. It runs four times: plain, with the library in the
+//! server, in the client, and in both. The transcripts and statuses must be the same, and
+//! in the last run SMC must have carried the connections.
+#![cfg(target_os = "linux")]
+
+mod case;
+mod process;
+mod program;
+
+use case::{Carrier, Case};
+use program::Program;
+
+/// Runs every case of a program; `differing` are those that are not as [`Case::new`] has it.
+fn compare(name: &str, differing: &[(&str, Carrier)]) {
+    let program = Program::compile(name);
+    let cases = program.cases();
+    for (case, _) in differing {
+        assert!(
+            cases.iter().any(|of| of == case),
+            "{name} has no case {case}"
+        );
+    }
+    let failures: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let carrier = differing.iter().find(|(of, _)| of == case);
+            let carrier = carrier.map_or(Carrier::Smc, |(_, carrier)| *carrier);
+            Case::new(&program, case, carrier).compare().err()
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn calls() {
+    compare(
+        "calls",
+        &[
+            // preadv2 and splice reach the kernel, and the connection stays TCP from there.
+            ("at-offsets", Carrier::Any),
+            ("splice", Carrier::Any),
+            // A pointer to nowhere ends the process: bytes are copied in user space.
+            ("wrong-arguments", Carrier::Differs),
+        ],
+    );
+}
+
+#[test]
+fn descriptors() {
+    compare(
+        "descriptors",
+        &[
+            // Another process than the one that accepted serves the connection.
+            ("child-serves", Carrier::Any),
+            ("exec", Carrier::Any),
+            ("spawn", Carrier::Any),
+            // The library has no descriptor left for SMC.
+            ("limit", Carrier::Any),
+            // EINVAL: the other process does not have the memory.
+            ("passed-on", Carrier::Differs),
+            // The first connection takes numbers for the library, before the next one.
+            ("numbers", Carrier::Differs),
+            // closefrom(2) of the C library ends the descriptors of this one, which aborts.
+            ("closed-range", Carrier::Differs),
+        ],
+    );
+}
+
+#[test]
+fn readiness() {
+    compare(
+        "readiness",
+        &[
+            // A set of epoll in another one is ready once without a reason.
+            ("nested", Carrier::Differs),
+        ],
+    );
+}
+
+#[test]
+fn connecting() {
+    compare("connecting", &[]);
+}
+
+#[test]
+fn stdio() {
+    compare(
+        "stdio",
+        &[
+            // The C library reads past every other one, and the connection stays TCP from there.
+            ("lines", Carrier::Any),
+            ("blocks", Carrier::Any),
+            ("standard", Carrier::Any),
+            ("reopened", Carrier::Any),
+            ("wrong-streams", Carrier::Any),
+        ],
+    );
+}
+
+#[test]
+fn waits() {
+    compare(
+        "waits",
+        &[
+            // The server gives up while its peer is still asked.
+            ("timeouts", Carrier::Any),
+            // Unwinding through the library is not possible: the process is aborted.
+            ("cancelled", Carrier::Differs),
+        ],
+    );
+}

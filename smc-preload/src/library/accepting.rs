@@ -1,0 +1,89 @@
+//! Accepting: which connections of a listener SMC carries.
+//!
+//! The listening socket stays the kernel's, and is polled and accepted from there by whichever
+//! process has it. A connection that its client wants to pair gets an entry; nothing is begun
+//! before the program uses it, so that a child that is forked first may do that.
+
+use std::net::TcpStream;
+
+use super::conn::{Conn, borrowed};
+use super::table::{self, Object};
+use super::{config, connecting, real, report, stats};
+
+/// A socket has begun to listen, or is accepted from although this process did not see that.
+pub(crate) fn listens(fd: i32) {
+    if !config::is_active() || table::has(fd) || !connecting::is_tcp(fd) {
+        return;
+    }
+    // Also where nothing comes of it: it is not asked again then.
+    table::put(fd, Object::Listener);
+    if let Some(stack) = config::stack() {
+        accept_at_once(fd);
+        // What cannot be announced accepts TCP.
+        let _ = config::inside(|| stack.announce_listener(borrowed(fd)));
+    }
+}
+
+/// An undecided client sends no data, for which the kernel would wait (`TCP_DEFER_ACCEPT`).
+#[allow(unsafe_code)]
+fn accept_at_once(fd: i32) {
+    let none = 0_i32;
+    // SAFETY: the value is this function's, and as long as it says.
+    unsafe {
+        real::setsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const none).cast(),
+            4,
+        )
+    };
+}
+
+/// A connection that the program has just accepted.
+pub(crate) fn accepted(fd: i32, nonblocking: bool) {
+    let Some(stack) = config::stack() else {
+        return;
+    };
+    config::inside(|| {
+        let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
+            return stats::plain("no descriptor is left for SMC", true);
+        };
+        match stack.accepted(TcpStream::from(own)) {
+            Ok(accepting) => Conn::accepting(accepting, nonblocking).add_fd(fd),
+            Err(tcp) => count(&tcp),
+        }
+    });
+}
+
+/// Counts a connection that is TCP, for who wants to know.
+fn count(tcp: &TcpStream) {
+    if !stats::are_kept() {
+        return;
+    }
+    let (Ok(near), Ok(far), Some(policy)) = (tcp.local_addr(), tcp.peer_addr(), config::policy())
+    else {
+        return;
+    };
+    match policy.accepting(near.port(), far.ip()) {
+        Ok(()) => stats::plain("the client does not use SMC", true),
+        Err(rule) => stats::plain(&rule.to_string(), false),
+    }
+}
+
+/// Another program takes this process over: connections that nothing was begun of go on there,
+/// as TCP; others end, unless they are closed.
+pub(crate) fn before_exec() {
+    config::inside(|| {
+        for (fd, conn) in table::conns() {
+            let flags = rustix::io::fcntl_getfd(borrowed(fd));
+            if flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC)) {
+                continue;
+            }
+            conn.give_up();
+            if conn.smc().is_some() && !conn.is_inherited() {
+                report::refuse("an SMC connection ends when its process executes a program");
+            }
+        }
+    });
+}

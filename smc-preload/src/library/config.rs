@@ -1,0 +1,124 @@
+//! What the environment asks for, and the stack of the process.
+
+use std::cell::Cell;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use smc_run::variables;
+use smc_sockets::{Policy, Settings, Stack};
+
+use super::report;
+
+/// The library does something in this process.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The process, as it last looked.
+static PID: AtomicI32 = AtomicI32::new(0);
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs code of the library.
+#[inline]
+pub(crate) fn is_inside() -> bool {
+    INSIDE.with(Cell::get)
+}
+
+/// Runs code of the library: what it calls of libc concerns no connection of the program.
+pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> T {
+    struct Leave(bool);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            INSIDE.with(|inside| inside.set(self.0));
+        }
+    }
+    let _leave = Leave(INSIDE.with(|inside| inside.replace(true)));
+    run()
+}
+
+/// Whether new connections may use SMC.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
+
+/// The number of this process. In a child of `vfork` it is still that of the parent, whose
+/// memory it is.
+#[inline]
+pub(crate) fn pid() -> i32 {
+    PID.load(Ordering::Relaxed)
+}
+
+/// Whether this is a child that shares the memory of its parent (`vfork`).
+pub(crate) fn shares_memory() -> bool {
+    rustix::process::getpid().as_raw_pid() != pid()
+}
+
+/// This process is a child made by `fork`.
+pub(crate) fn forked() {
+    PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
+    super::stats::forked();
+}
+
+/// The process ends.
+pub(crate) fn end() {
+    if is_active() && !shares_memory() {
+        super::table::conns().for_each(|(_, conn)| conn.end());
+    }
+}
+
+/// Begins, as the process starts: nothing is opened yet.
+pub(crate) fn start(is_privileged: bool) {
+    forked();
+    let off = std::env::var_os(variables::PRELOAD).is_some_and(|value| value == "0");
+    if is_privileged || off {
+        return;
+    }
+    report::start(is_set(variables::DEBUG));
+    super::stats::start();
+    ACTIVE.store(true, Ordering::Relaxed);
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| variables::is_set(value.as_bytes()))
+}
+
+/// The policy of the process; none if it cannot be used.
+pub(crate) fn policy() -> Option<&'static Policy> {
+    static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
+    let find = || match Policy::find() {
+        Ok(policy) => {
+            if let Some(warning) = policy.warning() {
+                report::line(&format!("policy: {warning}; every connection is TCP"));
+            }
+            Some(policy)
+        }
+        Err(error) => {
+            report::line(&format!("policy: {error}; every connection is TCP"));
+            None
+        }
+    };
+    POLICY.get_or_init(find).as_ref()
+}
+
+/// The stack of the process, opened when it is first needed; none if it cannot be.
+pub(crate) fn stack() -> Option<&'static Stack> {
+    static STACK: OnceLock<Option<Stack>> = OnceLock::new();
+    STACK.get_or_init(|| inside(open)).as_ref()
+}
+
+fn open() -> Option<Stack> {
+    let mut settings = Settings::default();
+    settings.policy = policy()?.clone();
+    let sizes = [variables::RECEIVE_BUFFER, variables::SEND_BUFFER].map(|name| std::env::var(name).ok());
+    let size = sizes.iter().flatten().find_map(|size| variables::size(size));
+    settings.buffer = size.or(settings.buffer);
+    match Stack::with(settings) {
+        Ok(stack) => Some(stack),
+        Err(error) => {
+            report::line(&format!("no SMC in this process: {error}"));
+            None
+        }
+    }
+}

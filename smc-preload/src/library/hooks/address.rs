@@ -1,0 +1,155 @@
+//! Sockets: connect, listen, accept, addresses, shutdown.
+
+use std::ffi::c_int;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use libc::{AF_INET, AF_INET6, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+
+use super::{guard, status};
+use crate::library::conn::Outcome;
+use crate::library::connecting::{self, Connects};
+use crate::library::table::{self, Object};
+use crate::library::{accepting, config, real};
+
+/// Linux's number of the family of SMC sockets.
+const AF_SMC: c_int = 43;
+/// Linux's number of the protocol SMC of Internet sockets.
+const IPPROTO_SMC: c_int = 256;
+
+/// socket(2): an SMC socket is a TCP socket, whose connections use SMC.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn socket(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> c_int {
+    let (domain, protocol) = match (domain, protocol) {
+        (AF_SMC, 0) => (AF_INET, 0),
+        (AF_SMC, 1) => (AF_INET6, 0),
+        (AF_INET | AF_INET6, IPPROTO_SMC) => (domain, libc::IPPROTO_TCP),
+        as_it_is => as_it_is,
+    };
+    // SAFETY: as the caller's.
+    unsafe { real::socket(domain, kind, protocol) }
+}
+
+/// An Internet address.
+///
+/// # Safety
+/// `len` bytes at `address` are readable.
+unsafe fn internet(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    let len = len as usize;
+    if address.is_null() || len < size_of::<libc::sa_family_t>() {
+        return None;
+    }
+    // SAFETY: the family was just seen to be there.
+    let family = c_int::from(unsafe { address.cast::<libc::sa_family_t>().read_unaligned() });
+    match family {
+        AF_INET if len >= size_of::<sockaddr_in>() => {
+            // SAFETY: so many bytes are readable.
+            let of = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(of.sin_addr.s_addr));
+            Some(SocketAddr::from((ip, u16::from_be(of.sin_port))))
+        }
+        AF_INET6 if len >= size_of::<sockaddr_in6>() => {
+            // SAFETY: so many bytes are readable.
+            let of = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(of.sin6_addr.s6_addr);
+            let port = u16::from_be(of.sin6_port);
+            let address = SocketAddrV6::new(ip, port, of.sin6_flowinfo, of.sin6_scope_id);
+            Some(address.into())
+        }
+        _ => None,
+    }
+}
+
+/// connect(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn connect(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: as the caller's.
+    let done = match unsafe { internet(address, len) } {
+        Some(to) if config::is_active() && !config::is_inside() => {
+            guard(|| connecting::connect(fd, to))
+        }
+        _ => Connects::Kernel,
+    };
+    match done {
+        Connects::Done(result) => status(result.map(|()| 0)),
+        // SAFETY: as the caller's.
+        Connects::Kernel => unsafe { real::connect(fd, address, len) },
+    }
+}
+
+/// listen(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    // SAFETY: as the caller's.
+    let listens = unsafe { real::listen(fd, backlog) };
+    if listens == 0 && !config::is_inside() {
+        guard(|| accepting::listens(fd));
+    }
+    listens
+}
+
+/// What comes of a connection that was just accepted.
+fn after_accept(listener: c_int, fd: c_int, flags: c_int) {
+    if fd < 0 || !config::is_active() || config::is_inside() {
+        return;
+    }
+    guard(|| {
+        if !table::has(listener) {
+            // From another program, by exec.
+            accepting::listens(listener);
+        }
+        if table::has(listener) {
+            accepting::accepted(fd, flags & libc::SOCK_NONBLOCK != 0);
+        }
+    });
+}
+
+/// accept(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: as the caller's.
+    let new = unsafe { real::accept(fd, address, len) };
+    after_accept(fd, new, 0);
+    new
+}
+
+/// accept4(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: as the caller's.
+    let new = unsafe { real::accept4(fd, address, len, flags) };
+    after_accept(fd, new, flags);
+    new
+}
+
+/// shutdown(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if table::has(fd) {
+        let outcome = guard(|| match table::get(fd) {
+            Some(Object::Conn(conn)) => conn.shutdown(how),
+            _ => Outcome::Kernel,
+        });
+        if let Outcome::Done(result) = outcome {
+            return status(result.map(|()| 0));
+        }
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::shutdown(fd, how) }
+}

@@ -1,0 +1,239 @@
+//! Descriptors: closed, duplicated, and what is set of them.
+
+use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+
+use rustix::io::Errno;
+
+use super::{guard, returned};
+use crate::library::conn::{Conn, Phase};
+use crate::library::table::{self, Object};
+use crate::library::{config, real};
+
+/// Linux's number of the request whether the urgent mark is next.
+const SIOCATMARK: c_ulong = 0x8905;
+/// Descriptors that are looked at when a range is closed.
+const MOST: c_uint = 1 << 20;
+
+/// A descriptor is closed, or is to name something else.
+fn forget(fd: c_int) {
+    if config::shares_memory() {
+        // What a child of vfork does to its descriptors is not done to the parent's.
+        return;
+    }
+    let object = table::take(fd);
+    config::inside(|| match &object {
+        Some(Object::Conn(conn)) => conn.remove_fd(fd),
+        Some(Object::Set(set)) => set.remove_fd(fd),
+        Some(Object::Listener) | None => {}
+    });
+    config::inside(|| drop(object));
+}
+
+/// A descriptor is a duplicate of another.
+fn duplicate(of: c_int, new: c_int) {
+    if new < 0 || config::shares_memory() {
+        return;
+    }
+    match table::get(of) {
+        Some(Object::Conn(conn)) => conn.add_fd(new),
+        Some(Object::Set(set)) => set.add_fd(new),
+        Some(Object::Listener) => {
+            table::put(new, Object::Listener);
+        }
+        None => {}
+    }
+}
+
+/// close(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if table::has(fd) {
+        guard(|| forget(fd));
+    }
+    table::closed(fd);
+    // SAFETY: as the caller's.
+    unsafe { real::close(fd) }
+}
+
+/// close_range(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn close_range(
+    first: c_uint,
+    last: c_uint,
+    flags: c_int,
+) -> c_int {
+    let marks_only = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
+    if !marks_only && first <= last {
+        for fd in first..=last.min(MOST) {
+            let fd = fd.cast_signed();
+            if table::has(fd) {
+                guard(|| forget(fd));
+            }
+            table::closed(fd);
+        }
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// closefrom(3).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    // SAFETY: as the caller's.
+    unsafe { close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) };
+}
+
+/// dup(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: as the caller's.
+    let new = unsafe { real::dup(fd) };
+    if table::has(fd) {
+        guard(|| duplicate(fd, new));
+    }
+    new
+}
+
+/// dup2(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    if from != to && (table::has(from) || table::has(to)) {
+        let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
+        if table::has(to) && from >= 0 && guard(is_open) {
+            guard(|| forget(to));
+        }
+    }
+    if from != to {
+        table::closed(to);
+    }
+    // SAFETY: as the caller's.
+    let new = unsafe { real::dup2(from, to) };
+    if from != to && table::has(from) {
+        guard(|| duplicate(from, new));
+    }
+    new
+}
+
+/// dup3(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    if from != to && table::has(to) {
+        let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
+        if from >= 0 && flags & !libc::O_CLOEXEC == 0 && guard(is_open) {
+            guard(|| forget(to));
+        }
+    }
+    if from != to {
+        table::closed(to);
+    }
+    // SAFETY: as the caller's.
+    let new = unsafe { real::dup3(from, to, flags) };
+    if from != to && table::has(from) {
+        guard(|| duplicate(from, new));
+    }
+    new
+}
+
+fn is_pending(conn: &Conn) -> bool {
+    conn.phase() == Phase::Pending
+}
+
+/// What fcntl(2) does of a descriptor with an entry; `None` if the kernel does it as well.
+fn control(fd: c_int, command: c_int, argument: c_long) -> Option<c_int> {
+    let object = table::get(fd)?;
+    let is_nonblocking = argument & c_long::from(libc::O_NONBLOCK) != 0;
+    match (command, object) {
+        (libc::F_SETFL, Object::Conn(conn)) => {
+            conn.set_nonblocking(is_nonblocking);
+            // While it is being made, the engine has the mode.
+            is_pending(&conn).then_some(0)
+        }
+        (libc::F_GETFL, Object::Conn(conn)) if is_pending(&conn) => {
+            let bit = if conn.is_nonblocking() {
+                libc::O_NONBLOCK
+            } else {
+                0
+            };
+            Some(libc::O_RDWR | bit)
+        }
+        _ => None,
+    }
+}
+
+/// Follows fcntl(2), whose third argument, where there is one, is an integer or a pointer.
+fn after_control(fd: c_int, command: c_int, result: c_int) {
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        duplicate(fd, result);
+    }
+}
+
+/// fcntl(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if !table::has(fd) {
+        // SAFETY: as the caller's.
+        return unsafe { real::fcntl(fd, command, argument) };
+    }
+    if let Some(done) = guard(|| control(fd, command, argument)) {
+        return done;
+    }
+    // SAFETY: as the caller's.
+    let result = unsafe { real::fcntl(fd, command, argument) };
+    guard(|| after_control(fd, command, result));
+    result
+}
+
+/// fcntl(2) of programs that were compiled for large files.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn fcntl64(
+    fd: c_int,
+    command: c_int,
+    argument: c_long,
+) -> c_int {
+    // SAFETY: as the caller's; on 64-bit systems they are one.
+    unsafe { fcntl(fd, command, argument) }
+}
+
+/// ioctl(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn ioctl(
+    fd: c_int,
+    request: c_ulong,
+    argument: *mut c_void,
+) -> c_int {
+    if table::has(fd) && !argument.is_null() {
+        let value = argument.cast::<c_int>();
+        let done = guard(|| match (request, table::get(fd)?) {
+            (libc::FIONBIO, Object::Conn(conn)) => {
+                // SAFETY: the request names an integer of the caller.
+                conn.set_nonblocking(unsafe { *value } != 0);
+                is_pending(&conn).then_some(Ok(0))
+            }
+            (libc::FIONREAD, Object::Conn(conn)) => {
+                let unread = conn.unread()?;
+                // SAFETY: as above.
+                unsafe { *value = c_int::try_from(unread).unwrap_or(c_int::MAX) };
+                Some(Ok(0))
+            }
+            (SIOCATMARK, Object::Conn(conn)) => {
+                let mark = conn.smc()?.at_mark().ok()?;
+                // SAFETY: as above.
+                unsafe { *value = mark.into() };
+                Some(Ok(0))
+            }
+            // What was written is in the peer's memory.
+            (libc::TIOCOUTQ, Object::Conn(conn)) => {
+                conn.smc()?;
+                // SAFETY: as above.
+                unsafe { *value = 0 };
+                Some(Ok(0))
+            }
+            _ => None::<Result<usize, Errno>>,
+        });
+        if let Some(done) = done {
+            return returned(done) as c_int;
+        }
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::ioctl(fd, request, argument) }
+}

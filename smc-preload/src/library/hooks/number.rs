@@ -1,0 +1,127 @@
+//! System calls that programs make by number.
+
+use std::ffi::{c_int, c_long, c_ulong};
+
+use super::{address, data, fds, options, waits};
+use crate::library::{real, table};
+
+/// An argument as a pointer.
+fn at<T>(argument: c_long) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(argument.cast_unsigned() as usize)
+}
+
+/// An argument as an `int`: the kernel looks at its low half.
+#[allow(clippy::cast_possible_truncation, reason = "as the kernel does")]
+fn int(argument: c_long) -> c_int {
+    argument as c_int
+}
+
+/// An argument as a length.
+fn len(argument: c_long) -> usize {
+    argument.cast_unsigned() as usize
+}
+
+/// syscall(2): calls that have a hook go there if they concern a connection.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    // SAFETY: as the caller's.
+    match unsafe { hooked(number, [a, b, c, d, e, f]) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::syscall(number, a, b, c, d, e, f) },
+    }
+}
+
+/// The hook of a call, if it has one; `None` if the kernel does it.
+///
+/// # Safety
+/// As the call asks.
+#[inline]
+unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
+    let [a, b, c, d, e, f] = arguments;
+    // Of most calls the first argument is the descriptor.
+    if table::has(int(a)) {
+        // SAFETY: as the caller's.
+        if let Some(done) = unsafe { of_served(number, arguments) } {
+            return Some(done);
+        }
+    }
+    // SAFETY: as the caller's, for all of these.
+    let done = unsafe {
+        match number {
+            libc::SYS_connect => address::connect(int(a), at(b), int(c).cast_unsigned()).into(),
+            libc::SYS_listen => address::listen(int(a), int(b)).into(),
+            libc::SYS_accept4 => address::accept4(int(a), at(b), at(c), int(d)).into(),
+            libc::SYS_socket => address::socket(int(a), int(b), int(c)).into(),
+            libc::SYS_dup3 => fds::dup3(int(a), int(b), int(c)).into(),
+            libc::SYS_epoll_ctl => waits::epoll_ctl(int(a), int(b), int(c), at(d)).into(),
+            libc::SYS_ppoll => waits::ppoll(at(a), b.cast_unsigned(), at(c), at(d)).into(),
+            libc::SYS_sendmsg => data::sendmsg(int(a), at(b), int(c)) as c_long,
+            libc::SYS_splice if table::has(int(c)) => {
+                data::splice(int(a), at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_accept => address::accept(int(a), at(b), at(c)).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => fds::dup2(int(a), int(b)).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll => waits::poll(at(a), b.cast_unsigned(), int(c)).into(),
+            _ => return None,
+        }
+    };
+    Some(done)
+}
+
+/// The hook of a call on a descriptor that has an entry.
+///
+/// # Safety
+/// As the call asks.
+unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c_long> {
+    let fd = int(a);
+    // SAFETY: as the caller's, for all of these.
+    let done = unsafe {
+        match number {
+            libc::SYS_read => data::read(fd, at(b), len(c)) as c_long,
+            libc::SYS_readv => data::readv(fd, at(b), int(c)) as c_long,
+            libc::SYS_preadv => data::preadv(fd, at(b), int(c), 0) as c_long,
+            libc::SYS_recvfrom => data::recvfrom(fd, at(b), len(c), int(d), at(e), at(f)) as c_long,
+            libc::SYS_recvmsg => data::recvmsg(fd, at(b), int(c)) as c_long,
+            libc::SYS_recvmmsg => {
+                data::recvmmsg(fd, at(b), int(c).cast_unsigned(), int(d), at(e)).into()
+            }
+            libc::SYS_write => data::write(fd, at(b), len(c)) as c_long,
+            libc::SYS_writev => data::writev(fd, at(b), int(c)) as c_long,
+            libc::SYS_sendto => {
+                data::sendto(fd, at(b), len(c), int(d), at(e), int(f).cast_unsigned()) as c_long
+            }
+            libc::SYS_sendmmsg => data::sendmmsg(fd, at(b), int(c).cast_unsigned(), int(d)).into(),
+            libc::SYS_sendfile => data::sendfile(fd, int(b), at(c), len(d)) as c_long,
+            libc::SYS_splice => {
+                data::splice(fd, at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long
+            }
+            libc::SYS_shutdown => address::shutdown(fd, int(b)).into(),
+            libc::SYS_close => fds::close(fd).into(),
+            libc::SYS_dup => fds::dup(fd).into(),
+            libc::SYS_fcntl => fds::fcntl(fd, int(b), c).into(),
+            libc::SYS_ioctl => fds::ioctl(fd, b as c_ulong, at(c)).into(),
+            libc::SYS_getsockopt => options::getsockopt(fd, int(b), int(c), at(d), at(e)).into(),
+            libc::SYS_setsockopt => {
+                let len = int(e).cast_unsigned();
+                options::setsockopt(fd, int(b), int(c), at(d), len).into()
+            }
+            libc::SYS_epoll_pwait => waits::epoll_pwait(fd, at(b), int(c), int(d), at(e)).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => waits::epoll_wait(fd, at(b), int(c), int(d)).into(),
+            _ => return None,
+        }
+    };
+    Some(done)
+}

@@ -1,0 +1,53 @@
+//! The beginning of the process, and its children.
+
+use crate::library::{config, real};
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    // SAFETY: getauxval has no precondition.
+    let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    super::guard(|| config::start(is_privileged));
+    // SAFETY: the handlers are functions of this library, which stays loaded.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    real::warm_up();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn end() {
+    // A handler of a signal that came in the midst of the library may have its locks.
+    if !config::is_inside() {
+        super::guard(config::end);
+    }
+}
+
+/// _exit(2).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _exit(status: std::ffi::c_int) -> ! {
+    leave(status)
+}
+
+/// _Exit(3).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _Exit(status: std::ffi::c_int) -> ! {
+    leave(status)
+}
+
+fn leave(status: std::ffi::c_int) -> ! {
+    if !config::is_inside() {
+        super::guard(config::end);
+    }
+    loop {
+        // SAFETY: exit_group has no precondition.
+        unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };
+    }
+}
+
+extern "C" fn forked() {
+    config::forked();
+}

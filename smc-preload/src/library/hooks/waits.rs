@@ -1,0 +1,459 @@
+//! Waiting for descriptors.
+
+use std::ffi::{c_int, c_long};
+use std::time::Duration;
+
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
+use rustix::io::Errno;
+
+use super::{guard, returned, status};
+use crate::library::table::{self, Registration};
+use crate::library::{config, poll as waits, real, report, set};
+
+/// Milliseconds, without end if negative.
+fn millis(timeout: c_int) -> Option<Duration> {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
+}
+
+/// A time of the caller, without end if null.
+///
+/// # Safety
+/// It is null or readable.
+unsafe fn time_of(time: *const timespec) -> Result<Option<Duration>, Errno> {
+    // SAFETY: as the caller's.
+    let Some(time) = (unsafe { time.as_ref() }) else {
+        return Ok(None);
+    };
+    let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::INVAL)?;
+    let nanos = u32::try_from(time.tv_nsec).map_err(|_| Errno::INVAL)?;
+    match nanos {
+        0..1_000_000_000 => Ok(Some(Duration::new(seconds, nanos))),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// epoll_ctl(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_ctl(
+    epoll: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: null or the caller's.
+    let asked = unsafe { event.as_ref().copied() };
+    if table::has(fd)
+        && let Some(done) = guard(|| set::control(epoll, operation, fd, asked))
+    {
+        return status(done.map(|()| 0));
+    }
+    // SAFETY: as the caller's.
+    let done = unsafe { real::epoll_ctl(epoll, operation, fd, event) };
+    if done == 0 && config::is_active() && !config::is_inside() {
+        match (operation, asked) {
+            (libc::EPOLL_CTL_DEL, _) => table::removed(fd, epoll),
+            (_, Some(event)) => {
+                let registration = Registration {
+                    set: epoll,
+                    events: event.events,
+                    data: event.u64,
+                };
+                table::added(fd, registration, operation == libc::EPOLL_CTL_ADD);
+            }
+            _ => {}
+        }
+    }
+    done
+}
+
+/// Waits in a set with connections.
+///
+/// # Safety
+/// As epoll_pwait(2) asks.
+unsafe fn wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    time: Option<Duration>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let found = guard(|| {
+        let set = table::set(epoll)?;
+        let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+            return Some(Err(Errno::INVAL));
+        };
+        if events.is_null() {
+            return Some(Err(Errno::FAULT));
+        }
+        // SAFETY: so many events are the caller's.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
+        // SAFETY: null or readable.
+        Some(set.wait(epoll, events, time, unsafe { mask.as_ref() }))
+    });
+    found.map(|found| returned(found) as c_int)
+}
+
+/// What the kernel's set has found, without what it got of the library meanwhile.
+///
+/// # Safety
+/// So many events are the caller's.
+unsafe fn filtered(epoll: c_int, events: *mut epoll_event, found: c_int) -> c_int {
+    match usize::try_from(found) {
+        Ok(count @ 1..) if table::has(epoll) => guard(|| {
+            // SAFETY: as the caller's.
+            let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
+            c_int::try_from(set::filter(epoll, events)).unwrap_or(0)
+        }),
+        _ => found,
+    }
+}
+
+/// epoll_wait(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+) -> c_int {
+    if table::has(epoll) {
+        // SAFETY: as the caller's.
+        let done = unsafe { wait(epoll, events, count, millis(timeout), std::ptr::null()) };
+        if let Some(done) = done {
+            return done;
+        }
+    }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_wait(epoll, events, count, timeout) };
+    }
+    // SAFETY: as the caller's.
+    let found = unsafe { real::epoll_wait(epoll, events, count, timeout) };
+    table::ends_wait(epoll);
+    // SAFETY: so many were just written.
+    let left = unsafe { filtered(epoll, events, found) };
+    if found > 0 && left == 0 {
+        // The set has got a connection meanwhile.
+        // SAFETY: as the caller's.
+        return unsafe { epoll_wait(epoll, events, count, timeout) };
+    }
+    left
+}
+
+/// epoll_pwait(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    if table::has(epoll) {
+        // SAFETY: as the caller's.
+        if let Some(done) = unsafe { wait(epoll, events, count, millis(timeout), mask) } {
+            return done;
+        }
+    }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait(epoll, events, count, timeout, mask) };
+    }
+    // SAFETY: as the caller's.
+    let found = unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) };
+    table::ends_wait(epoll);
+    // SAFETY: so many were just written.
+    let left = unsafe { filtered(epoll, events, found) };
+    if found > 0 && left == 0 {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait(epoll, events, count, timeout, mask) };
+    }
+    left
+}
+
+/// epoll_pwait2(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    if table::has(epoll) {
+        // SAFETY: as the caller's.
+        let time = match unsafe { time_of(timeout) } {
+            Ok(time) => time,
+            Err(error) => return status(Err(error)),
+        };
+        // SAFETY: as the caller's.
+        if let Some(done) = unsafe { wait(epoll, events, count, time, mask) } {
+            return done;
+        }
+    }
+    if !table::begins_wait(epoll) {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait2(epoll, events, count, timeout, mask) };
+    }
+    // SAFETY: as the caller's.
+    let found = unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
+    table::ends_wait(epoll);
+    // SAFETY: so many were just written.
+    let left = unsafe { filtered(epoll, events, found) };
+    if found > 0 && left == 0 {
+        // SAFETY: as the caller's.
+        return unsafe { epoll_pwait2(epoll, events, count, timeout, mask) };
+    }
+    left
+}
+
+/// Waits for descriptors of which some have entries.
+///
+/// # Safety
+/// As ppoll(2) asks.
+unsafe fn polls(
+    fds: *mut pollfd,
+    count: nfds_t,
+    time: Result<Option<Duration>, Errno>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    if count == 0 || fds.is_null() || config::is_inside() {
+        return None;
+    }
+    // SAFETY: so many descriptors are the caller's.
+    let fds = unsafe { std::slice::from_raw_parts_mut(fds, usize::try_from(count).ok()?) };
+    if !waits::concerns(fds) {
+        return None;
+    }
+    let found = guard(|| {
+        let time = time?;
+        // SAFETY: null or readable.
+        waits::poll(fds, time, unsafe { mask.as_ref() })
+    });
+    Some(returned(found) as c_int)
+}
+
+/// poll(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn poll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: as the caller's.
+    match unsafe { polls(fds, count, Ok(millis(timeout)), std::ptr::null()) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::poll(fds, count, timeout) },
+    }
+}
+
+/// poll(2) of programs that were compiled with checks.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+    room: size_t,
+) -> c_int {
+    check(count, room);
+    // SAFETY: as the caller's.
+    unsafe { poll(fds, count, timeout) }
+}
+
+fn check(count: nfds_t, room: size_t) {
+    if room / size_of::<pollfd>() < usize::try_from(count).unwrap_or(usize::MAX) {
+        report::line("a wait past the end of a buffer; the process ends");
+        std::process::abort();
+    }
+}
+
+/// ppoll(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: as the caller's.
+    match unsafe { polls(fds, count, time_of(timeout), mask) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::ppoll(fds, count, timeout, mask) },
+    }
+}
+
+/// ppoll(2) of programs that were compiled with checks.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    check(count, room);
+    // SAFETY: as the caller's.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+/// The three sets of select(2), null or the caller's.
+#[derive(Clone, Copy)]
+struct Sets([*mut fd_set; 3]);
+
+/// What each set asks for, and what is in it afterwards.
+const ASKED: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+const FOUND: [i16; 3] = [
+    libc::POLLIN | libc::POLLHUP | libc::POLLERR,
+    libc::POLLOUT | libc::POLLERR,
+    libc::POLLPRI,
+];
+
+/// Bits of a word of an `fd_set`, which may be longer than the type says.
+const BITS: usize = c_long::BITS as usize;
+
+impl Sets {
+    /// # Safety
+    /// The sets are null or have a bit for the descriptor.
+    unsafe fn has(self, which: usize, fd: usize) -> bool {
+        let Some(set) = self.0.get(which).filter(|set| !set.is_null()) else {
+            return false;
+        };
+        // SAFETY: as the caller's.
+        let word = unsafe { set.cast::<libc::c_ulong>().add(fd / BITS).read() };
+        word >> (fd % BITS) & 1 != 0
+    }
+
+    /// # Safety
+    /// As for [`Self::has`].
+    unsafe fn set(self, which: usize, fd: usize, is_in: bool) {
+        let Some(set) = self.0.get(which).filter(|set| !set.is_null()) else {
+            return;
+        };
+        // SAFETY: as the caller's.
+        let word = unsafe { set.cast::<libc::c_ulong>().add(fd / BITS) };
+        let bit = 1 << (fd % BITS);
+        // SAFETY: as the caller's.
+        unsafe { *word = if is_in { *word | bit } else { *word & !bit } };
+    }
+}
+
+/// Waits for the descriptors of sets if some of them have entries.
+///
+/// # Safety
+/// As pselect(2) asks.
+unsafe fn selects(
+    count: c_int,
+    sets: Sets,
+    time: Result<Option<Duration>, Errno>,
+    mask: *const sigset_t,
+) -> Option<Result<usize, Errno>> {
+    let count = usize::try_from(count).ok()?;
+    let is_asked = |fd: usize| {
+        // SAFETY: as the caller's.
+        (0..3).any(|which| unsafe { sets.has(which, fd) })
+    };
+    let has = |fd: usize| i32::try_from(fd).is_ok_and(table::has);
+    if config::is_inside() || !(0..count).any(|fd| has(fd) && is_asked(fd)) {
+        return None;
+    }
+    Some(guard(|| {
+        let mut polled = Vec::new();
+        for fd in 0..count {
+            let mut events = 0;
+            for (which, asked) in ASKED.iter().enumerate() {
+                // SAFETY: as the caller's.
+                if unsafe { sets.has(which, fd) } {
+                    events |= asked;
+                }
+            }
+            if events != 0 {
+                let fd = i32::try_from(fd).unwrap_or(-1);
+                let revents = 0;
+                polled.push(pollfd {
+                    fd,
+                    events,
+                    revents,
+                });
+            }
+        }
+        // SAFETY: null or readable.
+        waits::poll(&mut polled, time?, unsafe { mask.as_ref() })?;
+        if polled.iter().any(|at| at.revents & libc::POLLNVAL != 0) {
+            return Err(Errno::BADF);
+        }
+        let mut found = 0;
+        for at in &polled {
+            let fd = usize::try_from(at.fd).unwrap_or(0);
+            for (which, (asked, events)) in ASKED.iter().zip(FOUND).enumerate() {
+                let is_in = at.events & asked != 0 && at.revents & events != 0;
+                // SAFETY: as the caller's.
+                unsafe { sets.set(which, fd, is_in) };
+                found += usize::from(is_in);
+            }
+        }
+        Ok(found)
+    }))
+}
+
+/// select(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    // SAFETY: null or the caller's.
+    let time = match unsafe { timeout.as_ref() } {
+        None => Ok(None),
+        Some(time) => match (u64::try_from(time.tv_sec), u64::try_from(time.tv_usec)) {
+            (Ok(seconds), Ok(micros)) => Ok(Some(
+                Duration::from_secs(seconds) + Duration::from_micros(micros),
+            )),
+            _ => Err(Errno::INVAL),
+        },
+    };
+    let began = std::time::Instant::now();
+    // SAFETY: as the caller's.
+    let done = unsafe { selects(count, Sets([read, write, except]), time, std::ptr::null()) };
+    let Some(done) = done else {
+        // SAFETY: as the caller's.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    };
+    // Linux says how much of the time is left.
+    if let (Ok(Some(time)), false) = (time, timeout.is_null()) {
+        let left = time.saturating_sub(began.elapsed());
+        let left = timeval {
+            tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_usec: libc::suseconds_t::from(left.subsec_micros().cast_signed()),
+        };
+        // SAFETY: as the caller's.
+        unsafe { *timeout = left };
+    }
+    returned(done) as c_int
+}
+
+/// pselect(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: as the caller's.
+    let done = unsafe {
+        let sets = Sets([read, write, except]);
+        selects(count, sets, time_of(timeout), mask)
+    };
+    match done {
+        Some(done) => returned(done) as c_int,
+        // SAFETY: as the caller's.
+        None => unsafe { real::pselect(count, read, write, except, timeout, mask) },
+    }
+}

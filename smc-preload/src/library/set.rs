@@ -1,0 +1,896 @@
+//! An epoll set that has connections: their registrations are here, all others in the kernel's
+//! set of the same descriptor.
+//!
+//! ```text
+//!   epoll_ctl of a connection ──► registrations: no system call
+//!   epoll_wait:
+//!     drive the loop ─► registrations with news ─► active ─► events of the program
+//!     every tenth turn, and when there are none: the kernel's set, without waiting
+//!     nothing for a while: sleep in the kernel's set, which has the loop's descriptor
+//! ```
+//!
+//! The descriptor of the loop, and those of connections that are being made, are in the kernel's
+//! set under numbers that begin with random bits: their events are taken out before the program
+//! sees any.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use libc::{EPOLLERR, EPOLLET, EPOLLHUP, EPOLLONESHOT, epoll_event, sigset_t};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use smc_sockets::{EventLoop, Ready, Wait};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::conn::{Conn, Phase, lock};
+use super::table::{self, Object, Registration};
+use super::{config, real, report};
+
+/// Turns with events of connections after which the kernel is asked as well.
+const TURNS: u32 = 10;
+/// Turns without events, but without sleep, after which the kernel is asked.
+const IDLE_TURNS: u32 = 8;
+/// Low bits of a number of the library in a kernel's set: a descriptor, or [`LOOP`].
+const LOW: u64 = (1 << 20) - 1;
+/// The loop of the set, or its other wake-up.
+const LOOP: u64 = LOW;
+
+/// What epoll_wait(2) reports in any case.
+const ALWAYS: u32 = (EPOLLERR | EPOLLHUP).cast_unsigned();
+/// Events that can be asked for.
+const EVENTS: u32 = 0xffff;
+
+/// The high bits of the library's numbers in kernel's sets.
+fn key() -> u64 {
+    static KEY: OnceLock<u64> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut bytes = [0; 8];
+        // Without random bits, those of an address that the system chose.
+        let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
+        let address = std::ptr::from_ref(&KEY).addr() as u64;
+        (u64::from_ne_bytes(bytes) ^ address.rotate_left(24)) & !LOW | (1 << 63)
+    })
+}
+
+/// Whether an event of a kernel's set is the library's.
+fn is_own(event: &epoll_event) -> bool {
+    event.u64 & !LOW == key()
+}
+
+/// An epoll set with connections.
+pub(crate) struct Set {
+    state: Mutex<State>,
+    pid: i32,
+}
+
+#[derive(Default)]
+struct State {
+    /// Descriptors of the program that refer to the set.
+    fds: Vec<i32>,
+    events: Option<EventLoop>,
+    /// Raised when another thread has to take a turn.
+    kick: Option<OwnedFd>,
+    kicked: bool,
+    registered: Vec<Option<Registered>>,
+    free: Vec<usize>,
+    /// The registration of a descriptor.
+    by_fd: Vec<u32>,
+    count: usize,
+    /// Registrations that may have events.
+    active: VecDeque<usize>,
+    ready: Vec<Ready>,
+    turns: u32,
+    /// Threads that sleep in the kernel's set.
+    sleepers: usize,
+    /// Something else polls the set: another set, or poll(2).
+    is_polled: bool,
+    /// A connection may be in the set under several descriptors.
+    has_duplicates: bool,
+}
+
+struct Registered {
+    conn: Arc<Conn>,
+    fd: i32,
+    /// As the program asked: 0 when it is disarmed or removed.
+    events: u32,
+    data: u64,
+    /// The program has it in the set.
+    is_in: bool,
+    /// In the list of those that may have events.
+    is_active: bool,
+    /// Something happened since it was last reported.
+    has_news: bool,
+    /// The loop lists it.
+    is_driven: bool,
+    /// The kernel's set has what is polled while it is pending.
+    is_pending: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Set {
+    fn new(fd: i32) -> Self {
+        let state = State {
+            fds: vec![fd],
+            // Another set may have it already.
+            is_polled: table::is_added(fd),
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+            pid: config::pid(),
+        }
+    }
+
+    /// The set of a descriptor, from now on one with connections.
+    ///
+    /// # Errors
+    /// It is no epoll set.
+    fn of(epoll: i32, fd: i32) -> Result<Arc<Self>, Errno> {
+        // That of a parent is of no use here.
+        if let Some(set) = table::set(epoll).filter(|set| set.pid == config::pid()) {
+            return Ok(set);
+        }
+        match kernel_ctl(epoll, libc::EPOLL_CTL_DEL, fd, None) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        let set = Arc::new(Self::new(epoll));
+        match table::put(epoll, Object::Set(set.clone())) {
+            true => Ok(set),
+            false => Err(Errno::NOMEM),
+        }
+    }
+
+    /// Gives the set a further descriptor.
+    pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
+        if self.pid == config::pid() {
+            lock(&self.state).fds.push(fd);
+        }
+        table::put(fd, Object::Set(self.clone()));
+    }
+
+    /// One of its descriptors is closed: the set ends with the last.
+    pub(crate) fn remove_fd(&self, fd: i32) {
+        // A thread of the parent may have had the lock at the fork.
+        if self.pid != config::pid() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        state.fds.retain(|of| *of != fd);
+        if !state.fds.is_empty() {
+            return;
+        }
+        let ended = std::mem::take(&mut *state);
+        drop(state);
+        drop(ended);
+    }
+
+    /// Another set or poll(2) has it: it is to be readable whenever it has events.
+    pub(crate) fn is_polled(&self) {
+        if self.pid != config::pid() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        state.is_polled = true;
+        state.leave();
+    }
+
+    /// Changes the registration of a connection.
+    pub(crate) fn control(
+        self: &Arc<Self>,
+        operation: i32,
+        fd: i32,
+        conn: &Arc<Conn>,
+        event: Option<epoll_event>,
+    ) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let known = state.find(fd, conn);
+        let is_in = known.is_some_and(|at| at.1);
+        match (operation, is_in, event) {
+            (libc::EPOLL_CTL_ADD, true, Some(_)) => Err(Errno::EXIST),
+            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
+                let token = match known {
+                    Some((token, _)) => token,
+                    None => state.insert(fd, conn),
+                };
+                state.count += 1;
+                state.arm(token, event);
+                if known.is_none() {
+                    conn.is_registered(self, token);
+                }
+                if state.at(token).is_some_and(|at| !at.is_driven) {
+                    state.follow(token);
+                }
+                Ok(())
+            }
+            (libc::EPOLL_CTL_MOD, true, Some(event)) => {
+                let token = known.map_or(0, |at| at.0);
+                state.arm(token, event);
+                Ok(())
+            }
+            (libc::EPOLL_CTL_DEL, true, _) => {
+                let token = known.map_or(0, |at| at.0);
+                state.count -= 1;
+                if let Some(at) = state.at(token) {
+                    // The loop goes on listing it: programs that remove it add it again.
+                    (at.is_in, at.events) = (false, 0);
+                }
+                state.end_pending(token);
+                Ok(())
+            }
+            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false, _) => Err(Errno::NOENT),
+            (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, _, None) => Err(Errno::FAULT),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Takes a registration over that the kernel has.
+    pub(crate) fn take_over(conn: &Arc<Conn>, fd: i32, at: Registration) {
+        let _ = kernel_ctl(at.set, libc::EPOLL_CTL_DEL, fd, None);
+        let event = epoll_event {
+            events: at.events,
+            u64: at.data,
+        };
+        if let Ok(set) = Self::of(at.set, fd) {
+            let _ = set.control(libc::EPOLL_CTL_ADD, fd, conn, Some(event));
+        }
+    }
+
+    /// It is decided what carries a connection.
+    pub(crate) fn decided(&self, token: usize, conn: u64) {
+        let mut state = lock(&self.state);
+        if state.is_of(token, conn) {
+            state.follow(token);
+        }
+    }
+
+    /// A connection has no descriptor any more.
+    pub(crate) fn forget(&self, token: usize, conn: u64) {
+        let mut state = lock(&self.state);
+        let is_of = state.is_of(token, conn);
+        let removed = is_of.then(|| state.remove(token)).flatten();
+        drop(state);
+        drop(removed);
+    }
+
+    /// Waits for events.
+    pub(crate) fn wait(
+        &self,
+        epoll: i32,
+        into: &mut [epoll_event],
+        time: Option<Duration>,
+        mask: Option<&sigset_t>,
+    ) -> Result<usize, Errno> {
+        if into.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        if self.pid != config::pid() {
+            return self.wait_inherited(epoll, into, time, mask);
+        }
+        let mut state = lock(&self.state);
+        let mut deadline = None;
+        let mut idle = 0_u32;
+        loop {
+            let found = state.collect(into);
+            if found > 0 {
+                state.turns = state.turns.wrapping_add(1);
+                let asks = state.turns.is_multiple_of(TURNS);
+                state.leave();
+                drop(state);
+                let rest = into
+                    .get_mut(found..)
+                    .filter(|rest| asks && !rest.is_empty());
+                let more = rest.map_or(0, |rest| self.ask(epoll, rest).unwrap_or(0));
+                return Ok(found + more);
+            }
+            let now = time == Some(Duration::ZERO);
+            let sleeps = !now && state.sleeps();
+            if !sleeps {
+                idle += 1;
+                if !now && !idle.is_multiple_of(IDLE_TURNS) {
+                    continue;
+                }
+                state.leave_if(now);
+                drop(state);
+                let found = self.ask(epoll, into)?;
+                let mut is_over = || {
+                    let until = *deadline.get_or_insert_with(|| end(time));
+                    until.is_some_and(|until| until <= Instant::now())
+                };
+                if found > 0 || now || is_over() {
+                    self.leave_if(found > 0);
+                    return Ok(found);
+                }
+                state = lock(&self.state);
+                continue;
+            }
+            let until = *deadline.get_or_insert_with(|| end(time));
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            state.sleepers += 1;
+            drop(state);
+            let woken = kernel_wait(epoll, into, left, mask);
+            state = lock(&self.state);
+            state.sleepers -= 1;
+            let woken = match woken {
+                Ok(woken) => woken,
+                Err(error) => {
+                    state.leave();
+                    return Err(error);
+                }
+            };
+            let was_over = woken == 0;
+            drop(state);
+            let found = self.keep(into, woken);
+            state = lock(&self.state);
+            if found > 0 || was_over {
+                let rest = into.get_mut(found..).unwrap_or_default();
+                let more = state.collect(rest);
+                state.leave();
+                return Ok(found + more);
+            }
+        }
+    }
+
+    /// In a child that has inherited the set, only the kernel's part is of use.
+    fn wait_inherited(
+        &self,
+        epoll: i32,
+        into: &mut [epoll_event],
+        time: Option<Duration>,
+        mask: Option<&sigset_t>,
+    ) -> Result<usize, Errno> {
+        let until = end(time);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let woken = kernel_wait(epoll, into, left, mask)?;
+            let found = without_own(into, woken, |_| {});
+            if found > 0 || woken == 0 {
+                return Ok(found);
+            }
+            // What is the parent's stays ready for as long as the parent likes.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn leave_if(&self, leaves: bool) {
+        if leaves {
+            lock(&self.state).leave();
+        }
+    }
+
+    /// Asks the kernel without waiting.
+    fn ask(&self, epoll: i32, into: &mut [epoll_event]) -> Result<usize, Errno> {
+        let found = kernel_wait(epoll, into, Some(Duration::ZERO), None)?;
+        Ok(self.keep(into, found))
+    }
+
+    /// Takes the library's events out: how many of the program are left.
+    fn keep(&self, events: &mut [epoll_event], count: usize) -> usize {
+        let mut pending = Vec::new();
+        let left = without_own(events, count, |low| {
+            if low != LOOP {
+                pending.push(i32::try_from(low).unwrap_or(-1));
+            }
+        });
+        for fd in pending {
+            let conn = lock(&self.state).conn(fd);
+            if let Some(conn) = conn {
+                conn.advance();
+            }
+        }
+        left
+    }
+}
+
+/// Takes events out that are not the program's.
+fn without_own(events: &mut [epoll_event], count: usize, mut own: impl FnMut(u64)) -> usize {
+    let mut left = 0;
+    for at in 0..count {
+        let Some(event) = events.get(at).copied() else {
+            break;
+        };
+        if is_own(&event) {
+            own(event.u64 & LOW);
+        } else {
+            if let Some(to) = events.get_mut(left) {
+                *to = event;
+            }
+            left += 1;
+        }
+    }
+    left
+}
+
+/// The events that a wait in the kernel's set returned while the set got its first connection.
+pub(crate) fn filter(epoll: i32, events: &mut [epoll_event]) -> usize {
+    match table::set(epoll) {
+        Some(set) => set.keep(events, events.len()),
+        None => events.len(),
+    }
+}
+
+fn end(time: Option<Duration>) -> Option<Instant> {
+    // A time without end has none.
+    time.and_then(|time| Instant::now().checked_add(time))
+}
+
+impl State {
+    fn at(&mut self, token: usize) -> Option<&mut Registered> {
+        self.registered.get_mut(token)?.as_mut()
+    }
+
+    /// Whether a registration is still that of a connection.
+    fn is_of(&mut self, token: usize, conn: u64) -> bool {
+        self.at(token).is_some_and(|at| at.conn.id == conn)
+    }
+
+    fn conn(&self, fd: i32) -> Option<Arc<Conn>> {
+        let token = *self.by_fd.get(usize::try_from(fd).ok()?)?;
+        let at = self.registered.get(token as usize)?.as_ref()?;
+        Some(at.conn.clone())
+    }
+
+    /// The registration of a connection under this descriptor, and whether the program has it in
+    /// the set.
+    fn find(&self, fd: i32, conn: &Arc<Conn>) -> Option<(usize, bool)> {
+        let token = *self.by_fd.get(usize::try_from(fd).ok()?)? as usize;
+        let at = self.registered.get(token)?.as_ref()?;
+        Arc::ptr_eq(&at.conn, conn).then_some((token, at.is_in))
+    }
+
+    fn insert(&mut self, fd: i32, conn: &Arc<Conn>) -> usize {
+        self.has_duplicates |= conn.has_several();
+        let new = Some(Registered {
+            conn: conn.clone(),
+            fd,
+            events: 0,
+            data: 0,
+            is_in: false,
+            is_active: false,
+            has_news: false,
+            is_driven: false,
+            is_pending: false,
+        });
+        let token = match self.free.pop() {
+            Some(token) => token,
+            None => {
+                self.registered.push(None);
+                self.registered.len() - 1
+            }
+        };
+        if let Some(place) = self.registered.get_mut(token) {
+            *place = new;
+        }
+        let index = usize::try_from(fd).unwrap_or(0);
+        if self.by_fd.len() <= index {
+            self.by_fd.resize(index + 1, NONE);
+        }
+        if let Some(at) = self.by_fd.get_mut(index) {
+            *at = u32::try_from(token).unwrap_or(NONE);
+        }
+        token
+    }
+
+    fn remove(&mut self, token: usize) -> Option<Registered> {
+        self.end_pending(token);
+        let at = self.registered.get_mut(token)?.take()?;
+        let index = usize::try_from(at.fd).unwrap_or(0);
+        if let Some(of) = self.by_fd.get_mut(index)
+            && *of as usize == token
+        {
+            *of = NONE;
+        }
+        if at.is_in {
+            self.count -= 1;
+        }
+        if at.is_active {
+            self.active.retain(|of| *of != token);
+        }
+        if let Some(stream) = at.conn.smc().filter(|_| at.is_driven)
+            && let Some(events) = &self.events
+        {
+            let is_other = |of: &Option<Registered>| {
+                of.as_ref()
+                    .is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
+            };
+            let _ = match self.registered.iter().position(is_other) {
+                Some(other) if self.has_duplicates => events.register(stream, other),
+                _ => events.deregister(stream),
+            };
+        }
+        self.free.push(token);
+        Some(at)
+    }
+
+    /// Sets what a registration asks for: it may have events already.
+    fn arm(&mut self, token: usize, event: epoll_event) {
+        if let Some(at) = self.at(token) {
+            (at.events, at.data) = (event.events | ALWAYS, event.u64);
+            (at.is_in, at.has_news) = (true, true);
+        }
+        self.activate(token);
+    }
+
+    fn activate(&mut self, token: usize) {
+        if let Some(at) = self.at(token)
+            && !std::mem::replace(&mut at.is_active, true)
+        {
+            self.active.push_back(token);
+            self.kick_sleeper();
+        }
+    }
+
+    /// Another thread that sleeps has to take a turn.
+    fn kick_sleeper(&mut self) {
+        if !self.has_waiters() || self.kicked {
+            return;
+        }
+        if self.kick.is_none() {
+            self.kick = self.new_kick();
+        }
+        if let Some(kick) = &self.kick {
+            let _ = rustix::io::write(kick, &1_u64.to_ne_bytes());
+            self.kicked = true;
+        }
+    }
+
+    /// Whether anything waits for the kernel's set: a thread, one that began before the set had
+    /// connections, or another set.
+    fn has_waiters(&self) -> bool {
+        let before = || self.fds.iter().any(|fd| table::waiters(*fd) > 0);
+        self.sleepers > 0 || self.is_polled || before()
+    }
+
+    fn new_kick(&self) -> Option<OwnedFd> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let kick = high(rustix::event::eventfd(0, flags).ok()?);
+        let event = epoll_event {
+            events: libc::EPOLLIN.cast_unsigned(),
+            u64: key() | LOOP,
+        };
+        let epoll = *self.fds.first()?;
+        kernel_ctl(epoll, libc::EPOLL_CTL_ADD, kick.as_raw_fd(), Some(event)).ok()?;
+        Some(kick)
+    }
+
+    /// Follows what has become of the connection of a registration.
+    fn follow(&mut self, token: usize) {
+        let Some(at) = self.at(token) else {
+            return;
+        };
+        let (conn, fd) = (at.conn.clone(), at.fd);
+        match conn.phase() {
+            Phase::Pending => self.begin_pending(token, fd, &conn),
+            Phase::Failed => {
+                self.end_pending(token);
+                self.has_news(token);
+            }
+            Phase::Smc => {
+                self.end_pending(token);
+                self.drive(token, &conn);
+                self.has_news(token);
+            }
+            Phase::Opening | Phase::Plain => {
+                let Some(at) = self.remove(token) else {
+                    return;
+                };
+                let event = epoll_event {
+                    events: at.events & !ALWAYS,
+                    u64: at.data,
+                };
+                let epoll = self.fds.first().copied().filter(|_| at.is_in);
+                if let Some(epoll) = epoll
+                    && kernel_ctl(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event)).is_ok()
+                {
+                    let (set, events, data) = (epoll, event.events, event.u64);
+                    table::added(at.fd, Registration { set, events, data }, true);
+                }
+            }
+        }
+    }
+
+    fn has_news(&mut self, token: usize) {
+        if let Some(at) = self.at(token) {
+            at.has_news = true;
+        }
+        self.activate(token);
+    }
+
+    /// The loop lists a connection once: it is in the set under several descriptors.
+    #[cold]
+    fn activate_duplicates(&mut self, token: usize) {
+        let Some(conn) = self.at(token).map(|at| at.conn.clone()) else {
+            return;
+        };
+        for (token, at) in self.registered.iter_mut().enumerate() {
+            if let Some(at) = at.as_mut().filter(|at| Arc::ptr_eq(&at.conn, &conn)) {
+                at.has_news = true;
+                if !std::mem::replace(&mut at.is_active, true) {
+                    self.active.push_back(token);
+                }
+            }
+        }
+    }
+
+    /// Has the loop list a connection.
+    fn drive(&mut self, token: usize, conn: &Arc<Conn>) {
+        let Some(stream) = conn.smc() else {
+            return;
+        };
+        if self.events.is_none() {
+            self.events = self.new_loop();
+        }
+        let driven = self.events.as_ref().is_some_and(|events| {
+            let registered = events.register(stream, token);
+            registered.is_ok()
+        });
+        if !driven {
+            report::refuse("no descriptor is left to wait for SMC connections");
+        }
+        if let Some(at) = self.at(token) {
+            at.is_driven = driven;
+        }
+    }
+
+    fn new_loop(&self) -> Option<EventLoop> {
+        let events = EventLoop::new(config::stack()?).ok()?;
+        let event = epoll_event {
+            events: libc::EPOLLIN.cast_unsigned(),
+            u64: key() | LOOP,
+        };
+        let epoll = *self.fds.first()?;
+        kernel_ctl(epoll, libc::EPOLL_CTL_ADD, events.as_raw_fd(), Some(event)).ok()?;
+        Some(events)
+    }
+
+    /// Has the kernel's set report when a connection that is being made goes on.
+    fn begin_pending(&mut self, token: usize, fd: i32, conn: &Conn) {
+        let (Some(polled), Some(epoll)) = (conn.pollable(), self.fds.first().copied()) else {
+            return;
+        };
+        let event = epoll_event {
+            events: libc::EPOLLIN.cast_unsigned(),
+            u64: key() | u64::from(fd.cast_unsigned()) & LOW,
+        };
+        let added = kernel_ctl(epoll, libc::EPOLL_CTL_ADD, polled, Some(event));
+        if let Some(at) = self.at(token) {
+            at.is_pending = added.is_ok();
+        }
+        if conn.phase() != Phase::Pending {
+            // It was decided meanwhile.
+            let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
+            self.follow(token);
+        }
+    }
+
+    /// What was polled is closed, or is not to be polled here any more.
+    fn end_pending(&mut self, token: usize) {
+        let epoll = self.fds.first().copied();
+        let Some(at) = self.at(token) else {
+            return;
+        };
+        if std::mem::replace(&mut at.is_pending, false)
+            && let (Some(epoll), Some(polled)) = (epoll, at.conn.pollable())
+        {
+            let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
+        }
+    }
+
+    /// Polls the peers, and lists events of connections: how many.
+    fn collect(&mut self, into: &mut [epoll_event]) -> usize {
+        if let Some(kick) = self.kick.as_ref().filter(|_| self.kicked) {
+            let _ = rustix::io::read(kick, &mut [0_u8; 8]);
+            self.kicked = false;
+        }
+        if let Some(events) = &mut self.events {
+            let mut ready = std::mem::take(&mut self.ready);
+            let _ = events.drive(&mut ready);
+            for ready in ready.drain(..) {
+                if self.has_duplicates {
+                    self.activate_duplicates(ready.token);
+                }
+                if let Some(Some(at)) = self.registered.get_mut(ready.token) {
+                    at.has_news = true;
+                    if !std::mem::replace(&mut at.is_active, true) {
+                        self.active.push_back(ready.token);
+                    }
+                }
+            }
+            self.ready = ready;
+        }
+        let mut found = 0;
+        for _ in 0..self.active.len() {
+            let Some(place) = into.get_mut(found) else {
+                break;
+            };
+            let Some(token) = self.active.pop_front() else {
+                break;
+            };
+            let Some(Some(at)) = self.registered.get_mut(token) else {
+                continue;
+            };
+            at.is_active = false;
+            if let Some(event) = at.report() {
+                *place = event;
+                found += 1;
+                if at.is_level() {
+                    at.is_active = true;
+                    self.active.push_back(token);
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the thread is to sleep; the loop wakes it then.
+    fn sleeps(&mut self) -> bool {
+        match &mut self.events {
+            Some(events) => events.wait().is_ok_and(|wait| wait == Wait::Sleep),
+            None => true,
+        }
+    }
+
+    fn leave_if(&mut self, leaves: bool) {
+        if leaves {
+            self.leave();
+        }
+    }
+
+    /// A thread goes on with something else: those that sleep in the kernel's set, or poll it,
+    /// are woken by what comes.
+    fn leave(&mut self) {
+        if !self.has_waiters() {
+            return;
+        }
+        let parked = match &mut self.events {
+            Some(events) => events.hand_over().is_ok_and(|wait| wait == Wait::Sleep),
+            None => true,
+        };
+        if !parked || !self.active.is_empty() {
+            self.kick_sleeper();
+        }
+    }
+}
+
+impl Registered {
+    fn is_level(&self) -> bool {
+        let edge_or_once = (EPOLLET | EPOLLONESHOT).cast_unsigned();
+        self.events & edge_or_once == 0
+    }
+
+    /// The event to be reported now, if there is one.
+    fn report(&mut self) -> Option<epoll_event> {
+        let news = std::mem::replace(&mut self.has_news, false);
+        if !self.is_in || self.events & EVENTS == 0 {
+            return None;
+        }
+        if self.events & EPOLLET.cast_unsigned() != 0 && !news {
+            return None;
+        }
+        let events = self.conn.events()? & self.events & EVENTS;
+        if events == 0 {
+            return None;
+        }
+        if self.events & EPOLLONESHOT.cast_unsigned() != 0 {
+            self.events = 0;
+        }
+        let u64 = self.data;
+        Some(epoll_event { events, u64 })
+    }
+}
+
+/// Registers descriptors as the program asks: `None` if the kernel does it.
+pub(crate) fn control(
+    epoll: i32,
+    operation: i32,
+    fd: i32,
+    event: Option<epoll_event>,
+) -> Option<Result<(), Errno>> {
+    let done = match table::get(fd) {
+        Some(Object::Conn(conn)) => {
+            if conn.phase() == Phase::Pending {
+                conn.advance();
+            }
+            match conn.phase() {
+                Phase::Plain | Phase::Opening => return None,
+                _ => {}
+            }
+            if epoll == fd {
+                return Some(Err(Errno::INVAL));
+            }
+            let set = match operation {
+                libc::EPOLL_CTL_ADD => Set::of(epoll, fd),
+                _ => table::set(epoll).ok_or(Errno::NOENT),
+            };
+            // One that has none of its connections: the kernel knows what is wrong.
+            let Ok(set) = set else {
+                return None;
+            };
+            set.control(operation, fd, &conn, event)
+        }
+        Some(Object::Set(inner)) => {
+            inner.is_polled();
+            return None;
+        }
+        _ => return None,
+    };
+    Some(done)
+}
+
+/// A descriptor of the library, out of the way of the program's.
+pub(crate) fn high(fd: OwnedFd) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(&fd, report::HIGH).unwrap_or(fd)
+}
+
+/// epoll_ctl(2) of the kernel.
+#[allow(unsafe_code)]
+pub(crate) fn kernel_ctl(
+    epoll: i32,
+    operation: i32,
+    fd: i32,
+    event: Option<epoll_event>,
+) -> Result<(), Errno> {
+    let mut event = event;
+    let event = event
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: the event is null or valid for the call.
+    result(unsafe { real::epoll_ctl(epoll, operation, fd, event) }).map(drop)
+}
+
+/// epoll_pwait2(2) of the kernel, or where that is missing epoll_pwait(2).
+#[allow(unsafe_code)]
+fn kernel_wait(
+    epoll: i32,
+    into: &mut [epoll_event],
+    time: Option<Duration>,
+    mask: Option<&sigset_t>,
+) -> Result<usize, Errno> {
+    let count = i32::try_from(into.len()).unwrap_or(i32::MAX);
+    let millis = time.map_or(-1, |time| {
+        let up = time + Duration::from_nanos(999_999);
+        i32::try_from(up.as_millis()).unwrap_or(i32::MAX)
+    });
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the events are valid for so many, the mask is null or valid.
+    let woken = unsafe { real::epoll_pwait(epoll, into.as_mut_ptr(), count, millis, mask) };
+    result(woken)
+}
+
+fn result(returned: i32) -> Result<usize, Errno> {
+    usize::try_from(returned).map_err(|_| {
+        let error = std::io::Error::last_os_error();
+        Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(data: u64) -> epoll_event {
+        epoll_event {
+            events: 1,
+            u64: data,
+        }
+    }
+
+    #[test]
+    fn events_of_the_library_are_taken_out_whatever_their_place() {
+        let own = key() | LOOP;
+        let mut events = [
+            event(own),
+            event(7),
+            event(key() | 12),
+            event(u64::MAX),
+            event(own),
+        ];
+        let mut taken = Vec::new();
+        let left = without_own(&mut events, 5, |low| taken.push(low));
+        let datas = [events[0].u64, events[1].u64];
+        assert_eq!((left, datas), (2, [7, u64::MAX]));
+        assert_eq!(taken, [LOOP, 12, LOOP]);
+    }
+}

@@ -1,0 +1,311 @@
+//! What the library has for descriptors, by their number.
+//!
+//! ```text
+//!   PAGES ─► Page ─► Slot   kind: 0 for a descriptor that is the kernel's alone
+//!                           object: the connection, the epoll set or the listener
+//!                           added: the epoll set that the kernel has it in
+//! ```
+//!
+//! The look-up of a foreign descriptor is two loads; it takes no lock and allocates nothing.
+
+use std::array;
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use super::conn::Conn;
+use super::set::Set;
+
+/// Descriptors in a page.
+const PER_PAGE: usize = 512;
+/// Descriptors with larger numbers than all pages hold stay foreign.
+const MOST: usize = 1 << 20;
+
+static PAGES: [OnceLock<Box<Page>>; MOST / PER_PAGE] = [const { OnceLock::new() }; MOST / PER_PAGE];
+
+struct Page([Slot; PER_PAGE]);
+
+/// What the library has for one descriptor.
+#[derive(Default)]
+struct Slot {
+    /// 0, or what kind of object there is.
+    kind: AtomicU8,
+    object: Mutex<Option<Object>>,
+    added: Added,
+    /// Threads that wait at it in the kernel, if it is an epoll set without connections.
+    waiters: AtomicU32,
+}
+
+/// The registration of a descriptor in an epoll set of the kernel.
+#[derive(Default)]
+struct Added {
+    /// The set's descriptor and one, or 0; [`SEVERAL`] if there are more.
+    set: AtomicI32,
+    events: AtomicU32,
+    data: AtomicU64,
+}
+
+const SEVERAL: i32 = -1;
+/// The kind of epoll sets with connections.
+const SET: u8 = 2;
+
+/// A descriptor that is not the kernel's alone.
+#[derive(Clone)]
+pub(crate) enum Object {
+    /// A connection that SMC carries, or may come to.
+    Conn(Arc<Conn>),
+    /// An epoll set with such connections.
+    Set(Arc<Set>),
+    /// A listener that was announced.
+    Listener,
+}
+
+impl Object {
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Conn(_) => 1,
+            Self::Set(_) => SET,
+            Self::Listener => 3,
+        }
+    }
+}
+
+/// The registration of a descriptor in an epoll set, as the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Registration {
+    pub(crate) set: i32,
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+}
+
+#[inline]
+fn slot(fd: i32) -> Option<&'static Slot> {
+    let fd = usize::try_from(fd).ok()?;
+    let page = PAGES.get(fd / PER_PAGE)?.get()?;
+    page.0.get(fd % PER_PAGE)
+}
+
+fn slot_or_new(fd: i32) -> Option<&'static Slot> {
+    let fd = usize::try_from(fd).ok()?;
+    let page = PAGES.get(fd / PER_PAGE)?;
+    let page = page.get_or_init(|| Box::new(Page(array::from_fn(|_| Slot::default()))));
+    page.0.get(fd % PER_PAGE)
+}
+
+impl Slot {
+    fn lock(&self) -> Option<MutexGuard<'_, Option<Object>>> {
+        // Held for a few instructions only, but for ever in a child that was forked in between.
+        for _ in 0..100_000 {
+            match self.object.try_lock() {
+                Ok(object) => return Some(object),
+                Err(TryLockError::Poisoned(object)) => {
+                    return Some(PoisonError::into_inner(object));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+}
+
+/// Whether there is an entry for a descriptor.
+#[inline]
+pub(crate) fn has(fd: i32) -> bool {
+    slot(fd).is_some_and(|slot| slot.kind.load(Ordering::Acquire) != 0)
+}
+
+/// The entry of a descriptor.
+#[inline]
+pub(crate) fn get(fd: i32) -> Option<Object> {
+    let slot = slot(fd)?;
+    if slot.kind.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    slot.lock()?.clone()
+}
+
+/// The connection of a descriptor.
+#[inline]
+pub(crate) fn conn(fd: i32) -> Option<Arc<Conn>> {
+    match get(fd)? {
+        Object::Conn(conn) => Some(conn),
+        _ => None,
+    }
+}
+
+/// The epoll set of a descriptor.
+#[inline]
+pub(crate) fn set(fd: i32) -> Option<Arc<Set>> {
+    match get(fd)? {
+        Object::Set(set) => Some(set),
+        _ => None,
+    }
+}
+
+/// All connections, each under the descriptors that it has.
+pub(crate) fn conns() -> impl Iterator<Item = (i32, Arc<Conn>)> {
+    let pages = PAGES
+        .iter()
+        .enumerate()
+        .filter(|(_, page)| page.get().is_some());
+    let fds = pages.flat_map(|(page, _)| page * PER_PAGE..(page + 1) * PER_PAGE);
+    fds.filter_map(|fd| {
+        let fd = i32::try_from(fd).ok()?;
+        Some((fd, conn(fd)?))
+    })
+}
+
+/// Gives a descriptor an entry; whether it can have one.
+pub(crate) fn put(fd: i32, object: Object) -> bool {
+    let Some(slot) = slot_or_new(fd) else {
+        return false;
+    };
+    let Some(mut at) = slot.lock() else {
+        return false;
+    };
+    let kind = object.kind();
+    let before = at.replace(object);
+    slot.kind.store(kind, Ordering::Release);
+    drop(at);
+    drop(before);
+    true
+}
+
+/// Removes the entry of a descriptor.
+pub(crate) fn take(fd: i32) -> Option<Object> {
+    let slot = slot(fd)?;
+    if slot.kind.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let mut at = slot.lock()?;
+    slot.kind.store(0, Ordering::Release);
+    at.take()
+}
+
+/// The kernel has a descriptor in an epoll set from now on, or changed its registration there.
+pub(crate) fn added(fd: i32, to: Registration, is_new: bool) {
+    let Some(slot) = slot_or_new(fd) else {
+        return;
+    };
+    let before = slot.added.set.load(Ordering::Relaxed);
+    let of = to.set.saturating_add(1);
+    if before != 0 && before != of {
+        if is_new {
+            slot.added.set.store(SEVERAL, Ordering::Relaxed);
+        }
+        return;
+    }
+    slot.added.events.store(to.events, Ordering::Relaxed);
+    slot.added.data.store(to.data, Ordering::Relaxed);
+    slot.added.set.store(of, Ordering::Relaxed);
+}
+
+/// The kernel has a descriptor in this epoll set no more.
+pub(crate) fn removed(fd: i32, set: i32) {
+    if let Some(slot) = slot(fd)
+        && slot.added.set.load(Ordering::Relaxed) == set.saturating_add(1)
+    {
+        slot.added.set.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A descriptor is closed: the kernel has it in no set.
+#[inline]
+pub(crate) fn closed(fd: i32) {
+    if let Some(slot) = slot(fd)
+        && slot.added.set.load(Ordering::Relaxed) != 0
+    {
+        slot.added.set.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A thread begins to wait at an epoll set in the kernel; false if the set has connections by now,
+/// and the thread is to wait for them.
+#[inline]
+pub(crate) fn begins_wait(set: i32) -> bool {
+    if let Some(slot) = slot_or_new(set) {
+        slot.waiters.fetch_add(1, Ordering::SeqCst);
+        // A thread that makes it a set with connections sees the waiter, or this one sees that.
+        fence(Ordering::SeqCst);
+        if slot.kind.load(Ordering::Acquire) == SET {
+            ends_wait(set);
+            return false;
+        }
+    }
+    true
+}
+
+/// A thread waits no more.
+#[inline]
+pub(crate) fn ends_wait(set: i32) {
+    if let Some(slot) = slot(set) {
+        slot.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Threads that wait at an epoll set in the kernel without the library.
+pub(crate) fn waiters(set: i32) -> u32 {
+    fence(Ordering::SeqCst);
+    slot(set).map_or(0, |slot| slot.waiters.load(Ordering::Acquire))
+}
+
+/// Whether the kernel has a descriptor in any set.
+pub(crate) fn is_added(fd: i32) -> bool {
+    slot(fd).is_some_and(|slot| slot.added.set.load(Ordering::Relaxed) != 0)
+}
+
+/// The registrations of a descriptor in epoll sets of the kernel. If there may be several, all
+/// that `find` lists.
+pub(crate) fn registrations(
+    fd: i32,
+    find: impl FnOnce(i32) -> Vec<Registration>,
+) -> Vec<Registration> {
+    let Some(slot) = slot(fd) else {
+        return Vec::new();
+    };
+    match slot.added.set.load(Ordering::Relaxed) {
+        0 => Vec::new(),
+        SEVERAL => find(fd),
+        set => vec![Registration {
+            set: set - 1,
+            events: slot.added.events.load(Ordering::Relaxed),
+            data: slot.added.data.load(Ordering::Relaxed),
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_without_an_entry_are_foreign_whatever_their_number() {
+        for fd in [i32::MIN, -1, 0, 700_001, 1 << 20, i32::MAX] {
+            assert!(!has(fd), "{fd}");
+            assert!(get(fd).is_none() && take(fd).is_none());
+            closed(fd);
+            assert!(registrations(fd, |_| panic!("none")).is_empty());
+        }
+    }
+
+    #[test]
+    fn registrations_are_known_until_the_descriptor_is_removed_or_closed() {
+        let at = |set, data| Registration {
+            set,
+            events: 5,
+            data,
+        };
+        let fd = 700_100;
+        added(fd, at(3, 1), true);
+        added(fd, at(3, 2), false);
+        assert_eq!(registrations(fd, |_| panic!("one")), [at(3, 2)]);
+        removed(fd, 4);
+        assert!(is_added(fd));
+        removed(fd, 3);
+        assert!(!is_added(fd));
+        added(fd, at(3, 1), true);
+        added(fd, at(4, 1), true);
+        assert_eq!(registrations(fd, |_| vec![at(9, 9)]), [at(9, 9)]);
+        closed(fd);
+        assert!(!is_added(fd));
+    }
+}

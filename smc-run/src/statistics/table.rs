@@ -1,0 +1,205 @@
+//! The memory that processes share.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::reason::{Reason, key_of};
+use super::slot::{Carried, Counts, Slot, Wanted};
+
+/// Processes that count by themselves; further ones count together in one more slot.
+pub const SLOTS: usize = 1024;
+
+/// Distinct sentences that say why connections are TCP; further ones are counted without.
+const REASONS: usize = 64;
+
+/// The first bytes of a table, with the version of its layout.
+const MAGIC: u64 = u64::from_ne_bytes(*b"smcxrun\x01");
+
+/// Shrinking the file below a process that reads it would kill that process.
+const SEALS: SealFlags = SealFlags::GROW.union(SealFlags::SHRINK);
+
+/// The whole of the memory.
+#[repr(C, align(64))]
+struct Layout {
+    magic: AtomicU64,
+    claimed: AtomicU32,
+    reserved: AtomicU32,
+    slots: [Slot; SLOTS],
+    others: Slot,
+    reasons: [Reason; REASONS],
+}
+
+/// The counters of one process. Every method makes a few atomic additions, and no
+/// allocation, lock or system call.
+#[derive(Clone, Copy)]
+pub struct Counter<'a> {
+    slot: &'a Slot,
+    reasons: &'a [Reason],
+}
+
+impl Counter<'_> {
+    /// Counts a connection that SMC carries.
+    pub fn count_smc(&self, carried: Carried) {
+        self.slot.count_smc(carried);
+    }
+
+    /// Counts a connection that stays TCP; `sentence` says why, in at most 248 bytes.
+    pub fn count_tcp(&self, sentence: &str, wanted: Wanted) {
+        let key = key_of(sentence.as_bytes());
+        self.reasons
+            .iter()
+            .any(|reason| reason.enter(key, sentence.as_bytes()));
+        self.slot.count_tcp(key, wanted);
+    }
+
+    /// Counts a call that was refused since SMC cannot serve it.
+    pub fn count_refused(&self) {
+        self.slot.count_refused();
+    }
+
+    /// Counts bytes of payload sent over SMC.
+    pub fn add_sent(&self, bytes: u64) {
+        self.slot.add_sent(bytes);
+    }
+
+    /// Counts bytes of payload received over SMC.
+    pub fn add_received(&self, bytes: u64) {
+        self.slot.add_received(bytes);
+    }
+}
+
+impl fmt::Debug for Counter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slot.fmt(f)
+    }
+}
+
+/// A table of counters, mapped into this process for as long as the value lives.
+#[derive(Debug)]
+pub struct Table {
+    memory: NonNull<Layout>,
+}
+
+// SAFETY: the memory consists of atomics, and stays mapped until the value is dropped.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// Creates an empty table, and a descriptor of its file, which exec closes.
+    ///
+    /// # Errors
+    /// What keeps the kernel from making or mapping the file.
+    pub fn create() -> io::Result<(OwnedFd, Self)> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("smcx-statistics", flags)?;
+        rustix::fs::ftruncate(&file, size_of::<Layout>() as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
+        let table = Self::map(file.as_fd())?;
+        table.layout().magic.store(MAGIC, Ordering::Release);
+        Ok((file, table))
+    }
+
+    /// The path by which other processes of this user open a descriptor of this process.
+    #[must_use]
+    pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
+        let process = std::process::id();
+        PathBuf::from(format!("/proc/{process}/fd/{}", file.as_raw_fd()))
+    }
+
+    /// Opens the table that a path names.
+    ///
+    /// # Errors
+    /// The file cannot be opened or mapped, or is not a table: a memory file, sealed, of
+    /// the size of a table, and with its first bytes.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // A FIFO does not wait for its other end, and no terminal becomes the process's own.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let no_table = || io::Error::from(io::ErrorKind::InvalidData);
+        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| no_table())?;
+        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<Layout>() as u64 {
+            return Err(no_table());
+        }
+        let table = Self::map(file.as_fd())?;
+        match table.layout().magic.load(Ordering::Acquire) {
+            MAGIC => Ok(table),
+            _ => Err(no_table()),
+        }
+    }
+
+    fn map(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let length = size_of::<Layout>();
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let memory =
+            unsafe { rustix::mm::mmap(null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { memory })
+    }
+
+    fn layout(&self) -> &Layout {
+        // SAFETY: mapped with this size until `self` is dropped, aligned to a page, sealed
+        // against shrinking, and of atomics only, for which every value is valid.
+        unsafe { self.memory.as_ref() }
+    }
+
+    /// Claims counters for this process, and returns their index; `name` is the content of
+    /// its `/proc/self/comm`. When all are taken, the index is that of all further
+    /// processes.
+    ///
+    /// Makes no allocation and takes no lock: a child may call it right after `fork`.
+    pub fn claim(&self, name: &[u8]) -> usize {
+        let layout = self.layout();
+        let order = Ordering::Relaxed;
+        // Never beyond the end, so the number cannot wrap around to slots in use.
+        let next = |claimed: u32| ((claimed as usize) < SLOTS).then_some(claimed + 1);
+        let claimed = layout.claimed.fetch_update(order, order, next);
+        let index = claimed.map_or(SLOTS, |index| index as usize);
+        if let Some(slot) = layout.slots.get(index) {
+            slot.enter(std::process::id(), name);
+        }
+        index
+    }
+
+    /// The counters of an index that [`Self::claim`] returned.
+    #[must_use]
+    pub fn counter(&self, index: usize) -> Counter<'_> {
+        let layout = self.layout();
+        Counter {
+            slot: layout.slots.get(index).unwrap_or(&layout.others),
+            reasons: &layout.reasons,
+        }
+    }
+
+    /// What the processes counted, in the order in which they started. Processes that
+    /// counted nothing are left out.
+    #[must_use]
+    pub fn read(&self) -> Vec<Counts> {
+        let layout = self.layout();
+        let all = layout.slots.iter().chain([&layout.others]);
+        let sentence = |key| {
+            let found = layout.reasons.iter().find_map(|reason| reason.read(key));
+            found.unwrap_or_default()
+        };
+        let counts = all.map(|slot| slot.read(sentence));
+        counts.filter(|counts| !counts.is_empty()).collect()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let memory = self.memory.as_ptr().cast();
+        // SAFETY: mapped by `map` with this size; no reference outlives `self`. An error
+        // leaves the memory mapped, which harms nothing.
+        let _ = unsafe { rustix::mm::munmap(memory, size_of::<Layout>()) };
+    }
+}

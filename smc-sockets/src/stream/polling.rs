@@ -1,0 +1,133 @@
+//! What poll(2) would report of a stream, without a descriptor and without a system call.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use smc_proto::event::CloseReason;
+use smc_proto::version::Technology;
+
+use super::SmcStream;
+use crate::carrier::Carrier;
+use crate::shard::{has_peer_ended, has_this_ended};
+
+/// The state of a stream that SMC carries, as poll(2) reports that of a TCP socket.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn of(stream: smc_sockets::SmcStream) -> std::io::Result<()> {
+/// if let Some(state) = stream.poll_state()? {
+///     println!("bytes to read or the end: {}", state.readable);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PollState {
+    /// Reading would not wait (`POLLIN`).
+    pub readable: bool,
+    /// Writing would not wait (`POLLOUT`).
+    pub writable: bool,
+    /// An urgent byte has come and was not received (`POLLPRI`).
+    pub urgent: bool,
+    /// The peer sends no more (`POLLRDHUP`).
+    pub read_ended: bool,
+    /// Both directions have ended (`POLLHUP`).
+    pub ended: bool,
+    /// The connection was reset, and no call has returned that yet (`POLLERR`).
+    pub error: bool,
+}
+
+impl SmcStream {
+    /// The state of the stream as it is known now: polls no device, as an
+    /// [`EventLoop`](crate::EventLoop) does that. `None` if TCP carries the stream.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
+    pub fn poll_state(&self) -> io::Result<Option<PollState>> {
+        let socket = self.socket();
+        let Some(shard) = self.smc()? else {
+            return Ok(None);
+        };
+        let (mut state, now) = (shard.lock(), shard.coarse());
+        let mut found = PollState {
+            readable: state.is_readable(socket, now),
+            writable: state.is_writable(socket, now),
+            urgent: socket.is_marked() && socket.has_urgent(),
+            ..PollState::default()
+        };
+        let close = socket.conn().and_then(|conn| state.engine.conn(conn));
+        match close.and_then(|conn| Some((conn.state()?, conn.is_end_of_stream()))) {
+            Some((close, read)) => {
+                found.read_ended = has_peer_ended(close) || read;
+                found.ended = found.read_ended && has_this_ended(close);
+            }
+            None => {
+                (found.read_ended, found.ended) = (true, true);
+                let status = socket.status();
+                let reset = status.closed.filter(|at| *at != CloseReason::Normal);
+                found.error = reset.is_some() && !status.ended && !status.error_told;
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Polls the device once, as a read in vain does, so that [`Self::poll_state`] is of this
+    /// moment.
+    ///
+    /// # Errors
+    /// As [`Self::poll_state`].
+    pub fn poll_device(&self) -> io::Result<()> {
+        let socket = self.socket();
+        if let Some(shard) = self.smc()? {
+            let (mut state, now) = (shard.lock(), shard.coarse());
+            state.take_in_of(shard, socket.via(), now);
+            state.leave(shard, now);
+        }
+        Ok(())
+    }
+
+    /// Bytes that can be read without waiting (`FIONREAD`), those behind an urgent mark
+    /// included; `None` if TCP carries the stream.
+    ///
+    /// # Errors
+    /// As [`Self::poll_state`].
+    pub fn unread(&self) -> io::Result<Option<usize>> {
+        let socket = self.socket();
+        let Some(shard) = self.smc()? else {
+            return Ok(None);
+        };
+        let (mut state, now) = (shard.lock(), shard.coarse());
+        state.take_in_of(shard, socket.via(), now);
+        let at = socket.conn().and_then(|conn| state.engine.conn(conn));
+        let readable = at.and_then(|conn| conn.readable());
+        let unread = readable.map_or_else(|| socket.status().left.len(), |at| at.len() as usize);
+        state.leave(shard, now);
+        Ok(Some(unread))
+    }
+
+    /// Whether the connection over shared memory ended because the process of the peer did, which
+    /// had not closed it. The kernel ends a TCP connection in order then.
+    #[must_use]
+    pub fn has_lost_peer(&self) -> bool {
+        let over_memory =
+            matches!(self.carrier(), Carrier::Smc(terms) if terms.technology == Technology::SmcD);
+        over_memory && self.socket().status().closed == Some(CloseReason::LinksLost)
+    }
+
+    /// The TCP connection that the stream began as: for what TCP alone knows, such as addresses.
+    /// Nothing is read from it or written to it.
+    #[must_use]
+    pub fn tcp(&self) -> BorrowedFd<'_> {
+        self.socket().tcp.as_fd()
+    }
+
+    /// Whether TCP carries the stream and every byte that comes next is the application's, so
+    /// that the descriptor of [`Self::tcp`] may be used in its place.
+    #[must_use]
+    pub fn is_plain_tcp(&self) -> bool {
+        let opens = self.socket().is_watching() || !self.socket().opening.is_over();
+        !self.carrier().is_smc() && !opens
+    }
+}
