@@ -73,6 +73,8 @@ pub(crate) struct Conn {
     /// The program has ended the direction to the peer.
     is_shut: AtomicBool,
     accepted: bool,
+    /// The program knows that it is connected.
+    is_known: AtomicBool,
 }
 
 /// How a connection comes about.
@@ -130,6 +132,7 @@ impl Conn {
             low_water: AtomicUsize::new(1),
             is_shut: AtomicBool::new(false),
             accepted,
+            is_known: AtomicBool::new(accepted),
         }
     }
 
@@ -145,6 +148,15 @@ impl Conn {
         let new = Self::new(Phase::Pending, true, nonblocking);
         *lock(&new.pending) = Some(Pending::Accept(Box::new(pending)));
         Arc::new(new)
+    }
+
+    /// What connect(2) returns for a connection that SMC carries: success once, as the kernel does
+    /// for a connection that was made meanwhile.
+    pub(crate) fn connected(&self) -> Result<(), Errno> {
+        match self.is_known.swap(true, Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Errno::ISCONN),
+        }
     }
 
     /// Before another program takes this process over: one that nothing was begun of goes on as

@@ -115,6 +115,8 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
             table::take(fd);
             Connects::Done(Err(Errno::from_raw_os_error(error)))
         }
+        // The kernel would connect anew if TCP has ended meanwhile.
+        Ok(Phase::Smc) => Connects::Done(conn.connected()),
         Ok(_) => Connects::Kernel,
         Err(error) => Connects::Done(Err(error)),
     }
@@ -146,6 +148,7 @@ fn again(fd: i32, conn: &Arc<Conn>) -> Connects {
             table::take(fd);
             Connects::Done(Err(error))
         }
+        Ok(Phase::Smc) => Connects::Done(conn.connected()),
         Ok(_) => Connects::Kernel,
     }
 }
