@@ -111,8 +111,12 @@ pub(crate) fn stack() -> Option<&'static Stack> {
 fn open() -> Option<Stack> {
     let mut settings = Settings::default();
     settings.policy = policy()?.clone();
-    let sizes = [variables::RECEIVE_BUFFER, variables::SEND_BUFFER].map(|name| std::env::var(name).ok());
-    let size = sizes.iter().flatten().find_map(|size| variables::size(size));
+    let sizes =
+        [variables::RECEIVE_BUFFER, variables::SEND_BUFFER].map(|name| std::env::var(name).ok());
+    let size = sizes
+        .iter()
+        .flatten()
+        .find_map(|size| variables::size(size));
     settings.buffer = size.or(settings.buffer);
     match Stack::with(settings) {
         Ok(stack) => Some(stack),

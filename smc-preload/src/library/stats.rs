@@ -43,7 +43,9 @@ pub(crate) fn forked() {
     // A child right after a fork allocates nothing.
     let mut name = [0; 16];
     let comm = rustix::fs::open("/proc/self/comm", OFlags::CLOEXEC, Mode::empty());
-    let length = comm.and_then(|comm| rustix::io::read(comm, &mut name)).unwrap_or(0);
+    let length = comm
+        .and_then(|comm| rustix::io::read(comm, &mut name))
+        .unwrap_or(0);
     let name = name.get(..length).unwrap_or_default();
     CLAIMED.store(table.claim(name.trim_ascii_end()) + 1, Ordering::Relaxed);
 }
