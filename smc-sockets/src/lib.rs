@@ -101,6 +101,8 @@ mod driver;
 #[cfg(target_os = "linux")]
 mod event_loop;
 #[cfg(target_os = "linux")]
+mod lane;
+#[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]
 mod listening;
