@@ -125,6 +125,11 @@ impl Attention {
 impl State {
     /// Hears what there is; whether that was all.
     pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        // What need not ring is looked for.
+        //= SHM-075
+        if self.transports.ism.device().attends() {
+            self.transports.ism.device_mut().look_at_heads();
+        }
         for _ in 0..COMPLETIONS {
             self.carry_out(shard, now);
             match self.transports.poll() {
@@ -317,9 +322,6 @@ impl State {
         self.assign_device(shard);
         self.recall_put_off(shard, now);
         let over = self.attention.recess.is_none_or(|recess| recess <= now);
-        if over && self.transports.ism.device().attends() {
-            self.transports.ism.device_mut().look_at_heads();
-        }
         let at = &mut self.attention;
         at.used |= over && at.lanes.take_use();
         if over && !std::mem::take(&mut at.used) || at.is_urgent() {
