@@ -23,7 +23,6 @@ use smc_transport_ism::shared::Lane as Memory;
 
 use crate::shard::{Shard, Via};
 use crate::socket::Socket;
-use crate::waiting::GLANCES;
 
 /// The place of a connection's data path while the endpoint has lent it.
 #[derive(Default)]
@@ -43,6 +42,10 @@ pub(crate) struct Lent {
     pub(crate) connection: LentConnection,
     pub(crate) memory: Memory,
 }
+
+/// Looks at a connection before the endpoint is asked: to give a data path back and to lend it
+/// again takes as long as many of them, during which the peer would have to wait in turn.
+const LOOKS: usize = 64;
 
 /// The head of a DMB.
 type Head = [u8; 32];
@@ -141,7 +144,7 @@ impl Lent {
         if socket.lulls() {
             socket.lull();
         }
-        for look in 0..GLANCES {
+        for look in 0..LOOKS {
             match self.look_once() {
                 Looked::Nothing => std::hint::spin_loop(),
                 Looked::Readable => {
