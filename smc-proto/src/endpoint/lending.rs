@@ -11,6 +11,8 @@
 //! ACTIVE, its bytes lie in the memory of the peer, no deadline runs and nothing waits to be
 //! polled. As soon as anything else follows, the connection is given back.
 
+use core::fmt;
+
 use super::Endpoint;
 use crate::command::{BufferSpans, Signal};
 use crate::config::ConnectionConfig;
@@ -40,7 +42,6 @@ pub(crate) enum Lending {
 /// The endpoint does nothing for the connection before [`Endpoint::take_back`] has it again:
 /// reads and writes by its handle fail, and a signal of its DMB has no effect. Its last
 /// values are lost if it is dropped, and the connection with them.
-#[derive(Debug)]
 pub struct LentConnection {
     connection: Connection,
     conn: ConnId,
@@ -181,6 +182,14 @@ impl LentConnection {
         if let Some((told, pieces)) = said {
             self.counts.told(told, pieces);
         }
+    }
+}
+
+impl fmt::Debug for LentConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentConnection")
+            .field("conn", &self.conn)
+            .finish_non_exhaustive()
     }
 }
 
