@@ -124,7 +124,7 @@ fn a_write_by_a_lent_data_path_is_one_of_the_endpoint() {
         assert_eq!(outcome.1.len(), usize::from(len > 0));
         let bytes = vec![7; len.min(5000) as usize];
         assert_eq!(pair.carry(near, far, &bytes), bytes);
-        both(|lends| written(&pair, conn, len, lends));
+        let _ = both(|lends| written(&pair, conn, len, lends));
     }
 }
 
@@ -135,7 +135,7 @@ fn a_read_by_a_lent_data_path_is_one_of_the_endpoint() {
         pair.sim.write(far, &vec![7; sent]);
         pair.run(Duration::from_millis(5));
         for len in [0, 1, 64, 7000, u32::MAX] {
-            both(|lends| read(&pair, conn, len, lends));
+            let _ = both(|lends| read(&pair, conn, len, lends));
         }
     }
 }
@@ -155,12 +155,12 @@ fn a_message_is_handled_by_a_lent_data_path_as_by_the_endpoint() {
     for (at, value) in [(0, 0xfd), (11, 0xff), (13, 0x7f), (19, 0xff), (8, 0x40)] {
         let mut head = [0; 32];
         (head[0], head[at]) = (0xfe, value);
-        both(|lends| heard(&pair, to, head, lends));
+        let _ = both(|lends| heard(&pair, to, head, lends));
     }
     for (at, bit) in (0..8).flat_map(|bit| [(22, bit), (23, bit)]) {
         let mut head = head_of(&written(&pair, from, 7, true));
         head[at] = 1 << bit;
-        both(|lends| heard(&pair, to, head, lends));
+        let _ = both(|lends| heard(&pair, to, head, lends));
     }
 }
 
