@@ -251,7 +251,9 @@ fn both_sides_may_sleep_in(one: Bed, two: Bed) {
 //= SHM-075 test
 #[test]
 fn what_is_written_without_a_ring_is_seen() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
         let shared = Shared::new(Bed::Socket);
         shared.listener.attend();
         let ringer = Arc::clone(&shared);
