@@ -6,11 +6,11 @@ use std::hash::Hasher;
 use conformance::smcd::{DEVICE, Pair, Setup};
 use smc_proto::command::{BufferSpans, IsmCommand, Signal};
 use smc_proto::completion::IsmCompletion;
-use smc_proto::connection::{ApiMisuse, CloseState};
+use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
 use smc_proto::endpoint::Endpoint;
 use smc_proto::id::ConnId;
 use smc_proto::storage::Storage;
-use smc_proto::time::{Duration, Instant};
+use smc_proto::time::Instant;
 use smc_transport_sim::sim::SocketId;
 
 /// What became of a call: how it ended, what the device is asked, what the engine is then, and
@@ -59,11 +59,15 @@ fn written(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
     after(engine, now, written, told)
 }
 
-/// A read of at most `len` bytes in the client of a copy of `pair`.
-fn read(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
+/// A read of at most `len` of the bytes that a message says have come, in the server of a copy of
+/// `pair`.
+fn read(pair: &Pair, conn: ConnId, head: [u8; 32], len: u32, lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
-    let engine = pair.sim.endpoint(pair.client).expect("an engine");
+    let engine = pair.sim.endpoint(pair.server).expect("an engine");
+    let mut lent = engine.lend(now, conn).expect("a data path");
+    assert_eq!(lent.handle_signal(&head), Some(true));
+    assert!(!engine.take_back(now, lent));
     let mut told = None;
     let read = if lends {
         let mut lent = engine.lend(now, conn).expect("a data path");
@@ -130,12 +134,12 @@ fn a_write_by_a_lent_data_path_is_one_of_the_endpoint() {
 
 #[test]
 fn a_read_by_a_lent_data_path_is_one_of_the_endpoint() {
-    let (mut pair, [conn, _], [_, far]) = attached();
+    let (pair, [from, to], _) = attached();
     for sent in [1, 64, 5000, 60_000] {
-        pair.sim.write(far, &vec![7; sent]);
-        pair.run(Duration::from_millis(5));
+        let head = head_of(&written(&pair, from, sent, true));
         for len in [0, 1, 64, 7000, u32::MAX] {
-            let _ = both(|lends| read(&pair, conn, len, lends));
+            let outcome = both(|lends| read(&pair, to, head, len, lends));
+            assert_eq!(outcome.0, Ok(len.min(sent)));
         }
     }
 }
@@ -166,7 +170,7 @@ fn a_message_is_handled_by_a_lent_data_path_as_by_the_endpoint() {
 
 #[test]
 fn only_a_connection_is_lent_of_which_nothing_but_bytes_is_expected() {
-    let (mut pair, [conn, _], [near, _]) = attached();
+    let (mut pair, [conn, _], _) = attached();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
     // It is lent once, and the endpoint has none of it meanwhile.
@@ -193,8 +197,9 @@ fn only_a_connection_is_lent_of_which_nothing_but_bytes_is_expected() {
     while engine.poll_ism(now, DEVICE).is_some() {}
     assert!(!engine.can_lend(conn));
     // This side sends no more.
-    pair.sim.finish(near);
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
+    let mut at = engine.conn(conn).expect("a connection");
+    at.shutdown(now, Shutdown::Write);
     assert!(!engine.can_lend(conn));
     // The memory of the peer is not mapped here.
     let mut moves = Setup::new(false).build();
@@ -206,12 +211,12 @@ fn only_a_connection_is_lent_of_which_nothing_but_bytes_is_expected() {
 
 #[test]
 fn a_connection_that_is_lost_while_it_is_lent_ends_when_it_is_given_back() {
-    let (mut pair, [conn, _], [_, far]) = attached();
-    pair.sim.write(far, &[9; 100]);
-    pair.run(Duration::from_millis(5));
+    let (mut pair, [from, conn], _) = attached();
+    let head = head_of(&written(&pair, from, 100, true));
     let now = pair.sim.now();
-    let engine = pair.sim.endpoint(pair.client).expect("an engine");
-    let lent = engine.lend(now, conn).expect("a data path");
+    let engine = pair.sim.endpoint(pair.server).expect("an engine");
+    let mut lent = engine.lend(now, conn).expect("a data path");
+    assert_eq!(lent.handle_signal(&head), Some(true));
     let buffer = lent.send_buffer();
     engine.handle_ism(now, IsmCompletion::DmbWithdrawn { buffer });
     assert!(engine.poll_event().is_none());
