@@ -4,6 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::command::{BufferSpans, TcpCommand};
 use crate::connection::{Connection, Shutdown, Spans};
+use crate::endpoint::Lending;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, GroupId, NONE};
 use crate::link_group::segments;
@@ -71,6 +72,8 @@ pub struct ConnectionRecord {
     pub(crate) home: GroupId,
     /// What the application shut down while the rendezvous was under way.
     pub(crate) shutdown: Option<Shutdown>,
+    /// Whether `connection` is lent out.
+    pub(crate) lending: Lending,
 }
 
 /// Where a connection stands.
@@ -229,6 +232,7 @@ impl ConnectionRecord {
                 generation: 0,
             },
             shutdown: None,
+            lending: Lending::No,
             ready: Links::UNLINKED,
             events: Links::UNLINKED,
             tcp_out: Links::UNLINKED,
@@ -245,6 +249,11 @@ impl ConnectionRecord {
         }
     }
 
+    /// Whether there is something to send, or an event to be polled.
+    pub(crate) const fn is_listed(&self) -> bool {
+        self.ready.is_linked() || self.events.is_linked()
+    }
+
     /// Gives up the peer's element: which it was.
     pub(crate) const fn leave_remote(&mut self) -> RemoteElement {
         self.target = Target::NONE;
@@ -259,7 +268,7 @@ impl ConnectionRecord {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         let links = [self.ready, self.events, self.tcp_out, self.members];
-        (self.first_contact, self.shutdown, links).hash(hasher);
+        (self.first_contact, self.shutdown, self.lending, links).hash(hasher);
         (
             self.phase,
             self.group,

@@ -5,6 +5,7 @@ mod conn;
 mod error;
 mod events;
 mod inputs;
+mod lending;
 mod looking;
 mod outputs;
 mod queries;
@@ -12,6 +13,8 @@ mod timeouts;
 
 pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
+pub(crate) use lending::Lending;
+pub use lending::LentConnection;
 pub use looking::Looked;
 pub use queries::{LinkStatus, Usage};
 

@@ -51,6 +51,27 @@ pub struct Statistics {
     pub window_stalls: u64,
 }
 
+/// What a lent connection counts, as [`Statistics`] names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct DataCounts {
+    pub(crate) cdc_sent: u64,
+    pub(crate) cdc_received: u64,
+    pub(crate) writes: u64,
+    pub(crate) octets_written: u64,
+    pub(crate) window_stalls: u64,
+}
+
+impl DataCounts {
+    /// [`Statistics::told`].
+    #[inline(always)]
+    pub(crate) fn told(&mut self, told: Told, pieces: u32) {
+        count(&mut self.cdc_sent);
+        self.window_stalls = self.window_stalls.wrapping_add(u64::from(told.blocked));
+        self.writes = self.writes.wrapping_add(u64::from(pieces));
+        self.octets_written = self.octets_written.wrapping_add(u64::from(told.octets));
+    }
+}
+
 impl Statistics {
     pub(crate) const NEW: Self = Self {
         clc_sent: 0,

@@ -164,7 +164,7 @@ impl EventLoop {
             watch.notify(direction);
         }
         let before = {
-            let mut state = shard.lock();
+            let mut state = shard.lock_for(socket);
             state.set_driven(shard, socket, !Arc::ptr_eq(shard, self.stack.shard()));
             socket.waiters.watch(watch)
         };
@@ -180,7 +180,7 @@ impl EventLoop {
         self.process.check()?;
         let (shard, socket) = stream.socket_of(&self.stack)?;
         let before = {
-            let mut state = shard.lock();
+            let mut state = shard.lock_for(socket);
             let (before, watched) = socket.waiters.unwatch(&self.ready);
             if !watched {
                 state.set_driven(shard, socket, false);

@@ -4,13 +4,26 @@
 //! ```text
 //!   application threads      event loops               driver thread (one a stack)
 //!   SmcStream: read, write   EventLoop, tokio's task   timers, calls, TCP, RNICs;
-//!          │                 poll shared memory        shared memory if no loop does
-//!          │        ┌──────────────┴─────────────────────────┘
-//!          ▼        ▼
-//!   ┌─ one lock ─────────────────────────────────────┐
-//!   │ smc-proto's Endpoint ◄─► Bindings of devices   │──► the peer's memory
-//!   └────────────────────────────────────────────────┘
+//!      │   │                 poll shared memory        shared memory if no loop does
+//!      │   │        ┌──────────────┴─────────────────────────┘
+//!      │   ▼        ▼
+//!      │  ┌─ one lock ─────────────────────────────────────┐
+//!      │  │ smc-proto's Endpoint ◄─► Bindings of devices   │──► the peer's memory
+//!      │  └───────┬────────────────────────────────────▲───┘          ▲
+//!      │          │ lends the data path of one         │ takes it     │
+//!      ▼          ▼ connection                         │ back         │
+//!   ┌─ a lock of this connection ──────────────────────┴───┐          │
+//!   │ LentConnection: cursors and window, no table, no I/O │──────────┘
+//!   └──────────────────────────────────────────────────────┘
 //! ```
+//!
+//! A blocking stream over SMC-D reads and writes under the lock of its connection alone, so that
+//! threads with a connection each have none in common, and a page fault in one thread's memory
+//! stops no other connection. The lock of a connection is taken first, then the endpoint's; who
+//! holds the endpoint's takes a connection back only if no thread uses it, and otherwise again
+//! some milliseconds later. Whatever is not only about bytes is done at the endpoint: the end of
+//! a connection, urgent bytes, and waiting. There, under its lock, streams are read and written
+//! that do not block, that an event loop or a task waits for, or that RNICs carry.
 //!
 //! [`SmcListener`] and [`SmcStream`] are used as std's `TcpListener` and `TcpStream`
 //! are. Each connection begins as TCP. If both processes are on one host, and both use
@@ -102,6 +115,8 @@ mod discovery;
 mod driver;
 #[cfg(target_os = "linux")]
 mod event_loop;
+#[cfg(target_os = "linux")]
+mod lane;
 #[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ mod ending;
 mod enlisting;
 mod events;
 mod handshakes;
+mod lanes;
 mod leaving;
 mod lock;
 mod loops;
@@ -61,6 +62,7 @@ use crate::socket::Socket;
 use crate::stack::Settings;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
 use driver_waker::DriverWaker;
+use lanes::Lanes;
 use transports::Transports;
 
 /// By this EID processes that use this crate know that they belong together. Who can name
@@ -121,6 +123,8 @@ pub(crate) struct Shard {
     setup_spin: Mutex<SpinBudget>,
     /// Servers that this process has paired with.
     pub(crate) met: Met,
+    /// What threads with lent data paths and this endpoint know of each other.
+    lanes: Arc<Lanes>,
 }
 
 /// Most accepted connections that wait for the driver.
@@ -229,8 +233,10 @@ impl Shard {
         );
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
+        let state = State::new(engine, transports, driver_waker.clone());
+        let lanes = state.attention.lanes.clone();
         Ok(Arc::new(Self {
-            state: Mutex::new(State::new(engine, transports, driver_waker.clone())),
+            state: Mutex::new(state),
             poller,
             device,
             timer,
@@ -258,6 +264,7 @@ impl Shard {
             handed_over: Mutex::default(),
             setup_spin: Mutex::new(SpinBudget::new(spin)),
             met: Met::default(),
+            lanes,
         }))
     }
 

@@ -21,6 +21,7 @@ use smc_proto::version::Technology;
 use smc_transport_ism::shared::{Call, SpinBudget};
 
 use crate::carrier::Carrier;
+use crate::lane::Lane;
 use crate::opening::SharedOpening;
 use crate::readiness::Readiness;
 use crate::shard::{Place, Via};
@@ -57,6 +58,8 @@ pub(crate) struct Socket {
     /// Wakes them.
     pub(crate) call: Call,
     spin: Mutex<SpinBudget>,
+    /// Its data path, while the endpoint has lent it.
+    pub(crate) lane: Lane,
     /// How long to leave the peer alone before the next look.
     lull: AtomicU32,
     status: Mutex<Status>,
@@ -107,6 +110,7 @@ impl Socket {
             sleepers: AtomicUsize::new(0),
             call: Call::new(),
             spin: Mutex::new(SpinBudget::new(spin)),
+            lane: Lane::default(),
             lull: AtomicU32::new(0),
             status: Mutex::new(Status {
                 place: None,

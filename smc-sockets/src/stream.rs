@@ -238,7 +238,7 @@ impl SmcStream {
             Shutdown::Write => &[Direction::Write],
             Shutdown::Both => &[Direction::Read, Direction::Write],
         };
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(self.socket());
         if self.socket().was_reset() {
             return Err(io::ErrorKind::NotConnected.into());
         }

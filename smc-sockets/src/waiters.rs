@@ -108,6 +108,12 @@ impl Waiters {
         self.present.load(Ordering::Relaxed) & (direction.bit() | WATCHED) != 0
     }
 
+    /// Whether tasks or an event loop wait, or a runtime drives what does.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.present.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether a notification in this direction reaches a task.
     #[inline]
     pub(crate) fn has_tasks(&self, direction: Direction) -> bool {

@@ -53,7 +53,7 @@ pub(crate) fn until_done_by<T>(
     since: &mut Option<Instant>,
     mut attempt: impl FnMut(&mut State, Instant) -> Option<io::Result<T>>,
 ) -> io::Result<T> {
-    let mut state = shard.lock();
+    let mut state = shard.lock_for(socket);
     let now = shard.coarse();
     match attempt(&mut state, now) {
         Some(done) => {
@@ -89,10 +89,11 @@ fn wait<'a, T>(
         Some(done)
     };
     let via = socket.via();
+    let _waiting = socket.lane.wait();
     if direction == Direction::Read && socket.lulls() && !nonblocking {
         drop(state);
         socket.lull();
-        state = shard.lock();
+        state = shard.lock_for(socket);
         // Another thread may have heard of it.
         if let Some(done) = attempt(&mut state, now) {
             return done;
@@ -155,7 +156,7 @@ fn wait<'a, T>(
             budget = Duration::ZERO;
         }
         last = now;
-        state = shard.lock();
+        state = shard.lock_for(socket);
         // Another thread may have heard of it.
         if let Some(done) = attempt(&mut state, now) {
             return done;
@@ -202,7 +203,7 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
     let (began, mut now) = (shard.now(), shard.coarse());
     let mut last = began;
     loop {
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(socket);
         if state.glance_of(shard, socket, now, GLANCES) && direction == Direction::Write {
             state.notify_readers(socket, now);
         }
@@ -258,7 +259,7 @@ fn sleep<'a>(
             },
             None => interrupted = socket.call.sleep(made, time),
         }
-        state = shard.lock();
+        state = shard.lock_for(socket);
     }
     if words.is_some() {
         state.resign(wordless);

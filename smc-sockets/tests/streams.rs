@@ -232,3 +232,57 @@ fn clones_of_a_listener_share_its_connections() {
     let refused = std::net::TcpStream::connect(address).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
+
+/// What has come, and was neither looked for nor rang, is unread all the same.
+//= SHM-075 test
+#[test]
+fn a_stream_that_is_dropped_with_unread_bytes_is_a_reset_although_none_rang() {
+    let (mut client, mut server) = pair();
+    for _ in 0..100 {
+        client.write_all(b"there").unwrap();
+        server.read_exact(&mut [0; 5]).unwrap();
+        server.write_all(b"and back").unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+    }
+    client.write_all(b"unread").unwrap();
+    drop(server);
+    let error = client.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+/// One thread waits to read most of the time while another one writes on the same connection.
+#[test]
+fn a_reader_is_woken_while_another_thread_writes_on_the_same_connection() {
+    const ROUNDS: u32 = 3000;
+    let (client, mut server) = pair();
+    client
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    server
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let echo = std::thread::spawn(move || {
+        let mut message = [0; 64];
+        for round in 0..ROUNDS {
+            server.read_exact(&mut message).unwrap();
+            if round % 64 == 0 {
+                // So that the reader sleeps at times.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            server.write_all(&message).unwrap();
+        }
+    });
+    let reads = client.try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut message = [0; 64];
+        for round in 0..ROUNDS {
+            (&reads).read_exact(&mut message).unwrap();
+            assert_eq!(message, [round as u8; 64]);
+        }
+    });
+    for round in 0..ROUNDS {
+        (&client).write_all(&[round as u8; 64]).unwrap();
+    }
+    reader.join().unwrap();
+    echo.join().unwrap();
+}

@@ -319,6 +319,18 @@ impl<D: IsmDevice> Binding<D> {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl Binding<crate::shared::Device> {
+    /// The memory of a connection that receives in one buffer and writes to another, for who
+    /// uses it beside the device. `None` unless both are DMBs.
+    #[must_use]
+    pub fn lane(&self, receive: BufferId, send: BufferId) -> Option<crate::shared::Lane> {
+        let dmb = self.buffers.dmb(receive)?;
+        let remote = self.buffers.target(send).ok()??;
+        self.device.lane(dmb, remote)
+    }
+}
+
 fn gid_of(peer: IsmGid) -> Gid128 {
     Gid128 {
         gid: peer.gid,

@@ -235,7 +235,7 @@ impl Bells {
             Bed::Socket => PARKED,
             Bed::Word => PARKED | AT_WORD,
         };
-        let spell = (self.spell() | PARKED | AT_WORD).wrapping_add(1);
+        let spell = (self.spell() | STATES).wrapping_add(1);
         self.parked.0.store(spell | place, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -244,6 +244,37 @@ impl Bells {
     pub(crate) fn unpark(&self) {
         let awake = self.spell() & !(PARKED | AT_WORD);
         self.parked.0.store(awake, Ordering::Relaxed);
+    }
+
+    /// Lets the ringer do without rings for DMBs: until [`Self::park`] or
+    /// [`Self::stop_attending`], this side looks at the heads of its DMBs by itself. Not while it
+    /// is parked.
+    //= SHM-075
+    pub(crate) fn attend(&self) {
+        let attends = self.spell() | ATTENDS;
+        self.parked.0.store(attends, Ordering::Relaxed);
+    }
+
+    /// Wants rings again. After this, the heads of all DMBs must be looked at once: what was
+    /// written there before rang for nobody.
+    //= SHM-075
+    pub(crate) fn stop_attending(&self) {
+        let rings = self.spell() & !ATTENDS;
+        self.parked.0.store(rings, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether this side, a listener, looks at the DMB by itself into which the caller has just
+    /// written, so that the caller need not ring.
+    //= SHM-075
+    #[inline]
+    pub(crate) fn attends(&self) -> bool {
+        if self.spell() & ATTENDS == 0 {
+            return false;
+        }
+        // What was written is visible to a listener that wants rings before this.
+        fence(Ordering::SeqCst);
+        self.spell() & ATTENDS != 0
     }
 
     fn spell(&self) -> u64 {
@@ -274,6 +305,9 @@ pub(crate) enum Bed {
 /// are counted.
 const PARKED: u64 = 1;
 const AT_WORD: u64 = 2;
+/// It looks at the heads of its DMBs by itself, and wants no rings for them.
+const ATTENDS: u64 = 4;
+const STATES: u64 = PARKED | AT_WORD | ATTENDS;
 
 /// Whom to wake: the ringer's side of parking.
 #[derive(Debug, Default)]

@@ -22,6 +22,7 @@
 
 mod alarm;
 mod arrivals;
+mod attending;
 mod channel;
 mod departures;
 mod device;
@@ -30,6 +31,7 @@ mod handshakes;
 mod in_flight;
 mod ism;
 mod kept;
+mod lane;
 mod message;
 mod offers;
 mod outbox;
@@ -43,6 +45,7 @@ pub use crate::memory::{file_size_limit, mapping_limit};
 pub use device::{Device, Limits};
 pub use gids::Gids;
 pub use handshakes::{Announced, Clc, HANDSHAKES, HandshakeId};
+pub use lane::Lane;
 pub use spin::SpinBudget;
 pub use words::{Call, Words};
 

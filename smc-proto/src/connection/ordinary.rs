@@ -27,6 +27,18 @@ impl Connection {
             && self.wants.is_empty()
     }
 
+    /// Whether nothing but octets is to be expected, which go to where they belong at once: no
+    /// end in sight, nothing to do, held back, urgent or under way, and no deadline.
+    pub(crate) fn is_about_octets_in_place(&self) -> bool {
+        self.is_ordinary()
+            && self.tx.attached
+            && !self.tx.may_hold()
+            && !self.tx.was_urgent()
+            && !self.rx.urgent.is_present()
+            && !self.has_work()
+            && self.next_timeout().is_none()
+    }
+
     /// [`Connection::next_turn`], if all that was committed is one piece in both rings,
     /// fits the window, and nothing could make it wait; or if only the consumer cursor is
     /// to be told.

@@ -25,6 +25,14 @@ impl Engine<'_> {
         Some(result)
     }
 
+    /// Notes that what a connection needs was lost, if the connection is lent: it ends when it is
+    /// given back.
+    pub(crate) fn lose_if_lent(&mut self, index: u32) {
+        if let Some(record) = self.connections.at_mut(index) {
+            record.lose_if_lent();
+        }
+    }
+
     /// Draws the consequences of a change: work for the link, events, the end.
     pub(crate) fn after_connection(&mut self, index: u32) {
         let rest = self.data_path().after_connection(index);

@@ -71,6 +71,7 @@ impl Engine<'_> {
                 Some(Phase::Rendezvous(_)) => engine.wake(conn),
                 // One that ended may still wait to send its last CDC message.
                 Some(Phase::Active | Phase::Ended) => {
+                    engine.lose_if_lent(conn);
                     engine.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });

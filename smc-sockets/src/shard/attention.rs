@@ -30,6 +30,7 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_transport_ism::shared::Words;
 
+use super::lanes::Lanes;
 use super::{Shard, State, Via};
 use crate::socket::Socket;
 use crate::waiting::Direction;
@@ -42,7 +43,7 @@ const ATTEMPTS: usize = 16;
 
 /// How long the device may stay awake with nobody looking: only octets for a program that
 /// does not ask for them are told late by this.
-const RECESS: Duration = Duration::from_millis(5);
+pub(super) const RECESS: Duration = Duration::from_millis(5);
 
 /// How long the device may stay awake while event loops sleep: what arrives for them waits
 /// this long at most if the thread that kept the device awake does something else.
@@ -68,6 +69,7 @@ pub(super) struct Attention {
     recess: Option<Instant>,
     /// It was used since the recess began.
     used: bool,
+    pub(super) lanes: Arc<Lanes>,
 }
 
 impl Default for Attention {
@@ -82,6 +84,7 @@ impl Default for Attention {
             driver_polls: true,
             recess: None,
             used: false,
+            lanes: Arc::default(),
         }
     }
 }
@@ -100,6 +103,18 @@ impl Attention {
         self.threads + self.connections > 0
     }
 
+    /// Whether nothing waits but threads that look at their connections by themselves.
+    #[inline]
+    fn looks_alone(&self) -> bool {
+        !self.must_park() && self.loops == 0
+    }
+
+    /// Lets threads with data paths that are lent know of it.
+    #[inline]
+    pub(super) fn note_changes(&self) {
+        self.lanes.set_looks(self.looks_alone());
+    }
+
     /// Whether something waits that no event loop polls the device for. A thread that sleeps at
     /// the peers' words is woken by what rings, and not by what comes over sockets.
     pub(super) fn needs_driver(&self) -> bool {
@@ -110,10 +125,15 @@ impl Attention {
 impl State {
     /// Hears what there is; whether that was all.
     pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        // What need not ring is looked for.
+        //= SHM-075
+        if self.transports.ism.device().attends() {
+            self.transports.ism.device_mut().look_at_heads();
+        }
         for _ in 0..COMPLETIONS {
             self.carry_out(shard, now);
             match self.transports.poll() {
-                Some(completion) => self.complete(completion, now),
+                Some(completion) => self.complete(shard, completion, now),
                 None => return true,
             }
         }
@@ -177,7 +197,7 @@ impl State {
             if (look == 0 || self.attention.is_urgent())
                 && let Some(completion) = self.transports.poll()
             {
-                self.complete(completion, now);
+                self.complete(shard, completion, now);
                 self.carry_out(shard, now);
                 return true;
             }
@@ -213,7 +233,10 @@ impl State {
     }
 
     #[inline]
-    pub(super) fn complete(&mut self, completion: IsmCompletion, now: Instant) {
+    pub(super) fn complete(&mut self, shard: &Arc<Shard>, completion: IsmCompletion, now: Instant) {
+        if !self.recall_for(shard, &completion, now) {
+            return;
+        }
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
         } else if Self::is_handshake(&completion) {
@@ -257,8 +280,27 @@ impl State {
             if at.recess.is_none_or(|recess| end < recess) {
                 at.recess = Some(end);
             }
+            self.attend();
             self.arm(shard, now);
         }
+    }
+
+    /// Lets the peers do without rings, if only threads wait that look at their connections by
+    /// themselves.
+    //= SHM-075
+    #[inline]
+    fn attend(&mut self) {
+        self.attention.note_changes();
+        if self.attention.looks_alone() {
+            self.transports.ism.device_mut().attend();
+        }
+    }
+
+    /// Has the peers ring again: something waits for what rings.
+    //= SHM-075
+    pub(super) fn stop_attending(&mut self) {
+        self.attention.note_changes();
+        self.transports.ism.device_mut().stop_attending();
     }
 
     /// A thread has polled the device for a while and does no more.
@@ -278,8 +320,10 @@ impl State {
         }
         // A loop that never sleeps hands nothing over by itself.
         self.assign_device(shard);
+        self.recall_put_off(shard, now);
+        let over = self.attention.recess.is_none_or(|recess| recess <= now);
         let at = &mut self.attention;
-        let over = at.recess.is_none_or(|recess| recess <= now);
+        at.used |= over && at.lanes.take_use();
         if over && !std::mem::take(&mut at.used) || at.is_urgent() {
             return self.settle(shard, now);
         }
@@ -287,6 +331,7 @@ impl State {
             at.recess = Some(now.after(RECESS));
         }
         self.take_in(shard, now);
+        self.attend();
         self.arm(shard, now);
     }
 
@@ -321,6 +366,7 @@ impl State {
         } else {
             threads.saturating_sub(1)
         };
+        self.attention.note_changes();
     }
 
     /// An event loop has polled the device: as long as one does, it stays awake. If nothing
@@ -362,8 +408,14 @@ impl State {
         let connections = &mut self.attention.connections;
         match (changed, urgent) {
             (false, _) => {}
-            (true, true) => *connections = connections.saturating_add(1),
-            (true, false) => *connections = connections.saturating_sub(1),
+            (true, true) => {
+                *connections = connections.saturating_add(1);
+                self.stop_attending();
+            }
+            (true, false) => {
+                *connections = connections.saturating_sub(1);
+                self.attention.note_changes();
+            }
         }
     }
 }

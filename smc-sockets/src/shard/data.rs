@@ -7,6 +7,7 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
 use smc_proto::endpoint::Taken;
 use smc_proto::event::CloseReason;
+use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_proto::wire::types::IsmGid;
 use smc_transport_ism::device::Gid128;
@@ -44,7 +45,7 @@ impl State {
     /// Looks for something to read if there is nothing: once, or a few times for who would
     /// wait. An answer comes soon, and to begin to wait takes longer than some looks.
     #[inline(always)]
-    fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
+    pub(crate) fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
         if socket.conn().is_none_or(|id| self.engine.is_readable(id)) {
             return;
         }
@@ -265,15 +266,25 @@ impl State {
             ext: peer.gid_ext,
         };
         let theirs = |entry: &&Entry| entry.peer.is_some_and(|of| of.gid == peer);
-        for entry in self.sockets.iter().flatten().filter(theirs) {
-            let Some(mut conn) = self.engine.conn(entry.conn) else {
-                continue;
-            };
+        let entries = self.sockets.iter().flatten().filter(theirs);
+        // What a thread uses is saved when it is taken back.
+        let here = entries.filter(|entry| !entry.socket.lane.is_lent());
+        let conns: Vec<_> = here.map(|entry| entry.conn).collect();
+        for conn in conns {
+            self.save_octets_of(conn, now);
+        }
+    }
+
+    /// Saves the bytes of one connection that have arrived.
+    pub(super) fn save_octets_of(&mut self, id: ConnId, now: Instant) {
+        let entry = self.sockets.get(id.index() as usize);
+        let entry = entry.and_then(Option::as_ref).filter(|at| at.conn == id);
+        if let (Some(entry), Some(mut conn)) = (entry, self.engine.conn(id)) {
             let mut status = entry.socket.status();
             let mut octets = [0; 4096];
             while let Ok(len @ 1..) = conn.read(now, |readable| {
                 let transports = &mut self.transports;
-                transports.take(Via::Ism, entry.conn, readable, &mut octets)
+                transports.take(Via::Ism, id, readable, &mut octets)
             }) {
                 status.left.extend(octets.iter().take(len as usize));
             }

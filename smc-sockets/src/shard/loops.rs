@@ -69,7 +69,10 @@ impl Shard {
     /// Attaches an event loop. The driver polls for one that is `guarded` if a task of it
     /// takes long.
     pub(crate) fn attach(self: &Arc<Self>, guarded: bool) -> Attachment {
-        self.lock().attention.loops += 1;
+        let mut state = self.lock();
+        state.attention.loops += 1;
+        state.stop_attending();
+        drop(state);
         Attachment {
             process: Process::current(),
             shard: Arc::downgrade(self),
@@ -239,6 +242,7 @@ impl Drop for Attachment {
             state.attention.parked_loops -= 1;
         }
         state.attention.loops -= 1;
+        state.attention.note_changes();
         // Their tasks may run elsewhere, where nothing polls the device for them yet.
         state.notify_all();
         state.settle(&shard, shard.coarse());
@@ -257,7 +261,7 @@ impl State {
         let completion = self.transports.poll();
         let progress = completion.is_some();
         if let Some(completion) = completion {
-            self.complete(completion, now);
+            self.complete(shard, completion, now);
             self.take_in(shard, now);
             self.arm(shard, now);
         }

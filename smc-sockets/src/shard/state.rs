@@ -49,6 +49,10 @@ pub(crate) struct State {
     /// Asks the kernel for the other ends of their TCP connections.
     pub(super) owners: Option<Owners>,
     pub(super) driver_waker: Arc<DriverWaker>,
+    /// Data paths that are lent.
+    pub(super) lent: usize,
+    /// Connections whose data paths were used when they were to be taken back.
+    pub(super) put_off: Vec<ConnId>,
 }
 
 /// A connection of the endpoint.
@@ -86,6 +90,8 @@ impl State {
             negotiating: Vec::new(),
             owners: Owners::open().ok(),
             driver_waker,
+            lent: 0,
+            put_off: Vec::new(),
         }
     }
 

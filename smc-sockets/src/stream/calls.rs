@@ -1,6 +1,6 @@
 //! Reading and writing with flags of the call.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -60,7 +60,7 @@ impl SmcStream {
     /// # Errors
     /// As reading; [`io::ErrorKind::WouldBlock`] if it would wait and may not.
     pub fn read_with(&self, into: &mut [u8], flags: CallFlags) -> io::Result<usize> {
-        let (socket, direction) = (self.socket(), Direction::Read);
+        let socket = self.socket();
         let nonblocking = flags.nonblocking || socket.is_nonblocking();
         let Some(shard) = self.smc()? else {
             self.pass_decline_by(into.len(), nonblocking)?;
@@ -69,21 +69,7 @@ impl SmcStream {
             of_tcp.set(RecvFlags::PEEK, flags.peek);
             return Ok(rustix::net::recv(&socket.tcp, into, of_tcp)?.0);
         };
-        if into.is_empty() {
-            return Ok(0);
-        }
-        let since = &mut None;
-        until_done_by(
-            shard,
-            socket,
-            direction,
-            nonblocking,
-            since,
-            |state, now| match flags.peek {
-                true => state.peek(socket, into, now),
-                false => state.read(shard, socket, into, now),
-            },
-        )
+        self.read_smc(shard, &mut [IoSliceMut::new(into)], nonblocking, flags.peek)
     }
 
     /// Writes with these flags: everything, or if it does not wait as much as there is room for.

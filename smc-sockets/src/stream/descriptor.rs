@@ -25,7 +25,7 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return Ok(socket.tcp.as_fd());
         };
-        let (mut state, now) = (shard.lock(), shard.now());
+        let (mut state, now) = (shard.lock_for(socket), shard.now());
         if let Some(conn) = socket.conn() {
             // Whoever polls it does not look at the device.
             state.set_urgent(conn, true);

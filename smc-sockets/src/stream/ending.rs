@@ -51,7 +51,10 @@ impl Held {
     /// Waits until the peer has everything.
     fn linger(&self, shard: &Arc<Shard>, time: Duration) {
         let (begin, mut pause) = (Instant::now(), PAUSE.0);
-        while shard.lock().has_undelivered(shard, &self.socket) {
+        while shard
+            .lock_for(&self.socket)
+            .has_undelivered(shard, &self.socket)
+        {
             let left = time.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 return;
@@ -74,7 +77,7 @@ impl Drop for Held {
                 let shard = stack.shard();
                 // A Decline that may still come is of no use any more.
                 if self.socket.is_watching() {
-                    shard.lock().end_watch(shard, &self.socket);
+                    shard.lock_for(&self.socket).end_watch(shard, &self.socket);
                 }
                 // A child that may have the stream reads from it by itself.
                 if self.forks == process::forks() {
@@ -85,9 +88,9 @@ impl Drop for Held {
         };
         let linger = self.socket.status().linger;
         if linger == Some(Duration::ZERO) {
-            return shard.lock().abort(shard, &self.socket);
+            return shard.lock_for(&self.socket).abort(shard, &self.socket);
         }
-        shard.lock().close(shard, &self.socket);
+        shard.lock_for(&self.socket).close(shard, &self.socket);
         // Who never waits does not wait here either.
         if let Some(time) = linger.filter(|_| !self.socket.is_nonblocking()) {
             self.linger(shard, time);

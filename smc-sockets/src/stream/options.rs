@@ -89,7 +89,7 @@ impl SmcStream {
         let smc = self.smc()?;
         self.socket().tcp.set_nodelay(nodelay)?;
         if let (true, Some(shard)) = (nodelay, smc) {
-            shard.lock().flush(shard, self.socket());
+            shard.lock_for(self.socket()).flush(shard, self.socket());
         }
         Ok(())
     }
@@ -112,7 +112,9 @@ impl SmcStream {
         let smc = self.smc()?;
         sockopt::set_tcp_cork(&self.socket().tcp, cork)?;
         if let Some(shard) = smc {
-            shard.lock().cork(shard, self.socket(), cork);
+            shard
+                .lock_for(self.socket())
+                .cork(shard, self.socket(), cork);
         }
         Ok(())
     }
@@ -169,7 +171,7 @@ impl SmcStream {
         let (Some(shard), Some(conn)) = (self.smc()?, self.socket().conn()) else {
             return Ok(None);
         };
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(self.socket());
         Ok(state.engine.conn(conn).and_then(|conn| conn.buffer_sizes()))
     }
 
@@ -182,7 +184,7 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return self.socket().tcp.take_error();
         };
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(self.socket());
         state.settle(shard, shard.now());
         Ok(self.socket().take_error())
     }

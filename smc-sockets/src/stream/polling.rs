@@ -50,7 +50,7 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return Ok(None);
         };
-        let (mut state, now) = (shard.lock(), shard.coarse());
+        let (mut state, now) = (shard.lock_for(socket), shard.coarse());
         let mut found = PollState {
             readable: state.is_readable(socket, now),
             writable: state.is_writable(socket, now),
@@ -81,7 +81,7 @@ impl SmcStream {
     pub fn poll_device(&self) -> io::Result<()> {
         let socket = self.socket();
         if let Some(shard) = self.smc()? {
-            let (mut state, now) = (shard.lock(), shard.coarse());
+            let (mut state, now) = (shard.lock_for(socket), shard.coarse());
             state.take_in_of(shard, socket.via(), now);
             state.leave(shard, now);
         }
@@ -98,7 +98,7 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return Ok(None);
         };
-        let (mut state, now) = (shard.lock(), shard.coarse());
+        let (mut state, now) = (shard.lock_for(socket), shard.coarse());
         state.take_in_of(shard, socket.via(), now);
         let at = socket.conn().and_then(|conn| state.engine.conn(conn));
         let readable = at.and_then(|conn| conn.readable());

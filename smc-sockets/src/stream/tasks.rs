@@ -54,7 +54,7 @@ impl SmcStream {
         looped: bool,
     ) -> bool {
         let socket = self.socket();
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(socket);
         let now = shard.coarse();
         if let Some(conn) = socket.conn().filter(|_| !socket.is_polled()) {
             state.set_urgent(conn, !looped);

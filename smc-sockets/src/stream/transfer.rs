@@ -6,8 +6,10 @@ use std::sync::Arc;
 use smc_proto::time::Instant;
 
 use super::SmcStream;
-use crate::shard::Shard;
-use crate::waiting::{Direction, until_done};
+use crate::lane;
+use crate::shard::{Shard, State};
+use crate::socket::Socket;
+use crate::waiting::{Direction, until_done, until_done_by};
 
 impl SmcStream {
     /// Reads what is next without taking it, as
@@ -21,55 +23,62 @@ impl SmcStream {
             self.pass_decline(into.len())?;
             return socket.tcp.peek(into);
         };
-        if into.is_empty() {
-            return Ok(0);
-        }
-        until_done(shard, socket, Direction::Read, &mut None, |state, now| {
-            state.peek(socket, into, now)
-        })
+        let nonblocking = socket.is_nonblocking();
+        self.read_smc(shard, &mut [IoSliceMut::new(into)], nonblocking, true)
     }
 
-    fn read_smc(&self, shard: &Arc<Shard>, into: &mut [u8]) -> io::Result<usize> {
-        let socket = self.socket();
-        if into.is_empty() {
-            return Ok(0);
-        }
-        until_done(shard, socket, Direction::Read, &mut None, |state, now| {
-            state.read(shard, socket, into, now)
-        })
-    }
-
-    /// Waits for something to read into the first slice, and fills the others with what
-    /// else there is.
-    fn read_smc_vectored(
+    /// Waits for something to read into the first slice, and fills the others with what else
+    /// there is; or peeks at it.
+    #[inline]
+    pub(super) fn read_smc(
         &self,
         shard: &Arc<Shard>,
         into: &mut [IoSliceMut<'_>],
+        nonblocking: bool,
+        peeks: bool,
     ) -> io::Result<usize> {
         let socket = self.socket();
         if into.iter().all(|slice| slice.is_empty()) {
             return Ok(0);
         }
-        until_done(shard, socket, Direction::Read, &mut None, |state, now| {
-            let mut read = 0;
-            for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
-                // What comes after octets is told when it is asked for by itself.
-                if read > 0 && !state.has_octets(socket) {
-                    break;
-                }
-                match state.read(shard, socket, slice, now) {
-                    Some(Ok(len)) => {
-                        read += len;
-                        if len < slice.len() {
-                            break;
-                        }
-                    }
-                    outcome if read == 0 => return outcome,
-                    _ => break,
-                }
+        // What was to be read may be gone when the endpoint lends it.
+        let mut lends = !nonblocking;
+        loop {
+            if !nonblocking && let Some(len) = lane::read(shard, socket, into, peeks) {
+                return Ok(len);
             }
-            Some(Ok(read))
-        })
+            let call = (nonblocking, lends, peeks);
+            if let Some(len) = self.read_at_endpoint(shard, into, call)? {
+                return Ok(len);
+            }
+            lends = false;
+        }
+    }
+
+    /// Reads what the endpoint does not lend, or waits until there is something to be read;
+    /// `None` then.
+    #[inline(never)]
+    fn read_at_endpoint(
+        &self,
+        shard: &Arc<Shard>,
+        into: &mut [IoSliceMut<'_>],
+        (nonblocking, lends, peeks): (bool, bool, bool),
+    ) -> io::Result<Option<usize>> {
+        let (socket, direction) = (self.socket(), Direction::Read);
+        let attempt = |state: &mut State, now| {
+            if lends && state.can_lend(socket) {
+                if !socket.lulls() {
+                    state.hear_at_once(shard, socket, now);
+                }
+                return state.is_readable(socket, now).then_some(Ok(None));
+            }
+            let read = match (peeks, &mut *into) {
+                (true, [first, ..]) => state.peek(socket, first, now),
+                _ => read_slices(state, shard, socket, into, now),
+            };
+            read.map(|read| read.map(Some))
+        };
+        until_done_by(shard, socket, direction, nonblocking, &mut None, attempt)
     }
 
     /// Writes everything, as a blocking send over TCP does, or what there is room for.
@@ -95,9 +104,23 @@ impl SmcStream {
         since: &mut Option<Instant>,
     ) -> io::Result<usize> {
         let socket = self.socket();
-        until_done(shard, socket, Direction::Write, since, |state, now| {
-            state.write(shard, socket, octets, now)
-        })
+        let mut lends = true;
+        loop {
+            if let Some(len) = lane::write(shard, socket, octets) {
+                return Ok(len);
+            }
+            let written = until_done(shard, socket, Direction::Write, since, |state, now| {
+                if lends && state.can_lend(socket) {
+                    return state.is_writable(socket, now).then_some(Ok(None));
+                }
+                let written = state.write(shard, socket, octets, now);
+                written.map(|written| written.map(Some))
+            })?;
+            if let Some(len) = written {
+                return Ok(len);
+            }
+            lends = false;
+        }
     }
 
     /// Writes everything behind the `total` octets that are written, as does
@@ -129,17 +152,48 @@ impl SmcStream {
     }
 }
 
+/// Reads into the slices in turn, as far as there is something.
+fn read_slices(
+    state: &mut State,
+    shard: &Arc<Shard>,
+    socket: &Socket,
+    into: &mut [IoSliceMut<'_>],
+    now: Instant,
+) -> Option<io::Result<usize>> {
+    let mut read = 0;
+    for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
+        // What comes after octets is told when it is asked for by itself.
+        if read > 0 && !state.has_octets(socket) {
+            break;
+        }
+        match state.read(shard, socket, slice, now) {
+            Some(Ok(len)) => {
+                read += len;
+                if len < slice.len() {
+                    break;
+                }
+            }
+            outcome if read == 0 => return outcome,
+            _ => break,
+        }
+    }
+    Some(Ok(read))
+}
+
 impl Read for &SmcStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self.smc()? {
-            Some(shard) => self.read_smc(shard, into),
+            Some(shard) => {
+                let nonblocking = self.socket().is_nonblocking();
+                self.read_smc(shard, &mut [IoSliceMut::new(into)], nonblocking, false)
+            }
             None => self.read_tcp(into),
         }
     }
 
     fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self.smc()? {
-            Some(shard) => self.read_smc_vectored(shard, into),
+            Some(shard) => self.read_smc(shard, into, self.socket().is_nonblocking(), false),
             None => self.read_tcp_vectored(into),
         }
     }

@@ -60,7 +60,7 @@ impl SmcStream {
                 _ => Ok(octet[0]),
             };
         };
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(self.socket());
         let now = shard.now();
         state.take_in(shard, now);
         let octet = self.socket().take_urgent();
@@ -77,7 +77,7 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return system::is_at_mark(&self.socket().tcp);
         };
-        let mut state = shard.lock();
+        let mut state = shard.lock_for(self.socket());
         let now = shard.now();
         state.take_in(shard, now);
         state.leave(shard, now);

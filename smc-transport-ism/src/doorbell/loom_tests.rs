@@ -245,3 +245,59 @@ fn both_sides_may_sleep_in(one: Bed, two: Bed) {
         thread.join().unwrap();
     });
 }
+
+/// A listener that looks at a DMB by itself, then wants rings again: either it sees what was
+/// written, or the ringer rings.
+//= SHM-075 test
+#[test]
+fn what_is_written_without_a_ring_is_seen() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Shared::new(Bed::Socket);
+        shared.listener.attend();
+        let ringer = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let mut waker = Waker::default();
+            for value in 1..=2 {
+                ringer.moved[0].store(value, Ordering::Release);
+                if !ringer.listener.attends() {
+                    ringer.move_and_ring(&mut waker, 0, value);
+                }
+            }
+        });
+        let mut listener = Listener::new();
+        shared.listener.stop_attending();
+        let mut seen = shared.moved[0].load(Ordering::Acquire);
+        while seen < 2 {
+            shared.wait(&mut listener);
+            seen = shared.moved[0].load(Ordering::Acquire);
+        }
+        thread.join().unwrap();
+    });
+}
+
+/// The same of one that goes to sleep.
+//= SHM-075 test
+#[test]
+fn what_is_written_without_a_ring_is_not_slept_through() {
+    loom::model(|| {
+        let shared = Shared::new(Bed::Socket);
+        shared.listener.attend();
+        let ringer = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let mut waker = Waker::default();
+            ringer.moved[0].store(1, Ordering::Release);
+            if !ringer.listener.attends() {
+                ringer.move_and_ring(&mut waker, 0, 1);
+            }
+        });
+        let mut listener = Listener::new();
+        shared.listener.park(Bed::Socket);
+        if shared.moved[0].load(Ordering::Acquire) == 0 {
+            shared.wait(&mut listener);
+        }
+        assert_eq!(shared.moved[0].load(Ordering::Acquire), 1);
+        thread.join().unwrap();
+    });
+}

@@ -137,6 +137,11 @@ impl Device {
     /// Takes in the signals of a channel's peer so far, whichever of its channels they came
     /// by.
     fn take_rings(&mut self, key: Key) {
+        // A peer that need not ring has not.
+        //= SHM-075
+        if self.attends {
+            self.look_at_heads();
+        }
         let Some(peer) = self.channels.at(key).map(Channel::owner) else {
             return;
         };

@@ -378,6 +378,25 @@ impl Channel {
         }
     }
 
+    /// Rings for the peer's DMB after a CDC message, unless the peer looks at its DMBs by itself.
+    //= SHM-075
+    #[inline]
+    pub(super) fn ring_after_cdc(&mut self, ring: Ring) {
+        if !self.theirs.bells().attends() {
+            self.ring(ring);
+        }
+    }
+
+    /// Lets the peer do without rings for DMBs.
+    pub(super) fn attend(&self) {
+        self.ours.bells().attend();
+    }
+
+    /// Wants rings for DMBs again.
+    pub(super) fn stop_attending(&self) {
+        self.ours.bells().stop_attending();
+    }
+
     #[cold]
     //= SHM-027
     fn wake(&self, bed: Bed) {

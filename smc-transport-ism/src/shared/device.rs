@@ -81,6 +81,8 @@ pub struct Device {
     pub(super) polls: u32,
     pub(super) behind: bool,
     pub(super) parked: bool,
+    /// The peers need not ring for DMBs.
+    pub(super) attends: bool,
     /// Somebody hears the descriptor, and tells by [`Device::heed`].
     pub(super) heard: bool,
     /// How often that was told.
@@ -107,7 +109,7 @@ pub(super) struct OwnDmb {
     /// Its slot at the channel.
     pub(super) slot: Key,
     pub(super) token: DmbToken,
-    pub(super) region: SharedRegion,
+    pub(super) region: Arc<SharedRegion>,
     /// Behind what was read last: what comes next most likely lies there.
     pub(super) next: AtomicU32,
     /// A report of a signal to it waits to be taken.
@@ -179,7 +181,7 @@ pub(super) enum Attached {
         ring: Ring,
         len: u32,
         /// The unit of its head with the flags, as this side wrote it last.
-        flags: AtomicU64,
+        flags: Arc<AtomicU64>,
     },
     Withdrawn,
     /// The peer that owned it has gone.
@@ -236,6 +238,7 @@ impl Device {
             polls: 0,
             behind: false,
             parked: false,
+            attends: false,
             heard: false,
             heeds: 0,
             unread: false,
@@ -321,6 +324,8 @@ impl Device {
         let added = self.channels.at(key).map(|channel| {
             if self.parked {
                 channel.park();
+            } else if self.attends {
+                channel.attend();
             }
             let data = EventData::new_u64(pack(key));
             rustix::event::epoll::add(&*self.poller, channel, data, HEARD)

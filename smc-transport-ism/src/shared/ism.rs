@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::attending::ATTENDED;
 use super::channel::Channel;
 use super::device::{Attached, Device, OwnDmb, is_own_user, is_stranger};
 use super::facts;
@@ -44,6 +45,9 @@ impl IsmDevice for Device {
         if self.dmbs.is_full() {
             return Err(IsmError::Exhausted);
         }
+        if self.dmbs.len() >= ATTENDED {
+            self.stop_attending();
+        }
         // Nothing is made that could not be offered.
         let to = self.channels.at(channel).ok_or(IsmError::Unreachable)?;
         let uid = to.uid;
@@ -62,7 +66,7 @@ impl IsmDevice for Device {
             channel,
             slot: Key::default(),
             token,
-            region,
+            region: Arc::new(region),
             next: AtomicU32::new(CDC_LEN as u32),
             is_queued: false,
             heads: Default::default(),
@@ -155,7 +159,7 @@ impl IsmDevice for Device {
             region,
             ring,
             len,
-            flags: AtomicU64::new(UNKNOWN),
+            flags: Arc::new(AtomicU64::new(UNKNOWN)),
         };
         let key = self
             .attached
@@ -225,7 +229,7 @@ impl IsmDevice for Device {
         }
         let (channel, ring) = (to.channel, to.ring);
         if signal && let Some(channel) = self.channels.at_mut(channel) {
-            channel.ring(ring);
+            channel.ring_after_cdc(ring);
         }
         Ok(())
     }

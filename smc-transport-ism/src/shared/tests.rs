@@ -1,5 +1,6 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
+mod attending;
 mod charges;
 mod crowds;
 mod ends;

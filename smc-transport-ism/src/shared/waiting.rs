@@ -148,6 +148,10 @@ impl Device {
         if !self.parked {
             self.parked = true;
             self.channels.iter().for_each(|(_, channel)| channel.park());
+            // So the peers ring again, too.
+            if std::mem::take(&mut self.attends) {
+                self.look_at_heads();
+            }
         }
         // What rang before the peer could see that this side sleeps wakes nobody.
         if self.reports.is_empty() {

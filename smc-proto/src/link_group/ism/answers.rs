@@ -42,6 +42,7 @@ impl Engine<'_> {
             //= D-053
             IsmCompletion::MoveFailed { conn } => {
                 if let Some(index) = self.live_conn(conn) {
+                    self.lose_if_lent(index);
                     self.with_connection(index, |connection, now, config| {
                         connection.on_move_failed(now, &config.connection);
                     });
@@ -50,6 +51,7 @@ impl Engine<'_> {
             IsmCompletion::DmbWithdrawn { buffer } => self.on_dmb_withdrawn(buffer),
             IsmCompletion::DmbFailed { buffer } => {
                 if let Some(index) = self.owner_of(buffer) {
+                    self.lose_if_lent(index);
                     self.with_connection(index, |connection, now, config| {
                         connection.on_move_failed(now, &config.connection);
                     });
@@ -89,6 +91,7 @@ impl Engine<'_> {
             return;
         };
         if self.connections.at(conn).map(|record| record.phase) == Some(Phase::Active) {
+            self.lose_if_lent(conn);
             self.with_connection(conn, |connection, now, config| {
                 connection.on_peer_withdrew(now, &config.connection);
             });
