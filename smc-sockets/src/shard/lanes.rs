@@ -139,11 +139,10 @@ impl State {
         let was_put_off = self.put_off.contains(&conn);
         self.put_off.retain(|of| *of != conn);
         let is_silent = was_put_off || self.transports.ism.device().attends();
-        let head = head.or_else(|| {
-            let mut head = [0; 32];
-            (is_silent && memory.look(&mut head)).then_some(head)
-        });
-        if let Some(cdc) = head {
+        // The report of a further message may have been dropped after `head` was read.
+        let mut next = [0; 32];
+        let next = (is_silent && memory.look(&mut next)).then_some(next);
+        for cdc in [head, next].into_iter().flatten() {
             let completion = IsmCompletion::Signalled { buffer, cdc };
             self.engine.handle_ism(now, completion);
         }
