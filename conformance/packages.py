@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
-# What crates.io accepts, in bytes; ours are a tenth of it at most.
+# What the registry accepts, in bytes; ours are a tenth of it at most.
 LARGEST = 1 << 20
 
 

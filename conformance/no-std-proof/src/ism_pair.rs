@@ -208,7 +208,7 @@ impl IsmPair {
         }
         let mut signalled = None;
         // Both ways, as it comes.
-        let lent = if taken % 2 == 0 {
+        let lent = if taken.is_multiple_of(2) {
             end.endpoint.lend(now, id)
         } else {
             None
@@ -282,7 +282,7 @@ impl IsmPair {
         }
         let mut told = None;
         let can_lend = end.endpoint.can_lend(id);
-        let lent = if taken % 2 == 0 {
+        let lent = if taken.is_multiple_of(2) {
             end.endpoint.lend(now, id)
         } else {
             None
