@@ -202,6 +202,9 @@ impl Waiters {
     pub(crate) fn watch(&self, watch: Arc<Watch>) -> Option<Arc<Watch>> {
         let mut list = self.list();
         let before = list.unwatch(&watch.ready);
+        // Loops that have ended without deregistering the stream: a program may make one after
+        // the other.
+        list.watches.retain(|watch| !watch.ready.is_closed());
         list.watches.push(watch);
         self.present.fetch_or(WATCHED, Ordering::Relaxed);
         before
@@ -353,6 +356,11 @@ impl ReadyList {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.listed().streams.is_empty()
+    }
+
+    /// Whether its loop has ended.
+    fn is_closed(&self) -> bool {
+        self.listed().closed
     }
 
     /// Ends the list with its loop.
