@@ -14,16 +14,21 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use super::own_user;
 use crate::sys::set_bind_address_no_port;
 
 /// Marks a listening socket: whoever accepts its connections, this process or one that has
-/// inherited the socket, may pair them ([`Answer::call_back`](super::Answer::call_back)).
+/// inherited the socket, may pair them ([`Answer::call_back`](super::Answer::call_back)). Does
+/// nothing in a process of the user that pairs with no process ([`own_user`]).
 ///
 /// # Errors
 /// The operating system's.
 //= SHM-076
 pub fn mark_listener(listener: impl AsFd) -> io::Result<()> {
-    set_bind_address_no_port(listener, true)
+    match own_user() {
+        Ok(_) => set_bind_address_no_port(listener, true),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Takes back what [`mark_listener`] has set, for every process that shares the socket.

@@ -40,6 +40,10 @@ pub fn survey(address: SocketAddr) -> io::Result<Option<Listeners>> {
         foreign: None,
     };
     for listener in &listeners {
+        if listener.is_marked && !belongs(listener.uid, listener.uid) {
+            // Its processes are of a user that is unknown here, and pair with none.
+            found.foreign = Some(listener.uid);
+        }
         if listener.is_marked || spares(listener.into(), &holders).next().is_some() {
             found.named += 1;
             continue;
