@@ -23,12 +23,22 @@ static void read_write_client(int port)
     MUST(close(fd));
 }
 
+/* Until so many bytes can be read: a stream may bring them in parts, whatever sent them. */
+static void await_bytes(int fd, int count)
+{
+    int waiting = 0;
+    do
+        await(fd, POLLIN), MUST(ioctl(fd, FIONREAD, &waiting));
+    while (waiting < count);
+}
+
 static void vectors_server(int listener)
 {
     int fd = take(listener);
     char head[4], tail[8];
     struct iovec parts[3] = {{head, 4}, {NULL, 0}, {tail, 8}};
     await_peer(fd);
+    await_bytes(fd, 6);
     say("readv = %zd, %.4s %.2s", readv(fd, parts, 3), head, tail);
     MUST(writev(fd, (struct iovec[]){{"a", 1}, {"bc", 2}, {"", 0}, {"def", 3}}, 4));
     outcome("writev of nothing", writev(fd, parts, 0));
@@ -39,7 +49,6 @@ static void vectors_server(int listener)
 static void vectors_client(int port)
 {
     int fd = dial(port);
-    /* One message, so that one readv gets all of it. */
     MUST(writev(fd, (struct iovec[]){{"!", 1}, {"head", 4}, {"ta", 2}}, 3));
     char all[7] = {0};
     say("%zu bytes: %s", read_all(fd, all, 6), all);
@@ -95,6 +104,7 @@ static void many_messages_server(int listener)
     struct mmsghdr messages[2] = {{{.msg_iov = &parts[0], .msg_iovlen = 1}, 0},
         {{.msg_iov = &parts[1], .msg_iovlen = 1}, 0}};
     await_peer(fd);
+    await_bytes(fd, 8);
     outcome("recvmmsg", recvmmsg(fd, messages, 2, MSG_WAITFORONE, NULL));
     say("%u %s, %u %s", messages[0].msg_len, bytes[0], messages[1].msg_len, bytes[1]);
     signal_peer(fd);
@@ -287,10 +297,8 @@ static void waiting_bytes_server(int listener)
     MUST(ioctl(fd, FIONREAD, &waiting));
     say("FIONREAD %d", waiting);
     signal_peer(fd);
-    /* Until all have come: TCP may bring them in parts. */
-    do
-        await(fd, POLLIN), MUST(ioctl(fd, FIONREAD, &waiting));
-    while (waiting < 1000);
+    await_bytes(fd, 1000);
+    MUST(ioctl(fd, FIONREAD, &waiting));
     say("FIONREAD %d", waiting);
     char bytes[1000];
     MUST(read(fd, bytes, 400));

@@ -1,4 +1,4 @@
-/* Calls that wait: timeouts, signals, cancellation, and threads that share a connection. */
+/* Calls that wait: timeouts, signals, and threads that share a connection. */
 #include "case.h"
 
 static volatile sig_atomic_t handled;
@@ -363,39 +363,6 @@ static void two_readers_server(int listener)
     expect_end(fd);
 }
 
-static void cleaned(void *of)
-{
-    say("cleaned up after %s", (char *)of);
-}
-
-static void *cancelled(void *of)
-{
-    struct waiter *own = of;
-    char byte;
-    pthread_cleanup_push(cleaned, "read");
-    __atomic_store_n(&own->id, gettid(), __ATOMIC_RELEASE);
-    read(own->fd, &byte, 1);
-    say("read returned");
-    pthread_cleanup_pop(0);
-    return NULL;
-}
-
-/* A thread that waits is cancelled, and the connection goes on. */
-static void cancelled_server(int listener)
-{
-    struct waiter waiter;
-    int fd = take(listener);
-    start(&waiter, cancelled, fd, "");
-    pthread_cancel(waiter.thread);
-    void *result;
-    pthread_join(waiter.thread, &result);
-    say("cancelled %d", result == PTHREAD_CANCELED);
-    signal_peer(fd);
-    await_peer(fd);
-    MUST(shutdown(fd, SHUT_WR));
-    expect_end(fd);
-}
-
 const struct test_case cases[] = {
     {"timeouts", timeouts_server, timeouts_client},
     {"interrupted", interrupted_server, quiet_client},
@@ -407,6 +374,5 @@ const struct test_case cases[] = {
     {"ended-by-thread", ended_by_thread_server, two_quiet_clients},
     {"closed-by-thread", closed_by_thread_server, closed_by_thread_client},
     {"two-readers", two_readers_server, quiet_client},
-    {"cancelled", cancelled_server, quiet_client},
     {NULL, NULL, NULL},
 };

@@ -106,8 +106,6 @@ fn waits() {
         &[
             // The server gives up while its peer is still asked.
             ("timeouts", Carrier::Any),
-            // Unwinding through the library is not possible: the process is aborted.
-            ("cancelled", Carrier::Differs),
         ],
     );
 }

@@ -85,8 +85,10 @@ impl Role {
 
     /// What it printed until its end, and what it counted.
     pub(crate) fn finish(mut self) -> (Transcript, Vec<Counts>) {
-        let mut lines = String::new();
-        let read = self.stdout.read_to_string(&mut lines);
+        // A program that prints wrong bytes is to be seen.
+        let mut lines = Vec::new();
+        let read = self.stdout.read_to_end(&mut lines);
+        let lines = String::from_utf8_lossy(&lines).into_owned();
         let status = self.child.wait().unwrap().to_string();
         read.unwrap();
         let counts = self.statistics.take();
