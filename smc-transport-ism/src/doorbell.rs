@@ -256,7 +256,7 @@ impl Bells {
     }
 
     /// Wants rings again. After this, the heads of all DMBs must be looked at once: what was
-    /// written there before rang for nobody.
+    /// written there before was not rung for.
     //= SHM-075
     pub(crate) fn stop_attending(&self) {
         let rings = self.spell() & !ATTENDS;
