@@ -32,4 +32,4 @@ on_i686() { cargo "+$version" test --locked --target $small --target-dir "$targe
 on_i686 -p smc-proto --lib
 on_i686 -p smc-transport-ism --test contract
 # A thousand connections do not fit into 4 GiB of addresses.
-on_i686 -p smc-sockets --test streams -- --skip a_thousand
+on_i686 -p smc-sockets --test streams streams:: -- --skip a_thousand

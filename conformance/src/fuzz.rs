@@ -3,7 +3,7 @@
 //! Each takes any bytes, decodes from them what to do, and panics if a property
 //! does not hold. They are deterministic and need nothing but stable Rust, so
 //! that the corpora in `fuzz/corpus` replay as ordinary tests
-//! (`conformance/tests/corpora.rs`); the targets in `fuzz/` only call them. With
+//! (`conformance/tests/captures/corpora.rs`); the targets in `fuzz/` only call them. With
 //! `FUZZ_TRACE` in the environment they print what they do.
 //!
 //! - [`clc`], [`llc_v2`], [`wire`]: what stands on a wire, alone.

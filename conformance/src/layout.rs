@@ -2,7 +2,7 @@
 //!
 //! The decoder shares no code and no type with `smc_proto::wire`: it knows bytes and
 //! names. [`values`] describes the values of `smc_proto` in these terms; that both agree on
-//! every message is checked in `conformance/tests/second_decoder.rs`.
+//! every message is checked in `conformance/tests/captures/second_decoder.rs`.
 
 pub mod fields;
 pub mod values;

@@ -326,8 +326,8 @@ mod tests {
             Some(Program::Units("smc-proto".into()))
         );
         assert_eq!(
-            of("conformance/tests/llc.rs"),
-            Some(suite("conformance", "llc"))
+            of("conformance/tests/links/llc.rs"),
+            Some(suite("conformance", "links"))
         );
         assert_eq!(
             of("smc-transport-ism/tests/contract/events.rs"),

@@ -10,7 +10,7 @@
 //! [`explore`] visits every interleaving of these steps and, in every state it
 //! meets, lets a link fail in every way it can; each such case is then run to
 //! the end and checked. A failing case prints its whole trace and its name;
-//! `FAILOVER_CASE=<name> cargo test -p conformance --test failover_every_cut` runs just that one.
+//! `FAILOVER_CASE=<name> cargo test -p conformance --test explored failover_every_cut::` runs just that one.
 
 mod app;
 mod control;

@@ -149,7 +149,7 @@ impl Scenario {
     fn report(&self, path: &str, failure: Failure) -> ! {
         let world = self.replay(path, failure);
         panic!(
-            "{}\n{}\nFAILOVER_CASE='{}/{path}/{failure}' cargo test -p conformance --test failover_every_cut",
+            "{}\n{}\nFAILOVER_CASE='{}/{path}/{failure}' cargo test -p conformance --test explored failover_every_cut::",
             world.log.unwrap_or_default().join("\n"),
             world.errors.join("\n"),
             self.name,

@@ -1,7 +1,7 @@
 //! Sizes of buffers, set before a socket connects or listens.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

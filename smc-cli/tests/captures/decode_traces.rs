@@ -1,6 +1,6 @@
 //! `smcx decode` over captures of Linux kernels.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! `smcx sim`: runs drawn from seeds.
 
-mod common;
+use crate::common;
 
 use clap::Parser;
 use common::{Outcome, have_tshark, scratch, smcx, tshark_fields};

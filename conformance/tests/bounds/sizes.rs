@@ -1,7 +1,7 @@
 //! What the engine's objects take in memory.
 //!
 //! The limits are promises; the exact figures are a snapshot, so that growth is
-//! a visible change. `cargo test -p conformance --test sizes -- --nocapture`
+//! a visible change. `cargo test -p conformance --test bounds sizes:: -- --nocapture`
 #![cfg(target_pointer_width = "64")]
 
 use smc_proto::command::RdmaCommand;

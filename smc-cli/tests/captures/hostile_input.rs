@@ -1,6 +1,6 @@
 //! Whatever the file is, `smcx decode` says one clear sentence and lives.
 
-mod common;
+use crate::common;
 
 use std::ffi::OsString;
 use std::fs;

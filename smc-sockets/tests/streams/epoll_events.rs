@@ -2,7 +2,7 @@
 //! taken over both, and the events of an epoll compared after each.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

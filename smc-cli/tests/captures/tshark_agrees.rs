@@ -1,9 +1,8 @@
 //! Message by message, `smcx decode` and tshark see the same in the captures.
 //! What they see differently is told in conformance/vectors/README.md.
 
-mod common;
-#[path = "common/little_endian.rs"]
-mod little_endian;
+use crate::common;
+use crate::little_endian;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

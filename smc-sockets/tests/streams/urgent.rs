@@ -1,7 +1,7 @@
 //! Urgent octets: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Streams over shared memory: what a program sees of them.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;

@@ -1,6 +1,6 @@
 //! What the simulator's writer writes, the reader and the follower find.
 
-mod common;
+use crate::common;
 
 use common::written::{Written, write_everything};
 use common::{records, scratch, smcx};

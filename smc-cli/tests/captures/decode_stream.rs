@@ -1,6 +1,6 @@
 //! `smcx decode -`: each message is shown as soon as the frame that completes it is there.
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! `smcx demo` with several RNICs and links that die on the way.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

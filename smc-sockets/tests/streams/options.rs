@@ -1,7 +1,7 @@
 //! What can be set and asked of a stream: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! Peers that know nothing of SMC: they see TCP, and nothing else.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! `smcx check`: findings, notes, JSON, and the exit status.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

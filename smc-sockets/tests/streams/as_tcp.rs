@@ -1,7 +1,7 @@
 //! What a program that knows std's `TcpStream` relies on: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::ErrorKind;
 use std::net::Shutdown;

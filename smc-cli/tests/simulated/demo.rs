@@ -1,6 +1,6 @@
 //! `smcx demo`: what it carries, what it says, and what it refuses to say.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io;

@@ -1,8 +1,7 @@
 //! `smcx why`, on the loopback.
 #![cfg(target_os = "linux")]
 
-#[path = "why/child.rs"]
-mod child;
+use crate::child;
 
 use std::net::TcpListener;
 
@@ -301,7 +300,7 @@ fn without_any_right_there_is_shared_memory_and_an_answer() {
 fn the_document_has_every_code_with_its_name() {
     use smc_proto::wire::types::DiagnosisCode;
 
-    let document = include_str!("../../docs/why-tcp.md");
+    let document = include_str!("../../../docs/why-tcp.md");
     for code in DiagnosisCode::ALL {
         let row = format!("| 0x{:08x} | `{}` |", code.0, code.name());
         assert!(document.contains(&row), "docs/why-tcp.md lacks {row}");

@@ -1,7 +1,7 @@
 //! Policy decides when connections are made and accepted, and the streams tell which rule.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,7 +1,7 @@
 //! What is expected of a connection, and what it becomes.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::net::TcpListener;
 

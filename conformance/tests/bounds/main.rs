@@ -1,0 +1,5 @@
+//! Bounds of memory and work, and the ledger of requirements.
+
+mod ledger;
+mod sizes;
+mod steps;

@@ -1,0 +1,37 @@
+//! Link groups: their links, RMBs and LLC messages (RFC 7609 2.2, 3.5.5, 4.5, A.3).
+
+mod adding;
+mod anything;
+mod collisions;
+mod collisions_rkeys;
+mod counts;
+mod deleting;
+mod deleting_last;
+mod equal;
+mod failover;
+mod failover_again;
+mod failover_groups;
+mod failures;
+mod hostile;
+mod hostile_states;
+mod identity;
+mod keepalive;
+mod llc;
+mod order;
+mod overdue;
+mod refused;
+mod retrying;
+mod rkeys;
+mod rkeys_meanwhile;
+mod rkeys_peer;
+mod rkeys_withdrawn;
+mod rmb;
+mod rmb_room;
+mod rounds;
+mod stale;
+mod teardown;
+mod timeouts;
+mod timeouts_adding;
+mod transport;
+mod traps_llc;
+mod waits;

@@ -1,0 +1,5 @@
+//! Runs and captures that the checker judges.
+
+mod chaos;
+mod kernels;
+mod partial;
