@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -153,12 +154,13 @@ class Guide:
             self.fault(page, line, "does not begin with a command")
 
     def excerpt(self, page, line, text, source, name):
-        """Pieces between lines of `// ...` stand in the file, in this order."""
-        indented = [re.sub(r"^ {4}", "", source, flags=re.M), source]
+        """Pieces between lines of `// ...` stand in the file, whatever their indentation."""
+        lines = source.splitlines()
         for piece in re.split(r"^ *// \.\.\.$\n?", text, flags=re.M):
-            piece = piece.strip("\n")
-            if piece and not any(piece in whole for whole in indented):
-                self.fault(page, line, f"{piece.splitlines()[0]!r}...: not so in {name}")
+            wanted = textwrap.dedent(piece).strip("\n").splitlines()
+            places = (lines[at : at + len(wanted)] for at in range(len(lines)))
+            if not any(textwrap.dedent("\n".join(place)).splitlines() == wanted for place in places):
+                self.fault(page, line, f"{wanted[0]!r} and what follows: not so in {name}")
 
     def pictures(self):
         for picture in sorted((self.src / "pictures").iterdir()):

@@ -79,7 +79,10 @@ fn commands(block: &Block) -> Vec<String> {
 /// The last port that a command names.
 fn port(command: &str) -> Option<u16> {
     let numbers = command.split(|c: char| !c.is_ascii_digit());
-    numbers.filter_map(|digits| digits.parse().ok()).filter(|port| (7000..8000).contains(port)).last()
+    numbers
+        .filter_map(|digits| digits.parse().ok())
+        .filter(|port| (7000..8000).contains(port))
+        .last()
 }
 
 /// Runs the blocks of a page in one shell, and gives what each printed, commands included.
@@ -125,8 +128,15 @@ fn run(blocks: &[Block]) -> Vec<String> {
     std::thread::sleep(Duration::from_millis(200));
     let _ = kill_process_group(group, Signal::KILL);
     let printed = reader.join().unwrap();
-    assert_ne!(status.code(), Some(124), "not done within {LIMIT} s:\n{printed}");
-    let mut all: Vec<String> = printed.split(&format!("{END}\n")).map(str::to_owned).collect();
+    assert_ne!(
+        status.code(),
+        Some(124),
+        "not done within {LIMIT} s:\n{printed}"
+    );
+    let mut all: Vec<String> = printed
+        .split(&format!("{END}\n"))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(all.len(), blocks.len() + 1, "{printed}");
     all.pop();
     all
@@ -171,7 +181,10 @@ fn owned(lines: &[&str]) -> Vec<String> {
 
 #[test]
 fn output_is_compared() {
-    assert!(fits(&owned(&["a", "...", "c [..] e"]), &["a", "b", "b", "c d e"]));
+    assert!(fits(
+        &owned(&["a", "...", "c [..] e"]),
+        &["a", "b", "b", "c d e"]
+    ));
     assert!(fits(&owned(&["..."]), &[]));
     assert!(!fits(&owned(&["a", "...", "c"]), &["a", "b"]));
     assert!(!fits(&owned(&["c [..] e"]), &["c d f"]));
@@ -193,7 +206,10 @@ fn blocks_and_their_commands_are_found() {
 fn commands_print_what_the_guide_shows() {
     let chapters = root().join("docs/guide/src");
     let (mut run_blocks, mut wrong) = (0, String::new());
-    let mut pages: Vec<_> = fs::read_dir(chapters).unwrap().map(|entry| entry.unwrap()).collect();
+    let mut pages: Vec<_> = fs::read_dir(chapters)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .collect();
     pages.sort_by_key(|entry| entry.file_name());
     for entry in pages {
         let name = entry.file_name().into_string().unwrap();
