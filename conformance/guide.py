@@ -6,6 +6,7 @@
 
 - SUMMARY.md lists every page, each once, and no page that does not exist.
 - Links lead to a page, a picture or a heading of the guide: pages of mdBook reach nothing outside.
+- Links of README.md, CONTRIBUTING.md and SECURITY.md lead somewhere, too.
 - A page below `reference/` includes one document of the repository, whose links are checked, too.
 - A block of Rust is compiled: by `examples/guide`, as a test of documentation, or it is marked
   `rust,ignore` and stands in the file that the comment before it names.
@@ -33,6 +34,7 @@ FROM = re.compile(r"^<!-- from (\S+) -->$")
 INCLUDE = re.compile(r"^\{\{#include (\S+)\}\}$", re.M)
 KINDS = {"rust", "rust,no_run", "rust,ignore", "console", "console run", "text", "toml", "yaml",
          "dockerfile", "json"}
+FRONT = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -65,6 +67,10 @@ def split(text):
     return prose, blocks
 
 
+def headings(prose):
+    return {anchor(line.lstrip("#")) for _, line in prose if re.match(r"#+ ", line)}
+
+
 class Guide:
     """The guide of a tree, and what is wrong with it."""
 
@@ -87,7 +93,7 @@ class Guide:
         if document and document.exists():
             text += document.read_text()
         prose, _ = split(text)
-        return {anchor(line.lstrip("#")) for _, line in prose if re.match(r"#+ ", line)}
+        return headings(prose)
 
     def summary(self):
         summary = self.src / "SUMMARY.md"
@@ -183,8 +189,26 @@ class Guide:
         if drawn.returncode != 0:
             self.fault(self.src / "pictures", 1, drawn.stderr.decode().strip())
 
+    def readme(self):
+        """Links of the pages that lead to the guide."""
+        for name in FRONT:
+            prose, _ = split((self.root / name).read_text())
+            for line, text in prose:
+                for _, target in LINK.findall(re.sub(r"`[^`]*`", "", text)):
+                    path, _, heading = target.partition("#")
+                    there = (self.root / path).resolve()
+                    if re.match(r"[a-z]+:", target) or not path:
+                        continue
+                    if not there.exists():
+                        self.fault(self.root / name, line, f"{target} does not exist")
+                    elif heading and there.suffix == ".md":
+                        prose_there, _ = split(there.read_text())
+                        if heading not in headings(prose_there):
+                            self.fault(self.root / name, line, f"{target}: there is no such heading")
+
     def check(self):
         self.summary()
+        self.readme()
         for page in self.pages:
             if page.name != "SUMMARY.md":
                 self.page(page)
@@ -206,6 +230,7 @@ PLANTED = [
     ("pictures/ways.svg", "</svg>", "", "no element found"),
     ("pictures/ways.svg", "SMC-D", "SMC-E", "not as docs/guide/pictures.py draws"),
     ("reference/policy.md", "policy.md}}", "police.md}}", "which does not exist"),
+    ("../../../README.md", "docs/guide/src/smc.md", "docs/guide/smc.md", "does not exist"),
     ("limits.md", "# Limits", "```rust\n```\n# Limits", "does not compile this page"),
 ]
 
@@ -218,6 +243,8 @@ def planted():
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(ROOT / "docs", copy / "docs")
             shutil.copytree(ROOT / "examples/guide/src", copy / "examples/guide/src")
+            for name in FRONT:
+                shutil.copy(ROOT / name, copy / name)
             page = copy / "docs/guide/src" / file
             text = page.read_text()
             if old not in text:

@@ -212,7 +212,7 @@ def containers():
     p.text(44, 48, "one network namespace: a pod, --network container:…, host", 13, FAINT)
     p.box(50, 80, 170, 60, ["container A", "uid 1000"], colour=SHARED)
     p.box(258, 80, 170, 60, ["container B", "uid 1000"], colour=SHARED)
-    p.box(258, 166, 170, 60, ["container C", "uid 1001"], colour=TCP)
+    p.box(258, 166, 170, 60, ["container C", "uid 1001"], colour=SHARED)
     p.arrow(220, 104, 258, 104, SHARED, 2.5)
     p.arrow(258, 118, 220, 118, SHARED, 2.5)
     p.text(239, 74, "SMC-D", 13, SHARED, "middle", "bold")
