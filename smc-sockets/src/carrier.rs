@@ -40,11 +40,7 @@ pub enum Side {
 impl Carrier {
     /// TCP for a reason that this side found before anything was negotiated.
     pub(crate) const fn tcp(cause: Cause) -> Self {
-        let reason = FallbackReason {
-            code: cause.code(),
-            peer_diagnosis: None,
-        };
-        Self::Tcp(WhyTcp { reason, cause })
+        Self::Tcp(WhyTcp::here(cause))
     }
 
     /// TCP because negotiation came to it; what this side knows beyond the codes.
@@ -74,6 +70,15 @@ impl Carrier {
 }
 
 impl WhyTcp {
+    /// What this side found before anything was negotiated.
+    pub(crate) const fn here(cause: Cause) -> Self {
+        let reason = FallbackReason {
+            code: cause.code(),
+            peer_diagnosis: None,
+        };
+        Self { reason, cause }
+    }
+
     /// The codes of both sides.
     #[must_use]
     pub const fn reason(&self) -> FallbackReason {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::shared::Gids;
+use smc_transport_ism::shared::pairing::{self, Patience};
 
-use smc_transport_ism::shared::pairing::Patience;
-
+use crate::carrier::{Cause, WhyTcp};
 use crate::driver;
 use crate::policy::{Policy, Transport};
 use crate::process::{PerProcess, Process};
@@ -289,6 +289,22 @@ impl Stack {
     /// Why not, in a sentence.
     pub fn rdma(&self) -> Result<(), &str> {
         self.shard().without_rnics.as_deref().map_or(Ok(()), Err)
+    }
+
+    /// Whether connections with processes of this host may go through shared memory, as far as
+    /// this side is concerned.
+    ///
+    /// # Errors
+    /// Why not: the user of this process, or a limit of it.
+    pub fn shared_memory(&self) -> Result<(), WhyTcp> {
+        let cause = match pairing::own_user() {
+            Err(uid) => Cause::UnknownUser(uid),
+            Ok(_) => match self.shard().memory_limit() {
+                Some(limit) => Cause::Limit(limit),
+                None => return Ok(()),
+            },
+        };
+        Err(WhyTcp::here(cause))
     }
 
     /// How processes of this host call it, if shared memory is to be used.

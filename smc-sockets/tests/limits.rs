@@ -84,6 +84,8 @@ fn cause(carrier: &Carrier) -> Cause {
 fn from_the_beginning() {
     limit_files();
     let (listener, client) = ends(&Settings::default());
+    let why = client.shared_memory().unwrap_err();
+    assert_eq!(why.cause(), Cause::Limit(Limit::FileSize(FILE)));
     let carriers = carriers(&listener, &client);
     for carrier in &carriers {
         assert_eq!(cause(carrier), Cause::Limit(Limit::FileSize(FILE)));
@@ -93,6 +95,7 @@ fn from_the_beginning() {
 
 fn later() {
     let (listener, client) = ends(&Settings::default());
+    assert_eq!(client.shared_memory().map_err(|why| why.sentence()), Ok(()));
     for carrier in carriers(&listener, &client) {
         assert!(carrier.is_smc(), "{carrier}");
     }

@@ -129,6 +129,20 @@ fn the_library_is_preloaded_and_the_program_replaces_the_command() {
 }
 
 #[test]
+fn a_limit_of_file_sizes_is_named_and_ends_nothing_by_a_signal() {
+    let at = installation();
+    let limited = "ulimit -f 1; exec \"$0\" run --stats true";
+    let mut shell = Command::new("bash");
+    shell.args(["-c", limited]).arg(at.path("smcx"));
+    shell.env("SMC_POLICY", "").stdin(Stdio::null());
+    let shell = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let output = finish(shell.unwrap());
+    let (status, _, errors) = outcome(&output);
+    assert_eq!(status, Some(125), "{errors}");
+    assert!(errors.contains("1024 bytes (RLIMIT_FSIZE"), "{errors}");
+}
+
+#[test]
 fn options_of_smc_run_become_its_variables() {
     let at = installation();
     let output = at.run(&["-r", "64K", "-t", "1m", "-d", "sh", "-c", SHOW]);

@@ -6,6 +6,8 @@
 
 use std::net::TcpStream;
 
+use smc_sockets::Stack;
+
 use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
 use super::{config, connecting, real, report, stats};
@@ -51,13 +53,13 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
         };
         match stack.accepted(TcpStream::from(own)) {
             Ok(accepting) => Conn::accepting(accepting, nonblocking).add_fd(fd),
-            Err(tcp) => count(&tcp),
+            Err(tcp) => count(stack, &tcp),
         }
     });
 }
 
 /// Counts a connection that is TCP, for who wants to know.
-fn count(tcp: &TcpStream) {
+fn count(stack: &Stack, tcp: &TcpStream) {
     if !stats::are_kept() {
         return;
     }
@@ -66,7 +68,10 @@ fn count(tcp: &TcpStream) {
         return;
     };
     match policy.accepting(near.port(), far.ip()) {
-        Ok(()) => stats::plain("the client does not use SMC", true),
+        Ok(()) => {
+            let is_here = far.ip() == near.ip() || far.ip().to_canonical().is_loopback();
+            stats::unasked(stack, is_here, "the client does not use SMC");
+        }
         Err(rule) => stats::plain(&rule.to_string(), false),
     }
 }

@@ -90,7 +90,8 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if connecting.is_plain() {
         drop(connecting);
         set_mode(fd, nonblocking);
-        stats::plain("the peer does not use SMC", true);
+        let is_here = to.ip().to_canonical().is_loopback();
+        stats::unasked(stack, is_here, "the peer does not use SMC");
         return kernel(nonblocking);
     }
     let conn = Conn::connecting(connecting, nonblocking);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fs::{Mode, OFlags};
 use smc_run::statistics::{Carried, Counter, Table, Wanted};
 use smc_run::variables;
-use smc_sockets::{Carrier, Cause, Technology};
+use smc_sockets::{Carrier, Cause, Stack, Technology};
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
@@ -73,6 +73,15 @@ pub(crate) fn plain(reason: &str, is_wanted: bool) {
     if let Some(counter) = counter() {
         let wanted = if is_wanted { Wanted::Yes } else { Wanted::No };
         counter.count_tcp(reason, wanted);
+    }
+}
+
+/// TCP carries a connection that nothing was asked for: this process's own reason, if the other end
+/// is on this host and there is one.
+pub(crate) fn unasked(stack: &Stack, is_here: bool, otherwise: &str) {
+    match stack.shared_memory() {
+        Err(why) if is_here => plain(&why.sentence(), true),
+        _ => plain(otherwise, true),
     }
 }
 

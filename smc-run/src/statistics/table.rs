@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::Resource;
 
 use super::reason::{Reason, key_of};
 use super::slot::{Carried, Counts, Slot, Wanted};
@@ -100,6 +101,15 @@ impl Table {
     /// What keeps the kernel from making or mapping the file.
     pub fn create() -> io::Result<(OwnedFd, Self)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // The kernel would end the process by SIGXFSZ.
+        let limit = rustix::process::getrlimit(Resource::Fsize).current;
+        if let Some(most) = limit.filter(|most| *most < size_of::<Layout>() as u64) {
+            return Err(io::Error::other(format!(
+                "files of this process may have {most} bytes (RLIMIT_FSIZE, ulimit -f), and the \
+                 statistics need {}",
+                size_of::<Layout>()
+            )));
+        }
         let file = rustix::fs::memfd_create("smcx-statistics", flags)?;
         rustix::fs::ftruncate(&file, size_of::<Layout>() as u64)?;
         rustix::fs::fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
