@@ -18,7 +18,7 @@ use crate::output::{Failure, reason};
 /// How long a greeting and a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the streams of a test may take to come.
-const JOINING: Duration = Duration::from_secs(30);
+const JOINING: Duration = Duration::from_secs(10);
 /// How long streams may take to end when they should.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// Connections that have not said what they are for.
