@@ -18,7 +18,7 @@ use crate::output::Failure;
 /// How long an answer of the server may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the server may wait for the streams of others before it begins.
-const BEGINNING: Duration = Duration::from_secs(20);
+const BEGINNING: Duration = Duration::from_secs(40);
 /// Longest test that ends by octets.
 const LONGEST: Duration = Duration::from_secs(86_400);
 /// Seconds of a test, if nothing else ends it.

@@ -17,8 +17,10 @@ use crate::output::{Failure, reason};
 
 /// How long a greeting and a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the streams of a test may take to come.
-const JOINING: Duration = Duration::from_secs(10);
+/// How long the next stream of a test may take to come.
+const JOINING: Duration = Duration::from_secs(5);
+/// How long all of them may take.
+const JOINING_ALL: Duration = Duration::from_secs(30);
 /// How long streams may take to end when they should.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// Connections that have not said what they are for.
@@ -192,12 +194,17 @@ impl Desk {
                 drop(place);
                 let outcome = self.serve(&stream, until, events);
                 drop(turn);
-                if let Err(error) = &outcome {
-                    let line = format!("{}: {}", stream.peer(), reason(error));
-                    let _ = events.send(Event::Warning(line));
-                }
-                let _ = events.send(Event::Ended);
-                outcome
+                let event = match outcome {
+                    Ok(true) => Event::Ended,
+                    Ok(false) => return Ok(()),
+                    Err(error) => {
+                        let line = format!("{}: {}", stream.peer(), reason(&error));
+                        Event::Warning(line)
+                    }
+                };
+                // Nothing is written out any more behind the end.
+                let _ = events.send(event);
+                Ok(())
             }
         }
     }
@@ -215,10 +222,11 @@ impl Desk {
         }
     }
 
-    fn serve(&self, control: &Stream, until: Instant, events: &Sender<Event>) -> io::Result<()> {
+    /// Serves a test; whether there was one.
+    fn serve(&self, control: &Stream, until: Instant, events: &Sender<Event>) -> io::Result<bool> {
         let request: Request = protocol::receive(control, until)?;
         if let Err(sentence) = request.check(self.longest) {
-            return refuse(control, &sentence);
+            return refuse(control, &sentence).map(|()| false);
         }
         let streams = self.streams(control, &request)?;
         let line = |line| drop(events.send(Event::Line(line)));
@@ -250,7 +258,7 @@ impl Desk {
         // The client ends the connection, so that nothing is lost of what it is to read.
         let bye = protocol::receive::<Answer>(control, Instant::now() + PATIENCE);
         drop(bye);
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for the streams of a test.
@@ -266,12 +274,12 @@ impl Desk {
         });
         control.set_timeout(Some(PATIENCE))?;
         protocol::send(control, &Answer::Ready(hexadecimal(&cookie)))?;
-        let until = Instant::now() + JOINING;
+        let until = Instant::now() + JOINING_ALL;
         let mut all: Vec<Option<Stream>> = vec![None; total];
         for _ in 0..total {
             let left = until.saturating_duration_since(Instant::now());
             let (index, stream) = joined
-                .recv_timeout(left)
+                .recv_timeout(left.min(JOINING))
                 .map_err(|_| io::Error::other("not all streams came"))?;
             if let Some(slot) = all.get_mut(usize::from(index)) {
                 *slot = Some(stream);

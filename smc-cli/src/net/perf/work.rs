@@ -309,3 +309,65 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use smc_sockets::{Settings, Stack};
+
+    use super::super::super::Means;
+    use super::super::super::stream::{Listener, Stream};
+    use super::super::protocol::{Direction, Limit, Part, Request};
+    use super::{Ends, Work};
+    use crate::cli::HostPort;
+
+    /// Two ends of a connection, over SMC or TCP.
+    fn pair(smc: bool) -> (Stream, Stream) {
+        let means = || match smc {
+            true => Means::Smc(Stack::with(Settings::default()).unwrap()),
+            false => Means::Tcp,
+        };
+        let here = HostPort::At("127.0.0.1".to_owned(), 0);
+        let listener = Listener::bind(&means(), &here).unwrap();
+        let to = listener.address().unwrap();
+        let connecting = thread::spawn(move || Stream::connect(&means(), to).unwrap());
+        let accepted = listener.accept().unwrap();
+        (connecting.join().unwrap(), accepted)
+    }
+
+    #[test]
+    fn streams_whose_peer_does_nothing_are_cut_off() {
+        for (smc, direction) in [
+            (false, Direction::Forward),
+            (false, Direction::Reverse),
+            (true, Direction::Forward),
+            (true, Direction::Reverse),
+            (true, Direction::RoundTrip),
+        ] {
+            let (here, _there) = pair(smc);
+            let request = Request {
+                direction,
+                streams: 1,
+                length: 1 << 20,
+                limit: Limit::Milliseconds(50),
+            };
+            let work = Work::start(&request, vec![here], true).unwrap();
+            let is_receiver = work.parts() == [Part::Receive];
+            let begin = Instant::now();
+            let ends = Ends {
+                time: Some(Duration::from_millis(50)),
+                hard: Duration::from_millis(300),
+                interval: None,
+            };
+            let finished = work.finish(ends, |_, _| Ok::<_, ()>(()));
+            let (counted, _) = finished.unwrap();
+            let took = begin.elapsed();
+            assert!(took < Duration::from_secs(20), "{direction:?}: {took:?}");
+            // Who receives cannot know that more would have come.
+            let broke = counted[0].error.is_some();
+            assert!(broke || is_receiver, "{smc} {direction:?}: {counted:?}");
+        }
+    }
+}
