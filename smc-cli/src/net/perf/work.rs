@@ -325,7 +325,7 @@ mod tests {
 
     /// Two ends of a connection, over SMC or TCP.
     fn pair(smc: bool) -> (Stream, Stream) {
-        let means = || match smc {
+        let means = move || match smc {
             true => Means::Smc(Stack::with(Settings::default()).unwrap()),
             false => Means::Tcp,
         };
