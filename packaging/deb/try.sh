@@ -19,7 +19,7 @@ mmdebstrap --quiet --mode=root --variant=apt --include=redis-server,redis-tools 
   --essential-hook='printf "#!/bin/sh\nexit 101\n" >"$1/usr/sbin/policy-rc.d" && chmod 755 "$1/usr/sbin/policy-rc.d"' \
   --customize-hook="copy-in $package /var/tmp" \
   --customize-hook='chroot "$1" sh -c "find / -xdev -not -path \"/var/*\" -not -path \"/proc/*\" -not -path \"/etc/ld.so.cache\" | sort >/var/tmp/before"' \
-  --customize-hook='chroot "$1" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends /var/tmp/smcx_*.deb >&2' \
+  --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends /var/tmp/smcx_*.deb" >&2' \
   "$suite" "$root"
 
 cat >"$root/var/tmp/use.sh" <<'USE'

@@ -182,7 +182,7 @@ fn a_connection_that_breaks_on_one_side_is_reset_on_the_other() {
 #[test]
 fn a_server_that_does_not_read_stops_its_client() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Proxy::start(listener.local_addr().unwrap(), &["--drain", "0"]);
+    let mut proxy = Proxy::start(listener.local_addr().unwrap(), &[]);
     let mut client = TcpStream::connect(proxy.address).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     client
@@ -207,6 +207,8 @@ fn a_server_that_does_not_read_stops_its_client() {
     });
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(reading.join().unwrap(), written);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert!(proxy.line().contains("0 back"));
     let (status, table, _) = proxy.end();
     assert_eq!((status, &table["octets_to_target"]), (0, &written.into()));
 }

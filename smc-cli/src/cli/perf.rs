@@ -21,14 +21,20 @@ pub struct PerfArguments {
     #[arg(short, long, default_value_t = PERF_PORT)]
     pub port: u16,
     /// Address that the server listens at, in place of all.
-    #[arg(short = 'B', long, value_name = "HOST", requires = "server")]
+    #[arg(
+        short = 'B',
+        long,
+        value_name = "HOST",
+        requires = "server",
+        conflicts_with = "client"
+    )]
     pub bind: Option<String>,
     /// End after one test.
-    #[arg(short = '1', long, requires = "server")]
+    #[arg(short = '1', long, requires = "server", conflicts_with = "client")]
     pub one_off: bool,
     /// Longest test that the server takes.
     #[arg(long, default_value_t = 3600.0, value_name = "SECONDS", value_parser = seconds,
-        requires = "server")]
+        requires = "server", conflicts_with = "client")]
     pub longest: f64,
     /// How long each measurement takes: 10 seconds with --client, otherwise 1.
     #[arg(short = 't', long = "time", visible_alias = "seconds", value_name = "SECONDS",

@@ -25,6 +25,8 @@ pub(super) struct Work {
     streams: Vec<Stream>,
     progress: Vec<Arc<Progress>>,
     stop: Arc<AtomicBool>,
+    /// Whether the streams were cut off.
+    cut: Arc<AtomicBool>,
     ended: Receiver<(usize, Counted)>,
     begin: Instant,
 }
@@ -64,6 +66,7 @@ impl Work {
             streams: Vec::new(),
             progress: Vec::new(),
             stop,
+            cut: Arc::default(),
             ended,
             begin: Instant::now(),
         };
@@ -78,6 +81,7 @@ impl Work {
                 share: request.share(index),
                 progress: progress.clone(),
                 stop: work.stop.clone(),
+                cut: work.cut.clone(),
                 begin: work.begin,
             };
             work.parts.push(part);
@@ -186,6 +190,7 @@ impl Work {
     /// Ends all streams, whatever they do.
     fn cut(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.cut.store(true, Ordering::Release);
         for stream in &self.streams {
             // It may have ended.
             let _ = stream.end_both();
@@ -207,6 +212,7 @@ struct Worker {
     share: Option<u64>,
     progress: Arc<Progress>,
     stop: Arc<AtomicBool>,
+    cut: Arc<AtomicBool>,
     begin: Instant,
 }
 
@@ -217,6 +223,11 @@ impl Worker {
             Part::Receive => self.receive(),
             Part::Ask => self.ask(),
             Part::Echo => self.echo(),
+        };
+        // To whoever waits, it may look like an end of the peer's.
+        let outcome = match self.cut.load(Ordering::Acquire) {
+            true => Err(io::Error::other("cut off, as it did not end in time")),
+            false => outcome,
         };
         let nanoseconds = self.begin.elapsed().as_nanos();
         Counted {
@@ -319,7 +330,7 @@ mod tests {
 
     use super::super::super::Means;
     use super::super::super::stream::{Listener, Stream};
-    use super::super::protocol::{Direction, Limit, Part, Request};
+    use super::super::protocol::{Direction, Limit, Request};
     use super::{Ends, Work};
     use crate::cli::HostPort;
 
@@ -354,7 +365,6 @@ mod tests {
                 limit: Limit::Milliseconds(50),
             };
             let work = Work::start(&request, vec![here], true).unwrap();
-            let is_receiver = work.parts() == [Part::Receive];
             let begin = Instant::now();
             let ends = Ends {
                 time: Some(Duration::from_millis(50)),
@@ -365,9 +375,11 @@ mod tests {
             let (counted, _) = finished.unwrap();
             let took = begin.elapsed();
             assert!(took < Duration::from_secs(20), "{direction:?}: {took:?}");
-            // Who receives cannot know that more would have come.
-            let broke = counted[0].error.is_some();
-            assert!(broke || is_receiver, "{smc} {direction:?}: {counted:?}");
+            let error = counted[0].error.as_deref();
+            assert!(
+                error.is_some_and(|error| error.contains("cut off")),
+                "{counted:?}"
+            );
         }
     }
 }
