@@ -25,7 +25,6 @@ mmdebstrap --quiet --mode=root --variant=apt --include=redis-server,redis-tools 
 cat >"$root/var/tmp/use.sh" <<'USE'
 set -eu
 cd /
-mount -t proc proc /proc
 smcx --version
 dpkg --verify smcx
 smcx policy check /usr/share/doc/smcx/examples/policy.toml | head -n 1
@@ -49,7 +48,7 @@ wait $server
 USE
 # With an address of the loopback, which a new namespace has not.
 unshare --mount --pid --net --fork --kill-child sh -c '
-  ip link set lo up && exec chroot "$1" sh /var/tmp/use.sh' sh "$root"
+  ip link set lo up && mount -t proc proc "$1/proc" && exec chroot "$1" sh /var/tmp/use.sh' sh "$root"
 
 chroot "$root" env DEBIAN_FRONTEND=noninteractive dpkg --purge smcx
 chroot "$root" sh -c 'find / -xdev -not -path "/var/*" -not -path "/proc/*" -not -path "/etc/ld.so.cache" | sort' >"$scratch/after"

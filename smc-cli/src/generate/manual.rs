@@ -19,7 +19,7 @@ pub(super) fn pages(command: Command) -> Result<Vec<(String, Vec<u8>)>, Failure>
 
 fn below(command: &Command, path: &str, pages: &mut Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
     let visible = || command.get_subcommands().filter(|of| !of.is_hide_set());
-    let mut siblings: Vec<String> = visible().map(|of| file_name(of)).collect();
+    let mut siblings: Vec<String> = visible().map(file_name).collect();
     if !path.is_empty() {
         siblings.insert(0, "smcx".to_owned());
     }
