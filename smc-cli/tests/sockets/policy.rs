@@ -1,14 +1,12 @@
 //! `smcx policy check`.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::path::Path;
 
-use common::{scratch, smcx};
+use crate::common::{scratch, smcx};
 use serde_json::Value;
 
-fn check(text: &str, name: &str, options: &[&str]) -> common::Outcome {
+fn check(text: &str, name: &str, options: &[&str]) -> crate::common::Outcome {
     let file = scratch(name).join("policy.toml");
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap().to_owned();

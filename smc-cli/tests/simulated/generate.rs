@@ -1,10 +1,8 @@
 //! Manual pages and completions.
 
-mod common;
-
 use std::fs;
 
-use common::{scratch, smcx};
+use crate::common::{scratch, smcx};
 
 /// Names of all commands that the help lists, with dashes between.
 fn commands(command: &clap::Command, name: &str, into: &mut Vec<String>) {

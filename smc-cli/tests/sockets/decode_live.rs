@@ -3,8 +3,6 @@
 //! Without the right to capture, what the command says about that is tested instead.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -12,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::common;
 use serde_json::Value;
 use smc_capture::frame::{Frame, parse_frame};
 use smc_capture::reader::CaptureReader;
