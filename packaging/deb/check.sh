@@ -3,7 +3,7 @@
 #
 #   packaging/deb/check.sh PACKAGE
 #
-# Every file belongs to root and nobody else may write it; the command finds its library where
+# Every file belongs to root, who alone may write it; the command finds its library where
 # the package puts it; each command has a manual page, and man has no complaint about any;
 # lintian finds no error, where it is installed.
 set -euo pipefail

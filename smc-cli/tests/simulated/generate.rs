@@ -57,8 +57,8 @@ fn completions_are_written_by_the_names_that_shells_look_for() {
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     for name in ["smcx", "_smcx", "smcx.fish"] {
         let script = fs::read_to_string(place.join(name)).unwrap();
-        for word in ["decode", "retransmissions", "completions"] {
-            assert!(script.contains(word), "{name}: {word}");
+        for part in ["decode", "retransmissions", "completions"] {
+            assert!(script.contains(part), "{name}: {part}");
         }
     }
 }

@@ -294,17 +294,17 @@ mod tests {
 
     #[test]
     fn messages_that_are_too_large_cut_or_senseless_are_refused() {
-        let told = |length: u32, text: &[u8]| {
+        let kind = |length: u32, text: &[u8]| {
             let mut octets = length.to_be_bytes().to_vec();
             octets.extend(text);
             parse::<Request>(&mut octets.as_slice()).unwrap_err().kind()
         };
-        assert_eq!(told(u32::MAX, b"{}"), ErrorKind::InvalidData);
-        assert_eq!(told(LARGEST + 1, b"{}"), ErrorKind::InvalidData);
-        assert_eq!(told(3, b"{}"), ErrorKind::UnexpectedEof);
-        assert_eq!(told(2, b"{}"), ErrorKind::InvalidData);
+        assert_eq!(kind(u32::MAX, b"{}"), ErrorKind::InvalidData);
+        assert_eq!(kind(LARGEST + 1, b"{}"), ErrorKind::InvalidData);
+        assert_eq!(kind(3, b"{}"), ErrorKind::UnexpectedEof);
+        assert_eq!(kind(2, b"{}"), ErrorKind::InvalidData);
         let deep = vec![b'['; 100_000];
-        assert_eq!(told(100_000, &deep), ErrorKind::InvalidData);
+        assert_eq!(kind(100_000, &deep), ErrorKind::InvalidData);
     }
 
     #[test]

@@ -55,7 +55,7 @@ const fn role(part: Part) -> &'static str {
     }
 }
 
-/// Whether streams of both directions need a column that tells them apart.
+/// Whether streams of both directions need a column that names them.
 fn has_roles(parts: &[Part]) -> bool {
     parts.contains(&Part::Send) && parts.contains(&Part::Receive)
 }
