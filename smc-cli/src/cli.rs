@@ -6,6 +6,12 @@ mod devices;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
+mod perf;
+#[cfg(target_os = "linux")]
+mod policy;
+#[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
 mod run;
 mod sim;
 #[cfg(target_os = "linux")]
@@ -14,14 +20,20 @@ mod values;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use demo::{DEFAULT_BYTES, DemoArguments};
 #[cfg(target_os = "linux")]
 pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
-pub use net::{ConnectArguments, ListenArguments, PerfArguments, Transport, WhyArguments};
+pub use net::{ConnectArguments, ListenArguments, Transport, WhyArguments};
+#[cfg(target_os = "linux")]
+pub use perf::PerfArguments;
+#[cfg(target_os = "linux")]
+pub use policy::{PolicyCheckArguments, PolicyCommand};
+#[cfg(target_os = "linux")]
+pub use proxy::ProxyArguments;
 #[cfg(target_os = "linux")]
 pub use run::{RunArguments, Size};
 pub use sim::{Profile, SimArguments};
@@ -45,11 +57,12 @@ pub use values::{Percentages, Seeds};
         smcx run redis-server              a program as it is, over SMC\n  \
         smcx listen 5000, smcx connect localhost 5000   netcat through shared memory\n  \
         smcx perf                          how fast that is\n  \
+        smcx perf --server, smcx perf --client HOST   and between two hosts\n  \
+        smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
-        smcx completions bash              completion script for a shell\n\n\
-        Exit status: 0 success, 1 a problem, which the last line of the error stream names,\n\
-        2 wrong usage, or for check a file that cannot be read. For run, that of the program."
+        smcx policy check policy.toml      what a policy says, line by line\n  \
+        smcx completions bash              completion script for a shell"
 )]
 pub struct Cli {
     /// What to do; without it, the demo.
@@ -72,6 +85,11 @@ impl Cli {
             Some(Command::Connect(arguments)) => arguments.target.to_connect().map(drop),
             #[cfg(target_os = "linux")]
             Some(Command::Why(arguments)) => arguments.target.to_connect().map(drop),
+            #[cfg(target_os = "linux")]
+            Some(Command::Proxy(arguments)) => {
+                arguments.to_listen()?;
+                arguments.to_connect().map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -115,8 +133,7 @@ pub enum Command {
         smcx sim --seeds 7..8 --trace | less            the messages of one run\n  \
         smcx sim --seeds 7..8 --pcap seed-7.pcapng      its frames, for Wireshark or smcx decode\n  \
         smcx sim --seeds 0..1000 --json | jq .failed    numbers only\n\n\
-        The table counts how often faults took effect, and what the link group was doing.\n\
-        The exit status is 1 if a run failed; how to run it again is told for each of them.")]
+        The table counts how often faults took effect, and what the link group was doing.")]
     Sim(SimArguments),
     /// Show the SMC messages in a capture.
     ///
@@ -124,15 +141,18 @@ pub enum Command {
     /// Linux' "any" interface. TCP connections whose SYN carries the SMC option
     /// are followed for CLC messages, RoCE packets for LLC and CDC messages and
     /// RDMA WRITEs.
+    ///
+    /// With --live, frames come from a network interface and messages are shown as they
+    /// pass. That takes CAP_NET_RAW, as of tcpdump, and changes nothing on the interface.
     #[command(after_help = "Examples:\n  \
         smcx decode capture.pcap                      one line a message\n  \
         smcx decode capture.pcapng.gz --verbose       all fields\n  \
         smcx decode capture.pcap --retransmissions    repeated packets as well\n  \
-        smcx decode capture.pcap --json | jq -r 'select(.proto == \"clc\") | .type'\n\n\
+        smcx decode capture.pcap --json | jq -r 'select(.proto == \"clc\") | .type'\n  \
+        smcx decode --live eth0                       until interrupted\n  \
+        tcpdump -U -w - | smcx decode -               of another program, as it comes\n\n\
         Lines: frame number, seconds since the first frame, sender -> receiver, protocol, message.\n\
-        Malformed messages are shown in place; the exit status is 1 if there were any, or if the\n\
-        capture cannot be read to its end. Messages are shown as they come:\n  \
-        tcpdump -U -w - | smcx decode -")]
+        Malformed messages are shown in place.")]
     Decode(DecodeArguments),
     /// Judge the SMC conversations in a capture.
     ///
@@ -144,9 +164,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         smcx check capture.pcapng          findings, one a line, and a summary\n  \
         smcx check capture.pcap --json     the same as JSON, one object a line\n  \
-        smcx check --rules                 every rule\n\n\
-        The exit status is 0 if there is no finding, 1 if there are some, and 2 if the file\n\
-        cannot be read to its end. Notes are no findings.")]
+        smcx check --rules                 every rule")]
     Check(CheckArguments),
     /// Run a program that knows nothing of SMC over SMC.
     ///
@@ -163,10 +181,7 @@ pub enum Command {
         smcx run redis-server --port 7000            a server\n  \
         smcx run redis-benchmark -p 7000             its client, by shared memory\n  \
         smcx run --stats -- curl http://localhost/   and what carried its connections\n  \
-        smcx run --require -- pgbench -S             fails if SMC was possible and TCP was used\n\n\
-        The exit status is the program's. 123: --require, and a connection that the policy\n\
-        permits to be SMC was TCP; 125: smcx cannot run programs over SMC; 126: the program\n\
-        cannot be executed; 127: there is none of this name; 2: wrong usage.")]
+        smcx run --require -- pgbench -S             fails if SMC was possible and TCP was used")]
     Run(RunArguments),
     /// Wait for a connection, and copy it from and to the standard streams.
     ///
@@ -178,8 +193,7 @@ pub enum Command {
         smcx listen 5000 > file                      receive a file\n  \
         smcx listen localhost 5000 --exec 'tr a-z A-Z' --keep-open\n  \
         smcx listen 5000 --transport tcp             plain TCP, to compare\n\n\
-        A port alone is one of all addresses, of IPv4 and IPv6. The exit status is 0 if the\n\
-        connection was ended by both sides, 1 if it broke or there was none, 2 for wrong usage.")]
+        A port alone is one of all addresses, of IPv4 and IPv6.")]
     Listen(ListenArguments),
     /// Connect, and copy the standard streams to and from there.
     ///
@@ -189,21 +203,52 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx connect localhost 5000 < file           send a file\n  \
-        smcx connect localhost:5000                  talk\n\n\
-        The exit status is 0 if the connection was ended by both sides, 1 if it broke or there\n\
-        was none, 2 for wrong usage.")]
+        smcx connect localhost:5000                  talk")]
     Connect(ConnectArguments),
-    /// Measure connections between two processes of this host.
+    /// Measure connections: between two hosts, or within this one.
     ///
-    /// A second process is started for the other end. Three things are measured: octets
-    /// a second one way, the time of a message there and back, and connections opened
-    /// and closed one after the other.
+    /// With --server and --client HOST it is used like iperf3: streams of octets to the
+    /// server (or from it, --reverse, or both, --bidir), with a line for each interval and a
+    /// table at the end; what carried each stream, and why it was TCP. With --round-trip,
+    /// messages go there and back, and the table has percentiles of their times. SMC carries
+    /// the streams where the policy permits it and both hosts can.
+    ///
+    /// Without either, a second process is started for the other end. Three things are
+    /// measured: octets a second one way, the time of a message there and back, and
+    /// connections opened and closed one after the other.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
-        smcx perf                          shared memory and TCP, side by side\n  \
+        smcx perf                          shared memory and TCP, side by side, within this host\n  \
         smcx perf --transport ism --json   numbers only\n  \
-        smcx perf --seconds 5 --size 1000  longer, and with messages of 1000 octets")]
+        smcx perf --server                 wait for clients, at port 5210\n  \
+        smcx perf --client db.example -P 4 -t 30       four streams to it\n  \
+        smcx perf --client db.example --round-trip     times of messages of 64 octets\n  \
+        smcx perf --client db.example --bidir -n 10g -J   both directions, as JSON\n\n\
+        Keys of the JSON are those of iperf3 where it has them. The server is no iperf3, and\n\
+        takes no client of it. It serves one test at a time, and others are refused as long.")]
     Perf(PerfArguments),
+    /// Pass TCP connections on over SMC, or SMC connections over TCP.
+    ///
+    /// For programs that cannot run under \"smcx run\": each connection to LISTEN is passed
+    /// on to TARGET, octet by octet. Either side is SMC where the policy permits it and its
+    /// peer can, and TCP where not; --from and --to narrow it. The end of one direction is
+    /// passed on as that; a connection that breaks on one side is reset on the other.
+    ///
+    /// SIGINT or SIGTERM ends it: no further connection is taken, those there have --drain
+    /// seconds to end, and a table says what was carried.
+    #[cfg(target_os = "linux")]
+    #[command(
+        visible_alias = "forward",
+        after_help = "Examples:\n  \
+        smcx proxy 127.0.0.1:6380 db.example:6379 --from tcp    clients here speak TCP\n  \
+        smcx proxy 5432 localhost:15432 --to tcp                the server here speaks TCP\n  \
+        smcx proxy :8080 web.example:80 -v                      a line for each connection"
+    )]
+    Proxy(ProxyArguments),
+    /// Explain policies: the files that say which connections may use SMC.
+    #[cfg(target_os = "linux")]
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(PolicyCommand),
     /// Tell whether a connection would use SMC, and if not, why.
     ///
     /// A dry run: every condition, from the TCP option to the link, with what was found,
@@ -214,10 +259,7 @@ pub enum Command {
         smcx why db.example 5432                 what stands in the way\n  \
         smcx why localhost:5000 --connect        and what really comes of it\n  \
         smcx why localhost:5000 --json | jq '.conditions[] | select(.state == \"fails\")'\n\n\
-        States: holds, fails, open (only the peer knows), idle (it does not come to it).\n\
-        The exit status is 0 if there is an answer; with --connect, if the connection is what\n\
-        was expected, and 1 if it is not. 1 as well for an unknown host or a wrong policy, 2 for\n\
-        wrong usage.")]
+        States: holds, fails, open (only the peer knows), idle (it does not come to it).")]
     Why(WhyArguments),
     /// List what could carry SMC here: RoCE devices, ISM functions, shared memory.
     ///
@@ -229,6 +271,9 @@ pub enum Command {
         smcx devices                                           for people\n  \
         smcx devices --json | jq '.rnics[].ports[] | select(.usable).gids'")]
     Devices(DevicesArguments),
+    /// Write the manual pages, or all completions, into a directory.
+    #[command(hide = true, subcommand)]
+    Generate(GenerateCommand),
     /// Write a completion script for a shell.
     #[command(after_help = "Examples:\n  \
         smcx completions bash > /usr/share/bash-completion/completions/smcx\n  \
@@ -241,6 +286,27 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Files of an installation.
+#[derive(Subcommand, Debug)]
+pub enum GenerateCommand {
+    /// Manual pages of all commands: smcx.1, smcx-demo.1 and so on.
+    Man {
+        /// Where to; it is created if it is missing.
+        directory: PathBuf,
+    },
+    /// Completions by the names that shells look for: smcx (bash), _smcx (zsh), smcx.fish.
+    Completions {
+        /// Where to; it is created if it is missing.
+        directory: PathBuf,
+    },
+}
+
+/// The command with all that its help shows.
+#[must_use]
+pub fn command() -> clap::Command {
+    crate::status::documented(Cli::command())
 }
 
 /// Arguments of `check`.
@@ -261,7 +327,18 @@ pub struct CheckArguments {
 #[derive(Args, Debug)]
 pub struct DecodeArguments {
     /// Capture to read: pcap or pcapng, gzip or not; "-" for standard input.
-    pub file: PathBuf,
+    #[cfg_attr(target_os = "linux", arg(required_unless_present = "live"))]
+    #[cfg_attr(not(target_os = "linux"), arg(required = true))]
+    pub file: Option<PathBuf>,
+    /// Capture from this interface; "any" for all of them.
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "file")]
+    pub live: Option<String>,
+    /// End after this many frames.
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "FRAMES", requires = "live",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
     /// One JSON object a line.
     #[arg(long)]
     pub json: bool,

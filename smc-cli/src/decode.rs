@@ -1,6 +1,8 @@
 //! `smcx decode`: the SMC messages of a capture.
 
 mod clc;
+#[cfg(target_os = "linux")]
+mod live;
 mod llc;
 mod record;
 
@@ -11,7 +13,7 @@ use std::path::Path;
 
 use smc_capture::CaptureError;
 use smc_capture::follow::{self, Item};
-use smc_capture::reader::CaptureReader;
+use smc_capture::reader::{CaptureReader, CapturedFrame};
 
 use crate::cli::DecodeArguments;
 use crate::output::{Failure, plain, reason};
@@ -37,15 +39,48 @@ pub fn run(
     }
 }
 
+/// Frames, wherever they come from.
+type Frames<'a> = Box<dyn Iterator<Item = Result<CapturedFrame, CaptureError>> + 'a>;
+
 fn decode(
     arguments: &DecodeArguments,
     output: &Output<'_>,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let name = arguments.file.display().to_string();
+    #[cfg(target_os = "linux")]
+    if let Some(interface) = &arguments.live {
+        let capture = live::open(interface, arguments.count.unwrap_or(u64::MAX))
+            .map_err(|error| Failure::Problem(live::sentence(interface, &error)))?;
+        let frames = Box::new(live::Frames::new(&capture, output));
+        let outcome = follow(arguments, interface, frames, output, stderr);
+        // Whatever it was that ended it.
+        if let Ok((frames, lost)) = capture.counts() {
+            let _ = writeln!(
+                stderr,
+                "smcx: {interface}: {frames} frames, {lost} lost by the kernel"
+            );
+        }
+        return outcome;
+    }
+    let Some(file) = &arguments.file else {
+        return Err(Failure::Usage("which capture?".to_owned()));
+    };
+    let name = file.display().to_string();
+    let reader = open_beside(file, output);
+    let reader =
+        reader.map_err(|error| Failure::Problem(format!("{name}: {}", sentence(&error))))?;
+    follow(arguments, &name, Box::new(reader), output, stderr)
+}
+
+fn follow(
+    arguments: &DecodeArguments,
+    name: &str,
+    frames: Frames<'_>,
+    output: &Output<'_>,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
     let problem = |error: CaptureError| Failure::Problem(format!("{name}: {}", sentence(&error)));
-    let reader = open_beside(&arguments.file, output).map_err(problem)?;
-    let mut items = follow::items(reader);
+    let mut items = follow::items(frames);
     let mut found = 0_u64;
     let mut malformed = 0_u64;
     while let Some(item) = items.next() {
@@ -95,6 +130,15 @@ impl<'a> Output<'a> {
             failure: Cell::new(None),
         }
     }
+
+    /// Writes what was shown so far, before the input is waited for.
+    fn flush(&self) -> io::Result<()> {
+        let flushed = self.stream.borrow_mut().flush();
+        flushed.map_err(|error| {
+            self.failure.set(Some(error));
+            io::ErrorKind::BrokenPipe.into()
+        })
+    }
 }
 
 /// An input that flushes an output before each read.
@@ -105,11 +149,7 @@ struct Beside<'a, 'b, R> {
 
 impl<R: Read> Read for Beside<'_, '_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let flushed = self.output.stream.borrow_mut().flush();
-        if let Err(error) = flushed {
-            self.output.failure.set(Some(error));
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
+        self.output.flush()?;
         self.input.read(into)
     }
 }

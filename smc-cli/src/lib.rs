@@ -1,34 +1,57 @@
 //! The `smcx` command as a library, so that tests can call it.
 //!
 //! [`run`] takes the arguments and two streams, and returns the exit status: 0
-//! for success, 1 for a problem, which is told in one sentence on the error
-//! stream, and 2 for wrong usage. `smcx run` ends with the status of the program it runs.
+//! for success, 1 for a problem, which one sentence on the error stream names, and 2 for
+//! wrong usage; `--help` of each command lists those of its own. `smcx run` ends with the
+//! status of the program it runs.
+//!
+//! The API is [`run`], [`run_on`] and [`Screen`]. All modules are for the tests of this
+//! package, and may change in any release.
 
+#[doc(hidden)]
 pub mod check;
+#[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
 pub mod decode;
+#[doc(hidden)]
 pub mod demo;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod devices;
+#[doc(hidden)]
+pub mod generate;
+#[doc(hidden)]
 #[cfg(target_os = "linux")]
 pub mod launch;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod net;
+#[doc(hidden)]
 pub mod output;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod policy;
-pub mod sim;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod proxy;
+#[doc(hidden)]
+pub mod sim;
+mod status;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod why;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 
+use clap::FromArgMatches;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, DemoArguments};
-use output::{Failure, Screen};
+use output::Failure;
+
+pub use output::Screen;
 
 /// Runs the command, without a terminal.
 pub fn run<I>(arguments: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> u8
@@ -48,12 +71,13 @@ pub fn run_on<I>(
 where
     I: IntoIterator<Item = OsString>,
 {
-    let cli = match Cli::try_parse_from(arguments) {
+    let matched = cli::command().try_get_matches_from(arguments);
+    let cli = match matched.and_then(|matched| Cli::from_arg_matches(&matched)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, stdout, stderr),
     };
     if let Err(sentence) = cli.check() {
-        let error = Cli::command().error(ErrorKind::ValueValidation, sentence);
+        let error = cli::command().error(ErrorKind::ValueValidation, sentence);
         return usage(&error, stdout, stderr);
     }
     let outcome = match cli.command {
@@ -73,7 +97,14 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Connect(arguments)) => net::connect(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
-        Some(Command::Perf(arguments)) => net::perf::run(&arguments, stdout),
+        Some(Command::Perf(arguments)) => net::perf::run(&arguments, stdout, stderr),
+        #[cfg(target_os = "linux")]
+        Some(Command::Proxy(arguments)) => proxy::run(&arguments, stdout, stderr),
+        #[cfg(target_os = "linux")]
+        Some(Command::Policy(cli::PolicyCommand::Check(arguments))) => {
+            policy::check::run(&arguments, stdout)
+        }
+        Some(Command::Generate(what)) => generate::run(&what, cli::command(), stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),
     };
     let outcome = outcome.and_then(|()| stdout.flush().map_err(Failure::from));
@@ -115,7 +146,7 @@ fn completions(
 ) -> Result<(), Failure> {
     // Into memory first: the generator panics if it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "smcx", &mut script);
+    clap_complete::generate(shell, &mut cli::command(), "smcx", &mut script);
     if json {
         let script = String::from_utf8_lossy(&script);
         let object = serde_json::json!({ "shell": shell.to_string(), "script": script });

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut stdout = BufWriter::new(io::stdout().lock());
     let mut stderr = io::stderr().lock();
-    let screen = smcx::output::Screen::detect();
+    let screen = smcx::Screen::detect();
     let status = smcx::run_on(&screen, std::env::args_os(), &mut stdout, &mut stderr);
-    // What is left in the buffer goes to nobody if the reader has gone.
+    // What is left in the buffer is lost if the reader has gone.
     let _ = stdout.flush();
     ExitCode::from(status)
 }

@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::cli::{ConnectArguments, ListenArguments};
+use smc_sockets::{SmcListener, Stack};
+
+use crate::cli::{ConnectArguments, HostPort, ListenArguments};
 use crate::output::{Failure, grouped, reason};
 use copy::{Broken, copy};
 use keyboard::{Keyboard, Turn};
@@ -59,7 +61,15 @@ impl Ended {
     }
 }
 
-fn problem(what: &str, error: &io::Error) -> Failure {
+/// A listener of a stack; a port alone is one of all addresses, of IPv4 and IPv6.
+pub(crate) fn listen_on(stack: &Stack, at: &HostPort) -> io::Result<SmcListener> {
+    match Listener::bind(&Means::Smc(stack.clone()), at)? {
+        Listener::Smc(listener) => Ok(listener),
+        Listener::Tcp(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+pub(crate) fn problem(what: &str, error: &io::Error) -> Failure {
     Failure::Problem(format!("{what}: {}", reason(error)))
 }
 

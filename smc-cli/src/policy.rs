@@ -1,5 +1,8 @@
 //! The policy that a command goes by.
 
+#[doc(hidden)]
+pub mod check;
+
 use std::io::Write;
 
 use smc_sockets::Policy;

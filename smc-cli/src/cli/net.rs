@@ -59,30 +59,6 @@ pub struct ConnectArguments {
     pub policy: PolicyArgument,
 }
 
-/// Arguments of `perf`.
-#[derive(Args, Debug)]
-pub struct PerfArguments {
-    /// Measure only this one.
-    #[arg(long, value_enum)]
-    pub transport: Option<Transport>,
-    /// How long each measurement takes.
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
-    pub seconds: f64,
-    /// Octets of a message that goes there and back.
-    #[arg(long, default_value_t = 64, value_name = "OCTETS",
-        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub size: u32,
-    /// One JSON object for each transport.
-    #[arg(long)]
-    pub json: bool,
-    /// Which policy counts.
-    #[command(flatten)]
-    pub policy: PolicyArgument,
-    /// Be the other end.
-    #[arg(long, hide = true)]
-    pub serve: bool,
-}
-
 /// Arguments of `why`.
 #[derive(Args, Debug)]
 pub struct WhyArguments {
@@ -99,13 +75,4 @@ pub struct WhyArguments {
     /// Which policy counts.
     #[command(flatten)]
     pub policy: PolicyArgument,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.01..=3600.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("from 0.01 to 3600".to_owned())
-    }
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketA
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use smc_sockets::{SmcListener, SmcSocket, SmcStream};
 
@@ -81,6 +82,46 @@ impl Stream {
         match &self.0.kind {
             Kind::Smc(stream) => stream.carrier().to_string(),
             Kind::Tcp(_) => "TCP".to_owned(),
+        }
+    }
+
+    /// Why TCP carries it, if it does and the peers could have agreed on SMC: the code and a
+    /// sentence.
+    pub(super) fn why_tcp(&self) -> Option<(String, String)> {
+        match &self.0.kind {
+            Kind::Smc(stream) => {
+                let why = stream.carrier().why_tcp()?;
+                Some((why.smcss(), why.sentence()))
+            }
+            Kind::Tcp(_) => None,
+        }
+    }
+
+    /// The address of this end.
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        let address = match &self.0.kind {
+            Kind::Smc(stream) => stream.local_addr(),
+            Kind::Tcp(stream) => stream.local_addr(),
+        };
+        address.map(canonical)
+    }
+
+    /// The address of the other end.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.0.peer
+    }
+
+    /// How long reading and writing wait at most.
+    pub(super) fn set_timeout(&self, most: Option<Duration>) -> io::Result<()> {
+        match &self.0.kind {
+            Kind::Smc(stream) => {
+                stream.set_read_timeout(most)?;
+                stream.set_write_timeout(most)
+            }
+            Kind::Tcp(stream) => {
+                stream.set_read_timeout(most)?;
+                stream.set_write_timeout(most)
+            }
         }
     }
 

@@ -10,9 +10,9 @@ use clap::Parser;
 use common::{Outcome, have_tshark, records, scratch, smcx, tshark_fields};
 use serde_json::Value;
 use smc_transport_sim::tcp::SmcOption;
+use smcx::Screen;
 use smcx::cli::{Cli, Command, DemoArguments};
 use smcx::demo::{self, Hooks, Kind, Place, Setup, Source};
-use smcx::output::Screen;
 
 fn demo(arguments: &[&str]) -> Outcome {
     smcx([&["demo"], arguments].concat())

@@ -7,8 +7,8 @@ use common::{Outcome, have_tshark, scratch, smcx, tshark_fields};
 use serde_json::Value;
 use smc_transport_sim::chaos::Coverage;
 use smc_transport_sim::fault::{FaultKind, Phase};
+use smcx::Screen;
 use smcx::cli::{Cli, Command, SimArguments};
-use smcx::output::Screen;
 use smcx::sim::{Failed, Findings};
 
 fn sim(arguments: &[&str]) -> Outcome {

@@ -1,8 +1,15 @@
 //! Commands that use the sockets and devices of this machine.
 #![cfg(target_os = "linux")]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod child;
+mod decode_live;
 mod devices;
 mod net;
+mod perf;
+mod policy;
+mod proxy;
 mod run;
 mod why;

@@ -453,7 +453,13 @@ fn without_the_library_nothing_runs() {
 fn the_help_names_the_statuses() {
     let output = installation().run(&["--help"]);
     let help = text(&output.stdout);
-    for status in ["123:", "125:", "126:", "127:", "2: wrong usage"] {
+    for status in [
+        "\n  123  --require",
+        "\n  125  ",
+        "\n  126  ",
+        "\n  127  ",
+        "\n  2    wrong usage",
+    ] {
         assert!(help.contains(status), "{status}: {help}");
     }
 }
