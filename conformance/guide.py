@@ -11,8 +11,9 @@
 - A block of Rust is compiled: by `examples/guide`, as a test of documentation, or it is marked
   `rust,ignore` and stands in the file that the comment before it names.
 - A block is of a kind that is known, and each page that has Rust is a module of `examples/guide`.
-- Pictures are well-formed XML, are shown somewhere, have a title, and are what
-  docs/guide/pictures.py draws.
+- No page has a line that stands for text to be written, such as `@FIGURES@`.
+- Pictures are well-formed XML, are shown somewhere, and are what docs/guide/pictures.py draws,
+  unless a benchmark has drawn them.
 
 Blocks marked `console run` are run by `cargo test -p smcx --test guide`.
 """
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(.*)$")
 LINK = re.compile(r"(!?)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
+PLACEHOLDER = re.compile(r"@[A-Z]+@$")
 INCLUDE = re.compile(r"^\{\{#include (\S+)\}\}$", re.M)
 KINDS = {"rust", "rust,no_run", "rust,ignore", "console", "console run", "text", "toml", "yaml",
          "dockerfile", "json"}
@@ -136,6 +138,8 @@ class Guide:
         elif page.parent.name == "reference":
             self.fault(page, 1, "includes nothing")
         for line, text in prose:
+            if PLACEHOLDER.match(text):
+                self.fault(page, line, f"{text} is still to be written")
             for _, target in LINK.findall(re.sub(r"`[^`]*`", "", text)):
                 self.link(page, line, target, document)
         for line, kind, text, before in blocks:
@@ -231,6 +235,7 @@ PLANTED = [
     ("pictures/ways.svg", "SMC-D", "SMC-E", "not as docs/guide/pictures.py draws"),
     ("reference/policy.md", "policy.md}}", "police.md}}", "which does not exist"),
     ("../../../README.md", "docs/guide/src/smc.md", "docs/guide/smc.md", "does not exist"),
+    ("fast.md", "## Sockets", "@SOCKETS@", "is still to be written"),
     ("limits.md", "# Limits", "```rust\n```\n# Limits", "does not compile this page"),
 ]
 

@@ -81,8 +81,7 @@ fn port(command: &str) -> Option<u16> {
     let numbers = command.split(|c: char| !c.is_ascii_digit());
     numbers
         .filter_map(|digits| digits.parse().ok())
-        .filter(|port| (7000..8000).contains(port))
-        .last()
+        .rfind(|port| (7000..8000).contains(port))
 }
 
 /// Runs the blocks of a page in one shell, and gives what each printed, commands included.
