@@ -24,7 +24,7 @@ pub fn are_due() -> bool {
     REQUESTS.load(Ordering::SeqCst) != ANSWERED.get()
 }
 
-/// This thread answers all requests so far.
+/// Answers all requests so far, for the calling thread.
 pub fn answer() {
     ANSWERED.set(REQUESTS.load(Ordering::SeqCst));
 }

@@ -46,7 +46,7 @@ static void late_client(int port)
     }
 }
 
-/* --- 11: connections are told apart by themselves, not by their order */
+/* --- 11: connections are distinguished by themselves, not by their order */
 
 #define MANY 60
 
