@@ -16,8 +16,8 @@ static void late_server(int listener)
     int fds[3];
     for (int at = 0; at < 3; at++)
         fds[at] = take(listener);
-    struct timespec while_ = {1, 500000000};
-    nanosleep(&while_, NULL);
+    struct timespec moment = {.tv_nsec = 700000000};
+    nanosleep(&moment, NULL);
     for (int at = 2; at >= 0; at--) {
         receive_pattern(fds[at], 3000);
         send_pattern(fds[at], 3000);
@@ -385,6 +385,7 @@ static void limit(rlim_t soft, rlim_t hard)
 static void crowd_server(int listener, int size)
 {
     int *fds = calloc(size, sizeof *fds);
+    MUST(listen(listener, size));
     for (int at = 0; at < size; at++) {
         char byte;
         fds[at] = take(listener);
