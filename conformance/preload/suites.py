@@ -24,7 +24,7 @@ ENDED = re.compile(r"(?:\.\.\. |^)(ok|skipped .*|expected failure|FAIL|ERROR)$")
 
 def run(command, suite, matching=()):
     """The outcome of each test, by its full name."""
-    arguments = command + [PYTHON, "-m", "test", "-v", suite]
+    arguments = command + [PYTHON, "-m", "test", "-v", "-u", "network", suite]
     for name in matching:
         arguments += ["-m", name]
     environment = dict(os.environ, PYTHONUNBUFFERED="1", LC_ALL="C.UTF-8")
