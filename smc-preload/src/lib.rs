@@ -37,10 +37,12 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod library {
     pub(crate) mod accepting;
+    pub(crate) mod cancel;
     pub(crate) mod config;
     pub(crate) mod conn;
     pub(crate) mod connecting;
     pub(crate) mod errno;
+    pub(crate) mod hidden;
     #[cfg(not(test))]
     #[allow(unsafe_code)]
     mod hooks;

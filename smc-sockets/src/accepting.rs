@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
 
 use crate::carrier::Carrier;
+use crate::descriptors;
 use crate::discovery::NotAsked;
 use crate::driver;
 use crate::listening::{Accepted, Destination, HandedOver};
@@ -216,7 +217,7 @@ impl Accepting {
             port: tcp.local_addr()?.port(),
             asked: stack.shard().asking.marks().and(Err(NotAsked::TooLate)),
             outcome: Mutex::new(Outcome::NotYet),
-            decided: rustix::event::eventfd(0, flags)?,
+            decided: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
             stack,
         });
         self.has_begun.store(true, Ordering::Relaxed);

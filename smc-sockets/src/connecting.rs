@@ -24,6 +24,7 @@ use smc_transport_ism::shared::pairing::{Call, Grace, Outcome, Patience, Peer, P
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
+use crate::descriptors;
 use crate::discovery::Discovery;
 use crate::process::Process;
 use crate::shard::{Announcement, Place, Shard, timespec};
@@ -374,7 +375,7 @@ impl Attempt {
     fn poll_announced(&mut self) -> io::Result<()> {
         if let Stage::Announced(socket, ..) = &self.stage {
             let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let notified = Arc::new(rustix::event::eventfd(0, flags)?);
+            let notified = Arc::new(descriptors::keep(|| rustix::event::eventfd(0, flags))?);
             socket.status().notified = Some(notified.clone());
             self.notified = Some(notified);
         }
@@ -538,8 +539,8 @@ fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    Ok(socket)
+    let make = || rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+    Ok(descriptors::keep(make)?)
 }
 
 /// Begins to connect.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::descriptors;
 use crate::process::Process;
 use crate::shard::{Attachment, Turn};
 use crate::stack::Stack;
@@ -133,7 +134,7 @@ impl EventLoop {
     pub fn new(stack: &Stack) -> io::Result<Self> {
         let stack = stack.current()?;
         let ready = Arc::new(ReadyList::new()?);
-        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let shard = stack.shard();
         for descriptor in [shard.device(), ready.event()] {
             epoll::add(&poller, descriptor, EventData::new_u64(0), EventFlags::IN)?;

@@ -116,6 +116,9 @@ mod driver;
 #[cfg(target_os = "linux")]
 mod event_loop;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod interrupts;
+#[cfg(target_os = "linux")]
 mod lane;
 #[cfg(target_os = "linux")]
 mod listener;
@@ -159,6 +162,10 @@ pub mod why;
 
 #[cfg(target_os = "linux")]
 use smc_transport_ism::process;
+
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use smc_transport_ism::descriptors;
 
 #[cfg(target_os = "linux")]
 #[cfg(test)]

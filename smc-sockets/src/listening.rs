@@ -16,6 +16,7 @@ use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::{self, Callers, Rendezvous};
 
 use crate::carrier::{Carrier, Cause, Limit};
+use crate::descriptors;
 use crate::discovery::NotAsked;
 use crate::driver::{self, Stage};
 use crate::process::{self, Process};
@@ -112,8 +113,8 @@ impl Listening {
         tcp.set_nonblocking(true)?;
         let port = tcp.local_addr()?.port();
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let ready = rustix::event::eventfd(0, flags)?;
-        let watched = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let ready = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
+        let watched = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let data = EventData::new_u64(0);
         epoll::add(&watched, &ready, data, EventFlags::IN)?;
         let is_drivers = asked.is_ok() || assumes;

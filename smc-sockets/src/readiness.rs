@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
+use crate::descriptors;
 use crate::waiting::Direction;
 
 /// More than a quarter of the least send buffer: the kernel then calls it full.
@@ -55,6 +56,8 @@ impl Readiness {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (user, own) = rustix::net::socketpair(family, kind, flags, None)?;
+        let [user, own] = [user, own].map(|fd| descriptors::keep(|| Ok(fd)));
+        let (user, own) = (user?, own?);
         rustix::net::sockopt::set_socket_send_buffer_size(&user, 0)?;
         Ok(Self {
             user,

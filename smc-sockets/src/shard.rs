@@ -53,6 +53,7 @@ use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_lim
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::connecting::{Greetings, Met};
+use crate::descriptors;
 use crate::driver::Token;
 use crate::listening::HandedOver;
 use crate::opening::{self, Opening};
@@ -205,9 +206,10 @@ impl Shard {
         let transports = Transports::new(Device::open()?, verbs);
         let device = transports.descriptor();
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
+        let timer = descriptors::keep(make)?;
         let driver_waker = Arc::new(DriverWaker::new()?);
-        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         for (fd, token) in [
             (device.as_fd(), Token::Device),
             (timer.as_fd(), Token::Timer),

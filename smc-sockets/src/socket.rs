@@ -21,6 +21,7 @@ use smc_proto::version::Technology;
 use smc_transport_ism::shared::{Call, SpinBudget};
 
 use crate::carrier::Carrier;
+use crate::descriptors;
 use crate::lane::Lane;
 use crate::opening::SharedOpening;
 use crate::readiness::Readiness;
@@ -283,7 +284,7 @@ impl Socket {
             return Ok(teller.as_fd());
         }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let new = rustix::event::eventfd(0, flags)?;
+        let new = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
         Ok(self.teller.get_or_init(|| new).as_fd())
     }
 

@@ -167,6 +167,7 @@ impl Stack {
         std::thread::Builder::new()
             .name("smc-driver".into())
             .spawn(move || {
+                smc_transport_ism::descriptors::begin_thread();
                 driver::run(&driven);
                 // The devices go before anybody is told.
                 drop(driven);

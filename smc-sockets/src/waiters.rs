@@ -25,6 +25,7 @@ use std::task::Waker;
 
 use rustix::event::EventfdFlags;
 
+use crate::descriptors;
 use crate::waiting::Direction;
 
 /// The tasks and the event loops that wait for one stream.
@@ -303,7 +304,7 @@ impl ReadyList {
             listed: Mutex::default(),
             asleep: AtomicBool::new(false),
             raised: AtomicBool::new(false),
-            event: rustix::event::eventfd(0, flags)?,
+            event: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
         })
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use smc_proto::time::Instant;
 
+use crate::interrupts;
 use crate::shard::{Locked, Shard, State, Via};
 use crate::socket::Socket;
 
@@ -249,8 +250,10 @@ fn sleep<'a>(
         Via::Verbs => None,
     };
     state.settle(shard, shard.now());
-    let (mut wordless, mut interrupted) = (false, false);
-    if !happened(&mut state) {
+    // Behind `made`: whoever requests it wakes this thread from now on.
+    let mut interrupted = socket.is_interruptible() && interrupts::are_due();
+    let mut wordless = false;
+    if !interrupted && !happened(&mut state) {
         drop(state);
         match &words {
             Some(words) => match words.sleep(&socket.call, made, time) {

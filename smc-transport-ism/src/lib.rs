@@ -38,6 +38,9 @@
 
 #[cfg(not(loom))]
 pub mod binding;
+#[cfg(all(target_os = "linux", not(loom)))]
+#[doc(hidden)]
+pub mod descriptors;
 pub mod device;
 #[cfg(target_os = "linux")]
 #[cfg_attr(loom, allow(dead_code))]

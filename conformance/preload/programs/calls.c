@@ -1,5 +1,6 @@
 /* Every call that moves bytes, and its flags. */
 #include "case.h"
+#include <sys/select.h>
 #include <linux/sockios.h>
 #include <sys/sendfile.h>
 
@@ -135,7 +136,18 @@ static void by_number_server(int listener)
     outcome("SYS_read", syscall(SYS_read, fd, bytes, 3));
     say("%s", bytes);
     outcome("SYS_write", syscall(SYS_write, fd, "answer", 6));
+    fd_set set;
+    struct timeval moment = {LIMIT, 0};
+    struct timespec none = {0, 0};
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    outcome("SYS_select", syscall(SYS_select, fd + 1, &set, NULL, NULL, &moment));
+    say("readable: %d", FD_ISSET(fd, &set));
     outcome("SYS_recvfrom", syscall(SYS_recvfrom, fd, bytes, 3, 0, NULL, NULL));
+    outcome("SYS_pselect6", syscall(SYS_pselect6, fd + 1, &set, NULL, NULL, &none, NULL));
+    struct iovec part = {bytes, 3};
+    write_all(fd, "more", 4);
+    outcome("SYS_preadv2", syscall(SYS_preadv2, fd, &part, 1, -1L, -1L, 0));
     outcome("SYS_shutdown", syscall(SYS_shutdown, fd, SHUT_WR));
     outcome("SYS_close", syscall(SYS_close, fd));
     outcome("SYS_close again", syscall(SYS_close, fd));
@@ -150,6 +162,8 @@ static void by_number_client(int port)
     char bytes[8] = {0};
     say("%zu bytes: %s", read_all(fd, bytes, 6), bytes);
     MUST(syscall(SYS_write, fd, "two", 3));
+    say("%zu bytes: %.4s", read_all(fd, bytes, 4), bytes);
+    MUST(syscall(SYS_write, fd, "six", 3));
     expect_end(fd);
 }
 

@@ -251,6 +251,21 @@ __attribute__((unused)) static int take(int listener)
     return MUST(accept(listener, NULL, NULL));
 }
 
+/* Connects, and is accepted: what carries the connection is decided when the server uses it. */
+__attribute__((unused)) static int greet(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    return fd;
+}
+
+__attribute__((unused)) static int welcome(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    return fd;
+}
+
 /* A child, which does not inherit the alarm. */
 __attribute__((unused)) static pid_t branch(void)
 {

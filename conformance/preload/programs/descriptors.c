@@ -114,13 +114,13 @@ static void closed_by_dup2_client(int port)
 /* Programs expect the lowest free number, and that nothing else is where they close. */
 static void numbers_server(int listener)
 {
-    int first = take(listener), second = take(listener);
+    int first = welcome(listener), second = welcome(listener);
     say("accepted next to each other: %d", second - first);
     MUST(close(first));
     int file = MUST(open("/dev/null", O_RDONLY));
     say("the freed number is taken: %d", file - first);
     MUST(close(file));
-    int third = take(listener);
+    int third = welcome(listener);
     say("and by a connection: %d", third - first);
     MUST(close(third));
     expect_end(second);
@@ -128,7 +128,7 @@ static void numbers_server(int listener)
 
 static void numbers_client(int port)
 {
-    int first = dial(port), second = dial(port), third = dial(port);
+    int first = greet(port), second = greet(port), third = greet(port);
     say("connected next to each other: %d %d", second - first, third - first);
     expect_end(first);
     expect_end(third);
@@ -138,7 +138,7 @@ static void numbers_client(int port)
 /* Daemons close all that they do not know. */
 static void closed_range_server(int listener)
 {
-    int fd = take(listener), other = take(listener);
+    int fd = welcome(listener), other = welcome(listener);
     int high = MUST(dup2(fd, 50));
     MUST(close(fd));
     await_peer(high);
@@ -158,7 +158,7 @@ static void closed_range_server(int listener)
 
 static void closed_range_client(int port)
 {
-    int fd = dial(port), other = dial(port);
+    int fd = greet(port), other = greet(port);
     signal_peer(fd);
     expect_end(fd);
     send_pattern(other, 5000);
@@ -414,6 +414,128 @@ static void limit_client(int port)
     MUST(close(fd));
 }
 
+/* The program has all numbers below its limit, and sees none above. */
+#define MANY 30
+
+static void own_limit(rlim_t soft)
+{
+    struct rlimit limit;
+    MUST(getrlimit(RLIMIT_NOFILE, &limit));
+    limit.rlim_cur = soft;
+    MUST(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static void limits_server(int listener)
+{
+    /* Whatever this process has inherited. */
+    closefrom(listener + 1);
+    own_limit(64);
+    int fds[MANY];
+    for (int at = 0; at < MANY; at++) {
+        fds[at] = welcome(listener);
+        say("accepted next to each other: %d", fds[at] - fds[0] == at);
+    }
+    for (int number = 64; number < 20000; number++) {
+        if (fcntl(number, F_GETFD) >= 0)
+            say("a number above the limit is open");
+        if (close(number) == 0)
+            say("a number above the limit could be closed");
+    }
+    outcome("dup2 above the limit", dup2(fds[0], 64));
+    outcome("F_DUPFD above the limit", fcntl(fds[0], F_DUPFD, 64));
+    int next, last = -1;
+    while ((next = dup(STDERR_FILENO)) >= 0)
+        last = next;
+    outcome("dup at the limit", next);
+    say("the last number is %d", last);
+    outcome("accept at the limit", accept(listener, NULL, NULL));
+    MUST(close(last));
+    int another = take(listener);
+    say("accepted at the last number: %d", another == last);
+    await_peer(another);
+    for (int at = 0; at < MANY; at++)
+        signal_peer(fds[at]);
+    struct rlimit limit;
+    MUST(getrlimit(RLIMIT_NOFILE, &limit));
+    say("getrlimit: %d", (int)limit.rlim_cur);
+    MUST(prlimit(0, RLIMIT_NOFILE, NULL, &limit));
+    say("prlimit: %d", (int)limit.rlim_cur);
+    say("sysconf: %ld", sysconf(_SC_OPEN_MAX));
+    pid_t child = branch();
+    if (child == 0) {
+        closefrom(listener);
+        execlp("sh", "sh", "-c", "ulimit -Sn", NULL);
+        _exit(127);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("the shell ended with %d", status);
+    signal_peer(another);
+    expect_end(another);
+    for (int at = 0; at < MANY; at++)
+        expect_end(fds[at]);
+}
+
+static void limits_client(int port)
+{
+    closefrom(STDERR_FILENO + 1);
+    own_limit(40);
+    int fds[MANY];
+    for (int at = 0; at < MANY; at++) {
+        fds[at] = greet(port);
+        say("connected next to each other: %d", fds[at] - fds[0] == at);
+    }
+    int another = dial(port);
+    signal_peer(another);
+    for (int at = 0; at < MANY; at++)
+        await_peer(fds[at]);
+    await_peer(another);
+    MUST(close(another));
+    for (int at = 0; at < MANY; at++)
+        MUST(close(fds[at]));
+}
+
+/* Programs that are executed with their arguments one by one, more than registers hold. */
+static void executed_server(int listener)
+{
+    int fd = take(listener);
+    char *environment[] = {"GREETING=hello", NULL};
+    for (int which = 0; which < 3; which++) {
+        pid_t child = branch();
+        if (child == 0) {
+            dup2(fd, STDIN_FILENO);
+            const char *text = "read line; echo $line $GREETING $# $9";
+            if (which == 0)
+                execl("/bin/sh", "sh", "-c", text, "0", "1", "2", "3", "4", "5", "6", "7", "8",
+                    "9", NULL);
+            else if (which == 1)
+                execlp("sh", "sh", "-c", text, "0", "1", "2", "3", "4", "5", "6", "7", "8", "nine",
+                    NULL);
+            else
+                execle("/bin/sh", "sh", "-c", text, "0", "1", "2", "3", "4", "5", "6", "7", "8",
+                    "last", NULL, environment);
+            _exit(127);
+        }
+        int status;
+        MUST(waitpid(child, &status, 0));
+        say("the shell ended with %d", status);
+        MUST(close(fd));
+        fd = take(listener);
+    }
+    outcome("execl of none", execl("/nowhere", "nowhere", NULL));
+    expect_end(fd);
+}
+
+static void executed_client(int port)
+{
+    for (int which = 0; which < 3; which++) {
+        int fd = dial(port);
+        write_all(fd, "line\n", 5);
+        expect_end(fd);
+    }
+    MUST(close(dial(port)));
+}
+
 /* --- what it is */
 
 static void kind_server(int listener)
@@ -537,6 +659,8 @@ const struct test_case cases[] = {
     {"spawn", spawn_server, echo_client},
     {"started-beside", started_beside_server, started_beside_client},
     {"limit", limit_server, limit_client},
+    {"limits", limits_server, limits_client},
+    {"executed", executed_server, executed_client},
     {"kind", kind_server, kind_client},
     {"passed-on", passed_on_server, passed_on_client},
     {"pipe-passed", pipe_passed_server, kind_client},

@@ -10,7 +10,7 @@ use smc_sockets::Stack;
 
 use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
-use super::{config, connecting, real, report, stats};
+use super::{config, connecting, hidden, real, report, stats};
 
 /// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
@@ -48,8 +48,8 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
         return;
     };
     config::inside(|| {
-        let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
-            return stats::plain("no descriptor is left for SMC", true);
+        let Ok(own) = hidden::duplicate(fd) else {
+            return stats::plain(connecting::NO_ROOM, true);
         };
         match stack.accepted(TcpStream::from(own)) {
             Ok(accepting) => Conn::accepting(accepting, nonblocking).add_fd(fd),

@@ -37,6 +37,19 @@ pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
+/// Sleeps: what a handler of a signal calls meanwhile is not called in the midst of the library.
+pub(crate) fn outside<T>(sleep: impl FnOnce() -> T) -> T {
+    let before = set_inside(false);
+    let slept = sleep();
+    set_inside(before);
+    slept
+}
+
+/// Sets whether this thread runs code of the library, and returns whether it did before.
+pub(crate) fn set_inside(is_inside: bool) -> bool {
+    INSIDE.with(|inside| inside.replace(is_inside))
+}
+
 /// Whether new connections may use SMC.
 #[inline]
 pub(crate) fn is_active() -> bool {
@@ -58,6 +71,8 @@ pub(crate) fn shares_memory() -> bool {
 /// This process is a child made by `fork`.
 pub(crate) fn forked() {
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
+    super::hidden::forked();
+    super::cancel::forked();
     super::stats::forked();
 }
 
@@ -75,6 +90,7 @@ pub(crate) fn start(is_privileged: bool) {
     if is_privileged || off {
         return;
     }
+    super::hidden::start();
     report::start(is_set(variables::DEBUG));
     super::stats::start();
     ACTIVE.store(true, Ordering::Relaxed);

@@ -160,17 +160,26 @@ impl Conn {
     }
 
     /// Before another program takes this process over: one that nothing was begun of goes on as
-    /// TCP.
+    /// TCP, also here if there is no such program.
     pub(crate) fn give_up(&self) {
         let mut pending = lock(&self.pending);
         match pending.take() {
-            Some(Pending::Accept(accepting)) => {
-                if let Err(begun) = accepting.give_up() {
-                    *pending = Some(Pending::Accept(Box::new(begun)));
+            Some(Pending::Accept(accepting)) => match accepting.give_up() {
+                Ok(_) => {
+                    self.pollable.store(-1, Ordering::Relaxed);
+                    self.set_phase(Phase::Plain);
+                    drop(pending);
+                    self.leave_table();
                 }
-            }
+                Err(begun) => *pending = Some(Pending::Accept(Box::new(begun))),
+            },
             other => *pending = other,
         }
+    }
+
+    /// Whether SMC carries it, or may come to.
+    pub(crate) fn may_be_smc(&self) -> bool {
+        matches!(self.phase(), Phase::Pending | Phase::Smc)
     }
 
     /// How far it is.
@@ -240,6 +249,13 @@ impl Conn {
         }
     }
 
+    /// Wakes threads that sleep until they can read or write.
+    pub(crate) fn wake_waits(&self) {
+        if let Some(stream) = self.smc().filter(|_| !self.is_inherited()) {
+            stream.wake_waits();
+        }
+    }
+
     /// The stream, if SMC carries it.
     #[inline]
     pub(crate) fn smc(&self) -> Option<&SmcStream> {
@@ -306,6 +322,9 @@ impl Conn {
             let Some(fd) = self.pollable().filter(|_| phase == Phase::Pending) else {
                 return Ok(self.phase());
             };
+            if smc_sockets::interrupts::are_due() {
+                return Err(Errno::INTR);
+            }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Errno::INPROGRESS);
@@ -710,10 +729,10 @@ pub(crate) fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
 pub(crate) fn poll_one(fd: i32, time: Option<Duration>) -> Result<(), Errno> {
     let fd = borrowed(fd);
     let time = time.and_then(|time| rustix::time::Timespec::try_from(time).ok());
-    rustix::event::poll(
-        &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
-        time.as_ref(),
-    )?;
+    config::outside(|| {
+        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        rustix::event::poll(&mut polled, time.as_ref())
+    })?;
     Ok(())
 }
 

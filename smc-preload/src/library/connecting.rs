@@ -11,7 +11,7 @@ use smc_sockets::SmcStream;
 use super::conn::{Conn, Phase, borrowed, set_mode};
 use super::set::Set;
 use super::table::{self, Registration};
-use super::{config, errno, real, report, stats};
+use super::{config, errno, hidden, real, stats};
 
 /// What connect(2) does.
 pub(crate) enum Connects {
@@ -20,6 +20,9 @@ pub(crate) enum Connects {
     /// The kernel connects, or returns how that went.
     Kernel,
 }
+
+/// Why a connection is TCP that found no room for what it needs.
+pub(crate) const NO_ROOM: &str = "no descriptor is left for SMC";
 
 /// Whether a descriptor is a TCP socket.
 pub(crate) fn is_tcp(fd: i32) -> bool {
@@ -69,8 +72,8 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     let Ok(flags) = rustix::fs::fcntl_getfl(borrowed(fd)) else {
         return Connects::Kernel;
     };
-    let Ok(own) = rustix::io::fcntl_dupfd_cloexec(borrowed(fd), report::HIGH) else {
-        stats::plain("no descriptor is left for SMC", true);
+    let Ok(own) = hidden::duplicate(fd) else {
+        stats::plain(NO_ROOM, true);
         return Connects::Kernel;
     };
     let nonblocking = flags.contains(rustix::fs::OFlags::NONBLOCK);
@@ -82,7 +85,10 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
             set_mode(fd, nonblocking);
             return match errno::of(&error) {
                 // It connects, but nothing is left to ask with.
-                Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => kernel(nonblocking),
+                Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => {
+                    stats::plain(NO_ROOM, true);
+                    kernel(nonblocking)
+                }
                 error => Connects::Done(Err(error)),
             };
         }

@@ -15,7 +15,7 @@ use smc_sockets::{EventLoop, Ready, Wait};
 
 use super::conn::{self, Conn, Phase};
 use super::table::{self, Object};
-use super::{config, real};
+use super::{cancel, config, real};
 
 /// Turns without events, but without sleep, after which the kernel is asked.
 const IDLE_TURNS: u32 = 8;
@@ -25,7 +25,16 @@ const SLICE: Duration = Duration::from_millis(5);
 const KEPT: usize = 1024;
 
 thread_local! {
-    static POLLER: RefCell<Option<Poller>> = const { RefCell::new(None) };
+    static POLLER: Place = const { Place(RefCell::new(None)) };
+}
+
+/// Where a thread has its event loop.
+struct Place(RefCell<Option<Poller>>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        config::inside(|| drop(self.0.take()));
+    }
 }
 
 /// The event loop of a thread.
@@ -99,7 +108,7 @@ pub(crate) fn poll(
 ) -> Result<usize, Errno> {
     let until = time.and_then(|time| Instant::now().checked_add(time));
     let now = time == Some(Duration::ZERO);
-    let waited = POLLER.try_with(|poller| match poller.try_borrow_mut() {
+    let waited = POLLER.try_with(|poller| match poller.0.try_borrow_mut() {
         Ok(mut poller) => {
             if poller.as_ref().is_some_and(|of| of.pid != config::pid()) {
                 // The parent's.
@@ -110,8 +119,8 @@ pub(crate) fn poll(
             }
             wait(fds, poller.as_mut(), (until, now), mask)
         }
-        // A handler of a signal that came in between.
-        Err(_) => Err(Errno::INTR),
+        // A handler of a signal that came while this thread sleeps.
+        Err(_) => wait(fds, None, (until, now), mask),
     });
     // A thread that ends has no loop any more.
     waited.unwrap_or_else(|_| wait(fds, None, (until, now), mask))
@@ -243,6 +252,14 @@ fn merge(fds: &mut [pollfd], polled: &[pollfd]) -> usize {
     fds.iter().filter(|fd| fd.revents != 0).count()
 }
 
+/// Bytes of the kernel's sets of signals.
+pub(crate) const SIGNALS: i64 = 8;
+
+/// A pointer as an argument of a system call.
+pub(crate) fn number<T>(at: *const T) -> i64 {
+    (at.expose_provenance() as u64).cast_signed()
+}
+
 /// ppoll(2) of the kernel.
 #[allow(unsafe_code)]
 fn ask(fds: &mut [pollfd], time: Option<Duration>, mask: Option<&sigset_t>) -> Result<(), Errno> {
@@ -250,14 +267,31 @@ fn ask(fds: &mut [pollfd], time: Option<Duration>, mask: Option<&sigset_t>) -> R
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),
     });
-    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
     let count = fds.len() as libc::nfds_t;
+    let fds = fds.as_mut_ptr();
+    // Not by libc's function, which is a cancellation point. The kernel writes the time that is
+    // left, to a copy.
+    let mut time = time;
+    let time = time
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: so many descriptors are valid; time and mask are null or valid.
-    let found = unsafe { real::ppoll(fds.as_mut_ptr(), count, time, mask) };
+    let found = cancel::sleep(|| unsafe {
+        real::syscall(
+            libc::SYS_ppoll,
+            number(fds),
+            count.cast_signed(),
+            number(time),
+            number(mask),
+            SIGNALS,
+            0,
+        )
+    });
     match found {
-        0.. => Ok(()),
-        _ => {
+        None => Err(Errno::INTR),
+        Some(0..) => Ok(()),
+        Some(_) => {
             let error = std::io::Error::last_os_error().raw_os_error();
             Err(Errno::from_raw_os_error(error.unwrap_or(libc::EIO)))
         }

@@ -91,6 +91,18 @@ real! {
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
     fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+    fn getrlimit(resource: c_int, limit: *mut libc::rlimit) -> c_int;
+    fn getrlimit64(resource: c_int, limit: *mut libc::rlimit64) -> c_int;
+    fn setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int;
+    fn setrlimit64(resource: c_int, limit: *const libc::rlimit64) -> c_int;
+    fn prlimit(pid: libc::pid_t, resource: c_int, new: *const libc::rlimit, old: *mut libc::rlimit) -> c_int;
+    fn prlimit64(pid: libc::pid_t, resource: c_int, new: *const libc::rlimit64, old: *mut libc::rlimit64) -> c_int;
+    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn preadv2(fd: c_int, into: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn pwritev2(fd: c_int, bytes: *const libc::iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn sockatmark(fd: c_int) -> c_int;
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
@@ -112,6 +124,30 @@ pub(crate) fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
         unsafe { std::mem::transmute(found) };
     // SAFETY: the mode is the caller's C string.
     unsafe { function(fd, mode) }
+}
+
+/// Opens a stream anew: `freopen`.
+///
+/// # Safety
+/// As freopen(3) asks.
+pub(crate) unsafe fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut libc::FILE,
+) -> *mut libc::FILE {
+    static AT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let found = next(&AT, c"freopen");
+    if found.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: libc's function of this name has this type.
+    let function: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *const c_char,
+        *mut libc::FILE,
+    ) -> *mut libc::FILE = unsafe { std::mem::transmute(found) };
+    // SAFETY: as the caller's.
+    unsafe { function(path, mode, stream) }
 }
 
 /// Finds what is called most, so that no call has to look for it.

@@ -8,20 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smc_sockets::Carrier;
 
-use super::{config, conn, stats};
+use super::{config, conn, hidden, stats};
 
 static OUTPUT: OnceLock<OwnedFd> = OnceLock::new();
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// Least number of the library's own descriptors: above what programs choose themselves.
-pub(crate) const HIGH: i32 = 900;
-
 /// Takes the standard error as it is now.
 pub(crate) fn start(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
-    let stderr = conn::borrowed(2);
-    let high = rustix::io::fcntl_dupfd_cloexec(stderr, HIGH);
-    if let Ok(fd) = high.or_else(|_| rustix::io::fcntl_dupfd_cloexec(stderr, 3)) {
+    if let Ok(fd) = hidden::duplicate_early(2) {
         let _ = OUTPUT.set(fd);
     }
 }

@@ -24,8 +24,9 @@ use smc_sockets::{EventLoop, Ready, Wait};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::conn::{Conn, Phase, lock};
+use super::poll::{SIGNALS, number};
 use super::table::{self, Object, Registration};
-use super::{config, real, report};
+use super::{cancel, config, hidden, real, report};
 
 /// Turns with events of connections after which the kernel is asked as well.
 const TURNS: u32 = 10;
@@ -545,7 +546,7 @@ impl State {
 
     fn new_kick(&self) -> Option<OwnedFd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let kick = high(rustix::event::eventfd(0, flags).ok()?);
+        let kick = hidden::keep(|| rustix::event::eventfd(0, flags)).ok()?;
         let event = epoll_event {
             events: libc::EPOLLIN.cast_unsigned(),
             u64: key() | LOOP,
@@ -819,11 +820,6 @@ pub(crate) fn control(
     Some(done)
 }
 
-/// A descriptor of the library, out of the way of the program's.
-pub(crate) fn high(fd: OwnedFd) -> OwnedFd {
-    rustix::io::fcntl_dupfd_cloexec(&fd, report::HIGH).unwrap_or(fd)
-}
-
 /// epoll_ctl(2) of the kernel.
 #[allow(unsafe_code)]
 pub(crate) fn kernel_ctl(
@@ -854,9 +850,23 @@ fn kernel_wait(
         i32::try_from(up.as_millis()).unwrap_or(i32::MAX)
     });
     let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let into = into.as_mut_ptr();
+    // Not by libc's function, which is a cancellation point.
     // SAFETY: the events are valid for so many, the mask is null or valid.
-    let woken = unsafe { real::epoll_pwait(epoll, into.as_mut_ptr(), count, millis, mask) };
-    result(woken)
+    let woken = cancel::sleep(|| unsafe {
+        let (set, mask) = (epoll.into(), number(mask));
+        real::syscall(
+            libc::SYS_epoll_pwait,
+            set,
+            number(into),
+            count.into(),
+            millis.into(),
+            mask,
+            SIGNALS,
+        )
+    });
+    let woken = woken.ok_or(Errno::INTR)?;
+    result(i32::try_from(woken).unwrap_or(-1))
 }
 
 fn result(returned: i32) -> Result<usize, Errno> {

@@ -45,8 +45,12 @@ struct Added {
 }
 
 const SEVERAL: i32 = -1;
+/// The kind of connections.
+const CONN: u8 = 1;
 /// The kind of epoll sets with connections.
 const SET: u8 = 2;
+/// The kind of descriptors of the library, which have no object.
+const HIDDEN: u8 = 4;
 
 /// A descriptor that is not the kernel's alone.
 #[derive(Clone)]
@@ -62,7 +66,7 @@ pub(crate) enum Object {
 impl Object {
     fn kind(&self) -> u8 {
         match self {
-            Self::Conn(_) => 1,
+            Self::Conn(_) => CONN,
             Self::Set(_) => SET,
             Self::Listener => 3,
         }
@@ -117,7 +121,7 @@ pub(crate) fn has(fd: i32) -> bool {
 #[inline]
 pub(crate) fn get(fd: i32) -> Option<Object> {
     let slot = slot(fd)?;
-    if slot.kind.load(Ordering::Acquire) == 0 {
+    if matches!(slot.kind.load(Ordering::Acquire), 0 | HIDDEN) {
         return None;
     }
     slot.lock()?.clone()
@@ -170,10 +174,75 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
     true
 }
 
+/// Marks a descriptor as the library's; whether it can have a mark.
+pub(crate) fn hide(fd: i32) -> bool {
+    let Some(slot) = slot_or_new(fd) else {
+        return false;
+    };
+    slot.kind.store(HIDDEN, Ordering::Release);
+    true
+}
+
+/// Whether a descriptor is the library's.
+#[inline]
+pub(crate) fn is_hidden(fd: i32) -> bool {
+    slot(fd).is_some_and(|slot| slot.kind.load(Ordering::Acquire) == HIDDEN)
+}
+
+/// Whether a descriptor has a connection or an epoll set, whose calls take locks.
+pub(crate) fn has_locks(fd: i32) -> bool {
+    let kind = slot(fd).map_or(0, |slot| slot.kind.load(Ordering::Acquire));
+    matches!(kind, CONN | SET)
+}
+
+/// A descriptor of the library is about to be closed.
+pub(crate) fn reveal(fd: i32) {
+    if let Some(slot) = slot(fd) {
+        let _ = slot
+            .kind
+            .compare_exchange(HIDDEN, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// The first descriptor of the library from a number on, up to another.
+pub(crate) fn next_hidden(from: u32, to: u32) -> Option<u32> {
+    let mut at = from as usize;
+    let end = (to as usize).min(MOST - 1);
+    while at <= end {
+        match PAGES.get(at / PER_PAGE).and_then(OnceLock::get) {
+            None => at = (at / PER_PAGE + 1) * PER_PAGE,
+            Some(page) => {
+                let slot = page.0.get(at % PER_PAGE)?;
+                if slot.kind.load(Ordering::Acquire) == HIDDEN {
+                    return u32::try_from(at).ok();
+                }
+                at += 1;
+            }
+        }
+    }
+    None
+}
+
+/// The descriptors in a range that have, or may have, something here.
+pub(crate) fn known(from: u32, to: u32) -> impl Iterator<Item = i32> {
+    let mut at = from as usize;
+    let end = (to as usize).min(MOST - 1);
+    std::iter::from_fn(move || {
+        while at <= end {
+            if PAGES.get(at / PER_PAGE)?.get().is_some() {
+                at += 1;
+                return i32::try_from(at - 1).ok();
+            }
+            at = (at / PER_PAGE + 1) * PER_PAGE;
+        }
+        None
+    })
+}
+
 /// Removes the entry of a descriptor.
 pub(crate) fn take(fd: i32) -> Option<Object> {
     let slot = slot(fd)?;
-    if slot.kind.load(Ordering::Acquire) == 0 {
+    if matches!(slot.kind.load(Ordering::Acquire), 0 | HIDDEN) {
         return None;
     }
     let mut at = slot.lock()?;
@@ -285,6 +354,21 @@ mod tests {
             closed(fd);
             assert!(registrations(fd, |_| panic!("none")).is_empty());
         }
+    }
+
+    #[test]
+    fn descriptors_of_the_library_are_found_until_they_are_revealed() {
+        for fd in [701_000, 701_777] {
+            assert!(hide(fd) && is_hidden(fd) && has(fd));
+            assert!(get(fd).is_none() && take(fd).is_none() && is_hidden(fd));
+        }
+        assert_eq!(next_hidden(700_500, u32::MAX), Some(701_000));
+        assert_eq!(next_hidden(701_001, 701_777), Some(701_777));
+        assert_eq!(next_hidden(701_001, 701_776), None);
+        assert!(known(701_000, 701_001).eq([701_000, 701_001]));
+        assert_eq!(known(900_000, u32::MAX).next(), None);
+        reveal(701_777);
+        assert!(!has(701_777));
     }
 
     #[test]

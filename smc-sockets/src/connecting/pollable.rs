@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use super::{Attempt, Step, Waits};
+use crate::descriptors;
 use crate::process::Process;
 use crate::shard::timespec;
 use crate::stack::Stack;
@@ -47,9 +48,10 @@ impl Connecting {
         let stack = stack.toward(to)?;
         let mut attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
         attempt.poll_announced()?;
-        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
+        let timer = descriptors::keep(make)?;
         epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;

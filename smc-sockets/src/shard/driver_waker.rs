@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::EventfdFlags;
 
+use crate::descriptors;
+
 /// Wakes the driver thread, and has it accept connections.
 pub(crate) struct DriverWaker {
     event: OwnedFd,
@@ -17,7 +19,7 @@ impl DriverWaker {
     pub(super) fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
-            event: rustix::event::eventfd(0, flags)?,
+            event: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
             accepts: AtomicBool::new(false),
         })
     }

@@ -105,4 +105,10 @@ impl SmcStream {
     pub fn set_interruptible(&self, interruptible: bool) {
         self.socket().set_interruptible(interruptible);
     }
+
+    /// Wakes threads that sleep until they can read or write.
+    #[doc(hidden)]
+    pub fn wake_waits(&self) {
+        self.socket().call.make();
+    }
 }

@@ -10,6 +10,7 @@ use rustix::event::EventfdFlags;
 
 use super::SmcStream;
 use crate::carrier::{Carrier, Cause};
+use crate::descriptors;
 use crate::readiness::Readiness;
 use crate::socket::Socket;
 
@@ -111,7 +112,7 @@ impl From<OwnedFd> for SmcStream {
 
 fn always_ready() -> io::Result<OwnedFd> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    Ok(rustix::event::eventfd(1, flags)?)
+    Ok(descriptors::keep(|| rustix::event::eventfd(1, flags))?)
 }
 
 /// The descriptor of [`AsFd`].

@@ -16,6 +16,7 @@ use rustix::process::Resource;
 
 use super::reaper::{Mapping, Reaper};
 use super::{SharedRegion, system};
+use crate::descriptors;
 use crate::device::IsmError;
 use crate::doorbell::{Bells, Leaves, Pages};
 
@@ -124,8 +125,10 @@ impl SharedRegion {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Since Linux 6.3 a file that can never be executed can be asked for.
         //= SHM-031
-        let fd = rustix::fs::memfd_create("smc-d", flags | MemfdFlags::NOEXEC_SEAL)
-            .or_else(|_| rustix::fs::memfd_create("smc-d", flags))?;
+        let fd = descriptors::keep(|| {
+            rustix::fs::memfd_create("smc-d", flags | MemfdFlags::NOEXEC_SEAL)
+                .or_else(|_| rustix::fs::memfd_create("smc-d", flags))
+        })?;
         let mut seals = Self::SEALS;
         if own_writes_only {
             // No page can be taken out of such a file, so the reader wants all of them there.

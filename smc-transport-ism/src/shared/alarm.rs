@@ -10,6 +10,7 @@ use rustix::time::{
 };
 
 use super::socket::timespec;
+use crate::descriptors;
 
 /// A timer that makes a descriptor readable.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) struct Alarm {
 impl Alarm {
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let fd = descriptors::keep(|| timerfd_create(TimerfdClockId::Monotonic, flags))?;
         Ok(Self { fd, at: None })
     }
 

@@ -16,6 +16,7 @@ use super::in_flight::InFlight;
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
 use super::spin::SpinBudget;
+use crate::descriptors;
 use crate::device::{CDC_LEN, Cdc, DmbToken, Gid128, IsmError, IsmReport};
 use crate::doorbell::{Ring, SLOTS};
 use crate::memory::{PRODUCER, Reapers, SharedRegion, UNKNOWN};
@@ -218,7 +219,7 @@ impl Device {
     /// The operating system's.
     pub fn with(limits: Limits) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let poller = rustix::event::epoll::create(CreateFlags::CLOEXEC)?;
+        let poller = descriptors::keep(|| rustix::event::epoll::create(CreateFlags::CLOEXEC))?;
         let alarm = Alarm::new()?;
         let data = EventData::new_u64(ALARM);
         rustix::event::epoll::add(&poller, &alarm, data, EventFlags::IN)?;

@@ -14,6 +14,7 @@ use rustix::net::{
 };
 
 use super::message::{MESSAGE_LEN, Message};
+use crate::descriptors;
 
 /// Messages of a channel that its peer may leave unread before further ones wait here.
 pub(super) const WINDOW: usize = 32;
@@ -43,14 +44,16 @@ impl Socket {
     /// A socket of a channel's kind, not connected.
     pub(super) fn unconnected() -> io::Result<OwnedFd> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        Ok(rustix::net::socket_with(family, kind, Self::FLAGS, None)?)
+        let make = || rustix::net::socket_with(family, kind, Self::FLAGS, None);
+        Ok(descriptors::keep(make)?)
     }
 
     /// Both ends of a channel.
     pub(super) fn pair() -> io::Result<(Self, Self)> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (one, two) = rustix::net::socketpair(family, kind, Self::FLAGS, None)?;
-        Ok((Self(one), Self(two)))
+        let [one, two] = [one, two].map(|fd| descriptors::keep(|| Ok(fd)));
+        Ok((Self(one?), Self(two?)))
     }
 
     /// A channel's end of what is connected already.
@@ -87,7 +90,10 @@ impl Socket {
         let mut parts = [IoSliceMut::new(&mut octets)];
         let mut ended = false;
         let (len, returned) = loop {
-            match rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags) {
+            let received = descriptors::receive(|| {
+                rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags)
+            });
+            match received.unwrap_or(Err(Errno::AGAIN)) {
                 // Linux looks for a message and then, without a lock, whether the peer has ended:
                 // what the peer sent in between is behind this end.
                 Ok(got) if got.bytes == 0 && !std::mem::replace(&mut ended, true) => {
@@ -111,7 +117,10 @@ impl Socket {
         match octets.get(..len).and_then(Message::parse) {
             //= SHM-040
             Some(message) if is_stripped => Received::Stripped(message),
-            Some(message) => Received::Message(message, fd),
+            Some(message) => match fd.map(|fd| descriptors::keep(|| Ok(fd))).transpose() {
+                Ok(fd) => Received::Message(message, fd),
+                Err(_) => Received::Stripped(message),
+            },
             None if len == 0 => Received::End,
             None => Received::Malformed,
         }

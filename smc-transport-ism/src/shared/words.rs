@@ -16,6 +16,7 @@ use rustix::time::{ClockId, Timespec};
 
 use super::device::Device;
 use super::socket::timespec;
+use crate::descriptors;
 use crate::doorbell::Bells;
 use crate::memory::BellsOf;
 
@@ -50,7 +51,8 @@ impl Call {
     /// for less. Whether a signal ended the sleep.
     pub fn sleep(&self, made: u32, timeout: Option<Duration>) -> bool {
         let time = timeout.map(timespec);
-        let slept = futex::wait(&self.0, futex::Flags::PRIVATE, made, time.as_ref());
+        let flags = futex::Flags::PRIVATE;
+        let slept = descriptors::sleep(|| futex::wait(&self.0, flags, made, time.as_ref()));
         slept == Err(Errno::INTR)
     }
 }
@@ -77,7 +79,8 @@ impl Words {
         }
         let clock = ClockId::Monotonic;
         let end = timeout.map(|time| after(rustix::time::clock_gettime(clock), time));
-        match futex::waitv(&waits, WaitvFlags::empty(), end.as_ref(), clock) {
+        let flags = WaitvFlags::empty();
+        match descriptors::sleep(|| futex::waitv(&waits, flags, end.as_ref(), clock)) {
             Ok(_) | Err(Errno::AGAIN | Errno::TIMEDOUT) => Ok(false),
             Err(Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),

@@ -5,11 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::{AF_INET, AF_INET6, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
-use super::{guard, status};
+use rustix::io::Errno;
+
+use super::{guard, is_reentrant, status};
 use crate::library::conn::Outcome;
 use crate::library::connecting::{self, Connects};
 use crate::library::table::{self, Object};
-use crate::library::{accepting, config, real};
+use crate::library::{accepting, cancel, config, real};
 
 /// Linux's number of the family of SMC sockets.
 const AF_SMC: c_int = 43;
@@ -72,15 +74,25 @@ pub(super) unsafe extern "C-unwind" fn connect(
 ) -> c_int {
     // SAFETY: as the caller's.
     let done = match unsafe { internet(address, len) } {
-        Some(to) if config::is_active() && !config::is_inside() => {
-            guard(|| connecting::connect(fd, to))
-        }
+        Some(to) if config::is_active() && !config::is_inside() => connect_once(fd, to),
         _ => Connects::Kernel,
     };
     match done {
         Connects::Done(result) => status(result.map(|()| 0)),
         // SAFETY: as the caller's.
         Connects::Kernel => unsafe { real::connect(fd, address, len) },
+    }
+}
+
+/// Connects, which is a cancellation point.
+fn connect_once(fd: c_int, to: SocketAddr) -> Connects {
+    loop {
+        cancel::point();
+        let done = guard(|| connecting::connect(fd, to));
+        let is_interrupted = matches!(done, Connects::Done(Err(Errno::INTR)));
+        if !is_interrupted || !cancel::has_interrupted() {
+            return done;
+        }
     }
 }
 
@@ -141,13 +153,18 @@ pub(super) unsafe extern "C-unwind" fn accept4(
 /// shutdown(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    if table::has(fd) {
+    if is_reentrant(fd) {
+        return status(Err(Errno::AGAIN));
+    }
+    while table::has(fd) {
         let outcome = guard(|| match table::get(fd) {
             Some(Object::Conn(conn)) => conn.shutdown(how),
             _ => Outcome::Kernel,
         });
-        if let Outcome::Done(result) = outcome {
-            return status(result.map(|()| 0));
+        match outcome {
+            Outcome::Done(Err(Errno::INTR)) if cancel::defers() => {}
+            Outcome::Done(result) => return status(result.map(|()| 0)),
+            Outcome::Kernel => break,
         }
     }
     // SAFETY: as the caller's.

@@ -7,7 +7,7 @@ use std::ptr;
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
-use super::{guard, returned, status};
+use super::{guard, returned, status, waits};
 use crate::library::conn::Outcome;
 use crate::library::{errno, real, report, table};
 
@@ -45,7 +45,10 @@ unsafe fn read_one(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> O
     if !table::has(fd) {
         return None;
     }
-    guard(|| {
+    waits(fd, || {
+        if is_nowhere(into, len) {
+            return Some(returned(Err(Errno::FAULT)));
+        }
         // SAFETY: as the caller's.
         let into = unsafe { slice_mut(into, len) };
         read_into(fd, &mut [IoSliceMut::new(into)], flags)
@@ -61,11 +64,22 @@ unsafe fn write_one(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) 
     if !table::has(fd) {
         return None;
     }
-    guard(|| {
+    waits(fd, || {
+        if is_nowhere(bytes, len) {
+            return Some(returned(Err(Errno::FAULT)));
+        }
         // SAFETY: as the caller's.
         let bytes = unsafe { slice(bytes, len) };
         write_from(fd, &[IoSlice::new(bytes)], flags)
     })
+}
+
+/// Whether bytes are where no program has any: in the first page. Other wrong pointers end the
+/// process, as in any function of libc: to ask the kernel would take a system call for each.
+#[inline]
+fn is_nowhere<T>(at: *const T, len: usize) -> bool {
+    const PAGE: usize = 4096;
+    len > 0 && at.addr() < PAGE
 }
 
 /// # Safety
@@ -98,9 +112,12 @@ unsafe fn read_several(
     count: usize,
     flags: c_int,
 ) -> Option<ssize_t> {
-    guard(|| {
+    waits(fd, || {
         if count > MOST {
             return Some(returned(Err(Errno::INVAL)));
+        }
+        if is_nowhere(into, count) {
+            return Some(returned(Err(Errno::FAULT)));
         }
         let empty = || IoSliceMut::new(&mut []);
         let mut few: [IoSliceMut<'_>; FEW] = std::array::from_fn(|_| empty());
@@ -114,6 +131,9 @@ unsafe fn read_several(
         for (at, slice) in slices.iter_mut().enumerate() {
             // SAFETY: so many are readable, and each names memory of the caller.
             let of = unsafe { into.add(at).read() };
+            if is_nowhere(of.iov_base, of.iov_len) {
+                return Some(returned(Err(Errno::FAULT)));
+            }
             // SAFETY: as above.
             *slice = IoSliceMut::new(unsafe { slice_mut(of.iov_base, of.iov_len) });
         }
@@ -131,9 +151,12 @@ unsafe fn write_several(
     count: usize,
     flags: c_int,
 ) -> Option<ssize_t> {
-    guard(|| {
+    waits(fd, || {
         if count > MOST {
             return Some(returned(Err(Errno::INVAL)));
+        }
+        if is_nowhere(bytes, count) {
+            return Some(returned(Err(Errno::FAULT)));
         }
         let mut few: [IoSlice<'_>; FEW] = std::array::from_fn(|_| IoSlice::new(&[]));
         let mut many = Vec::new();
@@ -146,6 +169,9 @@ unsafe fn write_several(
         for (at, to) in slices.iter_mut().enumerate() {
             // SAFETY: so many are readable, and each names memory that is.
             let of = unsafe { bytes.add(at).read() };
+            if is_nowhere(of.iov_base, of.iov_len) {
+                return Some(returned(Err(Errno::FAULT)));
+            }
             // SAFETY: as above.
             *to = IoSlice::new(unsafe { slice(of.iov_base, of.iov_len) });
         }
@@ -283,7 +309,7 @@ pub(super) unsafe extern "C-unwind" fn recvmsg(
     message: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    if table::has(fd) && !message.is_null() {
+    if table::has(fd) && !is_nowhere(message, 1) {
         // SAFETY: as the caller's.
         let of = unsafe { message.read() };
         // SAFETY: as the caller's.
@@ -416,7 +442,7 @@ pub(super) unsafe extern "C-unwind" fn sendto(
 /// # Safety
 /// As sendmsg(2) asks.
 unsafe fn passes_connection(message: *const msghdr) -> bool {
-    if message.is_null() {
+    if is_nowhere(message, 1) {
         return false;
     }
     // SAFETY: as the caller's.
@@ -454,7 +480,7 @@ pub(super) unsafe extern "C-unwind" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    if table::has(fd) && !message.is_null() {
+    if table::has(fd) && !is_nowhere(message, 1) {
         // SAFETY: as the caller's.
         let of = unsafe { message.read() };
         // SAFETY: as the caller's.
@@ -514,6 +540,75 @@ pub(super) unsafe extern "C-unwind" fn preadv(
     unsafe { real::preadv(fd, into, count, offset) }
 }
 
+/// preadv2(2): with the offset -1 it is readv(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn preadv2(
+    fd: c_int,
+    into: *const iovec,
+    count: c_int,
+    offset: libc::off_t,
+    flags: c_int,
+) -> ssize_t {
+    if table::has(fd) {
+        match message_flags(offset, flags) {
+            Ok(flags) => {
+                // SAFETY: as the caller's.
+                let done = unsafe { read_several(fd, into, pieces(count), flags) };
+                if let Some(done) = done {
+                    return done;
+                }
+            }
+            Err(error) => return returned(Err(error)),
+        }
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::preadv2(fd, into, count, offset, flags) }
+}
+
+/// pwritev2(2): with the offset -1 it is writev(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn pwritev2(
+    fd: c_int,
+    bytes: *const iovec,
+    count: c_int,
+    offset: libc::off_t,
+    flags: c_int,
+) -> ssize_t {
+    if table::has(fd) {
+        match message_flags(offset, flags) {
+            Ok(flags) => {
+                // SAFETY: as the caller's.
+                let done = unsafe { write_several(fd, bytes, pieces(count), flags) };
+                if let Some(done) = done {
+                    return done;
+                }
+            }
+            Err(error) => return returned(Err(error)),
+        }
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::pwritev2(fd, bytes, count, offset, flags) }
+}
+
+/// A number of pieces: a negative one is too large.
+fn pieces(count: c_int) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The flags of recv(2) and send(2) for those of preadv2(2) and pwritev2(2).
+fn message_flags(offset: libc::off_t, flags: c_int) -> Result<c_int, Errno> {
+    /// Flags that say how much of a hurry there is, and what is to reach the disk.
+    const HARMLESS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
+    if offset != -1 {
+        return Err(Errno::SPIPE);
+    }
+    match flags & !HARMLESS {
+        0 => Ok(0),
+        libc::RWF_NOWAIT => Ok(libc::MSG_DONTWAIT),
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
 /// sendfile(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sendfile(
@@ -524,7 +619,7 @@ pub(super) unsafe extern "C-unwind" fn sendfile(
 ) -> ssize_t {
     if table::has(to) || table::has(from) {
         // SAFETY: as the caller's; the types are one on 64-bit systems.
-        if let Some(done) = guard(|| unsafe { copy_file(to, from, offset.cast(), len) }) {
+        if let Some(done) = waits(to, || unsafe { copy_file(to, from, offset.cast(), len) }) {
             return done;
         }
     }
@@ -542,7 +637,7 @@ pub(super) unsafe extern "C-unwind" fn sendfile64(
 ) -> ssize_t {
     if table::has(to) || table::has(from) {
         // SAFETY: as the caller's.
-        if let Some(done) = guard(|| unsafe { copy_file(to, from, offset, len) }) {
+        if let Some(done) = waits(to, || unsafe { copy_file(to, from, offset, len) }) {
             return done;
         }
     }
@@ -661,7 +756,7 @@ pub(super) unsafe extern "C-unwind" fn fdopen(
     fd: c_int,
     mode: *const std::ffi::c_char,
 ) -> *mut libc::FILE {
-    if table::conn(fd).is_some_and(|conn| conn.smc().is_some()) {
+    if table::has(fd) && guard(|| table::conn(fd).is_some_and(|conn| conn.may_be_smc())) {
         // SAFETY: as the caller's.
         return unsafe { stream(fd, mode) };
     }
@@ -706,10 +801,19 @@ unsafe fn stream(fd: c_int, mode: *const std::ffi::c_char) -> *mut libc::FILE {
         bytes: *const c_void,
         len: size_t,
     ) -> ssize_t {
-        // SAFETY: as libc calls it. It takes 0 for an error.
-        unsafe { write(at.addr() as c_int, bytes, len) }.max(0)
+        let mut written = 0;
+        while written < len {
+            // SAFETY: as libc calls it, which takes less than all for an error.
+            let done = unsafe { write(at.addr() as c_int, bytes.byte_add(written), len - written) };
+            match usize::try_from(done) {
+                Ok(done @ 1..) => written += done,
+                _ => break,
+            }
+        }
+        written.cast_signed()
     }
     unsafe extern "C-unwind" fn close_of(at: *mut c_void) -> c_int {
+        super::reopen::closed(at.addr() as c_int);
         // SAFETY: the stream has the descriptor.
         unsafe { libc::close(at.addr() as c_int) }
     }
@@ -726,6 +830,7 @@ unsafe fn stream(fd: c_int, mode: *const std::ffi::c_char) -> *mut libc::FILE {
         // SAFETY: on 64-bit systems, `_fileno` of glibc's FILE has this place, which is part of
         // its interface to programs.
         unsafe { stream.cast::<c_int>().byte_add(FILENO).write(fd) };
+        super::reopen::made(stream, fd);
     }
     stream
 }

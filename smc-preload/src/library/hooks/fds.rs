@@ -1,18 +1,17 @@
 //! Descriptors: closed, duplicated, and what is set of them.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use std::os::fd::IntoRawFd;
 
 use rustix::io::Errno;
 
-use super::{guard, returned};
+use super::{guard, is_reentrant, returned, status};
 use crate::library::conn::{Conn, Phase};
 use crate::library::table::{self, Object};
-use crate::library::{config, real};
+use crate::library::{config, hidden, real};
 
 /// Linux's number of the request whether the urgent mark is next.
 const SIOCATMARK: c_ulong = 0x8905;
-/// Descriptors that are looked at when a range is closed.
-const MOST: c_uint = 1 << 20;
 
 /// A descriptor is closed, or is to name something else.
 fn forget(fd: c_int) {
@@ -48,9 +47,23 @@ fn duplicate(of: c_int, new: c_int) {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if table::has(fd) {
-        guard(|| forget(fd));
+        if hidden::is_hidden(fd) {
+            return status(Err(Errno::BADF));
+        }
+        if is_reentrant(fd) {
+            return status(Err(Errno::INTR));
+        }
+        match config::is_inside() {
+            true => table::reveal(fd),
+            false => guard(|| forget(fd)),
+        }
     }
     table::closed(fd);
+    if config::is_inside() {
+        // No thread is cancelled within the library.
+        // SAFETY: as the caller's.
+        return unsafe { real::syscall(libc::SYS_close, fd.into(), 0, 0, 0, 0, 0) } as c_int;
+    }
     // SAFETY: as the caller's.
     unsafe { real::close(fd) }
 }
@@ -64,16 +77,39 @@ pub(super) unsafe extern "C-unwind" fn close_range(
 ) -> c_int {
     let marks_only = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
     if !marks_only && first <= last {
-        for fd in first..=last.min(MOST) {
-            let fd = fd.cast_signed();
-            if table::has(fd) {
+        for fd in table::known(first, last) {
+            if table::has(fd) && !table::is_hidden(fd) {
                 guard(|| forget(fd));
             }
             table::closed(fd);
         }
     }
     // SAFETY: as the caller's.
-    unsafe { real::close_range(first, last, flags) }
+    unsafe { close_around(first, last, flags) }
+}
+
+/// Closes a range, or marks it, but for the descriptors of the library.
+///
+/// # Safety
+/// As close_range(2) asks.
+unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let mut from = first;
+    while let Some(hidden) = table::next_hidden(from, last).filter(|_| from <= last) {
+        if from < hidden {
+            // SAFETY: as the caller's.
+            let done = unsafe { real::close_range(from, hidden - 1, flags) };
+            if done < 0 {
+                return done;
+            }
+        }
+        from = hidden + 1;
+    }
+    // What is wrong with the arguments is the kernel's to say.
+    if from <= last || first > last {
+        // SAFETY: as the caller's.
+        return unsafe { real::close_range(from, last, flags) };
+    }
+    0
 }
 
 /// closefrom(3).
@@ -86,6 +122,12 @@ pub(super) unsafe extern "C-unwind" fn closefrom(first: c_int) {
 /// dup(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    if hidden::is_hidden(fd) {
+        return status(Err(Errno::BADF));
+    }
+    if is_reentrant(fd) {
+        return status(Err(Errno::BUSY));
+    }
     // SAFETY: as the caller's.
     let new = unsafe { real::dup(fd) };
     if table::has(fd) {
@@ -94,9 +136,22 @@ pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     new
 }
 
+/// Has a number name something else: not one that the library has for a moment, before a
+/// descriptor gets its place.
+fn apart(run: impl FnOnce() -> c_int) -> c_int {
+    let _held = config::is_active().then(hidden::hold);
+    run()
+}
+
 /// dup2(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    if hidden::is_hidden(from) || hidden::is_hidden(to) {
+        return status(Err(Errno::BADF));
+    }
+    if is_reentrant(from) || is_reentrant(to) {
+        return status(Err(Errno::BUSY));
+    }
     if from != to && (table::has(from) || table::has(to)) {
         let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
         if table::has(to) && from >= 0 && guard(is_open) {
@@ -107,7 +162,7 @@ pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
         table::closed(to);
     }
     // SAFETY: as the caller's.
-    let new = unsafe { real::dup2(from, to) };
+    let new = apart(|| unsafe { real::dup2(from, to) });
     if from != to && table::has(from) {
         guard(|| duplicate(from, new));
     }
@@ -117,6 +172,12 @@ pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
 /// dup3(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    if hidden::is_hidden(from) || hidden::is_hidden(to) {
+        return status(Err(Errno::BADF));
+    }
+    if is_reentrant(from) || is_reentrant(to) {
+        return status(Err(Errno::BUSY));
+    }
     if from != to && table::has(to) {
         let is_open = || rustix::io::fcntl_getfd(crate::library::conn::borrowed(from)).is_ok();
         if from >= 0 && flags & !libc::O_CLOEXEC == 0 && guard(is_open) {
@@ -127,7 +188,7 @@ pub(super) unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int
         table::closed(to);
     }
     // SAFETY: as the caller's.
-    let new = unsafe { real::dup3(from, to, flags) };
+    let new = apart(|| unsafe { real::dup3(from, to, flags) });
     if from != to && table::has(from) {
         guard(|| duplicate(from, new));
     }
@@ -167,12 +228,34 @@ fn after_control(fd: c_int, command: c_int, result: c_int) {
     }
 }
 
+/// fcntl(2) of the library: its duplicates are hidden.
+///
+/// # Safety
+/// As fcntl(2) asks.
+unsafe fn own_control(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if command != libc::F_DUPFD_CLOEXEC || !config::is_active() {
+        // SAFETY: as the caller's.
+        return unsafe { real::fcntl(fd, command, argument) };
+    }
+    status(hidden::duplicate(fd).map(IntoRawFd::into_raw_fd))
+}
+
 /// fcntl(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if is_reentrant(fd) {
+        return status(Err(Errno::AGAIN));
+    }
+    if config::is_inside() {
+        // SAFETY: as the caller's.
+        return unsafe { own_control(fd, command, argument) };
+    }
     if !table::has(fd) {
         // SAFETY: as the caller's.
         return unsafe { real::fcntl(fd, command, argument) };
+    }
+    if table::is_hidden(fd) {
+        return status(Err(Errno::BADF));
     }
     if let Some(done) = guard(|| control(fd, command, argument)) {
         return done;
@@ -201,6 +284,9 @@ pub(super) unsafe extern "C-unwind" fn ioctl(
     request: c_ulong,
     argument: *mut c_void,
 ) -> c_int {
+    if is_reentrant(fd) {
+        return status(Err(Errno::AGAIN));
+    }
     if table::has(fd) && !argument.is_null() {
         let value = argument.cast::<c_int>();
         let done = guard(|| match (request, table::get(fd)?) {

@@ -68,6 +68,16 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_splice if table::has(int(c)) => {
                 data::splice(int(a), at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long
             }
+            libc::SYS_pselect6 if waits::concerns(int(a), waits::Sets([at(b), at(c), at(d)])) => {
+                // SAFETY: the kernel takes a pointer to the mask and its length.
+                let mask = at::<*const libc::sigset_t>(f);
+                let mask = mask.as_ref().copied().unwrap_or(std::ptr::null());
+                waits::pselect(int(a), at(b), at(c), at(d), at(e), mask).into()
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select if waits::concerns(int(a), waits::Sets([at(b), at(c), at(d)])) => {
+                waits::select(int(a), at(b), at(c), at(d), at(e)).into()
+            }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_accept => address::accept(int(a), at(b), at(c)).into(),
             #[cfg(target_arch = "x86_64")]
@@ -91,6 +101,8 @@ unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c
         match number {
             libc::SYS_read => data::read(fd, at(b), len(c)) as c_long,
             libc::SYS_readv => data::readv(fd, at(b), int(c)) as c_long,
+            libc::SYS_preadv2 => data::preadv2(fd, at(b), int(c), d, int(f)) as c_long,
+            libc::SYS_pwritev2 => data::pwritev2(fd, at(b), int(c), d, int(f)) as c_long,
             libc::SYS_preadv => data::preadv(fd, at(b), int(c), 0) as c_long,
             libc::SYS_recvfrom => data::recvfrom(fd, at(b), len(c), int(d), at(e), at(f)) as c_long,
             libc::SYS_recvmsg => data::recvmsg(fd, at(b), int(c)) as c_long,

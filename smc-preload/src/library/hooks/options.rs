@@ -6,7 +6,7 @@ use std::time::Duration;
 use libc::socklen_t;
 use rustix::io::Errno;
 
-use super::{guard, status};
+use super::{guard, is_reentrant, status};
 use crate::library::conn::{Conn, Outcome, low_water};
 use crate::library::table::{self, Object};
 use crate::library::{errno, real};
@@ -41,6 +41,9 @@ pub(super) unsafe extern "C-unwind" fn getsockopt(
     if !table::has(fd) {
         // SAFETY: as the caller's.
         return unsafe { real::getsockopt(fd, level, name, value, len) };
+    }
+    if is_reentrant(fd) {
+        return status(Err(Errno::AGAIN));
     }
     let own = guard(|| match table::get(fd)? {
         Object::Conn(conn) => own_option(&conn, level, name),
@@ -92,6 +95,9 @@ pub(super) unsafe extern "C-unwind" fn setsockopt(
     if !table::has(fd) {
         // SAFETY: as the caller's.
         return unsafe { real::setsockopt(fd, level, name, value, len) };
+    }
+    if is_reentrant(fd) {
+        return status(Err(Errno::AGAIN));
     }
     let outcome = guard(|| match table::get(fd) {
         Some(Object::Conn(conn)) if conn.smc().is_some() && !value.is_null() => {

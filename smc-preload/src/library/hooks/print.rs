@@ -1,13 +1,13 @@
 //! Printing to a descriptor: libc writes by functions that no symbol stands before.
 //!
-//! Functions with a variable number of arguments cannot be written in stable Rust: on x86-64 a few
-//! instructions gather the arguments as a `va_list`. Elsewhere `dprintf` to an SMC connection is
-//! not served.
+//! `dprintf` to an SMC connection is served on x86-64 only.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use super::data;
+#[cfg(target_arch = "x86_64")]
+use super::variadic::variadic;
 use crate::library::{real, table};
 
 unsafe extern "C" {
@@ -59,44 +59,6 @@ unsafe extern "C-unwind" fn __vdprintf_chk(
     }
     // SAFETY: as the caller's.
     unsafe { vdprintf(fd, format, arguments) }
-}
-
-/// Gathers the arguments behind the `$fixed` bytes of registers that named ones take, and calls a
-/// function with them in the register `$register`.
-#[cfg(target_arch = "x86_64")]
-macro_rules! variadic {
-    ($fixed:literal, $register:literal, $function:path) => {
-        std::arch::naked_asm!(
-            // The registers are saved at rsp + 32, the va_list is at rsp + 8.
-            "sub rsp, 216",
-            "mov [rsp + 48], rdx",
-            "mov [rsp + 56], rcx",
-            "mov [rsp + 64], r8",
-            "mov [rsp + 72], r9",
-            "test al, al",
-            "je 2f",
-            "movaps [rsp + 80], xmm0",
-            "movaps [rsp + 96], xmm1",
-            "movaps [rsp + 112], xmm2",
-            "movaps [rsp + 128], xmm3",
-            "movaps [rsp + 144], xmm4",
-            "movaps [rsp + 160], xmm5",
-            "movaps [rsp + 176], xmm6",
-            "movaps [rsp + 192], xmm7",
-            "2:",
-            concat!("mov dword ptr [rsp + 8], ", $fixed),
-            "mov dword ptr [rsp + 12], 48",
-            "lea rax, [rsp + 224]",
-            "mov [rsp + 16], rax",
-            "lea rax, [rsp + 32]",
-            "mov [rsp + 24], rax",
-            concat!("lea ", $register, ", [rsp + 8]"),
-            "call {function}",
-            "add rsp, 216",
-            "ret",
-            function = sym $function,
-        )
-    };
 }
 
 /// dprintf(3).

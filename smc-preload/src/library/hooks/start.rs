@@ -1,6 +1,6 @@
 //! The beginning of the process, and its children.
 
-use crate::library::{config, real};
+use crate::library::{config, hidden, real};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -11,7 +11,7 @@ extern "C" fn start() {
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     super::guard(|| config::start(is_privileged));
     // SAFETY: the handlers are functions of this library, which stays loaded.
-    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    unsafe { libc::pthread_atfork(Some(forks), Some(has_forked), Some(forked)) };
     real::warm_up();
 }
 
@@ -46,6 +46,14 @@ fn leave(status: std::ffi::c_int) -> ! {
         // SAFETY: exit_group has no precondition.
         unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };
     }
+}
+
+extern "C" fn forks() {
+    hidden::before_fork();
+}
+
+extern "C" fn has_forked() {
+    hidden::after_fork();
 }
 
 extern "C" fn forked() {

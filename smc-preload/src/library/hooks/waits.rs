@@ -6,9 +6,9 @@ use std::time::Duration;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use rustix::io::Errno;
 
-use super::{guard, returned, status};
+use super::{guard, is_reentrant, returned, status, waits as waits_for};
 use crate::library::table::{self, Registration};
-use crate::library::{config, poll as waits, real, report, set};
+use crate::library::{cancel, config, poll as waits, real, report, set};
 
 /// Milliseconds, without end if negative.
 fn millis(timeout: c_int) -> Option<Duration> {
@@ -42,6 +42,9 @@ pub(super) unsafe extern "C-unwind" fn epoll_ctl(
 ) -> c_int {
     // SAFETY: null or the caller's.
     let asked = unsafe { event.as_ref().copied() };
+    if is_reentrant(fd) || is_reentrant(epoll) {
+        return status(Err(Errno::INTR));
+    }
     if table::has(fd)
         && let Some(done) = guard(|| set::control(epoll, operation, fd, asked))
     {
@@ -77,20 +80,24 @@ unsafe fn wait(
     time: Option<Duration>,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    let found = guard(|| {
+    if config::is_inside() {
+        return is_reentrant(epoll).then(|| status(Err(Errno::INTR)));
+    }
+    let found = waits_for(epoll, || {
         let set = table::set(epoll)?;
         let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
-            return Some(Err(Errno::INVAL));
+            return Some(returned(Err(Errno::INVAL)));
         };
         if events.is_null() {
-            return Some(Err(Errno::FAULT));
+            return Some(returned(Err(Errno::FAULT)));
         }
         // SAFETY: so many events are the caller's.
         let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
         // SAFETY: null or readable.
-        Some(set.wait(epoll, events, time, unsafe { mask.as_ref() }))
+        let found = set.wait(epoll, events, time, unsafe { mask.as_ref() });
+        Some(returned(found))
     });
-    found.map(|found| returned(found) as c_int)
+    found.map(|found| found as c_int)
 }
 
 /// What the kernel's set has found, without what it got of the library meanwhile.
@@ -217,7 +224,7 @@ unsafe fn polls(
     time: Result<Option<Duration>, Errno>,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    if count == 0 || fds.is_null() || config::is_inside() {
+    if count == 0 || fds.is_null() {
         return None;
     }
     // SAFETY: so many descriptors are the caller's.
@@ -225,12 +232,20 @@ unsafe fn polls(
     if !waits::concerns(fds) {
         return None;
     }
-    let found = guard(|| {
-        let time = time?;
-        // SAFETY: null or readable.
-        waits::poll(fds, time, unsafe { mask.as_ref() })
-    });
-    Some(returned(found) as c_int)
+    if config::is_inside() {
+        return Some(status(Err(Errno::INTR)));
+    }
+    loop {
+        cancel::point();
+        let found = guard(|| {
+            // SAFETY: null or readable.
+            let found = time.and_then(|time| waits::poll(fds, time, unsafe { mask.as_ref() }));
+            returned(found)
+        });
+        if found >= 0 || !cancel::has_interrupted() {
+            return Some(found as c_int);
+        }
+    }
 }
 
 /// poll(2).
@@ -300,7 +315,7 @@ pub(super) unsafe extern "C-unwind" fn __ppoll_chk(
 
 /// The three sets of select(2), null or the caller's.
 #[derive(Clone, Copy)]
-struct Sets([*mut fd_set; 3]);
+pub(super) struct Sets(pub(super) [*mut fd_set; 3]);
 
 /// What each set asks for, and what is in it afterwards.
 const ASKED: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
@@ -339,6 +354,22 @@ impl Sets {
     }
 }
 
+/// Whether any descriptor of these sets has an entry.
+///
+/// # Safety
+/// As pselect(2) asks.
+pub(super) unsafe fn concerns(count: c_int, sets: Sets) -> bool {
+    let Ok(count) = usize::try_from(count) else {
+        return false;
+    };
+    let is_asked = |fd: usize| {
+        // SAFETY: as the caller's.
+        (0..3).any(|which| unsafe { sets.has(which, fd) })
+    };
+    let has = |fd: usize| i32::try_from(fd).is_ok_and(table::has);
+    (0..count).any(|fd| has(fd) && is_asked(fd))
+}
+
 /// Waits for the descriptors of sets if some of them have entries.
 ///
 /// # Safety
@@ -349,16 +380,15 @@ unsafe fn selects(
     time: Result<Option<Duration>, Errno>,
     mask: *const sigset_t,
 ) -> Option<Result<usize, Errno>> {
-    let count = usize::try_from(count).ok()?;
-    let is_asked = |fd: usize| {
-        // SAFETY: as the caller's.
-        (0..3).any(|which| unsafe { sets.has(which, fd) })
-    };
-    let has = |fd: usize| i32::try_from(fd).is_ok_and(table::has);
-    if config::is_inside() || !(0..count).any(|fd| has(fd) && is_asked(fd)) {
+    // SAFETY: as the caller's.
+    if !unsafe { concerns(count, sets) } {
         return None;
     }
-    Some(guard(|| {
+    if config::is_inside() {
+        return Some(Err(Errno::INTR));
+    }
+    let count = usize::try_from(count).ok()?;
+    let call = || {
         let mut polled = Vec::new();
         for fd in 0..count {
             let mut events = 0;
@@ -394,7 +424,14 @@ unsafe fn selects(
             }
         }
         Ok(found)
-    }))
+    };
+    loop {
+        cancel::point();
+        let done = guard(call);
+        if done != Err(Errno::INTR) || !cancel::has_interrupted() {
+            return Some(done);
+        }
+    }
 }
 
 /// select(2).

@@ -9,6 +9,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
+use crate::descriptors;
+
 pub(super) const BY_FAMILY: u16 = 20;
 pub(super) const ERROR: u16 = 2;
 pub(super) const DONE: u16 = 3;
@@ -76,9 +78,8 @@ impl Kernel {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::DGRAM);
         let flags = SocketFlags::CLOEXEC;
         let protocol = Some(netlink::SOCK_DIAG);
-        Ok(Self(rustix::net::socket_with(
-            family, kind, flags, protocol,
-        )?))
+        let make = || rustix::net::socket_with(family, kind, flags, protocol);
+        Ok(Self(descriptors::keep(make)?))
     }
 
     /// The end at `local` of the connection to `remote`, if this host has it.

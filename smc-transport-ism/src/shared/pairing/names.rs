@@ -32,7 +32,8 @@ pub(super) fn holders() -> Holders {
 fn diagnosed() -> io::Result<Holders> {
     let (family, kind) = (AddressFamily::NETLINK, SocketType::DGRAM);
     let protocol = Some(netlink::SOCK_DIAG);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+    let make = || rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
+    let socket = crate::descriptors::keep(make)?;
     rustix::net::send(&socket, &request(), SendFlags::empty())?;
     let mut holders = Holders::new();
     let mut bytes = vec![0; 32 << 10];

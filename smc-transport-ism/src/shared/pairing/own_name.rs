@@ -9,6 +9,7 @@ use rustix::net::Shutdown;
 
 use super::kernel::Kernel;
 use super::{belongs, client_name_of, mark, spare};
+use crate::descriptors;
 use crate::process::Process;
 use crate::shared::socket::Socket;
 
@@ -54,7 +55,8 @@ impl OwnName {
     ) -> io::Result<Vec<(Socket, u32)>> {
         let mut calls = Vec::new();
         for _ in 0..AT_ONCE {
-            match rustix::net::accept_with(&self.socket, Socket::FLAGS) {
+            let accept = || rustix::net::accept_with(&self.socket, Socket::FLAGS);
+            match descriptors::keep(accept) {
                 Ok(socket) => calls.push(socket),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}

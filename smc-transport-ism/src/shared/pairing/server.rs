@@ -14,6 +14,7 @@ use super::kernel::Kernel;
 use super::{
     Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, name_of, normal, spare,
 };
+use crate::descriptors;
 use crate::device::Gid128;
 use crate::process::Process;
 use crate::shared::gids::Gids;
@@ -175,7 +176,8 @@ impl Rendezvous {
         // Of what comes in all at once, closed calls are dropped once.
         let mut swept = false;
         for _ in 0..most {
-            let socket = match rustix::net::accept_with(&self.socket, Socket::FLAGS) {
+            let accept = || rustix::net::accept_with(&self.socket, Socket::FLAGS);
+            let socket = match descriptors::keep(accept) {
                 Ok(socket) => Socket::new(socket),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,

@@ -1,0 +1,368 @@
+/* Threads that are cancelled, and handlers of signals that come in the midst of a call. */
+#include "case.h"
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/time.h>
+
+/* --- threads that are cancelled */
+
+struct waiter {
+    pthread_t thread;
+    pid_t id;
+    int fd;
+    bool is_cleaned;
+};
+
+static void cleaned(void *of)
+{
+    ((struct waiter *)of)->is_cleaned = true;
+}
+
+static void *reads(void *of)
+{
+    struct waiter *waiter = of;
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("read", read(waiter->fd, &(char){0}, 1));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *receives_vectors(void *of)
+{
+    struct waiter *waiter = of;
+    char byte;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("recvmsg", recvmsg(waiter->fd, &message, 0));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *writes(void *of)
+{
+    struct waiter *waiter = of;
+    static char much[1 << 16];
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    while (write(waiter->fd, much, sizeof much) > 0)
+        ;
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *polls(void *of)
+{
+    struct waiter *waiter = of;
+    struct pollfd one = {.fd = waiter->fd, .events = POLLIN};
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("poll", poll(&one, 1, -1));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *selects(void *of)
+{
+    struct waiter *waiter = of;
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(waiter->fd, &set);
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("select", select(waiter->fd + 1, &set, NULL, NULL, NULL));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *waits_in_set(void *of)
+{
+    struct waiter *waiter = of;
+    struct epoll_event event = {.events = EPOLLIN};
+    int set = MUST(epoll_create1(0));
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, waiter->fd, &event));
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("epoll_wait", epoll_wait(set, &event, 1, -1));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void begin(struct waiter *waiter, void *(*routine)(void *), int fd)
+{
+    *waiter = (struct waiter){.fd = fd};
+    must("pthread_create", -pthread_create(&waiter->thread, NULL, routine, waiter));
+    pid_t id;
+    while ((id = __atomic_load_n(&waiter->id, __ATOMIC_ACQUIRE)) == 0)
+        sched_yield();
+    await_sleep(id);
+}
+
+static void cancel(struct waiter *waiter, const char *what)
+{
+    void *result;
+    must("pthread_cancel", -pthread_cancel(waiter->thread));
+    must("pthread_join", -pthread_join(waiter->thread, &result));
+    say("%s: cancelled %d, cleaned up %d", what, result == PTHREAD_CANCELED, waiter->is_cleaned);
+}
+
+/* The connection goes on, and other threads that wait for it. */
+static void cancelled_server(int listener)
+{
+    static const struct {
+        const char *name;
+        void *(*routine)(void *);
+    } calls[] = {
+        {"read", reads},
+        {"recvmsg", receives_vectors},
+        {"poll", polls},
+        {"select", selects},
+        {"epoll_wait", waits_in_set},
+    };
+    int fd = welcome(listener), other = welcome(listener), full = welcome(listener);
+    struct waiter bystander, waiter;
+    begin(&bystander, reads, other);
+    for (int round = 0; round < 3; round++)
+        for (size_t at = 0; at < sizeof calls / sizeof *calls; at++) {
+            begin(&waiter, calls[at].routine, fd);
+            cancel(&waiter, calls[at].name);
+            signal_peer(fd);
+            await_peer(fd);
+        }
+    begin(&waiter, writes, full);
+    cancel(&waiter, "write");
+    signal_peer(other);
+    must("pthread_join", -pthread_join(bystander.thread, NULL));
+    MUST(close(full));
+    MUST(close(other));
+    MUST(close(fd));
+}
+
+static void cancelled_client(int port)
+{
+    int fd = greet(port), other = greet(port), full = greet(port);
+    for (int round = 0; round < 15; round++) {
+        await_peer(fd);
+        signal_peer(fd);
+    }
+    await_peer(other);
+    signal_peer(other);
+    expect_end(fd);
+    expect_end(other);
+    MUST(close(full));
+}
+
+/* A request that waits is answered by the next call that may wait, also if that would not; one
+ * that is disabled waits on. */
+static void *answers_late(void *of)
+{
+    struct waiter *waiter = of;
+    char byte = 0;
+    int ignored;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
+    pthread_cleanup_push(cleaned, waiter);
+    __atomic_store_n(&waiter->id, gettid(), __ATOMIC_RELEASE);
+    outcome("read with cancelling disabled", read(waiter->fd, &byte, 1));
+    outcome("write with cancelling disabled", write(waiter->fd, "!", 1));
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &ignored);
+    write(waiter->fd, "never", 5);
+    say("a thread goes on that is to be cancelled");
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void cancelled_later_server(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    struct waiter waiter;
+    begin(&waiter, answers_late, fd);
+    must("pthread_cancel", -pthread_cancel(waiter.thread));
+    signal_peer(fd);
+    void *result;
+    must("pthread_join", -pthread_join(waiter.thread, &result));
+    say("cancelled %d, cleaned up %d", result == PTHREAD_CANCELED, waiter.is_cleaned);
+    MUST(close(fd));
+}
+
+static void cancelled_later_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    await_peer(fd);
+    signal_peer(fd);
+    await_peer(fd);
+    expect_end(fd);
+}
+
+/* --- handlers of signals that use a connection */
+
+static int used;
+static volatile sig_atomic_t refused, worked;
+
+static void uses(int signal)
+{
+    int error = errno;
+    /* A handler must not wait. */
+    long done = send(used, "h", 1, MSG_DONTWAIT);
+    if (done == 1)
+        worked++;
+    else if (errno == EAGAIN)
+        refused++;
+    else
+        worked = -100000;
+    errno = error;
+}
+
+/* The handler has come while the thread waits: its write arrives. */
+static void handler_while_waiting_server(int listener)
+{
+    int fd = welcome(listener), way = welcome(listener);
+    used = way;
+    struct sigaction action = {.sa_handler = uses, .sa_flags = SA_RESTART};
+    MUST(sigaction(SIGUSR1, &action, NULL));
+    struct waiter waiter;
+    begin(&waiter, reads, fd);
+    pthread_kill(waiter.thread, SIGUSR1);
+    must("pthread_join", -pthread_join(waiter.thread, NULL));
+    say("the handler has written %d", (int)worked);
+    MUST(close(fd));
+    MUST(close(way));
+}
+
+static void handler_while_waiting_client(int port)
+{
+    int fd = greet(port), way = greet(port);
+    char byte;
+    say("%zu byte of the handler", read_all(way, &byte, 1));
+    signal_peer(fd);
+    expect_end(way);
+    expect_end(fd);
+}
+
+/* The handler comes at any moment: nothing is lost, and nothing waits for ever. */
+static void handler_at_any_moment_server(int listener)
+{
+    int fd = welcome(listener), way = welcome(listener);
+    used = way;
+    struct sigaction action = {.sa_handler = uses, .sa_flags = SA_RESTART};
+    MUST(sigaction(SIGALRM, &action, NULL));
+    struct itimerval time = {{0, 97}, {0, 97}};
+    MUST(setitimer(ITIMER_REAL, &time, NULL));
+    char byte;
+    for (int round = 0; round < 20000; round++) {
+        while (read(fd, &byte, 1) < 0 && errno == EINTR)
+            ;
+        while (write(fd, &byte, 1) < 0 && errno == EINTR)
+            ;
+    }
+    time = (struct itimerval){{0, 0}, {0, 0}};
+    MUST(setitimer(ITIMER_REAL, &time, NULL));
+    signal(SIGALRM, SIG_DFL);
+    alarm(LIMIT);
+    say("handlers have written: %d", worked > 0);
+    int count = worked;
+    write_all(fd, &count, sizeof count);
+    MUST(shutdown(way, SHUT_WR));
+    expect_end(fd);
+    MUST(close(way));
+}
+
+static void *drains(void *of)
+{
+    static int total;
+    char bytes[4096];
+    ssize_t done;
+    while ((done = read(*(int *)of, bytes, sizeof bytes)) > 0)
+        total += done;
+    return &total;
+}
+
+static void handler_at_any_moment_client(int port)
+{
+    int fd = greet(port), way = greet(port), count;
+    pthread_t thread;
+    must("pthread_create", -pthread_create(&thread, NULL, drains, &way));
+    char byte = 'b';
+    for (int round = 0; round < 20000; round++) {
+        write_all(fd, &byte, 1);
+        if (read_all(fd, &byte, 1) != 1 || byte != 'b') {
+            say("a wrong byte");
+            exit(1);
+        }
+    }
+    read_all(fd, &count, sizeof count);
+    void *total;
+    must("pthread_join", -pthread_join(thread, &total));
+    say("what handlers have written has arrived: %d", *(int *)total == count);
+    MUST(close(fd));
+    MUST(close(way));
+}
+
+/* --- many threads that open and close */
+
+#define THREADS 64
+#define ROUNDS 4
+
+static int dialled_port;
+
+static void *opens(void *unused)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        int fd = dial(dialled_port);
+        unsigned char bytes[300];
+        fill(bytes, round, sizeof bytes);
+        write_all(fd, bytes, sizeof bytes);
+        if (read_all(fd, bytes, sizeof bytes) != sizeof bytes)
+            say("an echo is short");
+        judge(bytes, round, sizeof bytes);
+        MUST(close(fd));
+    }
+    return NULL;
+}
+
+static void *echoes(void *listener)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        int fd = take(*(int *)listener);
+        char bytes[300];
+        ssize_t length;
+        while ((length = read(fd, bytes, sizeof bytes)) > 0)
+            write_all(fd, bytes, length);
+        MUST(close(fd));
+    }
+    return NULL;
+}
+
+static void in_threads(void *(*routine)(void *), void *of)
+{
+    pthread_t threads[THREADS];
+    for (int at = 0; at < THREADS; at++)
+        must("pthread_create", -pthread_create(&threads[at], NULL, routine, of));
+    for (int at = 0; at < THREADS; at++)
+        must("pthread_join", -pthread_join(threads[at], NULL));
+    say("%d threads have ended", THREADS);
+}
+
+static void many_threads_server(int listener)
+{
+    MUST(listen(listener, THREADS));
+    in_threads(echoes, &listener);
+}
+
+static void many_threads_client(int port)
+{
+    dialled_port = port;
+    in_threads(opens, NULL);
+}
+
+const struct test_case cases[] = {
+    {"cancelled", cancelled_server, cancelled_client},
+    {"cancelled-later", cancelled_later_server, cancelled_later_client},
+    {"handler-while-waiting", handler_while_waiting_server, handler_while_waiting_client},
+    {"handler-at-any-moment", handler_at_any_moment_server, handler_at_any_moment_client},
+    {"many-threads", many_threads_server, many_threads_client},
+    {NULL, NULL, NULL},
+};

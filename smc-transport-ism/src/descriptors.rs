@@ -1,0 +1,72 @@
+//! Descriptors of this library in a program that must not see them.
+//!
+//! A library that is preloaded into a program sets a [`Keeper`] before the first stack is opened:
+//! descriptors are then made by it, out of the way of those of the program.
+
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use rustix::io::Result;
+
+/// What a program sets for descriptors and threads of this library.
+#[derive(Clone, Copy)]
+pub struct Keeper {
+    /// Makes a descriptor by the function that it gets, which makes no call that waits, and may
+    /// return another descriptor of the same open file instead.
+    pub make: fn(&mut dyn FnMut() -> Result<OwnedFd>) -> Result<OwnedFd>,
+    /// Runs a function, which makes no call that waits, while descriptors can be received.
+    pub receive: fn(&mut dyn FnMut()),
+    /// Notes whether the calling thread runs code of this library, and returns what was noted
+    /// before: a thread that sleeps holds no lock, and does not count as running it.
+    pub runs: fn(bool) -> bool,
+}
+
+static KEEPER: OnceLock<Keeper> = OnceLock::new();
+
+/// Sets the keeper of this process. Only the first one counts.
+pub fn set_keeper(keeper: Keeper) {
+    let _ = KEEPER.set(keeper);
+}
+
+/// Makes a descriptor that lasts, by the keeper if there is one.
+///
+/// # Errors
+/// Those of the function; [`rustix::io::Errno::MFILE`] if no descriptor is left.
+pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
+    let Some(keeper) = KEEPER.get() else {
+        return make();
+    };
+    let mut make = Some(make);
+    (keeper.make)(&mut || {
+        make.take()
+            .map_or(Err(rustix::io::Errno::INVAL), |make| make())
+    })
+}
+
+/// Receives what may have descriptors with it.
+pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
+    let Some(keeper) = KEEPER.get() else {
+        return Some(receive());
+    };
+    let (mut receive, mut received) = (Some(receive), None);
+    (keeper.receive)(&mut || received = receive.take().map(|receive| receive()));
+    received
+}
+
+/// Begins a thread of this library.
+pub fn begin_thread() {
+    if let Some(keeper) = KEEPER.get() {
+        (keeper.runs)(true);
+    }
+}
+
+/// Sleeps: what a handler of a signal does meanwhile is not done in the midst of this library.
+pub(crate) fn sleep<T>(sleep: impl FnOnce() -> T) -> T {
+    let Some(keeper) = KEEPER.get() else {
+        return sleep();
+    };
+    let before = (keeper.runs)(false);
+    let slept = sleep();
+    (keeper.runs)(before);
+    slept
+}
