@@ -278,7 +278,7 @@ impl<D: IsmDevice> Binding<D> {
         Ok((octets.len() - left.len()) as u32)
     }
 
-    /// Executes what [`Endpoint::write_and_tell`](smc_proto::endpoint::Endpoint::write_and_tell)
+    /// Executes what [`Endpoint::write_and_signal`](smc_proto::endpoint::Endpoint::write_and_signal)
     /// gave, as [`Self::execute`] does [`IsmCommand::Signal`].
     #[inline(always)]
     pub fn tell(&mut self, signal: &Signal) {
@@ -289,7 +289,7 @@ impl<D: IsmDevice> Binding<D> {
     }
 
     /// Reads the head of a DMB: whether there may be anything new. For
-    /// [`Endpoint::look`](smc_proto::endpoint::Endpoint::look).
+    /// [`Endpoint::poll_dmb`](smc_proto::endpoint::Endpoint::poll_dmb).
     #[inline(always)]
     pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
         // What was to be told before comes first.
