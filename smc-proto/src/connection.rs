@@ -319,7 +319,7 @@ impl Connection {
     }
 
     /// Hashes what decides the future of the connection: no absolute times, no
-    /// sequence numbers, no wraps, no statistics, and not whether the peer was heard
+    /// sequence numbers, no wraps, no statistics, and not whether the peer sent
     /// at all, which only a reset of TCP asks. The places where the rings will wrap
     /// belong to it.
     pub fn fingerprint<H: Hasher>(&self, now: Instant, h: &mut H) {

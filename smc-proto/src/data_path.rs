@@ -151,10 +151,7 @@ impl DataPath<'_> {
         if follows {
             self.queue_on_link(index, link);
         }
-        Ok(ReadOutcome {
-            bytes: bytes,
-            follows,
-        })
+        Ok(ReadOutcome { bytes, follows })
     }
 
     // ---- lists -----------------------------------------------------------

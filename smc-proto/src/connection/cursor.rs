@@ -219,7 +219,7 @@ impl Ring {
 
     /// How many bytes after `from` a cursor of the peer is, if it is in the ring and on
     /// the same lap or the next; more than any ring if it lies before. [`Ring::step`]
-    /// tells of others.
+    /// classifies others.
     #[inline(always)]
     pub(super) fn ahead(self, from: Position, to: Cursor) -> Option<u32> {
         let laps = to.wrap.wrapping_sub(from.cursor.wrap);

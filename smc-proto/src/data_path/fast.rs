@@ -1,8 +1,8 @@
-//! The data path as nearly all bytes take it. Each method does all of its work, or
-//! nothing and tells so; then the general one is called.
+//! The fast path of SMC-R. Each method does all of its work, or nothing and reports so;
+//! then its general counterpart is called.
 //!
-//! They call nothing that is not inlined, so that what they read stays in
-//! registers: that is what they are for.
+//! The methods call nothing that is not inlined, so that what they read stays in
+//! registers: that is their purpose.
 
 use super::DataPath;
 use crate::command::DataTransmit;

@@ -158,7 +158,7 @@ fn a_peer_that_acknowledges_more_than_it_got_is_refused() {
     );
     let mut conn = victim(0, 16, 16);
     conn.commit(NOW, &CFG, 5).unwrap();
-    // Committed, and neither written nor told.
+    // Committed, and neither written nor announced.
     assert_eq!(
         refused(&mut conn.clone(), &cdc(1, (0, 0), (0, 5))),
         ConsumerBeyondPublished
