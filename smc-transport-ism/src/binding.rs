@@ -129,7 +129,7 @@ impl<D: IsmDevice> Binding<D> {
         self.name_of(gid)
     }
 
-    /// Whether a peer's device can be reached, as a server tells the engine in
+    /// Whether a peer's device can be reached, as a server reports to the engine in
     /// [`IsmPath::reaches`](smc_proto::path::IsmPath::reaches).
     pub fn reaches(&mut self, peer: IsmGid) -> bool {
         let vlan = Some(VlanId::V2);
@@ -168,8 +168,8 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Whether the engine is still to hear that a move of a connection failed: the peer
-    /// must not be told of octets that it has not got.
+    /// Whether the failed move of a connection still has to be reported to the engine: the
+    /// peer must not be notified of bytes that it has not got.
     #[inline]
     fn owes_failure(&self, conn: ConnId) -> bool {
         if self.answers.is_empty() {
@@ -292,7 +292,7 @@ impl<D: IsmDevice> Binding<D> {
     /// [`Endpoint::poll_dmb`](smc_proto::endpoint::Endpoint::poll_dmb).
     #[inline(always)]
     pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
-        // What was to be told before comes first.
+        // What was to be reported before comes first.
         let dmb = self.buffers.dmb(buffer).filter(|_| self.answers.is_empty());
         dmb.is_some_and(|dmb| self.device.look(dmb, head))
     }

@@ -79,7 +79,7 @@ fn connect(to: SocketAddr, device: &mut Device) -> (TcpStream, Gid128) {
     (tcp.into(), device.admit(paired).unwrap())
 }
 
-/// A DMB each way, their tokens told over the TCP connection.
+/// A DMB each way, their tokens sent over the TCP connection.
 struct Pair {
     tcp: TcpStream,
     peer: Gid128,

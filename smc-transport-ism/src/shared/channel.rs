@@ -126,7 +126,7 @@ pub(super) struct Channel {
     pub(super) uid: u32,
     ours: BellsOf,
     theirs: Arc<BellsOf>,
-    /// Somebody sleeps at the peer's word, and not at the socket.
+    /// A thread waits at the peer's futex word, and not at the socket.
     pub(super) at_word: bool,
     listener: Listener,
     /// Further pages of this side's doorbells.
@@ -152,7 +152,7 @@ pub(super) struct Channel {
     pub(super) offers: Offers,
     pub(super) kept: Kept,
     pub(super) handshakes: Handshakes,
-    /// How often the device had been told to look when the end was first seen.
+    /// Value of the device's poll requests when the end was first seen.
     pub(super) ended: Option<u32>,
 }
 
@@ -456,7 +456,7 @@ impl Channel {
         self.dmbs.used().saturating_mul(3).saturating_add(4)
     }
 
-    /// Whether the peer rings faster than this side hears.
+    /// Whether the peer rings faster than this side drains.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.listener.is_crowded()

@@ -1,7 +1,7 @@
 //! How long to look before sleeping.
 //!
 //! Being woken costs tens of microseconds, looking costs a core. So: look about as
-//! long as a wake would take, if that has paid lately; hardly when somebody else wanted
+//! long as a wake would take, if that has paid lately; hardly when another thread wanted
 //! the core, which shows as a hole in one's own time.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ const PROBE_AFTER_HOLE: u32 = 256;
 ///
 /// [`Device::wait`](super::Device::wait) has its own; this is for who waits otherwise:
 /// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
-/// up ([`missed`](Self::missed)) or the core was somebody else's
+/// up ([`missed`](Self::missed)) or the core ran another thread
 /// ([`was_interrupted`](Self::was_interrupted)), then sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinBudget {
