@@ -61,7 +61,7 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// The same binding over a copy of its device, in which every handle is good.
+    /// Copies the binding over a copy of its device, in which every handle is good.
     pub fn fork<E: IsmDevice>(&self, copy: impl FnOnce(&D) -> E) -> Binding<E> {
         Binding {
             device: copy(&self.device),
@@ -259,7 +259,7 @@ impl<D: IsmDevice> Binding<D> {
     /// [`ConnMut::write`](smc_proto::endpoint::ConnMut::write).
     ///
     /// # Errors
-    /// As [`IsmDevice::move_data`]: the peer's memory is gone, and soon the connection.
+    /// [`IsmDevice::move_data`] fails: the peer's memory is gone, and soon the connection.
     #[inline(always)]
     pub fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, IsmError> {
         let mut left = octets;
@@ -301,7 +301,7 @@ impl<D: IsmDevice> Binding<D> {
     /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
     ///
     /// # Errors
-    /// As [`IsmDevice::read`]: the DMB is gone.
+    /// [`IsmDevice::read`] fails: the DMB is gone.
     #[inline(always)]
     pub fn take(&self, readable: &BufferSpans, into: &mut [u8]) -> Result<u32, IsmError> {
         let dmb = self.buffers.dmb(readable.buffer).ok_or(IsmError::Stale)?;

@@ -326,7 +326,7 @@ pub trait IsmDevice {
     /// `element` if `signal`. `offset` is a multiple of 8.
     ///
     /// # Errors
-    /// As [`Self::move_data`].
+    /// See [`Self::move_data`].
     fn move_cdc(
         &mut self,
         remote: RemoteDmb,
@@ -371,6 +371,6 @@ pub trait IsmDevice {
     /// Reads the CDC message at `offset`, a multiple of 8, each cursor in one piece.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// See [`Self::read`].
     fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError>;
 }

@@ -131,7 +131,7 @@ impl SharedRegion {
     ///
     /// `last` is the unit with the flags that this side wrote there last, and is changed
     /// with it: to read it there would be to fetch the line that the other side looks at.
-    /// It does so only if a flag may have to be taken back; the other side may have zeroed
+    /// The line is fetched only if a flag may have to be taken back; the other side may have zeroed
     /// it since.
     //= SHM-024
     #[inline]
@@ -170,7 +170,7 @@ impl SharedRegion {
         Ok(cdc)
     }
 
-    /// The same, where it is wanted.
+    /// Reads a CDC message into `cdc`, as [`Self::read_cdc`] does.
     #[inline]
     pub(crate) fn read_cdc_into(&self, offset: u32, cdc: &mut Cdc) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;

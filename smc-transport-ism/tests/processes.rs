@@ -218,7 +218,7 @@ fn small_files() {
     println!("\nlives");
 }
 
-/// This process as the server.
+/// The test's own process as the server.
 struct Server {
     listener: TcpListener,
     rendezvous: Rendezvous,

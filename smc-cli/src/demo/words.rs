@@ -121,7 +121,7 @@ pub(super) fn llc(message: &LlcMessage) -> String {
     }
 }
 
-/// The same of version 2.
+/// Describes a message of version 2.
 pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
     match message {
         LlcMessageV2::AddLink(m) => {
@@ -194,7 +194,7 @@ pub(super) fn cdc(cdc: &Cdc) -> String {
     cursors(&name, &CdcIsm::from(*cdc))
 }
 
-/// The same of SMC-D, where messages have no number.
+/// Cursors of a message of SMC-D, which has no number.
 pub(super) fn cdc_ism(cdc: &CdcIsm) -> String {
     cursors("CDC", cdc)
 }

@@ -40,7 +40,7 @@ pub(super) struct OwnDmb {
 pub(super) struct Attached {
     pub(super) peer: u64,
     pub(super) token: u64,
-    /// As the peer says. What the function answers to a store beyond a DMB is not
+    /// The length that the peer stated. What the function answers to a store beyond a DMB is not
     /// known: none is made.
     pub(super) len: u32,
     pub(super) gone: bool,

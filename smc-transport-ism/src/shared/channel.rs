@@ -133,7 +133,7 @@ pub(super) struct Channel {
     our_pages: PagesOf,
     /// Further pages of the peer's doorbells.
     their_pages: PagesOf,
-    /// This side's DMBs for the peer, by the slots at which the peer rings for them.
+    /// The own DMBs for the peer, by the slots at which the peer rings for them.
     dmbs: Slots<Key>,
     /// Attachments of DMBs that the peer offered over this channel.
     pub(super) attached: u32,
@@ -141,7 +141,7 @@ pub(super) struct Channel {
     most_attached: u32,
     /// The slots of the DMBs that were ever attached over this channel lie below this.
     rung_below: u32,
-    /// This side has rung where it had no page.
+    /// Whether the own side has rung where it had no page.
     rung_without_page: bool,
     #[cfg(test)]
     lose_page: bool,
@@ -172,7 +172,7 @@ pub(super) enum Arrival {
     },
     /// A message that concerns the channel alone.
     Inner,
-    /// This side slept, and a bell rang.
+    /// The own side slept, and a bell rang.
     Wake,
     Nothing,
     /// The peer has gone.
@@ -298,7 +298,7 @@ impl Channel {
     /// Sends the peer an event.
     ///
     /// # Errors
-    /// As [`Outbox::check_room`]; nothing is sent then.
+    /// See [`Outbox::check_room`]; nothing is sent then.
     pub(super) fn event(&mut self, code: u32, info: u64) -> Result<(), IsmError> {
         self.outbox.check_room(Instant::now())?;
         self.outbox.push(Message::Event { code, info }, None);

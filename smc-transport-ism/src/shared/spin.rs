@@ -15,7 +15,7 @@ const LEAST: Duration = Duration::from_micros(5);
 const HOLE: Duration = Duration::from_micros(300);
 /// Waits until looking is tried again though it has not paid.
 const PROBE: u32 = 16;
-/// The same after a hole.
+/// Waits until looking is tried again after a hole.
 const PROBE_AFTER_HOLE: u32 = 256;
 
 /// How long waits may look, learnt from those before.
